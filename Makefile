@@ -1,4 +1,4 @@
-.PHONY: check format view types test figures
+.PHONY: check format view types test figures validity
 
 check: types  ## everything CI checks besides the tests
 	ruff format --check .
@@ -19,10 +19,13 @@ types: view
 test:
 	pytest
 
+validity:  ## docs/validity.md and its charts: every measure on agents whose truth is known (takes a while)
+	python -m truthgym.analysis.validity docs/validity.md
+
 figures:  ## every figure in the README and docs, from fresh runs of the reference agents
 	logs=$$(mktemp -d) && \
 	for run in "bayesian" "bayesian -M noise=0.2" "random"; do for task in forecasting urns; do \
-	  inspect eval truthgym/$$task --model reference/$$run --log-dir $$logs --display none || exit 1; done; done && \
-	inspect eval truthgym/forecasting --model reference/bayesian -M skill=2 --log-dir $$logs --display none && \
-	inspect eval truthgym/urns -T draws=12 --model reference/bayesian --log-dir $$logs --display none && \
+	  inspect eval truthgym/$$task -T paradigms=brier --model reference/$$run --log-dir $$logs --display none || exit 1; done; done && \
+	inspect eval truthgym/forecasting -T paradigms=brier --model reference/bayesian -M skill=2 --log-dir $$logs --display none && \
+	inspect eval truthgym/urns -T paradigms=brier -T draws=12 --model reference/bayesian --log-dir $$logs --display none && \
 	python -m truthgym.analysis.brier_by_model $$logs docs/brier_by_model.svg; rm -rf $$logs

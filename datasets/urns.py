@@ -16,6 +16,8 @@ from inspect_ai.dataset import Dataset, Sample
 
 from truthgym.datasets.question import BadInput, Question, question, sample, select
 
+LEAST_MARKS = 5
+
 
 @dataclass(frozen=True)
 class Surface:
@@ -130,7 +132,7 @@ def urns(
     Raises:
         BadInput: An argument outside its range, or an unknown split.
     """
-    low, high = _percent_range(base_rate)
+    low, high = percent_range(base_rate)
     for name, value, least in (("n", n, 1), ("draws", draws, 1)):
         if not isinstance(value, int) or value < least:
             raise BadInput(f"urns: {name}={value!r} cannot be used; give a whole number from {least} up")
@@ -152,6 +154,16 @@ def log_likelihood_ratio(first: int, second: int, marked: bool) -> float:
         marked: Whether the piece shows the mark.
     """
     return math.log(first / second) if marked else math.log((100 - first) / (100 - second))
+
+
+def most_marks(ratio: float) -> int:
+    """Of the rarer kind of marks in 100, the most that a question draws; `LEAST_MARKS` is the least."""
+    return int(95 / ratio)
+
+
+def oftener_marks(rarer: int, ratio: float) -> int:
+    """Marks in 100 under the cause that shows them oftener."""
+    return max(rarer + 1, round(rarer * ratio))
 
 
 def logit(probability: float) -> float:
@@ -196,8 +208,8 @@ def find_urn(text: str) -> Seen | None:
 def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, difficulty: str) -> Sample:
     rng = random.Random(f"urns/{seed}/{i}/{difficulty}")
     surface = rng.choice(SURFACES)
-    rarer = rng.randint(5, int(95 / ratio))
-    oftener = max(rarer + 1, round(rarer * ratio))
+    rarer = rng.randint(LEAST_MARKS, most_marks(ratio))
+    oftener = oftener_marks(rarer, ratio)
     first, second = (oftener, rarer) if rng.random() < 0.5 else (rarer, oftener)
     base = rng.randint(low, high)
     case = 1000 + i
@@ -252,7 +264,8 @@ def _pattern(template: str, suffix: str = "") -> str:
     return "".join(parts())
 
 
-def _percent_range(base_rate: float | Sequence[float]) -> tuple[int, int]:
+def percent_range(base_rate: float | Sequence[float]) -> tuple[int, int]:
+    """The whole percents between which questions draw their base rate."""
     ends: Sequence[float] = [base_rate] if isinstance(base_rate, int | float) else base_rate
     try:
         percents = [round(float(end) * 100) for end in ends]

@@ -1,6 +1,6 @@
 """Agents whose truth is known: belief as a pure function of what was seen. `models.reference` lets them speak.
 
-Validity studies call these functions directly; the provider calls the same ones, so both give the same numbers.
+Validity studies call these functions on arrays; the provider calls the same ones, so both give the same numbers.
 """
 
 import math
@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
-from truthgym.datasets.urns import probability
-
 DECIMALS = 4
-"""Of every probability that an agent states or reports."""
+"""Of every probability that an agent states in words."""
 FAMILIARITY = 0.5
 """Share of the private signal's information that is there before any thought."""
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -32,39 +33,134 @@ class Case:
 
 
 class Parameters(BaseModel, frozen=True):
-    """What can be planted in an agent: `-M noise=0.1 -M skill=2 -M seed=1`."""
+    """What can be planted in an agent: `-M strength=0.3 -M noise=0.1 -M seed=1`."""
 
-    noise: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """Standard deviation of a report about the belief, on the probability scale, 0 or more."""
-    skill: float = Field(default=1.0, ge=0, allow_inf_nan=False)
-    """Quality of the private signal on bundled questions, 0 or more: the distance in standard deviations (d') between
+    strength: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """How far from Bayes' rule the agent is, 0 or more; 0 is Bayesian. None takes the agent's own default. A strength
+    is not a slope: `models.planted` gives the slope that it plants."""
+    noise: float = Field(default=0.0, ge=0, le=1)
+    """Standard deviation of a report about the belief, on the probability scale, 0 to 1."""
+    shared: float = Field(default=0.0, ge=0, le=1)
+    """Share of the error of the first report (before evidence and thought) that later reports of the epoch carry on:
+    the correlation of a Gaussian copula, in [0, 1]."""
+    leak: float = Field(default=0.0, ge=0, le=1)
+    """Share of the whole update that a judge who reads a trajectory in one go already sees in its beginning."""
+    skill: float = Field(default=1.0, ge=0, le=1000)
+    """Quality of the private signal on bundled questions, 0 to 1000: the distance in standard deviations (d') between
     what it shows when the truth is yes and when it is no, after endless thought. 0 knows nothing."""
     seed: int = 0
     """Another seed gives another agent with the same parameters."""
 
 
-Agent = Callable[[Case, int, int, Parameters], float]
-"""From a case, the epoch, the number of beliefs stated so far and the parameters to a belief in [0, 1]."""
+Update = Callable[[Floats, Floats, float], Floats]
+"""From log-odds before anything was learned (n), log-likelihood ratios of what was learned (n x pieces, one piece or
+more) and the strength, to the belief's log-odds (n). Before anything is learned, every belief is the log-odds given."""
 
 
-def bayesian(case: Case, epoch: int, stated: int, parameters: Parameters) -> float:
-    r"""Bayes' rule on everything seen: $\mathrm{logit}\,b=\mathrm{logit}\,b_0+\sum_i\ln\mathrm{LR}_i$.
+def bayesian(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""Bayes' rule: $\mathrm{logit}\,b=\mathrm{logit}\,b_0+\sum_i\ln\mathrm{LR}_i$.
 
     Its updates cannot be predicted from its beliefs, and its expected Brier score on a question is b(1 - b).
     """
-    return probability(case.log_odds + math.fsum(case.evidence))
+    return log_odds + _total(evidence)
 
 
-def random(case: Case, epoch: int, stated: int, parameters: Parameters) -> float:
-    """A belief drawn uniformly from [0, 1] each time, whatever was seen. Expected Brier score 1/3."""
-    return float(generator(parameters.seed, "random", case.key, epoch, stated, len(case.evidence)).random())
+def stuck(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""Never moves: $\mathrm{logit}\,b=\mathrm{logit}\,b_0$. Its updates cannot be predicted either."""
+    return log_odds + 0 * _total(evidence)
 
 
-AGENTS: dict[str, tuple[Agent, frozenset[str]]] = {
-    "bayesian": (bayesian, frozenset({"noise", "skill", "seed"})),
-    "random": (random, frozenset({"seed"})),
+def underreacting(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""Gives evidence too little weight: $\mathrm{logit}\,b=\mathrm{logit}\,b_0+(1-s)\sum_i\ln\mathrm{LR}_i$."""
+    return log_odds + (1 - strength) * _total(evidence)
+
+
+def overreacting(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""Gives evidence too much weight: $\mathrm{logit}\,b=\mathrm{logit}\,b_0+(1+s)\sum_i\ln\mathrm{LR}_i$."""
+    return log_odds + (1 + strength) * _total(evidence)
+
+
+def entrenched(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""Goes on where it stood: $\mathrm{logit}\,b=(1+s)\,\mathrm{logit}\,b_0+\sum_i\ln\mathrm{LR}_i$."""
+    return (1 + strength) * log_odds + _total(evidence)
+
+
+def confirming(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""Weighs what speaks for its first lean by 1 + s, and what speaks against it by 1 - s.
+
+    $$\mathrm{logit}\,b=\mathrm{logit}\,b_0+\sum_i(1+s\,\mathrm{sign}(\mathrm{logit}\,b_0\cdot\ln\mathrm{LR}_i))
+    \ln\mathrm{LR}_i$$
+    """
+    agrees = np.sign(log_odds[..., None] * evidence)
+    return log_odds + _total((1 + strength * agrees) * evidence)
+
+
+def neglecting(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""Forgets the base rate: $\mathrm{logit}\,b=(1-s)\,\mathrm{logit}\,b_0+\sum_i\ln\mathrm{LR}_i$."""
+    return (1 - strength) * log_odds + _total(evidence)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """An agent as it can be asked for."""
+
+    update: Update | None
+    """None for one whose beliefs are drawn and follow from nothing."""
+    takes: frozenset[str]
+    """The parameters that it takes."""
+    strength: float = 0.0
+    """Its strength where none is asked for."""
+    most: float = math.inf
+    """Its greatest strength."""
+
+
+REPORTS = frozenset({"noise", "shared", "skill", "seed"})
+AGENTS: dict[str, Agent] = {
+    "bayesian": Agent(bayesian, REPORTS),
+    "stuck": Agent(stuck, REPORTS),
+    "underreacting": Agent(underreacting, REPORTS | {"strength"}, strength=0.5, most=1.0),
+    "overreacting": Agent(overreacting, REPORTS | {"strength"}, strength=1.0),
+    "entrenched": Agent(entrenched, REPORTS | {"strength"}, strength=0.3),
+    "confirming": Agent(confirming, REPORTS | {"strength"}, strength=0.5, most=1.0),
+    "neglecting": Agent(neglecting, REPORTS | {"strength"}, strength=0.5, most=1.0),
+    "random": Agent(None, frozenset({"seed"})),
 }
-"""Each agent with the parameters it takes."""
+"""Each agent by its name."""
+
+
+def beliefs(name: str, log_odds: Floats, evidence: Floats, parameters: Parameters) -> Floats:
+    """What an agent believes, for many questions at once: to a hundredth of a percent, as it says it.
+
+    Args:
+        name: A key of `AGENTS`, except "random".
+        log_odds: Before anything was learned (n).
+        evidence: Log-likelihood ratios of what was learned (n x pieces, or n x 0).
+        parameters: What is planted in it.
+
+    Returns:
+        Probabilities (n).
+    """
+    agent = AGENTS[name]
+    assert agent.update is not None, "random beliefs follow from nothing"
+    strength = agent.strength if parameters.strength is None else parameters.strength
+    reached = agent.update(log_odds, evidence, strength) if evidence.shape[-1] else log_odds
+    probability: Floats = np.exp(-np.logaddexp(0.0, -reached))
+    return np.round(probability, DECIMALS)
+
+
+def believe(name: str, case: Case, epoch: int, stated: int, parameters: Parameters) -> float:
+    """What an agent believes of one question. The same number as `beliefs`.
+
+    Args:
+        name: A key of `AGENTS`. "random" believes a number drawn uniformly from [0, 1] each time, whatever was seen.
+        case: What it has seen.
+        epoch: The epoch.
+        stated: Beliefs stated so far.
+        parameters: What is planted in it.
+    """
+    if AGENTS[name].update is None:
+        return round(uniform(parameters.seed, name, case.key, epoch, stated, len(case.evidence)), DECIMALS)
+    return float(beliefs(name, np.array(case.log_odds), np.array(case.evidence), parameters))
 
 
 def private_signal(key: str, outcome: bool, thoughts: int, epoch: int, parameters: Parameters) -> Case:
@@ -89,46 +185,22 @@ def private_signal(key: str, outcome: bool, thoughts: int, epoch: int, parameter
     return Case(key, drawn[0], tuple(drawn[1:]))
 
 
-def believe(name: str, case: Case, epoch: int, stated: int, parameters: Parameters) -> float:
-    """The belief that an agent states in words: to a hundredth of a percent, as it writes it.
-
-    Args:
-        name: A key of `AGENTS`.
-        case: What it has seen.
-        epoch: The epoch.
-        stated: Beliefs stated so far.
-        parameters: What is planted in it.
-    """
-    return round(AGENTS[name][0](case, epoch, stated, parameters), DECIMALS)
-
-
-def report(name: str, belief: float, case: Case, epoch: int, stated: int, parameters: Parameters) -> float:
-    """The number that an agent gives when asked for one: its belief as stated, with the planted noise.
-
-    Args, as in `believe`, and:
-        belief: The belief last stated.
-    """
-    rng = generator(parameters.seed, "report", name, case.key, epoch, stated, len(case.evidence))
-    return round(noisy(belief, parameters.noise, rng), DECIMALS)
-
-
-def noisy(belief: float, noise: float, rng: np.random.Generator) -> float:
-    r"""Add noise that keeps the mean: Beta about p with variance $\min(\sigma^2, 0.9\,p(1-p))$.
-
-    A clipped normal would pull reports near 0 and 1 to the middle, and with them every measure.
-    """
-    spread = belief * (1 - belief)
-    if noise <= 0 or spread <= 0:
-        return belief
-    weight = spread / min(noise**2, 0.9 * spread) - 1
-    return float(rng.beta(belief * weight, (1 - belief) * weight))
+def uniform(*key: object) -> float:
+    """A number drawn uniformly from (0, 1), of its own for each key: the same whatever else runs, in whatever order."""
+    return ((int.from_bytes(sha256(repr(key).encode()).digest()[:8]) >> 12) + 0.5) / 2**52
 
 
 def generator(*key: object) -> np.random.Generator:
-    """A random generator of its own for each key: the same whatever else runs, and in whatever order."""
+    """A random generator of its own for each key, as `uniform`."""
     return np.random.default_rng(int.from_bytes(sha256(repr(key).encode()).digest()[:16]))
 
 
 def _signal(information: float, outcome: bool, *key: object) -> float:
     sign = 1 if outcome else -1
     return sign * information / 2 + math.sqrt(information) * float(generator("signal", *key).standard_normal())
+
+
+def _total(evidence: Floats) -> Floats:
+    # Sorted, so that the last digit does not depend on the order of the pieces.
+    total: Floats = np.sort(evidence, axis=-1).sum(axis=-1)
+    return total

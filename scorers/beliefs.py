@@ -32,6 +32,8 @@ WRAPPED = re.compile(r"\$(.*)\$|\\boxed\{(.*)\}|\"(.*)\"|'(.*)'|“(.*)”")
 BOLD = re.compile(r"(?<![0-9])\*\*|\*\*(?![0-9])|(?<![0-9])__|__(?![0-9])|`")
 ALIKE = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'", "\ufeff": None})
 ENDS = (".", ":", "!", "?")
+WHOLE = r"(?:0|[1-9][0-9]{0,2})"
+LIST = re.compile(rf"(?<![-\w.])\[\s*({WHOLE}(?:\s*,\s*{WHOLE})*)\s*\](?![\w.])", re.ASCII)
 LONGEST_LINE = 200
 """Characters. A longer line holds more than an answer."""
 
@@ -71,6 +73,27 @@ def read_belief(text: object) -> float | None:
     if not answers or answers[-1] is None:
         return None
     return _agreed([answer for answer in answers if answer is not None])
+
+
+def read_beliefs(text: object, number: int) -> list[float] | None:
+    """Read a list of so many probabilities, written as whole percents in JSON: `[40, 55, 70]`.
+
+    Args:
+        text: A model's reply.
+        number: How many were asked for.
+
+    Returns:
+        Probabilities in [0, 1], or None where the text holds no such list, two that differ, another number of them, or
+        one that is no whole percent from 0 to 100. Never raises.
+    """
+    if not isinstance(text, str):
+        return None
+    found = {tuple(re.findall(r"[0-9]+", held)) for held in LIST.findall(text)}
+    if len(found) != 1:
+        return None
+    values = [_percentage(digits) for digits in found.pop()]
+    beliefs = [value for value in values if value is not None]
+    return beliefs if len(beliefs) == len(values) == number else None
 
 
 def _opens(lines: list[str]) -> list[bool]:

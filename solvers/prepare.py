@@ -1,20 +1,25 @@
 """Prepare a sample for any reasoning mode: the system prompt, and the epoch on every message."""
 
-from inspect_ai.model import ChatMessageSystem
+from collections.abc import Sequence
+
+from inspect_ai.model import ChatMessageSystem, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 
 @solver
-def prepare(system_prompt: str | None = None) -> Solver:
-    """Set the system prompt and stamp the epoch. Makes no model call.
+def prepare(system_prompt: str | None = None, roles: Sequence[str] = ()) -> Solver:
+    """Check that the models are there, set the system prompt and stamp the epoch. Makes no model call.
 
     Tasks run it as their set-up, so it holds whatever `--solver` is chosen.
 
     Args:
         system_prompt: Text of the system message, or None for none.
+        roles: Model roles that the task's scorers need. Where one is not bound, the eval ends before its first call.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
+        for role in roles:
+            get_model(role=role, required=True)
         if system_prompt is not None:
             state.messages.insert(0, ChatMessageSystem(content=system_prompt))
         for message in state.messages:

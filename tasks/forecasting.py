@@ -14,7 +14,7 @@ from datetime import date
 from inspect_ai import Task, task
 
 from truthgym.datasets import forecasting as data
-from truthgym.tasks.paradigms import domain_task
+from truthgym.tasks.paradigms import Paradigms, domain_task
 
 
 @task
@@ -24,10 +24,10 @@ def forecasting(
     known_after: date | str | None = None,
     n: int | None = None,
     seed: int = 0,
-    paradigms: str | Sequence[str] | None = None,
+    paradigms: Paradigms | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask for the probability of resolved real-world events. Default paradigm: brier.
+    """Ask for the probability of resolved real-world events. Default paradigms: brier and martingale.
 
     Args:
         source: "bundled" (models may remember the outcomes), "forecastbench", or the path of a .jsonl file.
@@ -35,8 +35,10 @@ def forecasting(
         known_after: Keep questions whose outcome became public after this day: the model's training cut-off.
         n: At most so many questions, drawn at random with `seed`.
         seed: Seed of that draw.
-        paradigms: How to score: one name or several with commas.
+        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
         system_prompt: Text of a system message, kept whatever the solver.
     """
     dataset = data.forecasting(source, split, known_after, n, seed)
-    return domain_task(dataset, paradigms, ["brier"], system_prompt, version="1-A", known_after=known_after)
+    return domain_task(
+        dataset, paradigms, ["brier", "martingale"], system_prompt, version="1-B", known_after=known_after
+    )

@@ -1,7 +1,10 @@
 """What all domain tasks share: set-up, scorers by name, epochs, and how the log is shown."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from inspect import signature
+from typing import Any
 
 from inspect_ai import Task
 from inspect_ai.dataset import Dataset
@@ -16,10 +19,24 @@ from inspect_ai.viewer import (
 
 from truthgym.datasets.question import BadInput, one_of
 from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import martingale, roles
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 
-PARADIGMS: dict[str, Callable[[], Scorer]] = {"brier": brier}
+Paradigms = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
+"""Paradigms as a task takes them: names with commas between them or in a list, or names with their arguments."""
+
+
+@dataclass(frozen=True)
+class Paradigm:
+    """A way of scoring a domain's trajectories."""
+
+    scorer: Callable[..., Scorer]
+    roles: Callable[..., tuple[str, ...]] = lambda **_: ()
+    """From the scorer's arguments to the model roles that must be bound."""
+
+
+PARADIGMS = {"brier": Paradigm(brier), "martingale": Paradigm(martingale, roles)}
 """What can be asked for with `-T paradigms=`."""
 
 EPOCHS = 3
@@ -45,7 +62,7 @@ class DomainTask(Task):
 
 def domain_task(
     dataset: Dataset,
-    paradigms: str | Sequence[str] | None,
+    paradigms: Paradigms | None,
     default: Sequence[str],
     system_prompt: str | Sequence[str] | None,
     version: str,
@@ -55,7 +72,9 @@ def domain_task(
 
     Args:
         dataset: The domain's questions.
-        paradigms: Names of scorers, in a list or with commas between them, or None for the domain's default.
+        paradigms: Names of scorers, in a list or with commas between them, or a mapping from each name to its
+        arguments,
+            as in `-T 'paradigms={brier: {}, martingale: {elicitor: judge}}'`. None is the domain's default.
         default: The domain's default.
         system_prompt: Text of the system message. Held in the set-up, so that it survives `--solver`. The command
             line reads YAML and splits at commas: a list is put together again, and what YAML took for something else
@@ -64,30 +83,42 @@ def domain_task(
         known_after: The task's argument, where it has one, so that it stands in the log as it was given.
 
     Raises:
-        BadInput: An unknown paradigm, or none, or a system prompt that is no text.
+        BadInput: An unknown paradigm, or none; an argument that it does not take; a system prompt that is no text. On
+            the first sample, before its first model call: a model role that a paradigm needs is not bound.
     """
+    chosen = _chosen(default if paradigms is None else paradigms)
+    needed = [role for name, given in chosen.items() for role in PARADIGMS[name].roles(**given)]
     task = DomainTask(
         dataset=dataset,
-        setup=prepare(_prompt(system_prompt)),
+        setup=prepare(_prompt(system_prompt), sorted(set(needed))),
         solver=direct(),
-        scorer=[PARADIGMS[name]() for name in _names(paradigms, default)],
+        scorer=[PARADIGMS[name].scorer(**given) for name, given in chosen.items()],
         epochs=EPOCHS,
         version=version,
-        viewer=viewer(),
+        viewer=viewer(list(chosen)),
     )
     task.day = None if known_after is None else str(known_after)
     return task
 
 
-def _names(paradigms: str | Sequence[str] | None, default: Sequence[str]) -> list[str]:
-    given = default if paradigms is None else paradigms
-    listed = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else [given]
-    names = list(dict.fromkeys(str(name).strip() for name in listed))
-    if not names:
+def _chosen(given: object) -> dict[str, dict[str, Any]]:
+    """The paradigms asked for, each with its arguments."""
+    if isinstance(given, Mapping):
+        named = {str(name).strip(): arguments for name, arguments in given.items()}
+    else:
+        listed = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else [given]
+        named = {str(name).strip(): {} for name in listed}
+    if not named:
         raise BadInput(f"paradigms is empty; name at least one of: {', '.join(PARADIGMS)}")
-    for name in names:
+    for name, arguments in named.items():
         one_of("paradigm", name, list(PARADIGMS))
-    return names
+        if arguments is not None and not isinstance(arguments, Mapping):
+            raise BadInput(
+                f"paradigms: {name}: {arguments!r} cannot be used; give its arguments as {{argument: value}}, or none"
+            )
+        for argument in arguments or {}:
+            one_of(f"argument of {name}", str(argument), list(signature(PARADIGMS[name].scorer).parameters))
+    return {name: dict(arguments or {}) for name, arguments in named.items()}
 
 
 def _prompt(given: object) -> str | None:
@@ -101,21 +132,28 @@ def _prompt(given: object) -> str | None:
     )
 
 
-LABELS = {
-    "belief": "Belief",
-    "brier_score": "Brier",
-    "accuracy": "Accuracy",
-    "log_score": "Log",
-    "spherical_score": "Spherical",
+COLUMNS = {
+    "brier": {
+        "belief": "Belief",
+        "brier_score": "Brier",
+        "accuracy": "Accuracy",
+        "log_score": "Log",
+        "spherical_score": "Spherical",
+    },
+    "martingale": {"prior": "Prior", "posterior": "Posterior", "change": "Change"},
 }
-"""Headers of the score columns, in order."""
+"""Headers of the score columns of each paradigm, in order."""
 
 
-def viewer() -> ViewerConfig:
-    """Columns and colours of the sample list: what was believed, what happened, and how far apart they are."""
+def viewer(paradigms: Sequence[str]) -> ViewerConfig:
+    """Columns and colours of the sample list: what was believed, what happened, and how far apart they are.
+
+    Args:
+        paradigms: The scorers whose columns are shown.
+    """
     columns = [
         *(TaskSamplesColumn(id=name) for name in ("sampleStatus", "sampleId", "epoch", "input", "target")),
-        *(TaskSamplesColumn.score("brier", name) for name in LABELS),
+        *(TaskSamplesColumn.score(name, key) for name in paradigms for key in COLUMNS[name]),
         TaskSamplesColumn(id="error"),
     ]
     return ViewerConfig(
@@ -123,11 +161,14 @@ def viewer() -> ViewerConfig:
             name="Beliefs",
             columns=columns,
             multiline=False,
-            score_labels=LABELS,
+            score_labels={key: label for name in paradigms for key, label in COLUMNS[name].items()},
             score_color_scales={
                 "brier_score": ScoreColorScale(palette="good-low", min=0, max=1),
                 "belief": ScoreColorScale(palette="neutral", min=0, max=1),
                 "accuracy": ScoreColorScale(palette="good-high", min=0, max=1),
+                "prior": ScoreColorScale(palette="neutral", min=0, max=1),
+                "posterior": ScoreColorScale(palette="neutral", min=0, max=1),
+                "change": ScoreColorScale(palette="diverging", min=-1, max=1),
             },
             color_scales_enabled=True,
         ),

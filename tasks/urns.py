@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import urns as data
-from truthgym.tasks.paradigms import domain_task
+from truthgym.tasks.paradigms import Paradigms, domain_task
 
 
 @task
@@ -20,10 +20,10 @@ def urns(
     draws: int = 4,
     likelihood_ratio: float = 2.0,
     base_rate: float | Sequence[float] = (0.15, 0.85),
-    paradigms: str | Sequence[str] | None = None,
+    paradigms: Paradigms | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask which of two causes produced what was seen. Default paradigm: brier.
+    """Ask which of two causes produced what was seen. Default paradigms: brier and martingale.
 
     Args:
         n: Questions to generate.
@@ -32,8 +32,8 @@ def urns(
         draws: Pieces of evidence for each question.
         likelihood_ratio: How many times likelier a mark is under one cause than under the other.
         base_rate: Chance of the proposition before evidence: a number, or the two ends of a range with a comma.
-        paradigms: How to score: one name or several with commas.
+        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
         system_prompt: Text of a system message, kept whatever the solver.
     """
     dataset = data.urns(n, seed, split, draws, likelihood_ratio, base_rate)
-    return domain_task(dataset, paradigms, ["brier"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="1-B")

@@ -1,6 +1,7 @@
 """The provider: what it reads in a conversation, what it refuses, and that it is the same every time."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,15 +16,22 @@ from inspect_ai.solver import TaskState, generate
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import BadInput, Question
 from truthgym.datasets.urns import UrnQuestion, find_urn, logit, urns
-from truthgym.models.agents import Case, Parameters, bayesian, believe, private_signal, report
+from truthgym.models.agents import AGENTS, Case, Parameters, believe, private_signal
+from truthgym.models.judge import FIRST_VIEW
+from truthgym.models.reference import WHOLE_NUMBER
+from truthgym.models.reports import percent, report
+from truthgym.models.scene import MARKER, STATED, last_read, stated_beliefs
 from truthgym.scorers.beliefs import read_belief
 from truthgym.scorers.brier import brier
+from truthgym.scorers.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.solvers.direct import answer_instruction, direct, evidence
+from truthgym.solvers.direct import STATE_BELIEF, answer_instruction, direct, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
 
 Run = Callable[..., EvalLog]
+
+LEARNING = [name for name, agent in AGENTS.items() if agent.update]
 
 
 def ask(*messages: ChatMessage, model: str = "reference/bayesian", **parameters: Any) -> ModelOutput:
@@ -35,6 +43,20 @@ def prompt(item: Any, epoch: int = 1) -> ChatMessageUser:
     return user_message(
         "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)]), epoch
     )
+
+
+def probe(item: Any, epoch: int = 1, fresh: bool = False) -> ChatMessageUser:
+    """The question for a whole percent, by itself or at the end of a conversation."""
+    asked = PROBE.format(proposition=item.metadata_as(Question).proposition)
+    return user_message(f"{item.input}\n\n{asked}" if fresh else asked, epoch)
+
+
+def signal(item: Any, thoughts: int, epoch: int = 1, parameters: Parameters = Parameters()) -> Case:  # noqa: B008
+    return private_signal(str(item.id), item.target == "yes", thoughts, epoch, parameters)
+
+
+def bayes(case: Case) -> float:
+    return believe("bayesian", case, 1, 0, Parameters())
 
 
 URN = urns(n=1)[0]
@@ -51,8 +73,21 @@ def test_on_a_bundled_question_it_states_what_its_private_signal_says() -> None:
     for item in bundled()[:20]:
         belief = read_belief(ask(prompt(item, epoch=2), skill=1.4, seed=5).completion)
         parameters = Parameters(skill=1.4, seed=5)
-        case = private_signal(str(item.id), item.target == "yes", 1, 2, parameters)
-        assert belief == pytest.approx(bayesian(case, 2, 0, parameters), abs=6e-5)
+        assert belief == bayes(signal(item, 1, 2, parameters))
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_every_agent_states_what_its_pure_function_believes(name: str) -> None:
+    planted: dict[str, Any] = {"strength": 0.8} if "strength" in AGENTS[name].takes else {}
+    for item in urns(n=5):
+        seen = find_urn(prompt(item).text)
+        assert seen
+        case = Case(seen.asked, logit(seen.prior), seen.log_likelihood_ratios)
+        reply = ask(prompt(item), model=f"reference/{name}", **planted).completion
+        assert read_belief(reply) == believe(name, case, 1, 0, Parameters(**planted))
+        assert reply.startswith(f"(Simulated {name} agent, not a language model.)")
+    reply = ask(prompt(FORECAST), model=f"reference/{name}", **planted).completion
+    assert read_belief(reply) == believe(name, signal(FORECAST, 1), 1, 0, Parameters(**planted))
 
 
 def test_it_finds_the_question_in_another_solvers_wrapping() -> None:
@@ -97,15 +132,130 @@ def test_words_vary() -> None:
     assert len({ask(prompt(item)).completion.split(".")[2] for item in bundled()[:30]}) > 3
 
 
-def test_its_numbers_are_those_of_the_pure_functions() -> None:
-    planted = Parameters(noise=0.1, seed=3)
+@pytest.mark.parametrize("shared", [0, 0.5])
+def test_its_numbers_are_those_of_the_pure_functions(shared: float) -> None:
+    given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
+    planted = Parameters(**given)
     for item in urns(n=10):
         seen = find_urn(prompt(item).text)
         assert seen
         case = Case(seen.asked, logit(seen.prior), seen.log_likelihood_ratios)
         belief = believe("bayesian", case, 1, 0, planted)
-        said = read_belief(ask(prompt(item), noise=0.1, seed=3).completion)
-        assert said == report("bayesian", belief, case, 1, 0, planted)
+        said = read_belief(ask(prompt(item), **given).completion)
+        assert said == round(report(belief, planted, "bayesian", case.key, 1, "marker", 0, 4), 4)
+    for item in bundled()[:10]:
+        case = signal(item, 1, 2, planted)
+        said = read_belief(ask(prompt(item, epoch=2), **given).completion)
+        assert said == round(report(bayes(case), planted, "bayesian", case.key, 2, "marker", 0, 1), 4)
+
+
+def percent_said(reply: str) -> float:
+    """The one whole percent that a reply to a probe consists of."""
+    disclaimer, said = reply.split("\n\n")
+    assert disclaimer.startswith("(Simulated ")
+    assert re.fullmatch(r"[0-9]{1,3}%", said)
+    belief = read_belief(reply)
+    assert belief is not None
+    assert belief == int(said[:-1]) / 100
+    return belief
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_probe_in_a_fresh_context_is_answered_with_the_prior(name: str) -> None:
+    for item in urns(n=10):
+        reply = ask(probe(item, fresh=True), model=f"reference/{name}").completion
+        assert percent_said(reply) == item.metadata_as(Question).base_rate
+    for item in bundled()[:10]:
+        planted = Parameters(skill=2, seed=5)
+        reply = ask(probe(item, fresh=True), model=f"reference/{name}", skill=2, seed=5).completion
+        assert percent_said(reply) == percent(bayes(signal(item, 0, 1, planted)))
+
+
+def test_a_first_sight_is_the_same_in_every_epoch() -> None:
+    for item in (URN, FORECAST):
+        assert len({ask(probe(item, epoch, fresh=True)).completion for epoch in (1, 2, 3)}) == 1
+        assert len({ask(probe(item, epoch, fresh=True), noise=0.2).completion for epoch in (1, 2, 3)}) == 3
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_probe_after_an_answer_is_answered_with_the_last_belief_stated(name: str) -> None:
+    for item in (URN, FORECAST, *urns(n=3, seed=1)):
+        answer = ask(prompt(item), model=f"reference/{name}").completion
+        reply = ask(
+            prompt(item), ChatMessageAssistant(content=answer), probe(item), model=f"reference/{name}"
+        ).completion
+        assert percent_said(reply) == percent(stated_beliefs(answer)[-1][1])
+
+
+def test_a_probe_after_an_answer_does_not_repeat_the_noise_of_the_answer() -> None:
+    said = ChatMessageAssistant(content=f"{STATED[0].format(percent='30.00')}\n\n\\finalBeliefProb{{0.9000}}")
+    assert percent_said(ask(prompt(URN), said, probe(URN)).completion) == 0.3
+
+
+def test_a_probe_after_new_evidence_weighs_it() -> None:
+    pieces = URN.metadata_as(UrnQuestion).evidence
+    said = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
+    opening = user_message(f"{URN.input}\n{pieces[0]}", 1)
+    ending = user_message(f"{pieces[1]}\n\n{probe(URN).text}", 1)
+    reply = ask(opening, said, ending).completion
+    assert percent_said(reply) == percent(URN.metadata_as(UrnQuestion).posterior[2])
+
+
+@pytest.mark.parametrize("name", ["bayesian", "entrenched"])
+@pytest.mark.parametrize("shared", [0, 0.5])
+def test_a_probe_with_noise_is_answered_as_the_pure_functions_say(name: str, shared: float) -> None:
+    given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
+    planted, model = Parameters(**given), f"reference/{name}"
+    for item in [*urns(n=8), *bundled()[:8]]:
+        urn = find_urn(prompt(item).text)
+        first = Case(urn.asked, logit(urn.prior), ()) if urn else signal(item, 0, 2, planted)
+        pieces = len(urn.log_likelihood_ratios) if urn else 1
+        for stated, seen in ((0, 0), (1, pieces)):
+            spoken: list[ChatMessage] = [probe(item, 2, fresh=True)]
+            belief = believe(name, first, 2, 0, planted)
+            if stated:
+                answer = ask(prompt(item, 2), model=model, **given).completion
+                spoken = [prompt(item, 2), ChatMessageAssistant(content=answer), probe(item, 2)]
+                belief = stated_beliefs(answer)[-1][1]
+            made = report(belief, planted, name, first.key, 2, "percent", stated, seen)
+            assert percent_said(ask(*spoken, model=model, **given).completion) == percent(made)
+
+
+def test_every_percent_that_can_be_said_is_read() -> None:
+    for said in range(101):
+        stands = ChatMessageAssistant(content=STATED[said % 5].format(percent=f"{said}.00"))
+        assert percent_said(ask(prompt(URN), stands, probe(URN)).completion) == said / 100
+
+
+def test_a_first_view_is_words_without_a_new_thought() -> None:
+    for item in [*urns(n=10), *bundled()[:10]]:
+        asked = user_message(f"{item.input}\n\n{VIEW.format(proposition=item.metadata_as(Question).proposition)}", 1)
+        # noise is of reports, and this is none
+        reply = ask(asked, noise=0.2).completion
+        prior = item.metadata_as(Question).base_rate
+        believed = bayes(signal(item, 0)) if prior is None else prior
+        assert last_read(reply, 0) == pytest.approx(believed, abs=1e-12)
+        assert MARKER not in reply
+        assert read_belief(reply) is None
+
+
+def test_what_it_recognises_requests_by_stands_in_the_real_prompts() -> None:
+    read = READ.format(what=WHAT["prior"], question="", text="", whose=WHOSE["policy"], proposition="")
+    assert [WHOLE_NUMBER in text for text in (PROBE, read, VIEW, JOINT, STATE_BELIEF)] == [True, True] + [False] * 3
+    assert [FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
+    assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
+
+
+def test_any_agent_can_read_anothers_text() -> None:
+    for item in (URN, FORECAST):
+        text = READ.format(
+            what=WHAT[""],
+            question=item.input,
+            text=STATED[0].format(percent="41.70"),
+            whose=WHOSE["policy"],
+            proposition=item.metadata_as(Question).proposition,
+        )
+        assert percent_said(ask(user_message(text, 1)).completion) == 0.42
 
 
 def test_a_reply_depends_on_epoch_seed_and_conversation_alone() -> None:
@@ -128,16 +278,46 @@ def test_random_ignores_the_evidence() -> None:
 def test_refusals() -> None:
     with pytest.raises(BadInput, match="finds none of them in this conversation, which begins: 'Will pigs fly"):
         ask(user_message("Will pigs fly by 2030?", 1))
-    with pytest.raises(BadInput, match="needs the epoch in a message's metadata"):
-        ask(ChatMessageUser(content=str(URN.input)))
-    with pytest.raises(BadInput, match="Unknown reference agent 'bayesain'; did you mean 'bayesian'"):
-        get_model("reference/bayesain")
-    with pytest.raises(BadInput, match="Unknown argument of reference/bayesian 'nosie'; did you mean 'noise'"):
-        get_model("reference/bayesian", nosie=0.1)
-    with pytest.raises(BadInput, match="Unknown argument of reference/random 'noise'"):
-        get_model("reference/random", noise=0.1)
-    with pytest.raises(BadInput, match=r"-M noise=-1 cannot be used: Input should be greater than or equal to 0"):
-        get_model("reference/bayesian", noise=-1)
+    for asked in (URN.input, probe(URN, fresh=True).text):
+        with pytest.raises(BadInput, match="needs the epoch in a message's metadata"):
+            ask(ChatMessageUser(content=str(asked)))
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "said"),
+    [
+        ("bayesain", {}, "Unknown reference agent 'bayesain'; did you mean 'bayesian'"),
+        ("juge", {}, "Unknown reference agent 'juge'; did you mean 'judge'"),
+        ("bayesian", {"nosie": 0.1}, "Unknown argument of reference/bayesian 'nosie'; did you mean 'noise'"),
+        ("entrenched", {"strenght": 0.1}, "argument of reference/entrenched 'strenght'; did you mean 'strength'"),
+        ("bayesian", {"strength": 0.3}, "argument of reference/bayesian 'strength'; known: noise, seed, shared, skill"),
+        ("stuck", {"strength": 0.3}, "argument of reference/stuck 'strength'; known: noise, seed, shared, skill"),
+        ("bayesian", {"leak": 0.3}, "argument of reference/bayesian 'leak'; known: noise, seed, shared, skill"),
+        ("judge", {"strength": 0.3}, "argument of reference/judge 'strength'; known: leak, noise, seed, skill"),
+        ("judge", {"shared": 0.3}, "argument of reference/judge 'shared'"),
+        ("random", {"noise": 0.1}, "Unknown argument of reference/random 'noise'; known: seed"),
+        ("bayesian", {"noise": -1}, "-M noise=-1 cannot be used: Input should be greater than or equal to 0"),
+        ("bayesian", {"shared": 1.5}, "-M shared=1.5 cannot be used: Input should be less than or equal to 1"),
+        ("judge", {"leak": 1.5}, "-M leak=1.5 cannot be used: Input should be less than or equal to 1"),
+        ("entrenched", {"strength": -1}, "-M strength=-1 cannot be used: Input should be greater than or equal to 0"),
+        ("entrenched", {"strength": "lots"}, "-M strength=lots cannot be used: Input should be a valid number"),
+        *(
+            (name, {"strength": 1.01}, f"-M strength=1.01 cannot be used: reference/{name} takes one from 0 to 1")
+            for name in ("underreacting", "confirming", "neglecting")
+        ),
+    ],
+)
+def test_what_cannot_be_planted_is_refused(model: str, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)):
+        get_model(f"reference/{model}", memoize=False, **given)
+
+
+def test_what_can_be_planted_is_taken() -> None:
+    for name in ("underreacting", "confirming", "neglecting"):
+        get_model(f"reference/{name}", memoize=False, strength=1)
+    for name in ("overreacting", "entrenched"):
+        get_model(f"reference/{name}", memoize=False, strength=7.5, noise=0.1, shared=1, skill=0, seed=-3)
+    get_model("reference/judge", memoize=False, noise=0.1, leak=1, skill=2, seed=1)
 
 
 def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object]:
@@ -201,8 +381,7 @@ def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
     item = next(s for s in bundled() if s.id == done.id)
     stated = ""
     for thoughts, text in enumerate(texts[:2], start=1):
-        case = private_signal(str(item.id), item.target == "yes", thoughts, done.epoch, Parameters())
-        stated = f"{100 * bayesian(case, done.epoch, 0, Parameters()):.2f}"
+        stated = f"{100 * bayes(signal(item, thoughts, done.epoch)):.2f}"
         assert stated in text
     assert read_belief(texts[2]) == pytest.approx(float(stated) / 100)
 

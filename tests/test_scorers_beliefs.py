@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.scorers.beliefs import read_belief
+from truthgym.scorers.beliefs import read_belief, read_beliefs
 
 STATED = {
     "73": 0.73,
@@ -183,4 +183,90 @@ def test_thirty_thousand_hostile_strings() -> None:
 def test_a_megabyte_of_malice_is_read_at_once(text: str) -> None:
     began = time.process_time()
     read_belief(text)
+    assert time.process_time() - began < 20, "not a claim of speed: quadratic matching would take hours"
+
+
+LISTS = {
+    "[40, 55, 70]": [0.4, 0.55, 0.7],
+    "[40,55,70]": [0.4, 0.55, 0.7],
+    " [\n  40,\n  55,\n  70\n]\n": [0.4, 0.55, 0.7],
+    "```json\n[40, 55, 70]\n```": [0.4, 0.55, 0.7],
+    "Here it is: **[40, 55, 70]**.": [0.4, 0.55, 0.7],
+    "[40, 55, 70]\n\nAgain: [40,55,70]": [0.4, 0.55, 0.7],
+    "There were 3 steps in 2024, so 80%.\n[0, 1, 100]": [0.0, 0.01, 1.0],
+}
+
+NO_LISTS = [
+    "",
+    "40, 55, 70",
+    "(40, 55, 70)",
+    "[40, 55, 70",
+    "40, 55, 70]",
+    # another number of them
+    "[]",
+    "[40]",
+    "[40, 55]",
+    "[40, 55, 70, 80]",
+    # two that differ
+    "[40, 55, 70]\n[40, 55, 71]",
+    "[40, 55, 70] as in [1]",
+    "[40, 55, 70] []",
+    "[40, 55, 70] and, in order, [70, 55, 40]",
+    # one that is no whole percent
+    "[40, 55, 101]",
+    "[40, 55, 101, 70]",
+    "[40, 55, 1000]",
+    "[40, 55, 999999999999999999999999999999]",
+    "[-40, 55, 70]",
+    "[40, 55, 70.5]",
+    "[40, 70.5]",
+    "[0.4, 0.55, 0.7]",
+    "[40, 55, 7e1]",
+    "[40%, 55%, 70%]",
+    '["40", "55", "70"]',
+    "[40, 55, null]",
+    "[40, about 55, 70]",
+    "[40, 55, ٧٠]",
+]
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_a_list_of_beliefs_is_read(text: str) -> None:
+    assert read_beliefs(text, 3) == LISTS[text]
+
+
+@pytest.mark.parametrize("text", NO_LISTS)
+def test_a_text_without_one_list_of_so_many_whole_percents_holds_none(text: str) -> None:
+    assert read_beliefs(text, 3) is None
+
+
+@pytest.mark.parametrize("thing", [None, 73, b"[40, 55, 70]", [40, 55, 70], {}, object()])
+def test_what_is_no_text_holds_no_list(thing: Any) -> None:
+    assert read_beliefs(thing, 3) is None
+
+
+def test_every_length_and_every_percentage_is_read_in_order() -> None:
+    for number in (1, 2, 7, 101):
+        percents = list(range(101))[-number:][::-1]
+        assert read_beliefs(str(percents), number) == [percent / 100 for percent in percents]
+        assert read_beliefs(str(percents), number + 1) is None
+
+
+def test_ten_thousand_hostile_lists() -> None:
+    rng = random.Random(1)
+    read = 0
+    for _ in range(10_000):
+        pieces = PIECES if rng.random() < 0.5 else [*"[[]],,,,  0123%", "100"]
+        text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
+        for number in (1, 2):
+            beliefs = read_beliefs(text, number)
+            read += beliefs is not None
+            assert beliefs is None or (len(beliefs) == number and all(0 <= belief <= 1 for belief in beliefs)), text
+    assert 0 < read < 2000, "some are readable, most are not"
+
+
+@pytest.mark.parametrize("text", ["[" * 1_000_000, "[" + "9" * 1_000_000 + "]", "[" + "1," * 500_000, "[1]" * 300_000])
+def test_a_megabyte_of_malicious_lists_is_read_at_once(text: str) -> None:
+    began = time.process_time()
+    read_beliefs(text, 3)
     assert time.process_time() - began < 20, "not a claim of speed: quadratic matching would take hours"

@@ -18,7 +18,7 @@ def metrics(log: EvalLog) -> dict[str, float]:
 
 
 def test_random_is_worse_than_the_coin(run: Run) -> None:
-    found = metrics(run(forecasting(), "reference/random"))
+    found = metrics(run(forecasting(paradigms="brier"), "reference/random"))
     assert found["brier_lower"] < 1 / 3 < found["brier_upper"]
     assert found["brier_lower"] > 0.25
     assert found["skill_base_rate_upper"] < 0
@@ -26,7 +26,8 @@ def test_random_is_worse_than_the_coin(run: Run) -> None:
 
 def test_skill_is_rewarded(run: Run) -> None:
     scored = [
-        metrics(run(forecasting(n=60), get_model("reference/bayesian", skill=s), epochs=1))["brier"] for s in (0, 1, 3)
+        metrics(run(forecasting(n=60, paradigms="brier"), get_model("reference/bayesian", skill=s), epochs=1))["brier"]
+        for s in (0, 1, 3)
     ]
     assert scored[0] == pytest.approx(0.25)
     assert scored[0] > scored[1] > scored[2]
@@ -36,13 +37,14 @@ def test_the_log_holds_what_people_look_at(run: Run) -> None:
     log = run(forecasting(n=3, system_prompt="Think well."))
     assert log.eval.config.epochs == EPOCHS == 3
     assert log.results
-    assert len(log.results.scores) == 1
-    assert next(iter(log.results.scores[0].metrics)) == "brier"
+    assert [next(iter(score.metrics)) for score in log.results.scores] == ["brier", "martingale_score"]
     assert log.eval.viewer
     view = log.eval.viewer.task_samples_view
     assert view
     assert not isinstance(view, list)
     assert log.samples
-    shown = [column.id.removeprefix("score__brier__") for column in view.columns or [] if column.id.startswith("score")]
-    assert shown == list(log.samples[0].scores["brier"].value)  # type: ignore[index, arg-type]
+    shown = [column.id for column in view.columns or [] if column.id.startswith("score")]
+    scores = log.samples[0].scores
+    assert scores
+    assert shown == [f"score__{name}__{key}" for name in scores for key in scores[name].value]  # type: ignore[union-attr]
     assert log.samples[0].messages[0].text == "Think well."

@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 from inspect_ai import Task, eval, eval_retry
+from inspect_ai._util.registry import registry_params
 from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, Model, get_model
 
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import BadInput
 from truthgym.datasets.urns import UrnQuestion
+from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.tasks.urns import urns
@@ -54,6 +57,10 @@ def test_arguments_reach_the_dataset() -> None:
         ({"paradigms": "breir"}, "Unknown paradigm 'breir'; did you mean 'brier'"),
         ({"paradigms": ["brier", "luck"]}, "Unknown paradigm 'luck'"),
         ({"paradigms": []}, "paradigms is empty"),
+        ({"paradigms": {}}, "paradigms is empty"),
+        ({"paradigms": {"martingale": "step"}}, "paradigms: martingale: 'step' cannot be used"),
+        ({"paradigms": {"martingale": {"elicit": "judge"}}}, "Unknown argument of martingale 'elicit'; did you mean"),
+        ({"paradigms": {"martingale": {"elicitor": "juge"}}}, "Unknown elicitor 'juge'; did you mean 'judge'"),
         ({"split": "dev"}, "Unknown split 'dev'"),
     ],
 )
@@ -67,7 +74,39 @@ def test_a_paradigm_asked_for_twice_is_scored_once() -> None:
     scorer = urns(n=1, paradigms=["brier", "brier"]).scorer
     assert scorer
     assert len(scorer) == 1
-    assert set(PARADIGMS) == {"brier"}
+    assert set(PARADIGMS) == {"brier", "martingale"}
+
+
+def test_a_paradigm_takes_arguments() -> None:
+    made = urns(n=1, paradigms={"brier": None, "martingale": {"per": "step"}}).scorer
+    assert made
+    assert [registry_params(scorer) for scorer in made] == [{}, {"per": "step"}]
+
+
+def test_arguments_from_the_command_line_stand_in_the_log(run: Run) -> None:
+    given = {"paradigms": {"martingale": {"elicitor": "both"}}, "n": 2}
+    judge = {"judge": get_model("reference/judge", noise=0.1)}
+    log = eval("truthgym/urns", task_args=given, model="reference/bayesian", model_roles=judge, display="none")[0]
+    assert log.status == "success"
+    assert log.eval.task_args["paradigms"] == given["paradigms"]
+    assert log.eval.scorers
+    assert log.eval.scorers[0].options == {"elicitor": "both"}
+
+
+def test_a_judge_that_is_not_bound_ends_the_run_before_the_first_call(says: Callable[..., Model]) -> None:
+    heard: list[object] = []
+
+    def reply(messages: list[ChatMessage]) -> str:
+        heard.append(messages)
+        return "50%"
+
+    for solver in (None, chain_of_thought(steps=1)):
+        task = urns(n=2, paradigms={"martingale": {"joint": True}})
+        log = eval(task, model=says(reply), solver=solver, display="none")[0]
+        assert log.status == "error"
+        assert log.error
+        assert "judge" in log.error.message
+    assert not heard
 
 
 def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ def posteriors(log: EvalLog) -> NDArray[np.float64]:
 
 @pytest.mark.slow
 def test_a_noiseless_bayesian_earns_what_is_owed_to_it(run: Run) -> None:
-    log = run(urns(n=400), epochs=1)
+    log = run(urns(n=400, paradigms="brier"), epochs=1)
     found, p = metrics(log), posteriors(log)
     # What a forecaster who knows p is owed on these very questions, in expectation over their outcomes.
     owed = {name: float(np.mean(p * rule(p, 1) + (1 - p) * rule(p, 0))) for name, rule in RULES.items()}
@@ -48,7 +48,7 @@ def test_a_noiseless_bayesian_earns_what_is_owed_to_it(run: Run) -> None:
 def test_noise_costs_what_it_must(run: Run) -> None:
     for noise in (0.0, 0.1):
         # beliefs far from 0 and 1, where the noise of a report is not skewed and 80 questions are enough to see it
-        task = urns(n=80, draws=1, likelihood_ratio=1.5, base_rate=(0.3, 0.7))
+        task = urns(n=80, draws=1, likelihood_ratio=1.5, base_rate=(0.3, 0.7), paradigms="brier")
         log = run(task, get_model("reference/bayesian", noise=noise))
         found, p = metrics(log), posteriors(log)
         planted = np.mean(np.minimum(noise**2, 0.9 * p * (1 - p)))
@@ -58,5 +58,5 @@ def test_noise_costs_what_it_must(run: Run) -> None:
 
 def test_scored_later_is_scored_the_same(run: Run) -> None:
     model = get_model("reference/bayesian", noise=0.1)
-    now, later = run(urns(n=20), model), run(urns(n=20), model, score=False)
+    now, later = run(urns(n=20, paradigms="brier"), model), run(urns(n=20), model, score=False)
     assert metrics(score(later, brier(), display="none")) == pytest.approx(metrics(now), nan_ok=True)

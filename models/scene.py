@@ -1,0 +1,99 @@
+"""What a reference agent makes of a conversation: the question, what has been learned of it, and what was said."""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.urns import find_urn, logit
+from truthgym.models.agents import Case, Parameters, private_signal
+
+MARKER = "finalBeliefProb"
+STATED = (
+    "On balance I put the chance that it is true at {percent}%.",
+    "That leaves me at a probability of {percent}% for it.",
+    "As things stand, I believe it with {percent}% confidence.",
+    "So I would give it {percent} chances in 100.",
+    "My view now is that it holds with probability {percent}%.",
+)
+"""How agents state a belief in words, always with two decimals."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What stands in a conversation."""
+
+    case: Case
+    stated: int
+    """Beliefs stated so far."""
+    belief: float | None
+    """The last belief stated, or None where none is, or evidence has come since."""
+    begins: int
+    """Where in the text the question is first asked."""
+
+
+def scene(text: str, epoch: int, thoughts: int, parameters: Parameters) -> Scene:
+    """Read a conversation: of several questions the one that is asked last is meant.
+
+    Args:
+        text: All of it.
+        epoch: The epoch.
+        thoughts: Thoughts to be had about a bundled question, besides one for each belief stated.
+        parameters: What is planted in the agent.
+
+    Raises:
+        BadInput: The conversation holds no question that the agents know.
+    """
+    urn = find_urn(text)
+    found = [(text.rfind(asked), asked, name, truth) for asked, name, truth in _known() if asked in text]
+    known = max(found, default=None)
+    if urn and (known is None or known[0] < text.rfind(urn.asked)):
+        beliefs = stated_beliefs(text, urn.begins)
+        case, begins, since = (
+            Case(urn.asked, logit(urn.prior), urn.log_likelihood_ratios),
+            urn.begins,
+            urn.evidence_ends,
+        )
+    elif known:
+        _, asked, identity, outcome = known
+        begins = since = text.index(asked)
+        beliefs = stated_beliefs(text, since)
+        case = private_signal(identity, outcome, len(beliefs) + thoughts, epoch, parameters)
+    else:
+        raise BadInput(
+            "A reference agent knows the questions of truthgym/urns and the bundled ones of truthgym/forecasting, and "
+            f"finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for others."
+        )
+    last = beliefs[-1][1] if beliefs and beliefs[-1][0] > since else None
+    return Scene(case, len(beliefs), last, begins)
+
+
+def stated_beliefs(text: str, begins: int = 0) -> list[tuple[int, float]]:
+    """Beliefs stated in words from a place on, each with the place where it ends."""
+    return [(m.end(), float(m[m.lastgroup or 0]) / 100) for m in _stated().finditer(text, begins)]
+
+
+def last_read(text: str, begins: int) -> float | None:
+    """The last probability that a text gives, in words or as a marked number: what a reader takes from it."""
+    last = stated_beliefs(text, begins)[-1:]
+    marked = [(m.end(), float(m[1])) for m in _marked().finditer(text, begins)][-1:]
+    return max(last + marked, default=(0, None))[1]
+
+
+@cache
+def _known() -> list[tuple[str, str, bool]]:
+    return [(str(item.input).split("\n")[0], str(item.id), item.target == "yes") for item in bundled()]
+
+
+@cache
+def _stated() -> re.Pattern[str]:
+    number = r"(?P<p{}>[0-9]{{1,3}}\.[0-9]{{2}})"
+    return re.compile(
+        "|".join(re.escape(words).replace(r"\{percent\}", number.format(i)) for i, words in enumerate(STATED))
+    )
+
+
+@cache
+def _marked() -> re.Pattern[str]:
+    return re.compile(MARKER + r"\{(0\.[0-9]+|1\.0+)\}")

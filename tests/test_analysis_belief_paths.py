@@ -1,0 +1,46 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inspect_ai.log import EvalLog
+from inspect_ai.model import get_model
+
+from truthgym.analysis.belief_paths import chart, load
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.urns import urns
+
+Run = Callable[..., EvalLog]
+
+
+def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:
+    task = urns(n=12, paradigms={"martingale": {"elicitor": "both", "per": "step"}})
+    model, judge = get_model("reference/entrenched", noise=0.05, strength=1), get_model("reference/judge", noise=0.05)
+    log = run(task, model, solver=chain_of_thought(steps=2), model_roles={"judge": judge})
+    frame = load(log.location)
+    assert list(frame.columns)[-4:] == ["step 1", "step 2", "posterior", "corrected"]
+    assert len(frame) == 12 * 3 * 2
+    assert log.samples
+    done = log.samples[7]
+    assert done.scores
+    value = done.scores["martingale"].value
+    assert isinstance(value, dict)
+    row = frame[(frame["question"] == done.id) & (frame["epoch"] == done.epoch)].set_index("elicitor")
+    assert row.loc["self", "prior"] == value["prior"]
+    assert row.loc["judge", "posterior"] == value["judge_posterior"]
+    assert row.loc["self", "outcome"] == (done.target == "yes")
+    own = frame[frame["elicitor"] == "self"]
+    prior = own.groupby("question")["prior"].transform("mean")
+    assert log.results
+    slope = log.results.scores[0].metrics["martingale_score"].value
+    expected = np.clip(own["posterior"] - slope * (prior - prior.mean()), 0, 1)
+    assert list(own["corrected"]) == pytest.approx(list(expected))
+    out = tmp_path / "paths.html"
+    chart(frame).save(str(out))
+    assert "belief" in out.read_text()
+
+
+def test_a_log_without_beliefs_is_refused(run: Run) -> None:
+    log = run(urns(n=1, paradigms="brier"))
+    with pytest.raises(ValueError, match="holds no score named 'martingale'; score it with"):
+        load(log.location)

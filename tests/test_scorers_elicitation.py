@@ -1,0 +1,303 @@
+"""Elicitation: what is asked where, what it leaves untouched, and what is never asked twice."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from inspect_ai import Task, score
+from inspect_ai.dataset import Sample
+from inspect_ai.event import SpanBeginEvent
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    Content,
+    ContentReasoning,
+    ContentText,
+    Model,
+    ModelOutput,
+    get_model,
+)
+from inspect_ai.solver import generate
+
+from truthgym.datasets.question import BadInput
+from truthgym.scorers.elicitation import PROBE, VIEW, Settings
+from truthgym.scorers.martingale import martingale
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
+
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+Rain = Callable[..., Sample]
+
+
+class Heard:
+    """A model that notes every conversation it gets, and answers probes by how long the conversation is."""
+
+    def __init__(self, says: Says) -> None:
+        self.conversations: list[list[ChatMessage]] = []
+        self.model = says(self.reply)
+
+    def reply(self, messages: list[ChatMessage]) -> str:
+        self.conversations.append(list(messages))
+        if "JSON list of" in messages[-1].text:
+            number = int(messages[-1].text.split("JSON list of ")[1].split()[0])
+            return str(list(range(10, 10 + number)))
+        return f"{20 + len(messages)}%" if "whole number" in messages[-1].text else "I think that it rains."
+
+    def probes(self) -> list[list[str]]:
+        return [[m.text for m in c] for c in self.conversations if "whole number" in c[-1].text]
+
+
+def one(log: EvalLog, name: str = "martingale") -> tuple[EvalSample, Any]:
+    assert log.samples
+    done = log.samples[0]
+    assert done.scores
+    return done, done.scores[name]
+
+
+def ask(run: Run, heard: Heard, item: Sample, solver: Any, judge: Model | None = None, **arguments: Any) -> EvalLog:
+    task = Task(
+        dataset=[item], setup=prepare("You are terse."), solver=solver, scorer=martingale(**arguments), epochs=1
+    )
+    return run(task, heard.model, model_roles={"judge": judge} if judge else None)
+
+
+def test_the_prior_sees_no_evidence_and_the_posterior_is_asked_in_the_same_words(
+    run: Run, says: Says, rain: Rain
+) -> None:
+    heard = Heard(says)
+    done, result = one(ask(run, heard, rain(), direct()))
+    prior, posterior = heard.probes()
+    probe = PROBE.format(proposition="It rains.")
+    assert prior == [f"Will it rain?\n\n{probe}"]
+    assert posterior[-1] == probe
+    assert posterior[:-1] == [m.text for m in done.messages if m.role != "system"]
+    assert any("It thundered." in text for text in posterior)
+    assert "You are terse." not in prior + posterior
+    assert result.value == {"prior": 0.21, "posterior": 0.23, "change": 0.02}
+
+
+def test_the_system_prompt_comes_along_where_asked_for(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    ask(run, heard, rain(), direct(), system_prompt_in_probe=True)
+    assert [probe[0] for probe in heard.probes()] == ["You are terse."] * 2
+
+
+def test_the_trajectory_is_left_as_it_was(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    judge = Heard(says)
+    log = ask(run, heard, rain(), chain_of_thought(2), judge.model, elicitor="both", per="step", joint=True)
+    done, _ = one(log)
+    assert len(done.messages) == 1 + 6
+    assert len(done.store["Trajectory:steps"]) == 7
+    assert not any("whole number" in m.text for m in done.messages)
+    assert set(done.store) <= {"Trajectory:steps"}
+
+
+def test_every_step_is_asked_after_where_asked_for(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    _, result = one(ask(run, heard, rain(), chain_of_thought(3), per="step"))
+    made = result.metadata["beliefs"]
+    assert [belief["stage"] for belief in made] == ["prior", "step 1", "step 2", "step 3", "posterior"]
+    assert [belief["context"] for belief in made] == ["separate"] + ["continued"] * 4
+    assert [belief["saw_reasoning"] for belief in made] == [False] + [True] * 4
+    assert [len(probe) for probe in heard.probes()] == [1, 3, 5, 7, 9]
+
+
+def test_a_judge_reads_a_first_view_and_the_whole_text_apart(run: Run, says: Says, rain: Rain) -> None:
+    heard, judge = Heard(says), Heard(says)
+    _, result = one(ask(run, heard, rain(), direct(), judge.model, elicitor="judge"))
+    assert not heard.probes(), "the model itself is asked for no number"
+    assert heard.conversations[-1][-1].text == f"Will it rain?\n\n{VIEW.format(proposition='It rains.')}"
+    view, text = judge.probes()
+    assert len(view) == len(text) == 1
+    assert "I think that it rains." in view[0]
+    assert "It thundered." not in view[0]
+    assert "It thundered." in text[0]
+    assert "whatever you think yourself" in view[0]
+    stages = [(b["stage"], b["elicitor"], b["context"], b["saw_reasoning"]) for b in result.metadata["beliefs"]]
+    assert stages == [
+        ("view", "judge", "separate", False),
+        ("prior", "judge", "read", False),
+        ("posterior", "judge", "read", True),
+    ]
+
+
+def test_a_judges_own_belief_is_another_question(run: Run, says: Says, rain: Rain) -> None:
+    judge = Heard(says)
+    ask(run, Heard(says), rain(), direct(), judge.model, elicitor="judge", standpoint="judge")
+    assert all("Give your own belief" in probe[0] for probe in judge.probes())
+
+
+def test_a_joint_reading_is_one_call_and_marked(run: Run, says: Says, rain: Rain) -> None:
+    judge = Heard(says)
+    _, result = one(ask(run, Heard(says), rain(), chain_of_thought(2), judge.model, joint=True))
+    assert len(judge.conversations) == 1
+    read = [b for b in result.metadata["beliefs"] if b["elicitor"] == "joint"]
+    assert [(b["stage"], b["value"]) for b in read] == [
+        ("prior", 0.1),
+        ("step 1", 0.11),
+        ("step 2", 0.12),
+        ("posterior", 0.13),
+    ]
+    assert all(b["saw_reasoning"] for b in read)
+    assert result.value["joint_prior"] == 0.1
+
+
+def test_reasoning_that_a_provider_shows_is_a_turn_for_the_judge(run: Run, says: Says, rain: Rain) -> None:
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        if "whole number" in messages[-1].text:
+            return "30%"
+        content: list[Content] = [
+            ContentReasoning(reasoning="Clouds, so yes."),
+            ContentText(text="I conclude: umbrella."),
+        ]
+        output = ModelOutput.from_content("mockllm/model", "")
+        output.choices[0].message = ChatMessageAssistant(content=content)
+        output.completion = output.choices[0].message.text
+        return output
+
+    judge = Heard(says)
+    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(elicitor="both", per="step"))
+    _, result = one(run(task, says(reply), model_roles={"judge": judge.model}, epochs=1))
+    stages = {
+        name: [b["stage"] for b in result.metadata["beliefs"] if b["elicitor"] == name] for name in ("self", "judge")
+    }
+    assert stages["self"] == ["prior", "posterior"], "a context cannot be cut inside a message"
+    assert stages["judge"] == ["view", "prior", "step 1", "posterior"]
+    step, text = (probe[0] for probe in judge.probes()[1:])
+    assert "Clouds, so yes." in step
+    assert "umbrella" not in step
+    assert "umbrella" in text
+
+
+def test_every_belief_stands_in_a_span_that_names_its_step(run: Run, says: Says, rain: Rain) -> None:
+    done, _ = one(ask(run, Heard(says), rain(), chain_of_thought(2), per="step"))
+    names = [e.name for e in done.events if isinstance(e, SpanBeginEvent) and e.type == "truthgym.belief"]
+    assert names == [f"belief: {stage} (self)" for stage in ("prior", "step 1", "step 2", "posterior")]
+
+
+def test_another_solvers_conversation_is_measured_too(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    _, result = one(ask(run, heard, rain(), generate()))
+    assert result.value["posterior"] == 0.23
+
+
+def test_an_unreadable_reply_is_nan_with_its_reason(run: Run, says: Says, rain: Rain) -> None:
+    log = run(
+        Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(), epochs=1), says("Hard to say.")
+    )
+    _, result = one(log)
+    assert all(value != value for value in result.value.values())
+    assert "No single probability could be read in the reply: 'Hard to say.'" in result.metadata["reason"]
+    assert log.results
+    assert log.results.scores[0].metrics["share_scored"].value == 0
+    assert log.results.scores[0].metrics["n"].value == 0
+
+
+def test_a_judge_that_never_answers_in_form_is_counted(run: Run, says: Says, rain: Rain) -> None:
+    log = ask(run, Heard(says), rain(), direct(), says("I would rather not."), elicitor="both", joint=True)
+    _, result = one(log)
+    assert result.value["prior"] == 0.21
+    assert result.value["judge_prior"] != result.value["judge_prior"]
+    assert "The judge gave no list of 2 whole percents." in result.metadata["reason"]
+
+
+def test_a_judge_is_never_the_model_itself_by_default(run: Run, says: Says, rain: Rain) -> None:
+    with pytest.raises(AssertionError, match="judge"):
+        ask(run, Heard(says), rain(), direct(), elicitor="judge")
+
+
+def test_nothing_measured_is_asked_again(run: Run, says: Says, rain: Rain) -> None:
+    heard, judge = Heard(says), Heard(says)
+    log = ask(run, heard, rain(), chain_of_thought(2))
+    asked = len(heard.conversations)
+
+    def again(**arguments: Any) -> EvalLog:
+        return score(
+            log, martingale(**arguments), model=heard.model, model_roles={"judge": judge.model}, display="none"
+        )
+
+    same = again()
+    assert len(heard.conversations) == asked
+    assert one(same, "martingale1")[1].value == one(log)[1].value
+    wider = again(elicitor="both", per="step")
+    assert len(heard.conversations) == asked + 2 + 1, "two steps and a first view"
+    assert len(judge.conversations) == 4
+    assert one(wider, "martingale1")[1].metadata["beliefs"][0] == one(log)[1].metadata["beliefs"][0]
+    score(wider, martingale(elicitor="both", per="step"), model=heard.model, model_roles={"judge": judge.model})
+    assert len(heard.conversations) == asked + 3
+    assert len(judge.conversations) == 4
+    again(beliefs="fresh")
+    assert len(heard.conversations) == asked + 5
+
+
+def test_a_score_that_is_overwritten_still_tells_what_was_measured(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    log = ask(run, heard, rain(), direct())
+    asked = len(heard.conversations)
+    again = score(log, martingale(), model=heard.model, action="overwrite", display="none")
+    assert len(heard.conversations) == asked
+    assert one(again)[1].value == one(log)[1].value
+
+
+def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    log = ask(run, heard, rain(), chain_of_thought(2))
+    asked = len(heard.conversations)
+    again = score(log, martingale(per="step", beliefs="recorded"), model=heard.model, display="none")
+    made = one(again, "martingale1")[1].metadata["beliefs"]
+    assert len(heard.conversations) == asked
+    assert [b["value"] is None for b in made] == [False, True, True, False]
+    assert "beliefs=recorded asks for nothing" in made[1]["reason"]
+
+
+def test_another_model_or_another_wording_is_asked_anew(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    log = ask(run, heard, rain(), direct())
+    asked = len(heard.conversations)
+    score(log, martingale(system_prompt_in_probe=True), model=heard.model, display="none")
+    assert len(heard.conversations) == asked + 2
+    reference = get_model("reference/bayesian", noise=0.1)
+    with pytest.raises(BadInput, match="knows the questions of"):
+        score(log, martingale(), model=reference, display="none")
+
+
+def test_two_scorers_of_one_pass_share_their_beliefs(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[martingale(), martingale(per="step")])
+    log = run(task, heard.model, epochs=1)
+    assert len(heard.probes()) == 2
+    assert one(log)[1].value == one(log, "martingale1")[1].value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"elicitor": "me"}, "Unknown elicitor 'me'"),
+        ({"standpoint": "poliy"}, "did you mean 'policy'"),
+        ({"per": "steps"}, "did you mean 'step'"),
+        ({"beliefs": "never"}, "Unknown beliefs 'never'"),
+        ({"joint": "yes"}, "joint='yes' cannot be used; write true or false"),
+        ({"belief_change": "log"}, "did you mean 'logit'"),
+        ({"granularity": "step"}, "add per=step"),
+        ({"domains": "all"}, "Unknown domains 'all'"),
+        ({"information_weight": -1}, "information_weight=-1 cannot be used"),
+    ],
+)
+def test_refusals(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        martingale(**arguments)
+
+
+def test_a_question_without_a_proposition_is_refused(run: Run, says: Says, rain: Rain) -> None:
+    free = rain(form="free", proposition=None)
+    with pytest.raises(AssertionError, match="has no proposition whose probability could be believed"):
+        run(Task(dataset=[free], setup=prepare(), solver=generate(), scorer=martingale()), says("Well."))
+
+
+def test_roles_follow_from_the_settings() -> None:
+    assert Settings().roles == ()
+    assert Settings(elicitor="both").roles == Settings(joint=True).roles == ("judge",)
