@@ -5,6 +5,7 @@ python -m truthgym.analysis.belief_paths LOG OUT.html         (a chart; .svg nee
 """
 
 import argparse
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import altair as alt
@@ -47,7 +48,8 @@ def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
             f"{log} holds no score named {scorer!r}; score it with: inspect score {log} --scorer truthgym/martingale"
         )
     table = belief_table([SampleScore(score=s.scores[scorer], sample_id=s.id) for s in samples if s.scores])
-    slope, groups = headline(table).estimate, cluster_codes(table.domain)
+    slope = headline(replace(table, settings={})).estimate  # from prior to posterior, whatever else was asked for
+    groups = cluster_codes(table.domain)
     mended = corrected_posterior(table.prior[table.first], table.posterior[table.first], slope, groups)
     row = {question: i for i, question in enumerate(table.questions.question)}
     rows = []

@@ -97,7 +97,7 @@ def bare(n: int, per: str) -> Task:
 
 
 def model(heard: Counter[str] | None = None) -> Model:
-    """A mock with a belief of its own for each question. The number that it gives to a probe wanders from call to call."""
+    """A mock with a belief for each question. The number that it gives to a probe wanders from call to call."""
     call = count()
 
     def reply(messages: list[ChatMessage], *_: object) -> ModelOutput:

@@ -1,6 +1,5 @@
 """From the scores of `martingale` to arrays of beliefs: questions x epochs, and x steps."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +65,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
             continue
         place = (row[str(item.sample_id)], epoch - 1)
         domain[place[0]] = str(metadata.get("domain", ""))
-        settings = metadata.get("settings") or settings
+        told = metadata.get("settings")
+        settings = told if isinstance(told, dict) else settings
         for name, path in _paths(metadata.get("beliefs")).items():
             for ends, value in ((prior, path[0]), (posterior, path[-1])):
                 ends.setdefault(name, np.full(shape, np.nan))[place] = value
@@ -75,8 +75,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
     both = [np.isfinite(_number(item, "prior")) and np.isfinite(_number(item, "posterior")) for item in scores]
     return BeliefTable(
         questions=questions,
-        prior=prior or {"self": np.full(shape, np.nan)},
-        posterior=posterior or {"self": np.full(shape, np.nan)},
+        prior=prior if {"self", "judge"} & set(prior) else {"self": np.full(shape, np.nan)} | prior,
+        posterior=posterior if {"self", "judge"} & set(posterior) else {"self": np.full(shape, np.nan)} | posterior,
         path={name: _stacked(shape, held) for name, held in paths.items()},
         domain=domain,
         share_scored=float(np.mean(both)) if both else np.nan,
@@ -89,13 +89,15 @@ def _paths(beliefs: object) -> dict[str, list[float]]:
     """From prior to posterior for each elicitor, NaN where a belief could not be read."""
     held: dict[str, list[float]] = {}
     ends: dict[str, float] = {}
-    for belief in beliefs if isinstance(beliefs, Sequence) else []:
-        name, stage = belief.get("elicitor"), belief.get("stage")
+    for belief in _listed(beliefs):
+        name, stage = str(belief.get("elicitor")), belief.get("stage")
         value = belief.get("value")
         number = float(value) if isinstance(value, int | float) and 0 <= value <= 1 else np.nan
+        if name not in ELICITORS or stage == "view":
+            continue
         if stage == "posterior":
             ends[name] = number
-        elif name in ELICITORS and stage != "view":
+        else:
             held.setdefault(name, []).append(number)
     return {name: [*path, ends.get(name, np.nan)] for name, path in held.items()}
 
@@ -109,8 +111,12 @@ def _stacked(shape: tuple[int, int], paths: dict[tuple[int, int], list[float]]) 
 
 
 def _saw(beliefs: object) -> bool:
-    listed = beliefs if isinstance(beliefs, Sequence) else []
-    return any(b.get("stage") == "prior" and b.get("elicitor") != "joint" and b.get("saw_reasoning") for b in listed)
+    priors = [b for b in _listed(beliefs) if b.get("stage") == "prior" and b.get("elicitor") != "joint"]
+    return any(b.get("saw_reasoning") for b in priors)
+
+
+def _listed(beliefs: object) -> list[dict[str, Any]]:
+    return [b for b in beliefs if isinstance(b, dict)] if isinstance(beliefs, list | tuple) else []
 
 
 def _number(item: SampleScore, key: str) -> float:

@@ -33,7 +33,7 @@ BOLD = re.compile(r"(?<![0-9])\*\*|\*\*(?![0-9])|(?<![0-9])__|__(?![0-9])|`")
 ALIKE = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'", "\ufeff": None})
 ENDS = (".", ":", "!", "?")
 WHOLE = r"(?:0|[1-9][0-9]{0,2})"
-LIST = re.compile(rf"(?<![-\w.])\[\s*({WHOLE}(?:\s*,\s*{WHOLE})*)\s*\](?![\w.])", re.ASCII)
+LIST = re.compile(rf"(?<![-\w.])\[\s*({WHOLE}(?:\s*,\s*{WHOLE})*)\s*\](?!\w|\.[0-9])", re.ASCII)
 LONGEST_LINE = 200
 """Characters. A longer line holds more than an answer."""
 

@@ -19,6 +19,8 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     outcome = table.questions.outcome
     clusters, groups = cluster_codes(table.questions.cluster), cluster_codes(table.domain)
     score = headline(table)
+    # The correction is one of probabilities, from prior to posterior, whatever scale or steps the headline is about.
+    plain = headline(replace(table, settings={})).estimate
     moved = movement(x, y)
     excess = mean_headline(moved.excess, table.questions.cluster)
     gain = mean_headline(brier_gain(x, y, outcome), table.questions.cluster)
@@ -48,14 +50,14 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         "brier_gain_upper": gain.upper,
         "brier_prior": _brier(x, outcome, table),
         "brier_posterior": _brier(y, outcome, table),
-        "brier_corrected": _brier(corrected_posterior(x, y, score.estimate, groups), outcome, table),
+        "brier_corrected": _brier(corrected_posterior(x, y, plain, groups), outcome, table),
     }
     if score.reason:
         found[f"unidentified_{score.reason}"] = 1.0
     elif score.noiseless:
         found["noiseless"] = 1.0
-    weight = float(settings.get("information_weight", 0))
-    if weight:
+    weight = settings.get("information_weight")
+    if isinstance(weight, int | float) and weight:
         learned = gain.estimate if np.isfinite(gain.estimate) else min(went, fell)
         found["informed_score"] = abs(score.estimate) - weight * learned
     if table.second:
@@ -117,8 +119,8 @@ def _by_domain(table: BeliefTable) -> dict[str, float]:
     for name in dict.fromkeys(table.domain):
         rows = np.array([domain == name for domain in table.domain])
         score = headline(_only(table, rows))
-        found |= _bounds(f"martingale_score_{name}", score.estimate, score.lower, score.upper)
-        found |= {f"identified_{name}": float(score.identified), f"n_{name}": score.n}
+        found |= _bounds(f"martingale_score_in_{name}", score.estimate, score.lower, score.upper)
+        found |= {f"identified_in_{name}": float(score.identified), f"n_in_{name}": score.n}
     return found
 
 

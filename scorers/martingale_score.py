@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from truthgym.scorers.headline import cluster_codes
 from truthgym.scorers.slopes import (
+    LEAST_F,
     MADE_EQUAL,
     Codes,
     Floats,
@@ -21,8 +22,6 @@ from truthgym.scorers.slopes import (
 
 LEAST_QUESTIONS = 10
 LEAST_RELIABILITY = 0.3
-LEAST_F = 10.0
-"""Of the first stage: the rule of thumb of Staiger and Stock (1997), below which intervals cannot be trusted."""
 
 REASONS = {
     "one_epoch": "no question has readable beliefs in two epochs, so the prior's own noise cannot be told from belief; "
@@ -111,7 +110,10 @@ def martingale_score(
     x, y = _checked(prior, posterior)
     z = _instrument(x, instrument)
     names: Sequence[Hashable] = range(len(x)) if cluster is None else cluster
-    clusters, groups = _codes("cluster", names, len(x)), _codes("group", group or [0] * len(x), len(x))
+    clusters, groups = (
+        _codes("cluster", names, len(x)),
+        _codes("group", [0] * len(x) if group is None else group, len(x)),
+    )
     return slope_score(x, y - x, z, clusters, groups, saw_reasoning, (x - 0.5, y - x))
 
 
@@ -129,9 +131,10 @@ def slope_score(
     published = ols_slope(change, x, clusters, groups)
     strength = reliability(x, z, groups)
     variance, covariance = (np.nansum(v) for v in within(x[:, :, 0], x[:, :, 0] + change[:, :, 0]))
-    noiseless = bool(found.n and variance < MADE_EQUAL)
+    own, _ = within(x[:, :, 0], x[:, :, 0])
+    noiseless = bool(np.isfinite(own).any() and np.nansum(own) < MADE_EQUAL)
     surely = first_stage(x, z, clusters, groups)
-    reason = _unidentified(found.n, found.clusters, strength, surely, saw_reasoning)
+    reason = _unidentified(found.n, found.clusters, found.free, strength, surely, saw_reasoning)
     lost = np.nan
     d0, d1 = (values[np.isfinite(change)] for values in half)
     return MartingaleScore(
@@ -155,12 +158,12 @@ def slope_score(
     )
 
 
-def _unidentified(n: int, clusters: int, strength: float, surely: float, saw_reasoning: bool) -> str | None:
+def _unidentified(n: int, clusters: int, free: int, strength: float, surely: float, saw_reasoning: bool) -> str | None:
     if saw_reasoning:
         return "saw_reasoning"
     if n == 0:
         return "one_epoch"
-    if min(n, clusters) < LEAST_QUESTIONS:
+    if min(n, clusters, free + 1) < LEAST_QUESTIONS:
         return "few_questions"
     if np.isnan(strength):
         return "equal_priors"
@@ -171,7 +174,7 @@ def _unidentified(n: int, clusters: int, strength: float, surely: float, saw_rea
 
 def _checked(prior: ArrayLike, posterior: ArrayLike) -> tuple[Floats, Floats]:
     x, y = (np.asarray(values, dtype=float) for values in (prior, posterior))
-    if x.shape != y.shape or x.ndim not in (2, 3):
+    if x.shape != y.shape or x.ndim not in (2, 3) or x.shape[2:] == (0,):
         raise ValueError(
             f"martingale_score: prior has shape {x.shape} and posterior {y.shape}; give both as questions x epochs, or "
             "both as questions x epochs x steps"

@@ -3,11 +3,11 @@
 Pure functions of arrays, questions x epochs, NaN where missing; each gives one value a question, for `mean_headline`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truthgym.scorers.slopes import Codes, Floats, Slope, cross_epoch_slope, within
+from truthgym.scorers.slopes import LEAST_F, Codes, Floats, Slope, cross_epoch_slope, first_stage, within
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ def corrected_posterior(prior: Floats, posterior: Floats, slope: float, group: C
     r"""The posterior with the estimated slope taken out: $y-\hat\beta(\bar x_q-\bar x)$, held in [0, 1].
 
     $\bar x_q$ is the question's mean prior over its epochs, which is less noisy than each, and $\bar x$ its group's.
+    Its noise goes into the corrected posterior: the slope on what was believed is out, that on the noisy report is not.
 
     Args:
         prior: Beliefs in [0, 1] before.
@@ -79,7 +80,8 @@ def leak(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group:
     r"""How much of the update a joint reading puts into the prior already: 0 for a reader that does not look ahead.
 
     The slope of (joint prior - separate prior) on the separately measured update, which is instrumented by the update
-    of another epoch: the separate prior's error stands in both. It sees look-ahead at what epochs have in common.
+    of another epoch: the separate prior's error stands in both. It sees look-ahead at what epochs have in common, and
+    is NaN where that is too little to tell (first-stage F under 10).
 
     Args:
         prior: Beliefs before, read separately.
@@ -89,7 +91,9 @@ def leak(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group:
         group: For each question the number of its group.
     """
     update = posterior - prior
-    return cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, group)
+    found = cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, group)
+    known = first_stage(update[:, :, None], update, cluster, group) >= LEAST_F
+    return found if known else replace(found, estimate=np.nan, lower=np.nan, upper=np.nan, p=np.nan, mde=np.nan)
 
 
 def _row_mean(values: Floats) -> Floats:

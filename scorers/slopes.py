@@ -14,6 +14,8 @@ from truthgym.scorers.headline import LEVEL, POWER, quantile
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+LEAST_F = 10.0
+"""Of a first stage: the rule of thumb of Staiger and Stock (1997), below which intervals cannot be trusted."""
 MADE_EQUAL = 1e-8
 """Standard deviation below which beliefs are equal but for rounding errors."""
 
@@ -35,6 +37,8 @@ class Slope:
     n: int
     """Questions that entered."""
     clusters: int
+    free: int
+    """Questions less intercepts."""
 
 
 def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
@@ -44,7 +48,8 @@ def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster
 
     with $\tilde z$ centred over the questions of each pair of epochs (and of each group). The error of $x_{qi}$ stands
     in the change too, and pulls an OLS slope; it does not stand in $z_{qj}$. Interval from the scores
-    $s_q=\sum_{i\ne j}\tilde z_{qj}\hat e_{qi}$, summed by cluster, with t on G - 1 degrees of freedom.
+    $s_q=\sum_{i\ne j}\tilde z_{qj}\hat e_{qi}$, summed by cluster, with t on G - 1 degrees of freedom. A question that
+    is alone in its group says nothing of a slope and does not enter.
 
     Args:
         change: Questions x epochs x steps.
@@ -56,8 +61,10 @@ def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster
     parts = []
     for i, j, s in _pairs(level):
         q, d, x, z = _complete(change[:, i, s], level[:, i, s], instrument[:, j])
+        company = _in_company(group[q])
+        q, d, x, z = q[company], d[company], x[company], z[company]
         parts.append((q, _centred(d, group[q]), _centred(x, group[q]), _centred(z, group[q])))
-    return _slope(parts, cluster, len(level))
+    return _slope(parts, cluster, group)
 
 
 def ols_slope(change: Floats, level: Floats, cluster: Codes, group: Codes) -> Slope:
@@ -69,7 +76,7 @@ def ols_slope(change: Floats, level: Floats, cluster: Codes, group: Codes) -> Sl
     kept = np.isfinite(change + level)
     q = question[kept]
     d, x = (_centred(values[kept], group[q]) for values in (change, level))
-    return _slope([(q, d, x, x)], cluster, len(level))
+    return _slope([(q, d, x, x)], cluster, group)
 
 
 def r_squared(change: Floats, level: Floats, group: Codes) -> float:
@@ -78,7 +85,7 @@ def r_squared(change: Floats, level: Floats, group: Codes) -> float:
     kept = np.isfinite(change + level)
     d, x = (_centred(values[kept], group[question[kept]]) for values in (change, level))
     varies = min(np.sum(d**2), np.sum(x**2)) > MADE_EQUAL**2 * max(d.size, 1)
-    return float(np.sum(d * x) ** 2 / (np.sum(d**2) * np.sum(x**2))) if varies else np.nan
+    return min(float(np.sum(d * x) ** 2 / (np.sum(d**2) * np.sum(x**2))), 1.0) if varies else np.nan
 
 
 def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> float:
@@ -94,7 +101,7 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
         q, x, z, _ = _complete(level[:, i, s], instrument[:, j], instrument[:, j])
         x, z = _centred(x, group[q]), _centred(z, group[q])
         parts.append((q, x, z, z))
-    found = _slope(parts, cluster, len(level))
+    found = _slope(parts, cluster, group)
     return (found.estimate / found.error) ** 2 if found.error > 0 else np.inf * abs(found.estimate)
 
 
@@ -157,8 +164,14 @@ def _centred(values: Floats, group: Codes) -> Floats:
     return values - (np.bincount(group, weights=values) / np.maximum(count, 1))[group]
 
 
-def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, questions: int) -> Slope:
+def _in_company(group: Codes) -> "NDArray[np.bool_]":
+    company: NDArray[np.bool_] = np.bincount(group)[group] > 1 if group.size else np.zeros(0, dtype=bool)
+    return company
+
+
+def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, group: Codes) -> Slope:
     """Sum the moment conditions of (question, change, level, instrument), and their scores by cluster."""
+    questions = len(group)
     product = np.zeros(questions)
     square = np.zeros(questions)
     size = 0.0
@@ -168,25 +181,30 @@ def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, qu
         square += np.bincount(q, weights=z * x, minlength=questions)
         size += float(np.sum(np.abs(z * x)))
         entered[q] = True
-    n, groups = int(entered.sum()), len(np.unique(cluster[entered]))
+    n, clusters = int(entered.sum()), len(np.unique(cluster[entered]))
+    free = n - len(np.unique(group[entered]))
     total = square.sum()
     if n == 0 or abs(total) <= MADE_EQUAL * max(size, MADE_EQUAL):
-        return Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, groups)
+        return Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, free)
     estimate = float(product.sum() / total)
-    if groups < 2:
-        return Slope(estimate, np.nan, np.nan, np.nan, np.nan, np.nan, n, groups)
-    error = _deviation(product - estimate * square, cluster, groups) / abs(total)
-    half, power = (float(quantile(at, groups - 1) * error) for at in ((1 + LEVEL) / 2, POWER))
-    p = _p_value(product, cluster, groups)
-    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, groups)
+    if clusters < 2 or free < 1:
+        return Slope(estimate, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, free)
+    # Each intercept costs a degree of freedom; the first one is in G / (G - 1).
+    scores = np.bincount(cluster, weights=product - estimate * square).astype(float)
+    error = float(np.sqrt(clusters / (clusters - 1) * (n - 1) / free * np.sum(scores**2))) / abs(total)
+    half, power = (float(quantile(at, clusters - 1) * error) for at in ((1 + LEVEL) / 2, POWER))
+    p = _p_value(np.bincount(cluster, weights=product).astype(float), clusters, (n - 1) / free)
+    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, clusters, free)
 
 
-def _deviation(scores: Floats, cluster: Codes, groups: int) -> float:
-    return float(np.sqrt(groups / (groups - 1) * np.sum(np.bincount(cluster, weights=scores) ** 2)))
-
-
-def _p_value(scores: Floats, cluster: Codes, groups: int) -> float:
+def _p_value(scores: Floats, clusters: int, correction: float) -> float:
+    """Of a sum of 0, by a t test on the scores of the clusters."""
     from scipy.special import stdtr
 
-    spread = _deviation(scores, cluster, groups)
-    return float(2 * stdtr(groups - 1, -abs(scores.sum()) / spread)) if spread > 0 else 1.0
+    # Numbers of clusters that did not enter are gaps in the count.
+    mean = scores.sum() / clusters
+    squares = np.sum(scores**2) - clusters * mean**2
+    if squares <= MADE_EQUAL * np.sum(scores**2):
+        return float(mean == 0)
+    t = scores.sum() / np.sqrt(clusters / (clusters - 1) * correction * squares)
+    return float(2 * stdtr(clusters - 1, -abs(t)))

@@ -133,16 +133,10 @@ def _prompt(given: object) -> str | None:
 
 
 COLUMNS = {
-    "brier": {
-        "belief": "Belief",
-        "brier_score": "Brier",
-        "accuracy": "Accuracy",
-        "log_score": "Log",
-        "spherical_score": "Spherical",
-    },
+    "brier": {"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
     "martingale": {"prior": "Prior", "posterior": "Posterior", "change": "Change"},
 }
-"""Headers of the score columns of each paradigm, in order."""
+"""Headers of the score columns of each paradigm, in order: what the sample list has room for."""
 
 
 def viewer(paradigms: Sequence[str]) -> ViewerConfig:

@@ -222,12 +222,51 @@ def test_beliefs_that_are_missing_or_empty(listed: Any) -> None:
     assert belief_table([made, scored("b", 1, beliefs("self", [0.2, 0.4]))]).prior["self"][1, 0] == 0.2
 
 
-@pytest.mark.xfail(
-    strict=True, raises=(AttributeError, TypeError), reason="`_paths` and `_saw` take every item for a dict"
-)
 @pytest.mark.parametrize("listed", ["none", ["none"], [None], [{"elicitor": ["self"], "stage": "posterior"}]])
 def test_beliefs_of_another_make_do_not_make_it_fail(listed: Any) -> None:
-    assert np.isnan(belief_table([scored("a", 1, beliefs("self", [0.2, 0.4]), beliefs=listed)]).prior["self"]).all()
+    odd = scored("a", 1, beliefs("self", [0.2, 0.4]), beliefs=listed)
+    table = belief_table([odd])
+    assert_equal(table.prior, {"self": [[np.nan]]})
+    assert_equal(table.posterior, {"self": [[np.nan]]})
+    assert (table.path, table.saw_reasoning) == ({}, False)
+    assert_equal(belief_table([odd, scored("b", 1, beliefs("self", [0.3, 0.5]))]).prior["self"], [[np.nan], [0.3]])
+
+
+def test_malformed_records_among_good_ones_are_passed_over() -> None:
+    good = beliefs("self", [0.2, 0.3, 0.4], saw=True)
+    odd: list[Any] = [
+        None, "self", 3, [], ["prior"], {}, {"elicitor": ["self"], "stage": "prior", "value": 0.9},
+        {"elicitor": None, "stage": "prior", "value": 0.9}, {"elicitor": "judge", "stage": "posterior", "value": 0.9},
+    ]  # fmt: skip
+    made = scored("a", 1, good, beliefs=[*odd, good[0], *odd, *good[1:], *odd])
+    table = belief_table([made])
+    assert_equal(table.prior, {"self": [[0.2]]})
+    assert_equal(table.posterior, {"self": [[0.4]]})
+    assert_equal(table.path, {"self": [[[0.2, 0.3, 0.4]]]})
+    assert table.saw_reasoning
+    assert (table.first, table.second) == ("self", None), "a posterior without a prior makes no elicitor"
+    assert_equal(belief_table([scored("a", 1, good, beliefs=tuple(good))]).prior, {"self": [[0.2]]})
+
+
+@pytest.mark.parametrize("settings", [None, "step", 3, ["step"], {}])
+def test_settings_of_another_make_are_no_settings(settings: Any) -> None:
+    made = scored("a", 1, beliefs("self", [0.2, 0.4]), settings=settings)
+    assert belief_table([made]).settings == {}
+    known = scored("b", 1, beliefs("self", [0.2, 0.4]))
+    for order in ([made, known], [known, made]):
+        assert belief_table(order).settings == (SETTINGS if settings != {} or order[-1] is known else {})
+
+
+def test_joint_readings_alone_leave_the_first_elicitor_unread() -> None:
+    made = [scored("a", epoch, beliefs("joint", [0.2, 0.3, 0.4], epoch, saw=True)) for epoch in (1, 2)]
+    table = belief_table(made)
+    assert (table.first, table.second, table.saw_reasoning) == ("self", None, False)
+    assert set(table.prior) == set(table.posterior) == {"self", "joint"}
+    assert_equal(table.prior["self"], [[np.nan, np.nan]])
+    assert_equal(table.posterior["self"], [[np.nan, np.nan]])
+    assert_equal(table.prior["joint"], [[0.2, 0.2]])
+    assert_equal(table.posterior["joint"], [[0.4, 0.4]])
+    assert set(table.path) == {"joint"}
 
 
 def test_an_unknown_elicitor_or_stage_is_no_column() -> None:

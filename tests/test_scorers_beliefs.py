@@ -210,7 +210,6 @@ NO_LISTS = [
     # two that differ
     "[40, 55, 70]\n[40, 55, 71]",
     "[40, 55, 70] as in [1]",
-    "[40, 55, 70] []",
     "[40, 55, 70] and, in order, [70, 55, 40]",
     # one that is no whole percent
     "[40, 55, 101]",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
-from inspect_ai.event import SpanBeginEvent
+from inspect_ai.event import ModelEvent, SpanBeginEvent
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
     ChatMessage,
@@ -177,6 +177,8 @@ def test_every_belief_stands_in_a_span_that_names_its_step(run: Run, says: Says,
     done, _ = one(ask(run, Heard(says), rain(), chain_of_thought(2), per="step"))
     names = [e.name for e in done.events if isinstance(e, SpanBeginEvent) and e.type == "truthgym.belief"]
     assert names == [f"belief: {stage} (self)" for stage in ("prior", "step 1", "step 2", "posterior")]
+    calls = [e.input[-1].metadata for e in done.events if isinstance(e, ModelEvent)][3:]
+    assert calls == [{"epoch": 1, "belief": name.removeprefix("belief: ")} for name in names]
 
 
 def test_another_solvers_conversation_is_measured_too(run: Run, says: Says, rain: Rain) -> None:

@@ -103,7 +103,9 @@ def test_the_headline_and_what_belongs_to_it_come_first_in_this_order() -> None:
 
 def test_every_value_is_a_number() -> None:
     for settings in ({}, {"domains": "each", "information_weight": 1}):
-        found = found_in(settings, self=paths(0), judge=paths(1), joint=paths(2))
+        # A slope that all epochs have in common, by which one epoch's update tells another's, as a leak needs.
+        found = found_in(settings, self=paths(0, slope=0.5), judge=paths(1, slope=0.5), joint=paths(2, slope=0.5))
+        assert "leak" in found
         for name, value in found.items():
             assert isinstance(value, float | int), name
             assert math.isfinite(float(value)), name
@@ -264,13 +266,18 @@ def test_a_score_for_every_domain() -> None:
     for name in ("d0", "d1"):
         rows = np.array([domain == name for domain in DOMAINS])
         alone = martingale_score(path[rows, :, 0], path[rows, :, -1], cluster=[EVENTS[q] for q in np.flatnonzero(rows)])
-        assert found[f"martingale_score_{name}"] == pytest.approx(alone.estimate)
-        assert found[f"martingale_score_{name}_lower"] == pytest.approx(alone.lower)
-        assert found[f"martingale_score_{name}_upper"] == pytest.approx(alone.upper)
-        assert (found[f"identified_{name}"], found[f"n_{name}"]) == (1, N / 2)
+        assert found[f"martingale_score_in_{name}"] == pytest.approx(alone.estimate)
+        assert found[f"martingale_score_in_{name}_lower"] == pytest.approx(alone.lower)
+        assert found[f"martingale_score_in_{name}_upper"] == pytest.approx(alone.upper)
+        assert (found[f"identified_in_{name}"], found[f"n_in_{name}"]) == (1, N / 2)
     pooled = found_in(self=path)
     assert {name: found[name] for name in pooled} == pytest.approx(pooled)
-    assert "martingale_score_d0" not in pooled
+    assert set(found) - set(pooled) == {
+        f"{what}_in_{name}{bound}"
+        for name in ("d0", "d1")
+        for what, bounds in (("martingale_score", ("", "_lower", "_upper")), ("identified", ("",)), ("n", ("",)))
+        for bound in bounds
+    }
 
 
 def test_a_domain_too_small_for_a_score_says_so() -> None:
@@ -279,9 +286,9 @@ def test_a_domain_too_small_for_a_score_says_so() -> None:
         assert item.score.metadata
         item.score.metadata["domain"] = "small" if item.sample_id in ("q0", "q1") else "large"
     found = summarise(belief_table(made))
-    assert (found["identified_small"], found["n_small"]) == (0, 2)
-    assert math.isnan(found["martingale_score_small"])
-    assert (found["identified_large"], found["n_large"]) == (1, N - 2)
+    assert (found["identified_in_small"], found["n_in_small"]) == (0, 2)
+    assert math.isnan(found["martingale_score_in_small"])
+    assert (found["identified_in_large"], found["n_in_large"]) == (1, N - 2)
 
 
 def test_domains_that_differ_make_no_slope_when_pooled() -> None:
@@ -364,15 +371,26 @@ def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) 
     assert {name: found[name] for name in without} == pytest.approx(without), "it changes no other figure"
 
 
-@pytest.mark.xfail(
-    strict=True, raises=KeyError, reason="with joint readings alone there is no elicitor to compare with"
-)
-def test_scores_that_hold_joint_readings_only_are_no_exception() -> None:
-    assert list(found_in(joint=paths()))[:12] == FIRST
+def test_a_leak_without_common_news_is_not_known_and_the_rest_is() -> None:
+    rng = np.random.default_rng(4)
+    own, joint = paths(0), paths(2)
+    own[:, :, -1] = own[:, :, 0] + even(rng, 0.05, N, EPOCHS)
+    found = found_in(self=own, joint=joint)
+    assert np.isnan([found[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert np.isfinite([found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert found["identified"] == 1
 
 
-@pytest.mark.xfail(strict=True, reason="a domain's name can be that of another metric")
-@pytest.mark.parametrize("name", ["ols", "lower", "judge"])
+@pytest.mark.parametrize("settings", [{}, {"domains": "each", "granularity": "step"}, {"belief_change": "logit"}])
+def test_scores_that_hold_joint_readings_only_are_no_exception(settings: dict[str, Any]) -> None:
+    found = found_in(settings, joint=paths())
+    assert list(found)[:12] == FIRST
+    assert (found["n"], found["identified"], found["unidentified_one_epoch"]) == (0, 0, 1)
+    assert np.isfinite([found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert np.isnan([found[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all(), "nothing to compare with"
+
+
+@pytest.mark.parametrize("name", ["ols", "lower", "judge", "joint", "in", "d", ""])
 def test_a_domain_of_any_name_takes_no_other_metrics_place(name: str) -> None:
     made = scores({"domains": "each"}, self=paths(0), judge=paths(1))
     plain = summarise(belief_table(scores(self=paths(0), judge=paths(1))))
@@ -381,6 +399,35 @@ def test_a_domain_of_any_name_takes_no_other_metrics_place(name: str) -> None:
         item.score.metadata["domain"] = name if item.score.metadata["domain"] == "d0" else "other"
     found = summarise(belief_table(made))
     assert {key: found[key] for key in plain} == pytest.approx(plain)
+    kept = summarise(belief_table(scores({"domains": "each"}, self=paths(0), judge=paths(1))))
+    for key, value in kept.items():
+        assert found[key.replace("_in_d0", f"_in_{name}").replace("_in_d1", "_in_other")] == pytest.approx(value), key
+    assert len(found) == len(kept)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"granularity": "step"}, {"belief_change": "logit"}, {"granularity": "step", "belief_change": "logit"}],
+)
+@pytest.mark.parametrize("with_judge", [False, True])
+def test_the_corrected_posterior_is_of_the_plain_slope_whatever_the_headline(
+    settings: dict[str, Any], with_judge: bool
+) -> None:
+    held = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
+    plain, found = found_in(**held), found_in(settings, **held)
+    assert found["martingale_score"] != pytest.approx(plain["martingale_score"], rel=1e-3)
+    assert found["brier_corrected"] == plain["brier_corrected"]
+    x, y = held["self"][:, :, 0], held["self"][:, :, -1]
+    instrument = held["judge"][:, :, 0] if with_judge else None
+    slope = martingale_score(x, y, instrument, EVENTS, group=DOMAINS).estimate
+    corrected = corrected_posterior(x, y, slope, np.arange(N) % 2)
+    assert found["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
+    assert found["brier_corrected"] != pytest.approx(found["brier_posterior"], rel=1e-3)
+
+
+@pytest.mark.parametrize("weight", [None, "2", [1]])
+def test_a_weight_that_is_no_number_is_none(weight: Any) -> None:
+    assert "informed_score" not in found_in({"information_weight": weight}, self=paths())
 
 
 def test_share_scored_counts_scores_with_both_beliefs() -> None:
@@ -401,8 +448,10 @@ def test_questions_without_an_outcome_have_a_score_and_no_brier() -> None:
 
 
 def test_turning_every_proposition_round_changes_no_figure() -> None:
-    plain = found_in({"domains": "each"}, self=paths(0), judge=paths(1), joint=paths(2))
-    turned = found_in({"domains": "each"}, 1 - OUTCOME, self=1 - paths(0), judge=1 - paths(1), joint=1 - paths(2))
+    held = {name: paths(seed, slope=0.5) for seed, name in enumerate(("self", "judge", "joint"))}
+    plain = found_in({"domains": "each"}, **held)
+    turned = found_in({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in held.items()})
+    assert np.isfinite(plain["leak"])
     assert turned == pytest.approx(plain)
 
 

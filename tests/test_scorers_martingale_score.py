@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from truthgym.scorers.martingale_score import REASONS, MartingaleScore, martingale_score
-from truthgym.scorers.slopes import Floats, first_stage
+from truthgym.scorers.slopes import Floats, cross_epoch_slope, first_stage
 
 LOST = ("estimate", "lower", "upper", "p", "mde")
 MANY = 5000
@@ -55,17 +55,40 @@ def test_known_values_by_hand() -> None:
     assert found.r_squared == pytest.approx(0.04**2 / (0.2 * 0.04))
     assert found.shared_error == pytest.approx(0, abs=1e-9)
     assert (found.n, found.epochs, found.identified, found.reason, found.noiseless) == (12, 2, True, None, False)
-    # Every question has the score .01 + .01 per pair: t = sqrt(12 - 1), the most that twelve questions can give.
-    assert found.p == pytest.approx(2 * stats.t.sf(np.sqrt(11), 11))
+    # Every question has the score -.01 + .03 = .02 over both pairs: all the same, and none of them 0.
+    assert found.p == 0
     # Residuals d - x / 3 cancel within each question: the crossed slope of each is 1/3.
     assert [found.lower, found.upper] == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_a_known_p_value_by_hand() -> None:
+    x = np.array([[0.2, 0.4], [0.4, 0.2], [0.6, 0.8], [0.8, 0.6]] * 3)
+    # Four questions of each kind of end: 0.3 or 0.7 as believed, the same 0.1 further out, and 0.5 whatever was said.
+    believed = np.array([0.3, 0.3, 0.7, 0.7])[:, None]
+    y = np.concatenate([np.repeat(end, 2, axis=1) for end in (believed, 1.5 * believed - 0.25, 0 * believed + 0.5)])
+    found = martingale_score(x, y)
+    # z is (-.3, -.1), (-.1, -.3), (.1, .3), (.3, .1) and d, which has mean 0 in every epoch, (.1, -.1), (-.1, .1), ...
+    # shifted outwards by 0, .1 and -.2: scores of -.01 + .03 = .02, and .04 more for each .1.
+    scores = np.repeat([0.02, 0.06, -0.06], 4)
+    assert found.estimate == pytest.approx(scores.mean() / 0.06)
+    assert found.p == pytest.approx(stats.ttest_1samp(scores, 0).pvalue)
+    # The intercepts of three groups cost two more of eleven degrees of freedom, of the spread and not of t.
+    grouped = martingale_score(x, y, group=np.repeat(["a", "b", "c"], 4).tolist())
+    t = stats.ttest_1samp(scores, 0).statistic / np.sqrt(11 / 9)
+    assert grouped.p == pytest.approx(2 * stats.t.sf(t, 11))
+    residual = scores - found.estimate * 0.06
+    error = np.sqrt(12 / 11 * 11 / 9 * np.sum(residual**2)) / (12 * 0.06)
+    assert grouped.upper - grouped.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error)
+    assert found.upper - found.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error * np.sqrt(9 / 11))
 
 
 def test_an_exact_line_without_noise_is_found_exactly() -> None:
     x = np.repeat(np.linspace(0.1, 0.9, 20)[:, None], 2, axis=1)
     found = martingale_score(x, x + 0.1 * (x - 0.5))
     assert [found.estimate, found.lower, found.upper, found.ols, found.ols_half] == pytest.approx([0.1] * 5)
-    assert found.p < 0.01
+    assert found.p < 0.001
+    assert found.r_squared == pytest.approx(1)
+    assert found.r_squared <= 1
     assert found.reliability == pytest.approx(1)
     assert found.noiseless
     assert np.isnan(found.shared_error)
@@ -110,6 +133,17 @@ def test_the_interval_covers(slope: float, clustered: bool) -> None:
     assert 0.92 <= covered / 400 <= 0.98
 
 
+@pytest.mark.parametrize("slope", [0.0, 0.2])
+def test_the_interval_covers_where_every_two_questions_have_an_intercept(slope: float) -> None:
+    rng = np.random.default_rng(24)
+    covered = 0
+    for _ in range(300):
+        x, y = reader(rng, 60, slope=slope, error=0.04)
+        found = martingale_score(x, y, group=[i // 2 for i in range(60)])
+        covered += found.lower <= slope <= found.upper
+    assert 0.9 <= covered / 300 <= 0.98
+
+
 def test_without_their_clusters_copies_of_questions_are_taken_for_news() -> None:
     rng = np.random.default_rng(3)
     covered = 0
@@ -126,6 +160,33 @@ def test_the_p_value_is_uniform_for_a_rational_reader() -> None:
     assert np.mean(p < 0.05) == pytest.approx(0.05, abs=0.023)
     for share in (0.25, 0.5, 0.75):
         assert np.mean(p < share) == pytest.approx(share, abs=0.055)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_p_value_of_ten_clusters_has_the_size_it_says(clustered: bool) -> None:
+    rng = np.random.default_rng(25)
+    p, one = [], np.zeros(30 if clustered else 10, dtype=np.intp)
+    for _ in range(1000):
+        x, y = reader(rng, 10, 9 if clustered else 3, error=0.03)
+        if clustered:  # three questions of one event are believed alike, and are answered by one piece of news
+            y += even(rng, 0.04, 10, 1)
+            x, y = (np.concatenate([values[:, :3], values[:, 3:6], values[:, 6:]]) for values in (x, y))
+        p.append(cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, np.arange(len(x)) % 10, one).p)
+    assert martingale_score(x, y, cluster=[i % 10 for i in range(len(x))]).p == p[-1]
+    assert not np.isnan(p).any()
+    assert 0.03 <= np.mean(np.array(p) < 0.05) <= 0.09
+
+
+def test_the_p_value_of_twenty_questions_finds_what_the_interval_finds() -> None:
+    rng = np.random.default_rng(26)
+    found = [martingale_score(*reader(rng, 20, slope=0.25, error=0.03)) for _ in range(300)]
+    assert all(score.identified for score in found)
+    by_p, by_interval = (
+        np.mean([score.p < 0.05 for score in found]),
+        np.mean([not score.lower <= 0 <= score.upper for score in found]),
+    )
+    assert 0.6 < by_interval < 0.9
+    assert by_p == pytest.approx(by_interval, abs=0.08)
 
 
 def test_the_p_value_stays_right_where_the_instrument_is_weak() -> None:
@@ -241,6 +302,8 @@ def test_what_leaves_the_score_as_it_is(missing: float) -> None:
     same(prior=x[order], posterior=y[order], cluster=[names[i] for i in order], group=[domains[i] for i in order])
     same(cluster=[(name, 7) for name in names], group=[f"{name}!" for name in domains])
     same(prior=x.tolist(), posterior=y.tolist(), instrument=x)
+    same(cluster=np.array(names), group=np.array(domains))
+    same(group=np.arange(60) % 3)
     assert plain["identified"]
 
 
@@ -255,13 +318,29 @@ def test_an_intercept_for_each_domain_keeps_domains_that_differ_from_making_a_sl
     assert pooled.lower > 0.3
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a question alone in its group says nothing, but counts as a question and a cluster"
-)
 def test_questions_alone_in_their_domain_are_not_counted() -> None:
     x, y = reader(np.random.default_rng(21), 12, error=0.03)
     found = martingale_score(x, y, group=["a", "a", *(f"alone {i}" for i in range(10))])
     assert found.reason == "few_questions", "two questions, whose residuals cancel: an interval of width 0"
+    assert found.n == 2
+    none = martingale_score(x, y, group=list(range(12)))
+    assert (none.n, none.identified) == (0, False)
+    # Two that have lost all but one epoch, and two to whom they were the only company
+    x, y = reader(np.random.default_rng(27), 30, error=0.03)
+    lonely = [f"pair {i % 2}" if i < 4 else "others" for i in range(30)]
+    assert martingale_score(x, y, group=lonely).n == 30
+    x[:2, 1:] = np.nan
+    found, without = martingale_score(x, y, group=lonely), martingale_score(x[4:], y[4:])
+    assert found.n == without.n == 26
+    for name in LOST:
+        assert getattr(found, name) == pytest.approx(getattr(without, name)), name
+
+
+@pytest.mark.parametrize(("n", "groups", "enough"), [(18, 9, True), (16, 8, False), (12, 3, True), (12, 4, False)])
+def test_each_further_intercept_costs_a_question(n: int, groups: int, enough: bool) -> None:
+    x, y = reader(np.random.default_rng(28), n, error=0.02)
+    found = martingale_score(x, y, group=[i % groups for i in range(n)])
+    assert (found.n, found.reason) == (n, None if enough else "few_questions")
 
 
 def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
@@ -279,6 +358,9 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
         "few_questions": lambda: martingale_score(x[:few], y[:few]),
         "few_questions with two epochs": lambda: martingale_score(np.where(np.arange(40)[:, None] < few, x, one), y),
         "few_questions, or clusters": lambda: martingale_score(x, y, cluster=[i % few for i in range(40)]),
+        "few_questions, or intercepts too many": lambda: martingale_score(
+            x[:16], y[:16], group=[i // 2 for i in range(16)]
+        ),
         "few_questions, all one cluster": lambda: martingale_score(x, y, cluster=["e"] * 40),
         "saw_reasoning": lambda: martingale_score(x, y, saw_reasoning=True),
         "equal_priors": lambda: martingale_score(equal, y),
@@ -364,15 +446,27 @@ def test_whole_percents_that_are_the_same_in_all_epochs_are_noiseless(epochs: in
     assert np.isnan(found.shared_error)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="where no question has both beliefs in two epochs, 'no variance' is 'none known'"
-)
 def test_noise_that_cannot_be_seen_is_not_called_noiseless() -> None:
     x, y = reader(np.random.default_rng(20), 30, 2)
     y[:, 1] = np.nan
     found = martingale_score(x, y)
     assert found.reliability < 0.9
     assert not found.noiseless
+    alone = np.where(np.arange(2) == np.arange(30)[:, None] % 2, x, np.nan)
+    for prior in (x[:, :1], alone, x * np.nan, x[:0]):
+        assert not martingale_score(prior, np.full_like(prior, 0.5)).noiseless
+
+
+def test_priors_alone_tell_whether_there_is_noise() -> None:
+    x, y = reader(np.random.default_rng(29), 30, 2)
+    still = np.repeat(x[:, :1], 2, axis=1)
+    y[:, 1] = np.nan
+    assert martingale_score(still, y).noiseless
+    assert martingale_score(still, y * np.nan).noiseless
+    still[1:, 1] = np.nan
+    assert martingale_score(still, y).noiseless, "one question with two epochs is enough to see"
+    still[0, 1] += 0.01
+    assert not martingale_score(still, y).noiseless
 
 
 @pytest.mark.parametrize(
@@ -383,6 +477,7 @@ def test_noise_that_cannot_be_seen_is_not_called_noiseless() -> None:
         ({"prior": [[0.2]], "posterior": [[np.inf]]}, r"the posterior inf at \(0, 0\)"),
         ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]]}, r"the prior 1.5 at \(0, 0, 1\)"),
         ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [[2]]}, r"the instrument 2 at \(0, 0\)"),
+        ({"prior": np.zeros((3, 2, 0)), "posterior": np.zeros((3, 2, 0))}, r"prior has shape \(3, 2, 0\) and .* steps"),
         ({"prior": [[0.2, 0.3]], "posterior": [[0.2]]}, r"prior has shape \(1, 2\) and posterior \(1, 1\)"),
         (
             {"prior": [0.2], "posterior": [0.2]},
@@ -392,6 +487,8 @@ def test_noise_that_cannot_be_seen_is_not_called_noiseless() -> None:
         ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": ["a", "b"]}, "2 cluster names for 1 questions"),
         ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": []}, "0 cluster names for 1 questions"),
         ({"prior": [[0.2]], "posterior": [[0.2]], "group": ["a", "b"]}, "2 group names for 1 questions"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "group": []}, "0 group names for 1 questions"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "group": np.array([])}, "0 group names for 1 questions"),
     ],
 )
 def test_what_cannot_be_used_is_refused_by_name_and_place(arguments: dict[str, Any], said: str) -> None:

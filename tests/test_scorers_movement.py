@@ -7,7 +7,7 @@ import pytest
 
 from truthgym.scorers.martingale_score import martingale_score
 from truthgym.scorers.movement import brier_gain, corrected_posterior, leak, movement
-from truthgym.scorers.slopes import Codes, Floats
+from truthgym.scorers.slopes import Codes, Floats, cross_epoch_slope, first_stage
 
 
 def even(rng: np.random.Generator, deviation: float, *shape: int) -> Floats:
@@ -226,6 +226,34 @@ def test_the_interval_of_leak_covers() -> None:
         found = leak(*jointly(seed, 60, 0.2), np.arange(60), one_group(60))
         covered += found.lower <= 0.2 <= found.upper
     assert 0.91 <= covered / 300 <= 0.985
+
+
+def test_leak_is_not_known_where_updates_have_too_little_in_common() -> None:
+    rng = np.random.default_rng(10)
+    known, cluster, one = [], np.arange(30), one_group(30)
+    for _ in range(80):
+        prior = 0.5 + even(rng, 0.06, 30, 3)
+        update = even(rng, 0.05, 30, 1) + even(rng, 0.05, 30, 3)
+        joint = prior + 0.4 * update + even(rng, 0.03, 30, 3)
+        found = leak(prior, prior + update, joint, cluster, one)
+        surely = first_stage(update[:, :, None], update, cluster, one)
+        assert (found.n, found.clusters, found.free) == (30, 30, 29)
+        assert np.isnan([found.estimate, found.lower, found.upper, found.p, found.mde]).tolist() == [surely < 10] * 5
+        if surely >= 10:
+            seen = (joint - prior)[:, :, None]
+            assert found == cross_epoch_slope(seen, update[:, :, None], update, cluster, one)
+        known.append(surely >= 10)
+    assert 10 < sum(known) < 70, "both sides of the bound were seen"
+
+
+def test_leak_of_news_of_each_epoch_alone_is_hardly_ever_taken_for_known() -> None:
+    rng = np.random.default_rng(11)
+    known = 0
+    for _ in range(200):
+        prior, update = 0.5 + even(rng, 0.06, 100, 2), even(rng, 0.08, 100, 2)
+        found = leak(prior, prior + update, prior + 0.4 * update, np.arange(100), one_group(100))
+        known += not np.isnan(found.estimate)
+    assert known <= 4
 
 
 def test_leak_of_one_epoch_or_none_is_not_known() -> None:

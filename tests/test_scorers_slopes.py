@@ -48,6 +48,8 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
             ]
             for q in held:
                 alike = [other for other in held if group[other] == group[q]]
+                if len(alike) == 1:
+                    continue
                 z = instrument[q, j] - np.mean([instrument[other, j] for other in alike])
                 d = change[q, i, s] - np.mean([change[other, i, s] for other in alike])
                 x = level[q, i, s] - np.mean([level[other, i, s] for other in alike])
@@ -57,15 +59,17 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
     slope = sum(products.values()) / sum(squares.values())
     names = {cluster[q] for q in entered}
     degrees = len(names) - 1
+    free = len(entered) - len({group[q] for q in entered})
+    factor = (len(entered) - 1) / free
 
-    def deviation(of: float) -> float:
-        sums = [sum(products[q] - of * squares[q] for q in entered if cluster[q] == name) for name in names]
-        return float(np.sqrt((degrees + 1) / degrees * sum(value**2 for value in sums)))
+    def sums(of: float) -> list[float]:
+        return [sum(products[q] - of * squares[q] for q in entered if cluster[q] == name) for name in names]
 
-    error = deviation(slope) / abs(sum(squares.values()))
+    error = np.sqrt(factor * len(names) / degrees * sum(value**2 for value in sums(slope))) / abs(sum(squares.values()))
     half, power = (float(stats.t.ppf(at, degrees)) * error for at in (0.975, 0.8))
-    p = 2 * stats.t.sf(abs(sum(products.values())) / deviation(0), degrees)
-    return Slope(slope, slope - half, slope + half, error, p, half + power, len(entered), len(names))
+    t = stats.ttest_1samp(sums(0), 0).statistic / np.sqrt(factor)
+    p = 2 * stats.t.sf(abs(t), degrees)
+    return Slope(slope, slope - half, slope + half, error, p, half + power, len(entered), len(names), free)
 
 
 def same(first: Slope, second: Slope, rel: float = 1e-9) -> None:
@@ -83,17 +87,19 @@ def test_least_squares_equals_statsmodels(missing: float, grouped: bool) -> None
     kept = np.isfinite(change + level)
     row = np.broadcast_to(np.arange(N)[:, None, None], level.shape)[kept]
     intercepts = (group[row][:, None] == np.unique(group)).astype(float)
-    # The factor of statsmodels, G/(G-1) (n-1)/(n-k), counts attempts as if they were questions: only G/(G-1) is ours.
+    # The factor of statsmodels, G/(G-1) (n-1)/(n-k), counts attempts and the slope: ours questions and intercepts.
     fit = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit(
         cov_type="cluster", cov_kwds={"groups": cluster[row], "use_correction": False}
     )
     clusters = len(np.unique(cluster[row]))
-    error = fit.bse[0] * np.sqrt(clusters / (clusters - 1))
+    n = len(np.unique(row))
+    free = n - len(np.unique(group[row]))
+    assert (found.n, found.clusters, found.free) == (n, clusters, n - (3 if grouped else 1))
+    error = fit.bse[0] * np.sqrt(clusters / (clusters - 1) * (n - 1) / free)
     assert (found.estimate, found.error) == pytest.approx((fit.params[0], error), rel=1e-9)
     half = stats.t.ppf(0.975, clusters - 1) * error
     assert (found.lower, found.upper) == pytest.approx((fit.params[0] - half, fit.params[0] + half), rel=1e-9)
     assert found.mde == pytest.approx(half + stats.t.ppf(0.8, clusters - 1) * error, rel=1e-9)
-    assert (found.n, found.clusters) == (len(np.unique(row)), clusters)
     plain = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit()
     if not grouped:
         assert r_squared(change, level, group) == pytest.approx(plain.rsquared, rel=1e-9)
@@ -110,6 +116,12 @@ def test_r_squared_with_groups_is_that_within_them() -> None:
     assert r_squared(change, level, group) == pytest.approx(1 - full.ssr / without.ssr, rel=1e-9)
 
 
+def test_r_squared_of_an_exact_line_is_not_above_one() -> None:
+    for seed in range(50):
+        level = np.random.default_rng(seed).random((20, 2, 1))
+        assert 1 - 1e-9 < r_squared(level / 10, level, np.zeros(20, dtype=np.intp)) <= 1
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.7])
 @pytest.mark.parametrize("steps", [1, 2])
 def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) -> None:
@@ -118,6 +130,15 @@ def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) ->
     change, level, instrument, cluster, group = data
     pooled = (change, level, instrument, cluster, np.zeros_like(group))
     same(cross_epoch_slope(*pooled), by_loops(*pooled))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2, 0.4])
+def test_the_cross_epoch_slope_equals_its_formula_in_many_small_groups(missing: float) -> None:
+    *data, _ = drawn(3, missing)
+    group = cluster_codes(np.random.default_rng(0).integers(0, 20, N).tolist())
+    found = cross_epoch_slope(*data, group)
+    same(found, by_loops(*data, group))
+    assert 15 < found.n < N, "some are alone in their group"
 
 
 def test_the_cross_epoch_slope_equals_two_stage_least_squares_over_all_pairs() -> None:
@@ -202,6 +223,16 @@ def test_an_intercept_for_each_group_takes_up_what_groups_have_in_common() -> No
     assert cross_epoch_slope(*moved, cluster, one).estimate < -0.5, "without, the groups' differences are the slope"
 
 
+def but_for_the_count(found: Slope, n: int, intercepts: int) -> Slope:
+    """The same slope as if the same scores were those of n questions: each intercept now costs a smaller share."""
+    wider = np.sqrt((n - 1) / (n - intercepts) / ((found.n - 1) / found.free))
+    error, mde = found.error * wider, found.mde * wider
+    half = (found.upper - found.lower) / 2 * wider
+    p = 2 * stats.t.sf(stats.t.isf(found.p / 2, found.clusters - 1) / wider, found.clusters - 1)
+    middle = found.estimate
+    return Slope(middle, middle - half, middle + half, error, p, mde, n, found.clusters, n - intercepts)
+
+
 @pytest.mark.parametrize("missing", [0.0, 0.3])
 def test_asking_every_question_twice_within_its_cluster_adds_nothing(missing: float) -> None:
     data = drawn(11, missing)
@@ -209,10 +240,17 @@ def test_asking_every_question_twice_within_its_cluster_adds_nothing(missing: fl
     codes = np.repeat(data[3], 2), np.repeat(data[4], 2)
     once, twice = cross_epoch_slope(*data), cross_epoch_slope(change, level, instrument, *codes)
     assert twice.n == 2 * once.n
-    assert vars(twice) | {"n": once.n} == pytest.approx(vars(once))
+    same(twice, but_for_the_count(once, twice.n, 3))
     pooled, doubled = ols_slope(data[0], data[1], data[3], data[4]), ols_slope(change, level, *codes)
-    assert vars(doubled) | {"n": pooled.n} == pytest.approx(vars(pooled))
-    apart = cross_epoch_slope(change, level, instrument, np.arange(2 * N), codes[1])
+    assert doubled.n == 2 * pooled.n
+    same(doubled, but_for_the_count(pooled, doubled.n, 3))
+    one = np.zeros_like(data[4])
+    once, twice = (
+        cross_epoch_slope(*data[:4], one),
+        cross_epoch_slope(change, level, instrument, codes[0], np.repeat(one, 2)),
+    )
+    assert vars(twice) | {"n": once.n, "free": once.free} == pytest.approx(vars(once))
+    apart = cross_epoch_slope(change, level, instrument, np.arange(2 * N), np.repeat(one, 2))
     assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"
 
 
@@ -240,6 +278,63 @@ def test_an_added_question_without_any_value_changes_nothing() -> None:
     change, level, instrument = (np.concatenate([values, np.full_like(values[:1], np.nan)]) for values in data[:3])
     cluster, group = np.append(data[3], 99), np.append(data[4], 7)
     same(cross_epoch_slope(change, level, instrument, cluster, group), cross_epoch_slope(*data))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
+    data = drawn(22, missing)
+    plain = cross_epoch_slope(*data)
+    change, level, instrument = (np.concatenate([values, values[:5]]) for values in data[:3])
+    cluster, group = np.append(data[3], np.arange(90, 95)), np.append(data[4], np.arange(7, 12))
+    same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
+    # Two of one group that are never there in the same pair are alone too; where they meet in one pair, both enter.
+    group[-2:], change[-2:] = 7, drawn(23)[0][:2]
+    level[-2:], instrument[-2:] = drawn(23)[1][:2], drawn(23)[2][:2]
+    group[-5:-2] = np.arange(8, 11)
+    met = cross_epoch_slope(change, level, instrument, cluster, group)
+    assert (met.n, met.clusters, met.free) == (plain.n + 2, plain.clusters + 2, plain.free + 1)
+    change[-2, 0] = change[-1, 1:] = np.nan
+    same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
+
+
+def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:
+    change, level, instrument, cluster, _ = drawn(24)
+    found = cross_epoch_slope(change, level, instrument, cluster, np.arange(N))
+    assert (found.n, found.clusters, found.free) == (0, 0, 0)
+    assert np.isnan([found.estimate, found.lower, found.upper, found.error, found.p, found.mde]).all()
+    pooled = ols_slope(change, level, cluster, np.arange(N))
+    assert (pooled.n, pooled.clusters, pooled.free) == (N, 15, 0)
+    assert np.isfinite(pooled.estimate), "of how attempts at one question differ"
+    assert np.isnan([pooled.lower, pooled.upper, pooled.error, pooled.p, pooled.mde]).all()
+
+
+def test_groups_of_two_have_the_error_of_a_regression_of_their_differences() -> None:
+    import statsmodels.api as sm
+
+    change, level, _, _, _ = drawn(25)
+    d, x = change[:, :1, :1], level[:, :1, :1]
+    found = ols_slope(d, x, np.arange(N), np.arange(N) // 2)
+    fit = sm.OLS(d[::2, 0, 0] - d[1::2, 0, 0], x[::2, 0, 0] - x[1::2, 0, 0]).fit(cov_type="HC0")
+    assert (found.estimate, found.error) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
+    assert (found.n, found.clusters, found.free) == (N, N, N // 2)
+
+
+def p_of(scores: list[float]) -> float:
+    """The p value of pairs of questions, in groups of one pair each, that have these scores."""
+    level = np.tile([[-1.0, -1.0], [1.0, 1.0]], (len(scores), 1))
+    change = level / 4 * np.repeat(scores, 2)[:, None]
+    pair = np.repeat(np.arange(len(scores)), 2)
+    return cross_epoch_slope(change[:, :, None], level[:, :, None], level, pair, pair).p
+
+
+def test_the_p_value_is_that_of_a_t_test_on_the_scores() -> None:
+    scores = [0.5, 1.0, -0.25, 2.0, 0.75, 1.5]
+    t = stats.ttest_1samp(scores, 0).statistic / np.sqrt(11 / 6)
+    assert p_of(scores) == pytest.approx(2 * stats.t.sf(t, 5), rel=1e-12)
+    assert p_of([-s for s in scores]) == p_of(scores) == pytest.approx(p_of([9 * s for s in scores]), rel=1e-12)
+    assert p_of([1.0, -1.0, 2.0, -2.0]) == 1
+    assert p_of([0.0] * 6) == 1
+    assert p_of([0.5] * 6) == p_of([-0.5] * 6) == p_of([0.1] * 7) == 0
 
 
 @pytest.mark.parametrize(
@@ -270,7 +365,7 @@ def test_one_cluster_has_a_slope_and_no_interval() -> None:
     found = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
     assert np.isfinite(found.estimate)
     assert np.isnan([found.lower, found.upper, found.error, found.p, found.mde]).all()
-    assert (found.n, found.clusters) == (N, 1)
+    assert (found.n, found.clusters, found.free) == (N, 1, N - 3)
 
 
 def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:
@@ -322,7 +417,7 @@ def test_the_first_stage_equals_the_f_statistic_of_statsmodels() -> None:
     )
     clusters = len(np.unique(cluster))
     expected = (fit.params[0] / fit.bse[0]) ** 2 * (clusters - 1) / clusters
-    assert first_stage(level, instrument, cluster, group) == pytest.approx(expected, rel=1e-9)
+    assert first_stage(level, instrument, cluster, group) == pytest.approx(expected / ((N - 1) / (N - 3)), rel=1e-9)
 
 
 def test_the_first_stage_grows_with_questions_and_reliability_and_is_one_for_chance() -> None:
