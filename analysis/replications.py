@@ -186,16 +186,24 @@ def look_ahead(share: float, n: int, seed: int, epochs: int = 3) -> dict[str, fl
     }
 
 
-def unlike_urns(strength: float, n: int, epochs: int, seed: int) -> tuple[Floats, Floats]:
+def unlike_urns(strength: float, n: int, epochs: int, seed: int, anew: bool) -> tuple[Floats, Floats]:
     """Reports of an entrenched agent on the questions of the power table in the literature we follow.
 
     Beliefs before are drawn from Beta(2, 2), the evidence is a log-likelihood ratio of unit variance, and reports err
     by 0.5 in log-odds.
+
+    Args:
+        strength: The agent's.
+        n: Questions.
+        epochs: How often each is asked.
+        seed: Of everything.
+        anew: Whether each epoch finds evidence of its own about the one truth, or all have the same.
     """
     rng = np.random.default_rng(seed)
     before = rng.beta(2, 2, (n, 1))
     odds = np.log(before / (1 - before))
-    ratio = rng.normal(np.where(rng.random((n, 1)) < before, 0.5, -0.5), 1.0)
+    truth = np.where(rng.random((n, 1)) < before, 0.5, -0.5)
+    ratio = rng.normal(truth, 1.0, (n, epochs if anew else 1))
     reports = [o + rng.normal(0, 0.5, (n, epochs)) for o in (odds, (1 + strength) * odds + ratio)]
     prior, posterior = (1 / (1 + np.exp(-r)) for r in reports)
     return prior, posterior

@@ -32,6 +32,12 @@ NAMES = [name for name, agent in AGENTS.items() if agent.update]
 USUAL = Parameters(noise=0.1, shared=0.25)
 NOISES, SHARES = (0.05, 0.1, 0.15), (0.0, 0.25, 0.5)
 BIAS_N, SIZES = 5000, (100, 500)
+POWERS: tuple[tuple[float, dict[int, int]], ...] = (
+    (0.079, {2: 1342, 4: 616}),
+    (0.16, {2: 379, 4: 184}),
+    (0.46, {2: 71, 4: 33}),
+)
+"""Strengths that plant slopes of 0.056, 0.10 and 0.24, each with the literature's questions by number of epochs."""
 FEW = (("entrenched", USUAL), ("bayesian", Parameters(noise=0.25)), ("random", Parameters()))
 AIM, HELD = 0.02, (0.92, 0.97)
 
@@ -143,12 +149,15 @@ def power(replications: int) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for strength, sizes in ((0.079, {2: 1342, 4: 616}), (0.16, {2: 379, 4: 184}), (0.46, {2: 71, 4: 33})):
-        true = martingale_score(*unlike_urns(strength, 400_000, 2, 0)).estimate
+    for anew, (strength, sizes) in product((True, False), POWERS):
+        true = martingale_score(*unlike_urns(strength, 400_000, 2, 0, anew)).estimate
         for epochs, n in sizes.items():
-            found = [martingale_score(*unlike_urns(strength, n, epochs, 1 + seed)) for seed in range(replications)]
+            found = [
+                martingale_score(*unlike_urns(strength, n, epochs, 1 + seed, anew)) for seed in range(replications)
+            ]
             rows.append(
-                {"slope": true, "epochs": epochs, "n": n, "power": float(np.mean([f.p < 0.05 for f in found]))}
+                {"evidence": "of its own in each epoch" if anew else "the same in all epochs", "slope": true}
+                | {"epochs": epochs, "n": n, "power": float(np.mean([f.p < 0.05 for f in found]))}
                 | {"mde": float(np.nanmean([f.mde for f in found]))}
             )
     return pd.DataFrame(rows)
@@ -201,7 +210,7 @@ def small(replications: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
-def joint_readings(n: int = BIAS_N) -> "pd.DataFrame":
+def joint_readings(n: int = 40_000) -> "pd.DataFrame":
     """A rational agent read by judges that look ahead, or do not."""
     import pandas as pd
 

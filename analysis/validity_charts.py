@@ -61,15 +61,18 @@ def coverage(frame: "pd.DataFrame", held: tuple[float, float]) -> alt.FacetChart
         color=alt.Color("n:N", title="questions", legend=alt.Legend(orient="top")),
     )
     scale = alt.Scale(domain=[0, 1])
-    span = base.mark_rule().encode(x=alt.X("lower:Q", scale=scale, title="share of runs"), x2="upper:Q")
+    span = base.mark_rule().encode(
+        x=alt.X("lower:Q", scale=scale, title="share of runs", axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1])),
+        x2="upper:Q",
+    )
     point = base.mark_point(filled=True, size=40, opacity=1).encode(
         x=alt.X("coverage:Q", scale=scale), tooltip=["agent", "n", "measure", "coverage", "planted", "mean"]
     )
     order = ["martingale_score", "martingale_score_ols", "excess_movement", "brier_gain", "brier"]
     facets: alt.FacetChart = (
         alt.layer(band, span, point)
-        .properties(width=190)
-        .facet(facet=alt.Facet("measure:N", title=None, sort=order), columns=3)
+        .properties(width=150)
+        .facet(facet=alt.Facet("measure:N", title=None, sort=order), columns=5)
     )
     return facets
 

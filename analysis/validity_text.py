@@ -217,6 +217,7 @@ measures' own standard deviations. Chance is {1 / frame["agent"].nunique():.2f}.
 def powers(frame: "pd.DataFrame") -> Section:
     """Does it find what is there?"""
     headers = {
+        "evidence": "evidence",
         "slope": "slope",
         "epochs": "epochs",
         "n": "questions",
@@ -226,7 +227,10 @@ def powers(frame: "pd.DataFrame") -> Section:
     return f"""## Power
 
 The table in our notes on the literature says how many questions a power of 0.8 takes. Its questions were simulated
-afresh (prior Beta(2, 2), one piece of evidence of unit variance, noise of 0.5 in log-odds; an entrenched agent).
+afresh (prior Beta(2, 2), one piece of evidence of unit variance, noise of 0.5 in log-odds; an entrenched agent). It
+holds where each epoch finds evidence of its own, as a model does that thinks anew. Where all epochs get the same
+evidence, as with `urns`, further epochs take out less, and more questions are needed: plan with the `mde` of a first
+run.
 
 {table(frame, headers)}"""
 

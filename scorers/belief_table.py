@@ -66,7 +66,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         place = (row[str(item.sample_id)], epoch - 1)
         domain[place[0]] = str(metadata.get("domain", ""))
         told = metadata.get("settings")
-        settings = told if isinstance(told, dict) else settings
+        settings = told if told and isinstance(told, dict) else settings
         for name, path in _paths(metadata.get("beliefs")).items():
             for ends, value in ((prior, path[0]), (posterior, path[-1])):
                 ends.setdefault(name, np.full(shape, np.nan))[place] = value

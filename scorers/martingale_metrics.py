@@ -119,7 +119,8 @@ def _by_domain(table: BeliefTable) -> dict[str, float]:
     for name in dict.fromkeys(table.domain):
         rows = np.array([domain == name for domain in table.domain])
         score = headline(_only(table, rows))
-        found |= _bounds(f"martingale_score_in_{name}", score.estimate, score.lower, score.upper)
+        bounds = _bounds("martingale_score", score.estimate, score.lower, score.upper)
+        found |= {f"{figure}_in_{name}": value for figure, value in bounds.items()}
         found |= {f"identified_in_{name}": float(score.identified), f"n_in_{name}": score.n}
     return found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike
 from truthgym.scorers.headline import cluster_codes
 from truthgym.scorers.slopes import (
     LEAST_F,
+    LEAST_QUESTIONS,
     MADE_EQUAL,
     Codes,
     Floats,
@@ -20,7 +22,6 @@ from truthgym.scorers.slopes import (
     within,
 )
 
-LEAST_QUESTIONS = 10
 LEAST_RELIABILITY = 0.3
 
 REASONS = {
@@ -133,8 +134,10 @@ def slope_score(
     variance, covariance = (np.nansum(v) for v in within(x[:, :, 0], x[:, :, 0] + change[:, :, 0]))
     own, _ = within(x[:, :, 0], x[:, :, 0])
     noiseless = bool(np.isfinite(own).any() and np.nansum(own) < MADE_EQUAL)
+    asked = np.isfinite(x[:, :, 0] + change[:, :, 0]), np.isfinite(z)
+    twice = any(np.any(asked[0][:, i] & asked[1][:, j]) for i, j in permutations(range(x.shape[1]), 2))
     surely = first_stage(x, z, clusters, groups)
-    reason = _unidentified(found.n, found.clusters, found.free, strength, surely, saw_reasoning)
+    reason = _unidentified(twice, found.n, found.clusters, found.free, strength, surely, saw_reasoning)
     lost = np.nan
     d0, d1 = (values[np.isfinite(change)] for values in half)
     return MartingaleScore(
@@ -158,11 +161,13 @@ def slope_score(
     )
 
 
-def _unidentified(n: int, clusters: int, free: int, strength: float, surely: float, saw_reasoning: bool) -> str | None:
+def _unidentified(
+    twice: bool, n: int, clusters: int, free: int, strength: float, surely: float, saw_reasoning: bool
+) -> str | None:
     if saw_reasoning:
         return "saw_reasoning"
     if n == 0:
-        return "one_epoch"
+        return "few_questions" if twice else "one_epoch"
     if min(n, clusters, free + 1) < LEAST_QUESTIONS:
         return "few_questions"
     if np.isnan(strength):

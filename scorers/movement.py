@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from truthgym.scorers.slopes import LEAST_F, Codes, Floats, Slope, cross_epoch_slope, first_stage, within
+from truthgym.scorers.slopes import (
+    LEAST_F,
+    LEAST_QUESTIONS,
+    Codes,
+    Floats,
+    Slope,
+    cross_epoch_slope,
+    first_stage,
+    within,
+)
 
 
 @dataclass(frozen=True)
@@ -81,7 +90,7 @@ def leak(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group:
 
     The slope of (joint prior - separate prior) on the separately measured update, which is instrumented by the update
     of another epoch: the separate prior's error stands in both. It sees look-ahead at what epochs have in common, and
-    is NaN where that is too little to tell (first-stage F under 10).
+    is NaN where that is too little to tell (fewer than ten questions, first-stage F under 10).
 
     Args:
         prior: Beliefs before, read separately.
@@ -90,10 +99,11 @@ def leak(prior: Floats, posterior: Floats, joint: Floats, cluster: Codes, group:
         cluster: For each question the number of its cluster.
         group: For each question the number of its group.
     """
-    update = posterior - prior
+    update = np.where(np.isfinite(joint), posterior - prior, np.nan)
     found = cross_epoch_slope((joint - prior)[:, :, None], update[:, :, None], update, cluster, group)
-    known = first_stage(update[:, :, None], update, cluster, group) >= LEAST_F
-    return found if known else replace(found, estimate=np.nan, lower=np.nan, upper=np.nan, p=np.nan, mde=np.nan)
+    known = found.n >= LEAST_QUESTIONS and first_stage(update[:, :, None], update, cluster, group) >= LEAST_F
+    none = dict.fromkeys(("estimate", "lower", "upper", "error", "p", "mde"), np.nan)
+    return found if known else replace(found, **none)  # type: ignore[arg-type]
 
 
 def _row_mean(values: Floats) -> Floats:

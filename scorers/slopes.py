@@ -14,6 +14,7 @@ from truthgym.scorers.headline import LEVEL, POWER, quantile
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
+LEAST_QUESTIONS = 10
 LEAST_F = 10.0
 """Of a first stage: the rule of thumb of Staiger and Stock (1997), below which intervals cannot be trusted."""
 MADE_EQUAL = 1e-8
@@ -38,7 +39,7 @@ class Slope:
     """Questions that entered."""
     clusters: int
     free: int
-    """Questions less intercepts."""
+    """Questions less intercepts that cost a degree of freedom."""
 
 
 def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
@@ -99,7 +100,8 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
     parts = []
     for i, j, s in _pairs(level):
         q, x, z, _ = _complete(level[:, i, s], instrument[:, j], instrument[:, j])
-        x, z = _centred(x, group[q]), _centred(z, group[q])
+        company = _in_company(group[q])
+        q, x, z = q[company], _centred(x[company], group[q[company]]), _centred(z[company], group[q[company]])
         parts.append((q, x, z, z))
     found = _slope(parts, cluster, group)
     return (found.estimate / found.error) ** 2 if found.error > 0 else np.inf * abs(found.estimate)
@@ -164,6 +166,12 @@ def _centred(values: Floats, group: Codes) -> Floats:
     return values - (np.bincount(group, weights=values) / np.maximum(count, 1))[group]
 
 
+def _intercepts(cluster: Codes, group: Codes) -> int:
+    """Intercepts that cost a degree of freedom: not those of groups inside one cluster, whose sum takes them in."""
+    pairs = np.unique(np.stack([group, cluster]), axis=1)
+    return max(1, int(np.sum(np.bincount(pairs[0]) > 1))) if group.size else 0
+
+
 def _in_company(group: Codes) -> "NDArray[np.bool_]":
     company: NDArray[np.bool_] = np.bincount(group)[group] > 1 if group.size else np.zeros(0, dtype=bool)
     return company
@@ -182,7 +190,7 @@ def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, gr
         size += float(np.sum(np.abs(z * x)))
         entered[q] = True
     n, clusters = int(entered.sum()), len(np.unique(cluster[entered]))
-    free = n - len(np.unique(group[entered]))
+    free = n - _intercepts(cluster[entered], group[entered])
     total = square.sum()
     if n == 0 or abs(total) <= MADE_EQUAL * max(size, MADE_EQUAL):
         return Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, free)

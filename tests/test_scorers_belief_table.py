@@ -248,13 +248,13 @@ def test_malformed_records_among_good_ones_are_passed_over() -> None:
     assert_equal(belief_table([scored("a", 1, good, beliefs=tuple(good))]).prior, {"self": [[0.2]]})
 
 
-@pytest.mark.parametrize("settings", [None, "step", 3, ["step"], {}])
+@pytest.mark.parametrize("settings", [None, "step", 3, ["step"]])
 def test_settings_of_another_make_are_no_settings(settings: Any) -> None:
     made = scored("a", 1, beliefs("self", [0.2, 0.4]), settings=settings)
     assert belief_table([made]).settings == {}
     known = scored("b", 1, beliefs("self", [0.2, 0.4]))
     for order in ([made, known], [known, made]):
-        assert belief_table(order).settings == (SETTINGS if settings != {} or order[-1] is known else {})
+        assert belief_table(order).settings == SETTINGS
 
 
 def test_joint_readings_alone_leave_the_first_elicitor_unread() -> None:

@@ -267,13 +267,13 @@ def test_a_score_for_every_domain() -> None:
         rows = np.array([domain == name for domain in DOMAINS])
         alone = martingale_score(path[rows, :, 0], path[rows, :, -1], cluster=[EVENTS[q] for q in np.flatnonzero(rows)])
         assert found[f"martingale_score_in_{name}"] == pytest.approx(alone.estimate)
-        assert found[f"martingale_score_in_{name}_lower"] == pytest.approx(alone.lower)
-        assert found[f"martingale_score_in_{name}_upper"] == pytest.approx(alone.upper)
+        assert found[f"martingale_score_lower_in_{name}"] == pytest.approx(alone.lower)
+        assert found[f"martingale_score_upper_in_{name}"] == pytest.approx(alone.upper)
         assert (found[f"identified_in_{name}"], found[f"n_in_{name}"]) == (1, N / 2)
     pooled = found_in(self=path)
     assert {name: found[name] for name in pooled} == pytest.approx(pooled)
     assert set(found) - set(pooled) == {
-        f"{what}_in_{name}{bound}"
+        f"{what}{bound}_in_{name}"
         for name in ("d0", "d1")
         for what, bounds in (("martingale_score", ("", "_lower", "_upper")), ("identified", ("",)), ("n", ("",)))
         for bound in bounds
@@ -413,7 +413,7 @@ def test_a_domain_of_any_name_takes_no_other_metrics_place(name: str) -> None:
 def test_the_corrected_posterior_is_of_the_plain_slope_whatever_the_headline(
     settings: dict[str, Any], with_judge: bool
 ) -> None:
-    held = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
+    held: dict[str, Any] = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
     plain, found = found_in(**held), found_in(settings, **held)
     assert found["martingale_score"] != pytest.approx(plain["martingale_score"], rel=1e-3)
     assert found["brier_corrected"] == plain["brier_corrected"]
@@ -448,7 +448,7 @@ def test_questions_without_an_outcome_have_a_score_and_no_brier() -> None:
 
 
 def test_turning_every_proposition_round_changes_no_figure() -> None:
-    held = {name: paths(seed, slope=0.5) for seed, name in enumerate(("self", "judge", "joint"))}
+    held: dict[str, Any] = {name: paths(seed, slope=0.5) for seed, name in enumerate(("self", "judge", "joint"))}
     plain = found_in({"domains": "each"}, **held)
     turned = found_in({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in held.items()})
     assert np.isfinite(plain["leak"])

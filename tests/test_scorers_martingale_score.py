@@ -133,14 +133,12 @@ def test_the_interval_covers(slope: float, clustered: bool) -> None:
     assert 0.92 <= covered / 400 <= 0.98
 
 
-@pytest.mark.parametrize("slope", [0.0, 0.2])
-def test_the_interval_covers_where_every_two_questions_have_an_intercept(slope: float) -> None:
+def test_the_interval_covers_where_every_two_questions_have_an_intercept() -> None:
     rng = np.random.default_rng(24)
     covered = 0
     for _ in range(300):
-        x, y = reader(rng, 60, slope=slope, error=0.04)
-        found = martingale_score(x, y, group=[i // 2 for i in range(60)])
-        covered += found.lower <= slope <= found.upper
+        found = martingale_score(*reader(rng, 60, slope=0.2, error=0.04), group=[i // 2 for i in range(60)])
+        covered += found.lower <= 0.2 <= found.upper
     assert 0.9 <= covered / 300 <= 0.98
 
 

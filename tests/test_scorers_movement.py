@@ -233,7 +233,7 @@ def test_leak_is_not_known_where_updates_have_too_little_in_common() -> None:
     known, cluster, one = [], np.arange(30), one_group(30)
     for _ in range(80):
         prior = 0.5 + even(rng, 0.06, 30, 3)
-        update = even(rng, 0.05, 30, 1) + even(rng, 0.05, 30, 3)
+        update = even(rng, 0.035, 30, 1) + even(rng, 0.05, 30, 3)
         joint = prior + 0.4 * update + even(rng, 0.03, 30, 3)
         found = leak(prior, prior + update, joint, cluster, one)
         surely = first_stage(update[:, :, None], update, cluster, one)
@@ -241,7 +241,8 @@ def test_leak_is_not_known_where_updates_have_too_little_in_common() -> None:
         assert np.isnan([found.estimate, found.lower, found.upper, found.p, found.mde]).tolist() == [surely < 10] * 5
         if surely >= 10:
             seen = (joint - prior)[:, :, None]
-            assert found == cross_epoch_slope(seen, update[:, :, None], update, cluster, one)
+            plain = cross_epoch_slope(seen, update[:, :, None], update, cluster, one)
+            assert vars(found) == pytest.approx(vars(plain), abs=1e-12)
         known.append(surely >= 10)
     assert 10 < sum(known) < 70, "both sides of the bound were seen"
 
