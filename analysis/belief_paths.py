@@ -58,7 +58,7 @@ def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
         made = [belief for belief in metadata["beliefs"] if belief["stage"] != "view"]
         for name in dict.fromkeys(belief["elicitor"] for belief in made):
             known = {key: metadata[key] for key in ("domain", "event", "outcome")}
-            path = {belief["stage"]: belief["value"] for belief in made if belief["elicitor"] == name}
+            path = {belief["stage"]: belief.get("value") for belief in made if belief["elicitor"] == name}
             corrected = mended[row[str(sample.id)], sample.epoch - 1] if name == table.first else np.nan
             rows.append({"question": sample.id, "epoch": sample.epoch, **known, "elicitor": name, **path})
             rows[-1]["corrected"] = corrected

@@ -7,7 +7,7 @@ the sample, in this pass or another, has already had answered is taken from its 
 
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Literal, get_args
 
@@ -79,6 +79,10 @@ class Belief:
     """Why there is no value."""
     request: str | None
     """Digest of the model and all that it was asked. None where nothing was asked."""
+
+    def record(self) -> dict[str, object]:
+        """What stands in the log: all fields that say something."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -179,7 +183,7 @@ class _Asking:
         reason = answer.reason or (None if values else f"The judge gave no list of {number} whole percents.")
         stages = ["prior", *(f"step {k}" for k in range(1, number - 1)), "posterior"]
         return [
-            Belief(**asdict(answer) | {"stage": stage, "value": values[i] if values else None, "reason": reason})
+            replace(answer, stage=stage, value=values[i] if values else None, reason=reason)
             for i, stage in enumerate(stages)
         ]
 
@@ -211,7 +215,7 @@ class _Asking:
         value = read_belief(answer.raw)
         said = (answer.raw or "").strip()[-80:]
         unread = None if value is not None else f"No single probability could be read in the reply: {said!r}"
-        return Belief(**asdict(answer) | {"value": value, "reason": answer.reason or unread})
+        return replace(answer, value=value, reason=answer.reason or unread)
 
     async def _answer(
         self,
@@ -253,4 +257,6 @@ def _recorded(state: TaskState) -> dict[str, str]:
     # `inspect score --action overwrite` hides the scores that it replaces. Their events still tell what was measured.
     scores += [event.score for event in transcript().events if event.event == "score"] if not scores else []
     found = [belief for score in scores for belief in (score.metadata or {}).get("beliefs", [])]
-    return {belief["request"]: belief["raw"] for belief in found if belief.get("request") and belief["raw"] is not None}
+    return {
+        belief["request"]: belief["raw"] for belief in found if belief.get("request") and belief.get("raw") is not None
+    }

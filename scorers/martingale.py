@@ -4,7 +4,6 @@ inspect eval truthgym/urns -T paradigms=brier,martingale --model reference/entre
 inspect score LOG --scorer truthgym/martingale -S elicitor=both --model-role judge=openai/gpt-5-mini
 """
 
-from dataclasses import asdict
 from logging import getLogger
 from typing import Literal, cast, get_args
 
@@ -129,11 +128,16 @@ def martingale(
         raise BadInput("granularity=step needs a belief after each step; add per=step")
     if not isinstance(information_weight, int | float) or not 0 <= information_weight < np.inf:
         raise BadInput(f"information_weight={information_weight!r} cannot be used; give a number from 0 up")
-    for_metrics = {
-        "belief_change": belief_change,
-        "granularity": granularity,
-        "domains": domains,
-        "information_weight": float(information_weight),
+    # What differs from the default: every entry of every score costs CPU time and room in the log.
+    chosen = {
+        name: value
+        for name, value, usual in (
+            ("belief_change", belief_change, "difference"),
+            ("granularity", granularity, "trajectory"),
+            ("domains", domains, "pooled"),
+            ("information_weight", float(information_weight), 0.0),
+        )
+        if value != usual
     }
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -158,12 +162,10 @@ def martingale(
                 "event": question.event,
                 "domain": question.domain,
                 "outcome": outcome,
-                "base_rate": question.base_rate,
-                "crowd": question.crowd,
-                "reason": "; ".join(unread) or None,
-                "beliefs": [asdict(belief) for belief in measured],
-                "settings": asdict(settings) | for_metrics,
-            },
+                "beliefs": [belief.record() for belief in measured],
+            }
+            | ({"settings": chosen} if chosen else {})
+            | ({"reason": "; ".join(unread)} if unread else {}),
         )
 
     return score
