@@ -154,8 +154,8 @@ def look_ahead(share: float, n: int, seed: int, epochs: int = 3) -> dict[str, fl
         epochs: How often each question is asked.
 
     Returns:
-        `joint`, least squares on the joint reading; `formula`, what it must be; `separate`, the score of the separate
-        reading; `leak` with its bounds.
+        `joint`, least squares on the joint reading, and `separate`, the score of the separate reading, both less
+        `noiseless`; `formula`, what `joint` must be; `leak` with its bounds.
     """
     of, parameters, noise = asked(n, seed), Parameters(seed=seed), 0.05
     prior, posterior = (
@@ -177,9 +177,9 @@ def look_ahead(share: float, n: int, seed: int, epochs: int = 3) -> dict[str, fl
     moved, spread = float(np.mean((posterior - prior) ** 2)), float(np.var(joint))
     return {
         "share": share,
-        "joint": found.estimate,
+        "joint": found.estimate - noiseless("bayesian", parameters, of),
         "formula": (1 - share) * share * moved / spread,
-        "separate": martingale_score(before, after).estimate,
+        "separate": martingale_score(before, after).estimate - noiseless("bayesian", parameters, of),
         "leak": seen.estimate,
         "leak_lower": seen.lower,
         "leak_upper": seen.upper,

@@ -243,7 +243,8 @@ def looking_ahead(frame: "pd.DataFrame") -> Section:
     return f"""## A judge that has seen the end
 
 A Bayesian without noise, read by a judge with noise 0.05. Read in one go, a little look-ahead makes a rational reasoner
-look entrenched; read separately, it is rational; `leak` says how much look-ahead there was.
+look entrenched; read separately, it is rational; `leak` says how much look-ahead there was. (Bias, as above. Formula
+(2), $(1-h)\\,h\\,\\sigma_\\Delta^2$ over the variance of the joint prior, takes the error to be fully shared.)
 
 {table(frame, headers)}"""
 
