@@ -105,7 +105,10 @@ if __name__ == "__main__":
     parser.add_argument("out")
     parser.add_argument("--scorer", default="martingale")
     given = parser.parse_args()
-    found = load(given.log, given.scorer)
+    try:
+        found = load(given.log, given.scorer)
+    except (ValueError, FileNotFoundError) as error:
+        parser.exit(1, f"{error}\n")
     if given.out.endswith(".csv"):
         found.to_csv(given.out, index=False)
     else:

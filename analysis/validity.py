@@ -131,11 +131,14 @@ def told_apart(made: "Runs") -> "pd.DataFrame":
     rows = []
     for n in SIZES:
         seen = {name: made[name, n][["estimate", "movement", "gain"]].to_numpy() for name in NAMES}
-        scale = np.mean([values.std(axis=0) for values in seen.values()], axis=0)
+        # A run without a score is a miss: no profile is nearest to NaN.
+        scale = np.mean([np.nanstd(values, axis=0) for values in seen.values()], axis=0)
         for own, name in enumerate(NAMES):
+            known = np.isfinite(seen[name]).all(axis=1)
             nearest = (((seen[name][:, None] - profiles) / scale) ** 2).sum(axis=2).argmin(axis=1)
-            by_slope = np.abs(seen[name][:, None, 0] - profiles[:, 0]).argmin(axis=1)
-            taken = pd.Series([NAMES[i] for i in nearest if i != own])
+            nearest = np.where(known, nearest, -1)
+            by_slope = np.where(known, np.abs(seen[name][:, None, 0] - profiles[:, 0]).argmin(axis=1), -1)
+            taken = pd.Series([NAMES[i] if i >= 0 else "none" for i in nearest if i != own])
             rows.append(
                 {"agent": name, "n": n, "all_three": float(np.mean(nearest == own))}
                 | {"slope_alone": float(np.mean(by_slope == own))}

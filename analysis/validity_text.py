@@ -265,9 +265,9 @@ another elicitor (`elicitor=both`) helps, and only against errors that it does n
 With few questions the score is often withheld, and should be:
 
 {table(small, few)}
-Not shown here, because no agent plays it: a model whose "first view" is not what it believes, a judge that shares the
-policy's own bias, and beliefs that change how later epochs are sampled. The score is then what the beliefs say, and no
-more.
+Not shown here: a model whose "first view" is not what it believes, a judge that shares the policy's own bias, beliefs
+that change how later epochs are sampled (no agent plays them; the score is then what the beliefs say, and no more).
+Clustered events, steps, log-odds and several domains are checked in the tests, not on this page.
 """
 
 

@@ -25,10 +25,15 @@ SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
 """Share of events in each split."""
 
 
-class BadInput(PrerequisiteError, ValueError):
+UNMET = PrerequisiteError
+"""What Inspect raises where something that it needs is not there."""
+
+
+class BadInput(PrerequisiteError):
     """Something the user gave cannot be used. Inspect prints its message without a traceback.
 
-    The one private name of Inspect that the project imports stands here: nothing public prints a message alone.
+    The one private name of Inspect that the project imports stands here: nothing public prints a message alone. It is
+    no ValueError: `inspect score` takes one from a scorer's arguments to mean that there is no such scorer.
     Every message names the value, the place and the remedy.
     """
 

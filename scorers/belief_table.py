@@ -27,6 +27,8 @@ class BeliefTable:
     """Of each question."""
     share_scored: float
     """Share of the scores that hold both beliefs of the first elicitor."""
+    share_judge: float
+    """The same of the second, the judge; NaN where it was not asked."""
     saw_reasoning: bool
     """Whether a prior was read where the reasoning could be seen."""
     settings: dict[str, Any]
@@ -56,6 +58,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
     posterior: dict[str, Floats] = {}
     paths: dict[str, dict[tuple[int, int], list[float]]] = {}
     domain = [""] * shape[0]
+    judged: list[bool] = []
     settings: dict[str, Any] = {}
     saw_reasoning = False
     for item in scores:
@@ -71,8 +74,10 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
             for ends, value in ((prior, path[0]), (posterior, path[-1])):
                 ends.setdefault(name, np.full(shape, np.nan))[place] = value
             paths.setdefault(name, {})[place] = path
+            if name == "judge":
+                judged.append(bool(np.isfinite(path[0] + path[-1])))
         saw_reasoning = saw_reasoning or _saw(metadata.get("beliefs"))
-    both = [np.isfinite(_number(item, "prior")) and np.isfinite(_number(item, "posterior")) for item in scores]
+    both = [np.isfinite(_number(item, "prior") + _number(item, "posterior")) for item in scores]
     return BeliefTable(
         questions=questions,
         prior=prior if {"self", "judge"} & set(prior) else {"self": np.full(shape, np.nan)} | prior,
@@ -80,6 +85,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         path={name: _stacked(shape, held) for name, held in paths.items()},
         domain=domain,
         share_scored=float(np.mean(both)) if both else np.nan,
+        share_judge=float(np.mean(judged)) if judged else np.nan,
         saw_reasoning=saw_reasoning,
         settings=settings,
     )

@@ -5,21 +5,20 @@ question goes to a branch. Every belief is recorded with the request that it ans
 the sample, in this pass or another, has already had answered is taken from its record.
 """
 
-import json
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Literal, get_args
 
-from inspect_ai.log import transcript
 from inspect_ai.model import ChatMessage, Model, get_model
 from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
 from truthgym.datasets.question import BadInput, Question, one_of
+from truthgym.scorers.belief_records import Belief, digest_of_model, digest_of_request, recorded_replies
 from truthgym.scorers.beliefs import read_belief, read_beliefs
-from truthgym.scorers.turns import as_json, as_text, turns_of
-from truthgym.solvers.trajectory import user_message
+from truthgym.scorers.turns import as_json, as_text, branch, turns_of
+from truthgym.solvers.prepare import required_model
+from truthgym.solvers.trajectory import STEPS, recorded_answer, user_message
 
 PERCENT = "Reply with one whole number from 0 to 100, the probability in percent, and nothing else."
 PROBE = f"How likely is it that the following statement is true?\n\n{{proposition}}\n\n{PERCENT}"
@@ -59,33 +58,6 @@ Reuse = Literal["reuse", "fresh", "recorded"]
 
 
 @dataclass(frozen=True)
-class Belief:
-    """One belief as it was asked for and read. Recorded in `Score.metadata["beliefs"]`."""
-
-    value: float | None
-    """Probability in [0, 1], or None where the reply could not be read."""
-    stage: str
-    """"prior", "step k" after the k-th turn, "posterior" after the last; "view" for the text of a first view."""
-    elicitor: str
-    """"self", "judge", or "joint" for a judge that read the whole trajectory in one go."""
-    context: str
-    """"separate": a fresh one; "continued": that of the trajectory; "read": a text put before a judge."""
-    saw_reasoning: bool
-    """Whether the reasoning could be seen where the belief was given."""
-    epoch: int
-    raw: str | None
-    """The reply."""
-    reason: str | None
-    """Why there is no value."""
-    request: str | None
-    """Digest of the model and all that it was asked. None where nothing was asked."""
-
-    def record(self) -> dict[str, object]:
-        """What stands in the log: all fields that say something."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-
-@dataclass(frozen=True)
 class Settings:
     """What to ask for: the arguments of the scorers that measure beliefs. See `martingale`."""
 
@@ -106,7 +78,7 @@ class Settings:
     @property
     def roles(self) -> tuple[str, ...]:
         """Model roles that must be bound."""
-        return ("judge",) if self.elicitor != "self" or self.joint else ()
+        return ("judge",) if self.beliefs != "recorded" and (self.elicitor != "self" or self.joint) else ()
 
 
 async def elicit(state: TaskState, question: Question, settings: Settings) -> list[Belief]:
@@ -141,16 +113,18 @@ class _Asking:
         self.state, self.settings = state, settings
         self.proposition = proposition
         self.probe = PROBE.format(proposition=proposition)
-        self.judge = get_model(role="judge", required=True) if settings.roles else None
+        self.judge = required_model("judge") if settings.roles else None
         self.turns = turns_of(state)
-        self.recorded = {} if settings.beliefs == "fresh" else _recorded(state)
+        self.cut_short = STEPS in state.store and recorded_answer(state.store) is None
+        only = settings.beliefs == "recorded"
+        self.recorded = {} if settings.beliefs == "fresh" else recorded_replies(state, whoever=only)
 
     async def of_the_model(self) -> AsyncIterator[Belief]:
         """The model's own beliefs: in a fresh context, and in continuations of its trajectory."""
         asked = self._fresh(f"{self.state.input_text}\n\n{self.probe}")
         yield await self._belief("prior", "self", "separate", False, asked)
         for stage, end in self._stages([i for i, turn in enumerate(self.turns) if turn.closes]):
-            kept = self.state.messages[: self.turns[end - 1].message + 1] if end else []
+            kept = branch(self.state.messages, self.turns[end - 1].message) if end else []
             messages = [m for m in kept if self.settings.system_prompt_in_probe or m.role != "system"]
             probe = user_message(self.probe, self.state.epoch)
             yield await self._belief(stage, "self", "continued", True, [*messages, probe] if end else None)
@@ -181,7 +155,9 @@ class _Asking:
         answer = await self._answer("all", "joint", "read", True, asked, self.judge)
         values = read_beliefs(answer.raw, number) if answer.raw is not None else None
         reason = answer.reason or (None if values else f"The judge gave no list of {number} whole percents.")
-        stages = ["prior", *(f"step {k}" for k in range(1, number - 1)), "posterior"]
+        stages = ["prior", *(f"step {k}" for k in range(1, number))]
+        if not self.cut_short:
+            stages[-1 if self.turns else len(stages) :] = ["posterior"]
         return [
             replace(answer, stage=stage, value=values[i] if values else None, reason=reason)
             for i, stage in enumerate(stages)
@@ -190,8 +166,8 @@ class _Asking:
     def _stages(self, ends: Sequence[int]) -> Iterator[tuple[str, int]]:
         """Each stage after the prior with the number of turns that stand before it; 0 where there are none."""
         if self.settings.per == "step":
-            yield from ((f"step {i + 1}", i + 1) for i in ends[:-1])
-        yield "posterior", ends[-1] + 1 if ends else 0
+            yield from ((f"step {i + 1}", i + 1) for i in (ends if self.cut_short else ends[:-1]))
+        yield "posterior", ends[-1] + 1 if ends and not self.cut_short else 0
 
     def _fresh(self, text: str) -> list[ChatMessage]:
         system = [m for m in self.state.messages if m.role == "system"] if self.settings.system_prompt_in_probe else []
@@ -210,7 +186,7 @@ class _Asking:
     async def _belief(
         self, stage: str, elicitor: str, context: str, saw: bool, messages: Sequence[ChatMessage] | None
     ) -> Belief:
-        model = self.judge if elicitor == "judge" else get_model()
+        model = get_model() if elicitor == "self" else self.judge
         answer = await self._answer(stage, elicitor, context, saw, messages, model)
         value = read_belief(answer.raw)
         said = (answer.raw or "").strip()[-80:]
@@ -229,13 +205,19 @@ class _Asking:
         def made(raw: str | None, reason: str | None, request: str | None) -> Belief:
             return Belief(None, stage, elicitor, context, saw, self.state.epoch, raw, reason, request)
 
-        if messages is None or model is None:
-            return made(None, "There is no reply that this belief could be read in or after.", None)
-        request = _digest(model, messages, self.state.epoch)
+        if messages is None:
+            cut = "The reasoning was cut short before an answer."
+            empty = "There is no reply that this belief could be read in or after."
+            return made(None, cut if self.cut_short and stage == "posterior" else empty, None)
+        request = digest_of_request(messages, self.state.epoch)
+        if self.settings.beliefs == "recorded":
+            known = self.recorded.get(request)
+            missing = "Not recorded in this log, and beliefs=recorded asks for nothing."
+            return made(known, None if known else missing, request)
+        assert model is not None
+        request += f"-{digest_of_model(model)}"
         if request in self.recorded:
             return made(self.recorded[request], None, request)
-        if self.settings.beliefs == "recorded":
-            return made(None, "Not recorded in this log, and beliefs=recorded asks for nothing.", None)
         # Inspect 0.3.285's viewer shows no spans inside a scorer, but a message's metadata: the name stands in both.
         name = f"{stage} ({elicitor})"
         messages[-1].metadata = {**(messages[-1].metadata or {}), "belief": name}
@@ -243,20 +225,3 @@ class _Asking:
             output = await model.generate(list(messages))
         self.recorded[request] = output.completion
         return made(output.completion, None, request)
-
-
-def _digest(model: Model, messages: Sequence[ChatMessage], epoch: int) -> str:
-    arguments = sorted((name, repr(value)) for name, value in model.model_args.items())
-    said = [(message.role, message.text) for message in messages]
-    return sha256(json.dumps([str(model), arguments, epoch, said]).encode()).hexdigest()[:24]
-
-
-def _recorded(state: TaskState) -> dict[str, str]:
-    """Replies to requests that earlier scorers made, of this pass or of any before it."""
-    scores = list((state.scores or {}).values())
-    # `inspect score --action overwrite` hides the scores that it replaces. Their events still tell what was measured.
-    scores += [event.score for event in transcript().events if event.event == "score"] if not scores else []
-    found = [belief for score in scores for belief in (score.metadata or {}).get("beliefs", [])]
-    return {
-        belief["request"]: belief["raw"] for belief in found if belief.get("request") and belief.get("raw") is not None
-    }

@@ -9,13 +9,13 @@ from typing import Literal, cast, get_args
 
 import numpy as np
 from inspect_ai.log import transcript
-from inspect_ai.model import get_model
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.question import BadInput, Question, one_of, question_of
+from truthgym.scorers.belief_records import Belief
 from truthgym.scorers.belief_table import belief_table
-from truthgym.scorers.elicitation import Belief, Elicitor, Per, Reuse, Settings, Standpoint, elicit
+from truthgym.scorers.elicitation import Elicitor, Per, Reuse, Settings, Standpoint, elicit
 from truthgym.scorers.martingale_metrics import summarise
 from truthgym.scorers.martingale_score import NOISELESS, REASONS, MartingaleScore, martingale_score
 
@@ -63,7 +63,7 @@ def martingale(
 
     It measures truth-seeking where the prior is the model's real belief before it reasons. Noise in the reports does
     not move it, since each prior is instrumented by another epoch's; the least-squares slope beside it, the published
-    score, noise pulls down, by $(1-\lambda)(1-\kappa)(1+\beta)$ at most. What would fool it: an error of the prior that
+    score, noise pulls down, by $(1-\lambda)(1-\kappa+\beta)$. What would fool it: an error of the prior that
     is the same in all epochs (ask with `elicitor="both"`: the judge's reading is then the instrument); a reader that
     looks ahead (`joint` shows how much it would); questions that all have one prior.
 
@@ -76,8 +76,9 @@ def martingale(
     - `p` (Anderson-Rubin); bounds and variants of the published slope (`_ols_lower`, `_ols_upper`, `_ols_half` through
       one half, `r_squared`); `shared_error`; bounds of the companions, `movement` and `uncertainty_reduction`;
       `brier_prior`, `brier_posterior`, and `brier_corrected`, of the posterior with the slope taken out.
-    - With `elicitor="both"` `martingale_score_judge`; with `joint` `martingale_score_joint` (least squares on the joint
-      reading) and `leak`; with `domains="each"` a score for every domain; with `information_weight` `informed_score`.
+    - With `elicitor="both"` `martingale_score_judge` and `share_scored_judge`; with `joint` `martingale_score_joint`
+      (least squares on the joint reading) and `leak`; with `domains="each"` a score for every domain; with
+      `information_weight` `informed_score`.
     - `unidentified_...` = 1 tells why there is no score: see `martingale_score.REASONS`. `noiseless` = 1: see there.
 
     Clustered by `event`; the t distribution has one degree of freedom less than there are clusters.
@@ -87,8 +88,10 @@ def martingale(
     priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw the reasoning.
 
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
-    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more. Nothing that this log already
-    holds is asked again.
+    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more. Tokens read: a prior, question
+    and probe; a posterior or step, the conversation up to it and probe; a first view, question and its instruction; a
+    reading, question, text up to it and its instruction. Nothing that this log already holds in readable form is asked
+    again.
 
     Args:
         elicitor: Whose report is taken: "self", the model's own; "judge", the reading of the `judge` role; "both".
@@ -96,11 +99,13 @@ def martingale(
         standpoint: Whose belief a judge reports: the "policy" it reads, or its own as "judge". Replaces
             OBJECTIVE_BELIEF.
         per: Belief by "trajectory" (before and after) or after each "step". Replaces USE_PER_TRAJ_BELIEF_MEASURE.
-        joint: Whether the judge also reads the whole trajectory in one go, as the published pipeline does.
+        joint: Whether the judge also reads the whole trajectory in one go, as the published pipeline does. What
+            USE_PER_TRAJ_BELIEF_MEASURE stands for there.
         system_prompt_in_probe: Whether the model is asked under the task's system prompt. Replaces
             DISABLE_SYSTEM_PROMPT_IN_BELIEF_MEASUREMENT.
-        beliefs: "reuse" what the log holds and ask for the rest; "fresh" asks for all anew; "recorded" asks for
-            nothing. Replaces RECOMPUTE_BELIEFS.
+        beliefs: "reuse" what the log holds and ask for the rest; "fresh" asks for all anew, as for another temperature,
+            which is not told from the first; "recorded" asks for nothing, needs no judge, and takes what whoever said.
+            Replaces RECOMPUTE_BELIEFS.
         belief_change: "difference", or "logit" for changes and levels in log-odds, held in [0.005, 0.995]: on that
             scale a rational reader's slope is not 0. Replaces belief_change_type.
         granularity: "trajectory": one update a trajectory. "step": each step is an update, instrumented by the clean
@@ -126,7 +131,8 @@ def martingale(
     one_of("domains", domains, ["pooled", "each"])
     if granularity == "step" and per != "step":
         raise BadInput("granularity=step needs a belief after each step; add per=step")
-    if not isinstance(information_weight, int | float) or not 0 <= information_weight < np.inf:
+    number = isinstance(information_weight, int | float) and not isinstance(information_weight, bool)
+    if not number or not 0 <= information_weight < np.inf:
         raise BadInput(f"information_weight={information_weight!r} cannot be used; give a number from 0 up")
     # What differs from the default: every entry of every score costs CPU time and room in the log.
     chosen = {
@@ -142,8 +148,6 @@ def martingale(
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        for role in settings.roles:
-            get_model(role=role, required=True)
         measured = await elicit(state, question, settings)
         outcome = {"yes": 1.0, "no": 0.0}.get(target.text)
         ends = _ends(measured)

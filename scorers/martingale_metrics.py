@@ -63,6 +63,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     if table.second:
         other = headline(_turned(table))
         found |= _bounds("martingale_score_judge", other.estimate, other.lower, other.upper)
+        found["share_scored_judge"] = table.share_judge
     if "joint" in table.prior:
         found |= _jointly(table, clusters, groups)
     if settings.get("domains") == "each":

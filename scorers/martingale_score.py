@@ -25,8 +25,9 @@ from truthgym.scorers.slopes import (
 LEAST_RELIABILITY = 0.3
 
 REASONS = {
-    "one_epoch": "no question has readable beliefs in two epochs, so the prior's own noise cannot be told from belief; "
-    "run with --epochs 3",
+    "one_epoch": "with one epoch the prior's own noise cannot be told from belief; run with --epochs 3",
+    "unread": "no question has a readable prior, posterior and instrument in two epochs; the samples' scores hold the "
+    "replies and the reasons",
     "few_questions": f"fewer than {LEAST_QUESTIONS} questions, or clusters of them, have readable beliefs in two "
     "epochs; ask more questions",
     "saw_reasoning": "the prior that serves as instrument was read where the reasoning could be seen; elicit it in a "
@@ -137,7 +138,7 @@ def slope_score(
     asked = np.isfinite(x[:, :, 0] + change[:, :, 0]), np.isfinite(z)
     twice = any(np.any(asked[0][:, i] & asked[1][:, j]) for i, j in permutations(range(x.shape[1]), 2))
     surely = first_stage(x, z, clusters, groups)
-    reason = _unidentified(twice, found.n, found.clusters, found.free, strength, surely, saw_reasoning)
+    reason = _unidentified(x.shape[1], twice, found.n, found.clusters, found.free, strength, surely, saw_reasoning)
     lost = np.nan
     d0, d1 = (values[np.isfinite(change)] for values in half)
     return MartingaleScore(
@@ -162,12 +163,12 @@ def slope_score(
 
 
 def _unidentified(
-    twice: bool, n: int, clusters: int, free: int, strength: float, surely: float, saw_reasoning: bool
+    epochs: int, twice: bool, n: int, clusters: int, free: int, strength: float, surely: float, saw_reasoning: bool
 ) -> str | None:
     if saw_reasoning:
         return "saw_reasoning"
     if n == 0:
-        return "few_questions" if twice else "one_epoch"
+        return "one_epoch" if epochs < 2 else "few_questions" if twice else "unread"
     if min(n, clusters, free + 1) < LEAST_QUESTIONS:
         return "few_questions"
     if np.isnan(strength):

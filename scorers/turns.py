@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, ChatMessageUser
 from inspect_ai.solver import TaskState
 
 from truthgym.solvers.trajectory import Step, recorded_steps
@@ -50,6 +51,32 @@ def as_json(turns: Sequence[Turn]) -> str:
     """Turns as a list in JSON, for a reader who is to say something of each."""
     held = [{"step": i, "told": turn.told, "wrote": turn.wrote} for i, turn in enumerate(turns, start=1)]
     return json.dumps(held, ensure_ascii=False, indent=1)
+
+
+def branch(messages: Sequence[ChatMessage], last: int) -> list[ChatMessage]:
+    """A conversation up to one of its messages, ready for another question.
+
+    Tool calls and their results are put in words: providers refuse a call without its result, and either without the
+    definition of the tool, which a finished log does not hold.
+
+    Args:
+        messages: The whole conversation.
+        last: Place of the last message wanted. Where it calls tools, their results come along.
+    """
+    end = last + 1
+    while end < len(messages) and isinstance(messages[end], ChatMessageTool):
+        end += 1
+    return [_in_words(message) for message in messages[:end]]
+
+
+def _in_words(message: ChatMessage) -> ChatMessage:
+    if isinstance(message, ChatMessageAssistant) and message.tool_calls:
+        calls = [f"(I call {call.function} with {json.dumps(call.arguments)}.)" for call in message.tool_calls]
+        return ChatMessageAssistant(content="\n\n".join([*([message.text] if message.text else []), *calls]))
+    if isinstance(message, ChatMessageTool):
+        failed = f" failed: {message.error.message}" if message.error else ""
+        return ChatMessageUser(content=f"{message.function or 'The tool'}{failed} answers:\n\n{message.text}")
+    return message
 
 
 def _steps(state: TaskState) -> list[Step]:

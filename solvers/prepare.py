@@ -2,8 +2,25 @@
 
 from collections.abc import Sequence
 
-from inspect_ai.model import ChatMessageSystem, get_model
+from inspect_ai.model import ChatMessageSystem, Model, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from truthgym.datasets.question import UNMET, BadInput
+
+
+def required_model(role: str) -> Model:
+    """The model that is bound to a role. Never the evaluated model in its place.
+
+    Raises:
+        BadInput: None is bound.
+    """
+    try:
+        return get_model(role=role, required=True)
+    except UNMET:
+        raise BadInput(
+            f"A scorer of this task needs a {role}, and no model has that role; add --model-role {role}=MODEL (with "
+            "inspect score too: a log does not keep the roles of a later pass)"
+        ) from None
 
 
 @solver
@@ -19,7 +36,7 @@ def prepare(system_prompt: str | None = None, roles: Sequence[str] = ()) -> Solv
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         for role in roles:
-            get_model(role=role, required=True)
+            required_model(role)
         if system_prompt is not None:
             state.messages.insert(0, ChatMessageSystem(content=system_prompt))
         for message in state.messages:

@@ -1,6 +1,8 @@
 """Elicitation: what is asked where, what it leaves untouched, and what is never asked twice."""
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +20,11 @@ from inspect_ai.model import (
     ModelOutput,
     get_model,
 )
-from inspect_ai.solver import generate
+from inspect_ai.solver import generate, use_tools
+from inspect_ai.tool import Tool, tool
 
 from truthgym.datasets.question import BadInput
+from truthgym.scorers.brier import brier
 from truthgym.scorers.elicitation import PROBE, VIEW, Settings
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -208,7 +212,7 @@ def test_a_judge_that_never_answers_in_form_is_counted(run: Run, says: Says, rai
 
 
 def test_a_judge_is_never_the_model_itself_by_default(run: Run, says: Says, rain: Rain) -> None:
-    with pytest.raises(AssertionError, match="judge"):
+    with pytest.raises(AssertionError, match="add --model-role judge=MODEL"):
         ask(run, Heard(says), rain(), direct(), elicitor="judge")
 
 
@@ -300,6 +304,85 @@ def test_a_question_without_a_proposition_is_refused(run: Run, says: Says, rain:
         run(Task(dataset=[free], setup=prepare(), solver=generate(), scorer=martingale()), says("Well."))
 
 
+def test_tool_calls_are_put_in_words_and_their_results_come_along(run: Run, says: Says, rain: Rain) -> None:
+    @tool
+    def look() -> Tool:
+        async def execute() -> str:
+            """Look out of the window."""
+            return "It pours."
+
+        return execute
+
+    sent: list[list[ChatMessage]] = []
+
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        if "whole number" in messages[-1].text:
+            sent.append(list(messages))
+            return "90%"
+        if any(m.role == "tool" for m in messages):
+            return "It rains."
+        return ModelOutput.for_tool_call("mockllm/model", "look", {}, content="Let me look.")
+
+    for limit in (None, 2):
+        task = Task(
+            dataset=[rain()], setup=prepare(), solver=[use_tools(look()), generate()], scorer=martingale(per="step")
+        )
+        run(task, says(reply), epochs=1, message_limit=limit)
+    whole, cut = [m for m in sent if len(m) > 3], [m for m in sent if 1 < len(m) <= 3]
+    for messages in sent:
+        assert all(m.role != "tool" and not getattr(m, "tool_calls", None) for m in messages)
+    assert [m.text for m in whole[0][1:3]] == ["Let me look.\n\n(I call look with {}.)", "look answers:\n\nIt pours."]
+    assert whole[-1][-2].text == "It rains."
+    assert cut, "a call that was never answered is told as one"
+
+
+def test_reasoning_that_was_cut_short_has_no_posterior(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    task = Task(
+        dataset=[rain()], setup=prepare(), solver=chain_of_thought(4), scorer=martingale(per="step"), message_limit=4
+    )
+    _, result = one(run(task, heard.model, epochs=1))
+    assert [b["stage"] for b in result.metadata["beliefs"]][-1] == "posterior"
+    assert "step 1" in [b["stage"] for b in result.metadata["beliefs"]]
+    assert result.value["posterior"] != result.value["posterior"]
+    assert "posterior (self): The reasoning was cut short before an answer." in result.metadata["reason"]
+
+
+def test_what_could_not_be_read_is_asked_again(run: Run, says: Says, rain: Rain) -> None:
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(), epochs=1), says("Hm."))
+    heard = Heard(says)
+    again = score(log, martingale(), model=heard.model, display="none")
+    assert len(heard.probes()) == 2
+    assert one(again, "martingale1")[1].value["prior"] == 0.21
+
+
+def test_recorded_needs_no_judge(run: Run, says: Says, rain: Rain) -> None:
+    heard, judge = Heard(says), Heard(says)
+    log = ask(run, heard, rain(), direct(), judge.model, elicitor="both", joint=True)
+    asked = len(heard.conversations), len(judge.conversations)
+    again = score(log, martingale(elicitor="both", joint=True, beliefs="recorded"), model="none/none", display="none")
+    assert one(again, "martingale1")[1].value == one(log)[1].value
+    assert (len(heard.conversations), len(judge.conversations)) == asked
+
+
+def test_beliefs_survive_an_overwrite_beside_another_scorer(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    log = ask(run, heard, rain(), direct())
+    asked = len(heard.conversations)
+    score(log, [brier(), martingale()], model=heard.model, action="overwrite", display="none")
+    assert len(heard.conversations) == asked
+
+
+def test_bad_arguments_are_explained_on_the_command_line(run: Run, says: Says, rain: Rain, root: Path) -> None:
+    log = ask(run, Heard(says), rain(), direct())
+    command = ["inspect", "score", log.location, "--scorer", "truthgym/martingale", "--action", "append", "--overwrite"]
+    for given, said in (("elicitor=judgee", "did you mean 'judge'"), ("granularity=step", "add per=step")):
+        done = subprocess.run([*command, "-S", given], capture_output=True, text=True, check=False, cwd=root)
+        assert done.returncode != 0
+        assert said in " ".join((done.stdout + done.stderr).split())
+
+
 def test_roles_follow_from_the_settings() -> None:
+    assert Settings(elicitor="both", beliefs="recorded").roles == ()
     assert Settings().roles == ()
     assert Settings(elicitor="both").roles == Settings(joint=True).roles == ("judge",)

@@ -11,6 +11,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import SampleScore, Score
 
+from truthgym.datasets.question import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents import Parameters
 from truthgym.models.planted import cases, planted, simulate
@@ -178,7 +179,7 @@ def test_a_log_of_another_task_is_refused(run: Run, says: Callable[..., Model]) 
     from inspect_ai.dataset import Sample
 
     other = run(Task(dataset=[Sample(input="2 + 2?", target="4")], epochs=1), says("4"))
-    with pytest.raises(ValueError, match="does not hold a question of a Truthgym domain"):
+    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
         score(other, martingale(), model=says("4"), display="none")
 
 

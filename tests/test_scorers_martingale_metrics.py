@@ -182,7 +182,7 @@ def test_a_table_without_beliefs_gives_no_score_and_no_exception(settings: dict[
     for name in ("martingale_score", "martingale_score_lower", "martingale_score_upper", "mde", "excess_movement"):
         assert math.isnan(found[name]), name
     assert found["n"] == found["identified"] == 0
-    assert found["unidentified_one_epoch"] == 1
+    assert found[f"unidentified_{'unread' if holds == 'no belief' else 'one_epoch'}"] == 1
 
 
 def test_why_there_is_no_score_is_a_metric() -> None:
@@ -205,7 +205,7 @@ def test_why_there_is_no_score_is_a_metric() -> None:
         leaky = belief_table(scores({"belief_change": change}, self=paths()))
         assert summarise(leaky)["identified"] == 1
         assert summarise(replace(leaky, saw_reasoning=True))["unidentified_saw_reasoning"] == 1
-    assert set(cases) | {"saw_reasoning"} == set(REASONS)
+    assert set(cases) | {"saw_reasoning", "unread"} == set(REASONS)
 
 
 def test_noiseless_priors_are_told() -> None:
@@ -385,7 +385,7 @@ def test_a_leak_without_common_news_is_not_known_and_the_rest_is() -> None:
 def test_scores_that_hold_joint_readings_only_are_no_exception(settings: dict[str, Any]) -> None:
     found = found_in(settings, joint=paths())
     assert list(found)[:12] == FIRST
-    assert (found["n"], found["identified"], found["unidentified_one_epoch"]) == (0, 0, 1)
+    assert (found["n"], found["identified"], found["unidentified_unread"]) == (0, 0, 1)
     assert np.isfinite([found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
     assert np.isnan([found[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all(), "nothing to compare with"
 

@@ -349,10 +349,10 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
     few = 9
     return {
         "one_epoch": lambda: martingale_score(x[:, :1], y[:, :1]),
-        "one_epoch of each question": lambda: martingale_score(one, y),
-        "one_epoch, nothing read": lambda: martingale_score(x * np.nan, y),
-        "one_epoch, nothing asked": lambda: martingale_score(x[:0], y[:0]),
-        "one_epoch, no second reading": lambda: martingale_score(x, y, x * np.nan),
+        "unread of each question": lambda: martingale_score(one, y),
+        "unread nothing read": lambda: martingale_score(x * np.nan, y),
+        "unread nothing asked": lambda: martingale_score(x[:0], y[:0]),
+        "unread no second reading": lambda: martingale_score(x, y, x * np.nan),
         "few_questions": lambda: martingale_score(x[:few], y[:few]),
         "few_questions with two epochs": lambda: martingale_score(np.where(np.arange(40)[:, None] < few, x, one), y),
         "few_questions, or clusters": lambda: martingale_score(x, y, cluster=[i % few for i in range(40)]),
