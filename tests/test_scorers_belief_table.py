@@ -9,8 +9,9 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score
 from numpy.testing import assert_equal
 
+from truthgym.scorers.belief_records import Belief
 from truthgym.scorers.belief_table import belief_table
-from truthgym.scorers.elicitation import Belief, Settings
+from truthgym.scorers.elicitation import Settings
 
 SETTINGS = asdict(Settings()) | {"granularity": "trajectory", "domains": "pooled"}
 Path = list[float | None]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from inspect_ai.scorer import SampleScore, Score
 
+from truthgym.scorers.belief_records import Belief
 from truthgym.scorers.belief_table import BeliefTable, belief_table
-from truthgym.scorers.elicitation import Belief, Settings
+from truthgym.scorers.elicitation import Settings
 from truthgym.scorers.headline import mean_headline
 from truthgym.scorers.martingale_metrics import headline, summarise
 from truthgym.scorers.martingale_score import REASONS, martingale_score
