@@ -6,7 +6,8 @@ r"""`reference/...`: simulated agents with planted beliefs, answering the real p
 They need no key and no download, and are the instrument that every measure is calibrated on. An agent reads what any
 model reads. It finds the question by containment, and knows the truth of bundled questions only as a signal of
 planted quality. Each turn of thought states its belief in words. An answer ends with `\finalBeliefProb{p}`, and a
-question for a whole number is answered with one: reports, with the planted noise, of the last belief stated.
+question for a whole number is answered with one: reports, with the planted noise, of the last belief stated. What
+others say is no evidence to it, and arguing a side does not move it.
 """
 
 import numpy as np
@@ -22,10 +23,11 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.question import BadInput, one_of
-from truthgym.models import judge
+from truthgym.models import interviewer, judge
 from truthgym.models.agents import AGENTS, Parameters, believe, generator
+from truthgym.models.lengths import kept_length
 from truthgym.models.reports import percent, report
-from truthgym.models.scene import MARKER, STATED, Scene, scene
+from truthgym.models.scene import MARKER, STATED, Scene, UnknownQuestion, scene
 
 WHOLE_NUMBER = "whole number from 0 to 100"
 CHARACTERS_PER_TOKEN = 4
@@ -38,12 +40,28 @@ BEFORE = (
     "I take each point for what it is worth.",
     "It helps to ask how often one would see this either way.",
 )
+ARGUE = "argue for this position"
+ARGUING = (
+    "Asked to speak for this side, I say what can be said for it; what I believe myself does not follow from that.",
+    "There is a case for this side, and I have made it as well as I can. My own view is another matter.",
+    "I argue as I was asked to. It does not move me, for it is no evidence.",
+)
+GENERAL = (
+    "In general I would ask how often one sees such a thing either way, and go by that.",
+    "I would start from how often it happens, and move only as far as what is new can carry me.",
+    "I would look for what would prove me wrong, and see whether it is there.",
+)
+SUBMIT = "submit"
+"""The tool by which Inspect's agents hand in an answer."""
 REPORTED = (
     "Here is my answer.",
     "This is how I would state it.",
     "I answer with the number that I have come to.",
 )
-TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {judge.NAME: judge.TAKES}
+TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
+    judge.NAME: judge.TAKES,
+    interviewer.NAME: interviewer.TAKES,
+}
 """The parameters that each agent takes."""
 
 
@@ -60,7 +78,7 @@ class ReferenceAPI(ModelAPI):
     in a run and when a finished log is scored. The epoch is read in the metadata of the messages.
 
     Args:
-        model_name: The agent: a key of `agents.AGENTS`, or "judge".
+        model_name: The agent: a key of `agents.AGENTS`, "judge" or "interviewer".
         base_url: Not used.
         api_key: Not used.
         config: Not used.
@@ -104,30 +122,46 @@ class ReferenceAPI(ModelAPI):
         """
         text = "\n\n".join(message.text for message in input)
         epoch = _epoch(input)
+        asked = next((message.text for message in reversed(input) if message.role == "user"), "")
         if self.model_name == judge.NAME:
             said = f"\n\n{judge.judge_reply(text, epoch, self.parameters)}"
+        elif self.model_name == interviewer.NAME:
+            said = f"\n\n{interviewer.interview_questions(text, epoch, self.parameters)}"
         else:
-            asked = next((message.text for message in reversed(input) if message.role == "user"), "")
-            said = self._say(text, asked, epoch)
+            said = self._say(text, asked, epoch, _own(input))
         reply = f"{NOT_A_MODEL.format(agent=self.model_name)}{said}"
-        output = ModelOutput.from_content(f"reference/{self.model_name} (simulated)", reply)
+        reply = kept_length(text, asked, reply) if MARKER in asked else reply
+        name = f"reference/{self.model_name} (simulated)"
+        if MARKER in asked and any(tool.name == SUBMIT for tool in tools):
+            output = ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply})
+        else:
+            output = ModelOutput.from_content(name, reply)
         # Reported, so that Inspect does not download a tokenizer to count for itself.
         read, written = len(text) // CHARACTERS_PER_TOKEN + 1, len(reply) // CHARACTERS_PER_TOKEN + 1
         output.usage = ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
         return output
 
-    def _say(self, text: str, asked: str, epoch: int) -> str:
-        """Give a number, answer, or think aloud: what the last message asks for."""
-        number, view = WHOLE_NUMBER in asked, judge.FIRST_VIEW in asked
-        seen = scene(text, epoch, 0 if number or view else 1, self.parameters)
+    async def count_text_tokens(self, text: str) -> int:
+        """Count as `generate` does. Inspect's own way would download a tokenizer."""
+        return len(text) // CHARACTERS_PER_TOKEN + 1
+
+    def _say(self, text: str, asked: str, epoch: int, own: list[tuple[int, int]]) -> str:
+        """Give a number, answer, argue or think aloud: what the last message asks for."""
+        number, view, answer = WHOLE_NUMBER in asked, judge.FIRST_VIEW in asked, MARKER in asked
+        try:
+            seen = scene(text, epoch, 0 if number or view else 1, self.parameters, own)
+        except UnknownQuestion:
+            if number or view or answer:
+                raise
+            return f" {_choose(GENERAL, generator(self.parameters.seed, self.model_name, epoch, text))}"
         if number:
             return f"\n\n{100 * percent(self._report(seen, seen.belief, epoch, 'percent')):.0f}%"
         wording = generator(self.parameters.seed, self.model_name, epoch, text)
-        answer = MARKER in asked
         belief, words = seen.belief, _choose(REPORTED, wording)
         if belief is None or not answer:
             belief = believe(self.model_name, seen.case, epoch, seen.stated, self.parameters)
-            words = f"{_choose(BEFORE, wording)} {_choose(STATED, wording).format(percent=f'{100 * belief:.2f}')}"
+            opening = _choose(ARGUING if ARGUE in asked else BEFORE, wording)
+            words = f"{opening} {_choose(STATED, wording).format(percent=f'{100 * belief:.2f}')}"
         if not answer:
             return f" {words}"
         return f" {words}\n\n\\{MARKER}{{{self._report(seen, belief, epoch, 'marker'):.4f}}}"
@@ -140,6 +174,17 @@ class ReferenceAPI(ModelAPI):
 
 def _choose(sentences: tuple[str, ...], wording: np.random.Generator) -> str:
     return sentences[wording.integers(len(sentences))]
+
+
+def _own(messages: list[ChatMessage]) -> list[tuple[int, int]]:
+    """Where in the joined text of the messages the agent's own words stand."""
+    places, begins = [], 0
+    for message in messages:
+        ends = begins + len(message.text)
+        if message.role == "assistant":
+            places.append((begins, ends))
+        begins = ends + 2
+    return places
 
 
 def _epoch(messages: list[ChatMessage]) -> int:

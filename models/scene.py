@@ -1,6 +1,7 @@
 """What a reference agent makes of a conversation: the question, what has been learned of it, and what was said."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +21,10 @@ STATED = (
 """How agents state a belief in words, always with two decimals."""
 
 
+class UnknownQuestion(BadInput):
+    """A conversation holds no question that the agents know."""
+
+
 @dataclass(frozen=True)
 class Scene:
     """What stands in a conversation."""
@@ -33,7 +38,9 @@ class Scene:
     """Where in the text the question is first asked."""
 
 
-def scene(text: str, epoch: int, thoughts: int, parameters: Parameters) -> Scene:
+def scene(
+    text: str, epoch: int, thoughts: int, parameters: Parameters, own: Sequence[tuple[int, int]] | None = None
+) -> Scene:
     """Read a conversation: of several questions the one that is asked last is meant.
 
     Args:
@@ -41,15 +48,17 @@ def scene(text: str, epoch: int, thoughts: int, parameters: Parameters) -> Scene
         epoch: The epoch.
         thoughts: Thoughts to be had about a bundled question, besides one for each belief stated.
         parameters: What is planted in the agent.
+        own: Where in the text the agent's own words begin and end, so that beliefs that others state are not taken for
+            its own. None takes all.
 
     Raises:
-        BadInput: The conversation holds no question that the agents know.
+        UnknownQuestion: The conversation holds no question that the agents know.
     """
     urn = find_urn(text)
     found = [(text.rfind(asked), asked, name, truth) for asked, name, truth in _known() if asked in text]
     known = max(found, default=None)
     if urn and (known is None or known[0] < text.rfind(urn.asked)):
-        beliefs = stated_beliefs(text, urn.begins)
+        beliefs = stated_beliefs(text, urn.begins, own)
         case, begins, since = (
             Case(urn.asked, logit(urn.prior), urn.log_likelihood_ratios),
             urn.begins,
@@ -58,10 +67,10 @@ def scene(text: str, epoch: int, thoughts: int, parameters: Parameters) -> Scene
     elif known:
         _, asked, identity, outcome = known
         begins = since = text.index(asked)
-        beliefs = stated_beliefs(text, since)
+        beliefs = stated_beliefs(text, since, own)
         case = private_signal(identity, outcome, len(beliefs) + thoughts, epoch, parameters)
     else:
-        raise BadInput(
+        raise UnknownQuestion(
             "A reference agent knows the questions of truthgym/urns and the bundled ones of truthgym/forecasting, and "
             f"finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for others."
         )
@@ -69,9 +78,10 @@ def scene(text: str, epoch: int, thoughts: int, parameters: Parameters) -> Scene
     return Scene(case, len(beliefs), last, begins)
 
 
-def stated_beliefs(text: str, begins: int = 0) -> list[tuple[int, float]]:
-    """Beliefs stated in words from a place on, each with the place where it ends."""
-    return [(m.end(), float(m[m.lastgroup or 0]) / 100) for m in _stated().finditer(text, begins)]
+def stated_beliefs(text: str, begins: int = 0, own: Sequence[tuple[int, int]] | None = None) -> list[tuple[int, float]]:
+    """Beliefs stated in words from a place on, each with the place where it ends, in parts of the text or in all."""
+    found = [(m.end(), float(m[m.lastgroup or 0]) / 100) for m in _stated().finditer(text, begins)]
+    return [(end, belief) for end, belief in found if own is None or any(a < end <= b for a, b in own)]
 
 
 def last_read(text: str, begins: int) -> float | None:

@@ -17,7 +17,7 @@ from truthgym.scorers.beliefs import read_belief
 from truthgym.scorers.calibration import checked, expected_calibration_error, murphy_decomposition, recalibration
 from truthgym.scorers.headline import Headline, mean_headline
 from truthgym.scorers.table import Table, tabulate
-from truthgym.solvers.trajectory import STEPS, recorded_answer
+from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
 
 CLIP = 0.005
 """Half a percentage point: as far as a belief stated in integer percent can be trusted near 0 and 1."""
@@ -106,7 +106,7 @@ def _why_unscored(belief: float | None, outcome: float | None, text: str | None,
     if belief is not None:
         return None
     if text is None:
-        return "The reasoning was cut short before an answer."
+        return recorded_end(state.store) or "The reasoning was cut short before an answer."
     stopped = f" (the model stopped with {state.output.stop_reason})" if state.output.choices else ""
     if not text.strip():
         return f"The answer is empty{stopped}."

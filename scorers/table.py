@@ -27,16 +27,17 @@ class Table:
     no score and is not among them: Inspect counts it as an error."""
 
 
-def tabulate(scores: list[SampleScore], key: str) -> Table:
+def tabulate(scores: list[SampleScore], key: str, most: float = 1.0) -> Table:
     """Put one value of dict scores into a table.
 
     Scores come in any order, and during a run only some of them: the table is what there is so far. It never fails:
-    what is no number between 0 and 1 becomes NaN, and a score that stands twice counts once, the last.
+    what is no number between 0 and `most` becomes NaN, and a score that stands twice counts once, the last.
 
     Args:
         scores: Unreduced scores, one a sample and epoch, whose metadata hold `epoch`, `event`, `outcome`,
             `base_rate` and `crowd`.
         key: The key of `Score.value` to read.
+        most: The greatest value that it can have.
     """
     facts: dict[str | int | None, dict[str, Any]] = {}
     cells: dict[tuple[str | int | None, int], float] = {}
@@ -48,7 +49,7 @@ def tabulate(scores: list[SampleScore], key: str) -> Table:
         if not isinstance(epoch, int) or epoch < 1:
             epoch = 1 + sum(sample == item.sample_id for sample, _ in cells)
         value = item.score.value.get(key) if isinstance(item.score.value, dict) else None
-        cells[item.sample_id, epoch] = _unit(value)
+        cells[item.sample_id, epoch] = _within(value, most)
     row = {identity: i for i, identity in enumerate(facts)}
     values = np.full((len(row), max((epoch for _, epoch in cells), default=0)), np.nan)
     for (identity, epoch), value in cells.items():
@@ -57,14 +58,14 @@ def tabulate(scores: list[SampleScore], key: str) -> Table:
         question=[str(identity) for identity in facts],
         values=values,
         outcome=np.array(
-            [value if (value := _unit(fact.get("outcome"))) in (0, 1) else np.nan for fact in facts.values()]
+            [value if (value := _within(fact.get("outcome"))) in (0, 1) else np.nan for fact in facts.values()]
         ),
         cluster=[str(fact.get("event", identity)) for identity, fact in facts.items()],
-        base_rate=np.array([_unit(fact.get("base_rate")) for fact in facts.values()]),
-        crowd=np.array([_unit(fact.get("crowd")) for fact in facts.values()]),
+        base_rate=np.array([_within(fact.get("base_rate")) for fact in facts.values()]),
+        crowd=np.array([_within(fact.get("crowd")) for fact in facts.values()]),
         share_scored=float(np.mean(np.isfinite(list(cells.values())))) if cells else np.nan,
     )
 
 
-def _unit(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else np.nan
+def _within(value: object, most: float = 1.0) -> float:
+    return float(value) if isinstance(value, int | float) and 0 <= value <= most else np.nan

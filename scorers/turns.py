@@ -26,10 +26,12 @@ def turns_of(state: TaskState) -> list[Turn]:
     """The turns of a finished sample, from the trajectory that a solver recorded, or else from its messages.
 
     Reasoning that a provider shows and the reply after it are two turns of one message. Reasoning that it withholds is
-    none.
+    none, and so is what was said before the question was asked: examples, an interview.
     """
     place = {message.id: i for i, message in enumerate(state.messages)}
     steps = [step for step in recorded_steps(state.store) if step.message_id in place] or _steps(state)
+    before = [i for i, step in enumerate(steps) if step.role == "assistant" and step.kind == "auxiliary"]
+    steps = steps[before[-1] + 1 :] if before else steps
     turns: list[Turn] = []
     told: list[str] = []
     for i, step in enumerate(steps):

@@ -5,8 +5,8 @@ from itertools import pairwise
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.question import BadInput, Question, question_of
+from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction
-from truthgym.solvers.trajectory import conversation
 
 THINK = "Step {step} of {steps}: think about the question and say where you stand. Do not give a final answer yet."
 THINK_ON = "Step {step} of {steps}: take your reasoning further. Do not give a final answer yet."

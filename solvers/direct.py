@@ -3,7 +3,7 @@
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.question import Question, question_of
-from truthgym.solvers.trajectory import conversation
+from truthgym.solvers.conversation import conversation
 
 EVIDENCE = "Evidence so far:\n{pieces}"
 STATE_BELIEF = (

@@ -2,11 +2,34 @@
 
 from truthgym.models.reference import reference
 from truthgym.scorers.brier import brier
+from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale
+from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
+from truthgym.solvers.few_shot import few_shot
+from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
+from truthgym.solvers.run_agent import run_agent
+from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
 
-__all__ = ["brier", "chain_of_thought", "direct", "forecasting", "martingale", "prepare", "reference", "urns"]
+__all__ = [
+    "bootstrap_interview",
+    "brier",
+    "chain_of_thought",
+    "dialogue",
+    "direct",
+    "few_shot",
+    "forecasting",
+    "length",
+    "length_control",
+    "martingale",
+    "prepare",
+    "reference",
+    "run_agent",
+    "self_debate",
+    "urns",
+]

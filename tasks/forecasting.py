@@ -36,7 +36,8 @@ def forecasting(
         n: At most so many questions, drawn at random with `seed`.
         seed: Seed of that draw.
         paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: Text of a system message, kept whatever the solver.
+        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
+            the solver.
     """
     dataset = data.forecasting(source, split, known_after, n, seed)
     return domain_task(

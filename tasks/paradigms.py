@@ -19,6 +19,7 @@ from inspect_ai.viewer import (
 
 from truthgym.datasets.question import BadInput, one_of
 from truthgym.scorers.brier import brier
+from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale, roles
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
@@ -36,7 +37,7 @@ class Paradigm:
     """From the scorer's arguments to the model roles that must be bound."""
 
 
-PARADIGMS = {"brier": Paradigm(brier), "martingale": Paradigm(martingale, roles)}
+PARADIGMS = {"brier": Paradigm(brier), "martingale": Paradigm(martingale, roles), "length": Paradigm(length)}
 """What can be asked for with `-T paradigms=`."""
 
 EPOCHS = 3
@@ -73,12 +74,11 @@ def domain_task(
     Args:
         dataset: The domain's questions.
         paradigms: Names of scorers, in a list or with commas between them, or a mapping from each name to its
-        arguments,
-            as in `-T 'paradigms={brier: {}, martingale: {elicitor: judge}}'`. None is the domain's default.
+            arguments, as in `-T 'paradigms={brier: {}, martingale: {elicitor: judge}}'`. None is the domain's default.
         default: The domain's default.
-        system_prompt: Text of the system message. Held in the set-up, so that it survives `--solver`. The command
-            line reads YAML and splits at commas: a list is put together again, and what YAML took for something else
-            than text is refused.
+        system_prompt: Name of a preset or text of the system message. Held in the set-up, so that it survives
+            `--solver`. The command line reads YAML and splits at commas: a list is put together again, and what YAML
+            took for something else than text is refused.
         version: "N-L": the number rises when scores stop being comparable, the letter otherwise.
         known_after: The task's argument, where it has one, so that it stands in the log as it was given.
 
@@ -135,6 +135,7 @@ def _prompt(given: object) -> str | None:
 COLUMNS = {
     "brier": {"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
     "martingale": {"prior": "Prior", "posterior": "Posterior", "change": "Change"},
+    "length": {"words": "Words", "asked": "Asked", "achieved": "Achieved", "revisions": "Revisions"},
 }
 """Headers of the score columns of each paradigm, in order: what the sample list has room for."""
 

@@ -33,7 +33,8 @@ def urns(
         likelihood_ratio: How many times likelier a mark is under one cause than under the other.
         base_rate: Chance of the proposition before evidence: a number, or the two ends of a range with a comma.
         paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: Text of a system message, kept whatever the solver.
+        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
+            the solver.
     """
     dataset = data.urns(n, seed, split, draws, likelihood_ratio, base_rate)
     return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="1-B")

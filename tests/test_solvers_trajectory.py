@@ -14,8 +14,9 @@ from inspect_ai.model import (
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import direct
-from truthgym.solvers.trajectory import Trajectory, conversation
+from truthgym.solvers.trajectory import Trajectory
 
 Solve = Callable[..., EvalSample]
 Says = Callable[..., Model]

@@ -1,0 +1,106 @@
+"""Length: how long is the answer, and did it keep the length that was asked for?
+
+inspect eval truthgym/urns -T paradigms=brier,length --solver truthgym/length_control -S target=80 --model ...
+inspect score LOG --scorer truthgym/length --action append --overwrite
+"""
+
+from typing import cast
+
+import numpy as np
+from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.solver import TaskState
+from numpy.typing import NDArray
+
+from truthgym.datasets.question import Question, question_of
+from truthgym.scorers.brier import row_mean
+from truthgym.scorers.headline import mean_headline
+from truthgym.scorers.table import tabulate
+from truthgym.solvers.length_control import LengthControl
+from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
+
+QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
+KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
+"""What a sample's value holds."""
+
+
+@metric(scores="unreduced")
+def answer_length() -> Metric:
+    """All figures of the length of answers, headline first. See `length` for each."""
+
+    def compute(scores: list[SampleScore]) -> Value:
+        return cast(Value, summarise(scores))
+
+    return compute
+
+
+@scorer(metrics=[answer_length()])
+def length() -> Scorer:
+    """Length of the answer. Neither direction is better; how well an asked length was kept is.
+
+    A word is what stands between spaces. The answer is the trajectory's last reply, without the reasoning before it.
+
+    It says nothing of truth-seeking by itself. It is the covariate to look at where two models or reasoning modes
+    differ in another score, and the check that `length_control` did what it was asked to do: read `kept` before
+    comparing scores across targets.
+
+    Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
+
+    - `words`, the mean; `mde`, the smallest distance from a fixed length that the run could have found; `n` questions;
+      `epochs`; `share_scored`, the share of answers that are there.
+    - Where a length was asked for, in its own unit, else NaN: `asked`, the mean target; `achieved`, the mean length,
+      with `achieved_p10`, `_p50` and `_p90` over all answers; `kept`, the share of answers within the tolerance;
+      `revisions`, the mean number asked for.
+
+    A sample's value holds `words`, `characters`, `asked`, `achieved`, `kept` (0 or 1) and `revisions`. One without an
+    answer is NaN under every key, with the `reason` in the metadata. Makes no model call.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        question = question_of(state, Question)
+        text = recorded_answer(state.store) if STEPS in state.store else state.output.completion
+        ended = recorded_end(state.store)
+        missing = "The reasoning was cut short before an answer." if text is None else "The answer is empty."
+        reason = ended or (None if (text or "").strip() else missing)
+        control = state.store_as(LengthControl)
+        values = dict.fromkeys(KEYS, np.nan)
+        if text and not reason:
+            values |= {"words": len(text.split()), "characters": len(text)}
+            if control.target and control.achieved is not None:
+                off = abs(control.achieved - control.target)
+                values |= {
+                    "asked": control.target,
+                    "achieved": control.achieved,
+                    "kept": float(off <= control.target * control.tolerance + 1e-9),
+                    "revisions": control.attempts,
+                }
+        asked = f", asked for {control.target} {control.unit}" if control.target else ""
+        return Score(
+            value=cast(Value, values),
+            explanation=reason or f"{values['words']:g} words, {values['characters']:g} characters{asked}.",
+            metadata={"epoch": state.epoch, "event": question.event, "unit": control.unit, "reason": reason},
+        )
+
+    return score
+
+
+def summarise(scores: list[SampleScore]) -> dict[str, float]:
+    """Compute the figures from scores. NaN where too few are there."""
+    tables = {key: tabulate(scores, key, most=np.inf) for key in KEYS}
+    means = {key: mean_headline(row_mean(table.values), table.cluster) for key, table in tables.items()}
+    achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]
+    return {
+        **means["words"].metrics("words"),
+        "mde": means["words"].mde,
+        "n": means["words"].n,
+        "epochs": tables["words"].values.shape[1],
+        "share_scored": tables["words"].share_scored,
+        "asked": means["asked"].estimate,
+        **means["achieved"].metrics("achieved"),
+        **{f"achieved_{name}": _quantile(achieved, share) for name, share in QUANTILES.items()},
+        **means["kept"].metrics("kept"),
+        "revisions": means["revisions"].estimate,
+    }
+
+
+def _quantile(values: NDArray[np.float64], share: float) -> float:
+    return float(np.quantile(values, share)) if values.size else np.nan

@@ -1,0 +1,170 @@
+"""Examples: trajectories of other questions, from a scored log or a file, to be shown before a question."""
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Literal
+
+from inspect_ai.log import EvalSample, read_eval_log
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
+from inspect_ai.util import Store
+from pydantic import BaseModel, Field, ValidationError
+
+from truthgym.datasets.question import BadInput, Question, Split, read_rows
+from truthgym.solvers.trajectory import Step, recorded_answer, recorded_steps
+
+CHARACTERS_PER_TOKEN = 4
+"""A rough count that needs no tokenizer: an allowance, not a bill."""
+
+Best = Literal["lowest", "highest"]
+
+
+class Turn(BaseModel, frozen=True):
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class Example(BaseModel, frozen=True):
+    """One trajectory, as a row of a .jsonl file of examples holds it."""
+
+    id: str
+    """The question's id."""
+    event: str
+    split: Split
+    proposition: str | None = None
+    score: float
+    messages: list[Turn] = Field(min_length=2)
+    """From the question on, the user and the assistant in turn."""
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens it takes."""
+        return sum(len(turn.content) for turn in self.messages) // CHARACTERS_PER_TOKEN + 1
+
+    def shown(self) -> list[ChatMessage]:
+        """Its messages, made anew."""
+        return [
+            ChatMessageUser(content=turn.content) if turn.role == "user" else ChatMessageAssistant(content=turn.content)
+            for turn in self.messages
+        ]
+
+
+def read_examples(source: str, score: str) -> list[Example]:
+    """Read all scored trajectories of a log (.eval or .json) or examples of a file (.jsonl).
+
+    Of a log those are left out that failed, have no answer, or have no number for the score.
+
+    Args:
+        source: Path of the log or file.
+        score: Of a log: the key of a scorer's values, such as "brier_score", or the name of a scorer with one number.
+
+    Raises:
+        BadInput: There is no such file, it cannot be read, or no trajectory in it has the score.
+    """
+    if source.endswith(".jsonl"):
+        return [_of_row(where, row) for where, row in read_rows(Path(source))]
+    try:
+        log = read_eval_log(source, exclude_fields={"events", "attachments"})
+    except Exception as error:  # Inspect raises what its file systems and parsers raise
+        raise BadInput(
+            f"{source} cannot be read as a log ({type(error).__name__}: {error}); give an .eval log"
+        ) from None
+    samples = log.samples or []
+    found = [example for sample in samples for example in _of_sample(sample, score)]
+    if not found:
+        known = sorted({key for sample in samples for key in _numbers(sample)})
+        raise BadInput(
+            f"{source}: none of its {len(samples)} trajectories has a question of Truthgym, an answer and a number for "
+            f"{score!r}; it has numbers for: {', '.join(known) or 'nothing'}"
+        )
+    return found
+
+
+def choose_examples(examples: Sequence[Example], count: int, share: float, best: Best, seed: int) -> list[Example]:
+    """Choose the best trajectories, one a question, in an order drawn with the seed.
+
+    The best are the smaller of `count` and `share` of all (1 at least). Where several of them are of one question, one
+    is drawn. Trajectories of the test split are never chosen.
+
+    Raises:
+        BadInput: All examples are of the test split.
+    """
+    allowed = [example for example in examples if example.split != "test"]
+    if not allowed:
+        raise BadInput(
+            f"All {len(examples)} examples are of the test split, which is not to be learned from; use others"
+        )
+    sign = 1 if best == "lowest" else -1
+    rng = random.Random(seed)
+    rng.shuffle(allowed)  # so that among equals it is not the order of the log that decides
+    ranked = sorted(allowed, key=lambda example: sign * example.score)
+    top = ranked[: max(1, min(count, math.floor(share * len(allowed) + 1e-9)))]
+    by_question = groupby(sorted(top, key=lambda example: example.id), key=lambda example: example.id)
+    chosen = [rng.choice(list(group)) for _, group in by_question]
+    rng.shuffle(chosen)
+    return chosen
+
+
+def shown_for(examples: Sequence[Example], identity: str, asked: Question, tokens: int) -> list[Example]:
+    """The examples for one question: not itself, nor of its event, as many as the allowance of tokens holds."""
+    shown: list[Example] = []
+    for example in examples:
+        alike = example.proposition is not None and example.proposition == asked.proposition
+        if alike or example.id == identity or example.event == asked.event:
+            continue
+        if example.tokens <= tokens:
+            tokens -= example.tokens
+            shown.append(example)
+    return shown
+
+
+def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
+    value, store = _numbers(sample).get(score), Store(sample.store)
+    try:
+        question = Question.model_validate(sample.metadata)
+    except ValidationError:
+        return
+    if sample.error or value is None or not (recorded_answer(store) or "").strip():
+        return
+    turns = list(_turns(recorded_steps(store)))
+    if len(turns) >= 2:
+        yield Example(
+            id=str(sample.id),
+            event=question.event,
+            split=question.split,
+            proposition=question.proposition,
+            score=value,
+            messages=turns,
+        )
+
+
+def _turns(steps: Sequence[Step]) -> Iterator[Turn]:
+    """A trajectory from its question on, user and assistant in turn, without reasoning that a provider keeps apart."""
+    before = [i for i, step in enumerate(steps) if step.role == "assistant" and step.kind == "auxiliary"]
+    said = steps[before[-1] + 1 :] if before else steps
+    said = [step for step in said if step.role != "system" and step.text.strip()]
+    last = {step.message_id: i for i, step in enumerate(said)}
+    said = [step for i, step in enumerate(said) if step.role != "assistant" or last[step.message_id] == i]
+    for is_assistant, group in groupby(said, key=lambda step: step.role == "assistant"):
+        text = "\n\n".join(step.text for step in group)
+        yield Turn(role="assistant" if is_assistant else "user", content=text)
+
+
+def _numbers(sample: EvalSample) -> dict[str, float]:
+    """All numbers among a sample's scores, by key; those of scorers with one number by the scorer's name."""
+    numbers: dict[str, float] = {}
+    for name, score in (sample.scores or {}).items():
+        values = score.value if isinstance(score.value, dict) else {name: score.value}
+        numbers |= {key: float(v) for key, v in values.items() if isinstance(v, int | float) and math.isfinite(v)}
+    return numbers
+
+
+def _of_row(where: str, row: dict[str, object]) -> Example:
+    try:
+        return Example.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadInput(f"{where}, field {place}: {first['msg']}; correct the row, or give an .eval log") from None
