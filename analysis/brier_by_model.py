@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 COIN_FLIP = 0.25
 """Brier score of always saying one half."""
+DEFAULT_SOLVER = "truthgym/direct"
 
 
 def load(log_dir: str) -> "pd.DataFrame":
     """Read the headline of every finished eval that was scored by `brier`.
 
     Returns:
-        One row an eval: `domain`, `setup` (model with its arguments, solver with its own, and the task's arguments
-        that differ between the evals of the domain), `brier`, `lower`, `upper`, `n`, `epochs`, `mde`, `share_scored`.
+        One row an eval: `domain`, `setup` (model with its arguments, and the name that the task's metadata give to the
+        `setup`, as in examples/sweep.py; where they give none, solver with its arguments, and the task's arguments that
+        differ between the evals of the domain), `brier`, `lower`, `upper`, `n`, `epochs`, `mde`, `share_scored`.
         The numbers are the log's own, never computed anew.
 
     Raises:
@@ -35,6 +37,8 @@ def load(log_dir: str) -> "pd.DataFrame":
         # Inspect 0.3.285's own `model_args` column reads the base URL instead.
         EvalColumn("model_arguments", path="eval.model_args"),
         EvalColumn("task_arguments", path="eval.task_args"),
+        EvalColumn("eval_metadata", path="eval.metadata"),
+        EvalColumn("plan", path="plan.steps"),  # holds the solver also where the task, not the command line, chose it
         *EvalTask,
         *EvalResults,
         *EvalScores,
@@ -87,8 +91,12 @@ def _setups(logs: "pd.DataFrame") -> list[str]:
 
 def _setup(log: "pd.Series[str]", task: dict[str, object]) -> str:
     parts = [log["model"], *_written(_arguments(log["model_arguments"]))]
-    if isinstance(log["solver"], str):
-        parts += ["by", log["solver"].removeprefix("truthgym/"), *_written(_arguments(log["solver_args"]))]
+    named = _arguments(log["eval_metadata"]).get("setup")
+    if named:
+        return " ".join([*parts, "by", str(named)])
+    solver = json.loads(log["plan"])[-1]
+    if solver["solver"] != DEFAULT_SOLVER or solver["params_passed"]:
+        parts += ["by", solver["solver"].removeprefix("truthgym/"), *_written(solver["params_passed"])]
     return " ".join([*parts, *(["on", *_written(task)] if task else [])])
 
 

@@ -1,0 +1,86 @@
+"""Sweep: domains x reasoning modes x models x system prompts, as one eval set.
+
+    python examples/sweep.py logs/sweep
+    python -m truthgym.analysis.brier_by_model logs/sweep sweep.html
+
+Edit the lists. Killed or interrupted, the same command goes on where it stopped: finished samples are read from their
+logs, and calls of samples that were cut off in the middle from Inspect's cache, which is kept apart for each folder.
+What set-ups have in common, such as a question's prior in a context of its own, is asked once. Inspect leaves a log of
+status "started" beside the finished one where it was killed; nothing counts it. Every log carries the name of its
+set-up, by which charts group.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from inspect_ai import Task, eval_set, task_with
+from inspect_ai.model import CachePolicy
+from inspect_ai.solver import Solver
+
+from truthgym.tasks import (
+    bootstrap_interview,
+    chain_of_thought,
+    dialogue,
+    direct,
+    few_shot,
+    forecasting,
+    length_control,
+    run_agent,
+    self_debate,
+    urns,
+)
+
+DOMAINS: dict[str, Callable[..., Task]] = {"forecasting": forecasting, "urns": urns}
+MODELS = ["reference/bayesian"]
+# Such as MODELS = [name for name in ("openai/gpt-5-mini", "anthropic/claude-haiku-4-5") if "gpt" not in name]
+ROLES = {"interviewer": "reference/interviewer", "interlocutor": "reference/entrenched"}
+SYSTEM_PROMPTS = ["none", "critical_thinking"]
+MODES: dict[str, Callable[[str], Solver]] = {  # each is made with the path of a scored log of its domain
+    "direct": lambda _: direct(),
+    "chain_of_thought": lambda _: chain_of_thought(steps=4),
+    "self_debate": lambda _: self_debate(turns=2),
+    "dialogue": lambda _: dialogue(turns=2),
+    "interview fixed_sequence": lambda _: bootstrap_interview(mode="fixed_sequence"),
+    "interview iid": lambda _: bootstrap_interview(mode="iid"),
+    "interview llm_preset": lambda _: bootstrap_interview(mode="llm_preset", instructions=["curriculum", "socratic"]),
+    "interview llm_adaptive": lambda _: bootstrap_interview(
+        mode="llm_adaptive", instructions=["contradiction_seeking"]
+    ),
+    "length_control": lambda _: length_control(target=80, base="chain_of_thought"),
+    "few_shot": lambda log: few_shot(source=log),
+    "run_agent": lambda _: run_agent(agent="react"),
+}
+
+
+def set_ups(n: int, examples: dict[str, str]) -> Iterator[Task]:
+    """Every task of the sweep, named by what sets it apart."""
+    for domain, ask in DOMAINS.items():
+        for prompt in SYSTEM_PROMPTS:
+            for mode, reason in MODES.items():
+                named = {"mode": mode, "system_prompt": prompt, "setup": f"{mode}, prompt {prompt}"}
+                yield task_with(ask(n=n, system_prompt=prompt), solver=reason(examples[domain]), metadata=named)
+
+
+def main(log_dir: str, n: int, display: str | None) -> bool:
+    """Run the sweep, or what is left of it. Returns whether all of it is done."""
+    cache = CachePolicy(expiry="4W", scopes={"sweep": str(Path(log_dir).resolve())})
+    # few_shot shows examples of a scored log: one for each domain, of other questions than the test split's.
+    asked = [ask(split="train", paradigms="brier") for ask in DOMAINS.values()]
+    done, logs = eval_set(asked, f"{log_dir}-examples", model=MODELS[0], epochs=1, cache=cache, display=display)
+    if not done:
+        return False
+    # A log's place comes as a path or as an address; a task is known by its solver's arguments, so: one spelling.
+    examples = {log.eval.task.removeprefix("truthgym/"): log.location.removeprefix("file://") for log in logs}
+    tasks = list(set_ups(n, examples))
+    done, _ = eval_set(tasks, log_dir, model=MODELS, model_roles=ROLES, cache=cache, log_buffer=1, display=display)
+    return done
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("log_dir", help="folder of the eval set's logs")
+    parser.add_argument("--n", type=int, default=50, help="questions of each domain")
+    parser.add_argument("--display", help="Inspect's display: full, rich, plain, none")
+    given = parser.parse_args()
+    raise SystemExit(0 if main(given.log_dir, given.n, given.display) else 1)
