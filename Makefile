@@ -14,7 +14,7 @@ view:  ## the folders as static checkers must see them: build/typing/truthgym/<f
 
 types: view
 	mypy -p truthgym
-	mypy tests benchmarks
+	mypy tests benchmarks examples
 
 test:
 	pytest

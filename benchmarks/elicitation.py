@@ -30,7 +30,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.models.reference import CHARACTERS_PER_TOKEN
+from truthgym.models.lengths import tokens
 from truthgym.scorers.elicitation import PERCENT, PROBE
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
@@ -190,11 +190,6 @@ def asked(log: EvalLog) -> Counter[str]:
         read_by_length=sum(tokens("\n\n".join(message.text for message in call.input)) for call in calls),
         written_by_length=sum(tokens(call.output.completion) for call in calls),
     )
-
-
-def tokens(text: str) -> int:
-    """As reference agents count them."""
-    return len(text) // CHARACTERS_PER_TOKEN + 1
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[
     pool = [
         item
         for item in _pool(domain)
-        if (known := item.metadata_as(Question)).event != asked.event and known.proposition != asked.proposition
+        if (known := item.metadata_as(Question)).event != asked.event
+        and (known.proposition is None or known.proposition != asked.proposition)
     ]
     if len(pool) < n:
         raise BadInput(f"{domain}: {n} other questions are wanted, and its train split has {len(pool)}; ask for fewer")

@@ -249,6 +249,17 @@ def one_of(what: str, value: str, known: Sequence[str]) -> None:
         raise BadInput(f"Unknown {what} {value!r}; {meant}known: {', '.join(known)}")
 
 
+def whole_number(where: str, name: str, value: object, least: int, most: int | None = None) -> None:
+    """Refuse what is no whole number within its range.
+
+    Raises:
+        BadInput: It is not.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        reach = f"from {least} up" if most is None else f"from {least} to {most}"
+        raise BadInput(f"{where}: {name}={value!r} cannot be used; give a whole number {reach}")
+
+
 def _refuse_duplicates(name: str, samples: Sequence[Sample]) -> None:
     seen: dict[object, int] = {}
     for place, item in enumerate(samples, start=1):

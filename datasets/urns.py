@@ -14,7 +14,7 @@ from functools import cache
 
 from inspect_ai.dataset import Dataset, Sample
 
-from truthgym.datasets.question import BadInput, Question, question, sample, select
+from truthgym.datasets.question import BadInput, Question, question, sample, select, whole_number
 
 LEAST_MARKS = 5
 
@@ -133,9 +133,8 @@ def urns(
         BadInput: An argument outside its range, or an unknown split.
     """
     low, high = percent_range(base_rate)
-    for name, value, least in (("n", n, 1), ("draws", draws, 1)):
-        if not isinstance(value, int) or value < least:
-            raise BadInput(f"urns: {name}={value!r} cannot be used; give a whole number from {least} up")
+    whole_number("urns", "n", n, 1)
+    whole_number("urns", "draws", draws, 1)
     if not isinstance(likelihood_ratio, int | float) or not 1 < likelihood_ratio <= 15:
         raise BadInput(
             f"urns: likelihood_ratio={likelihood_ratio!r} cannot be used; give a number above 1 and at most 15"

@@ -13,10 +13,12 @@ set-up, by which charts group.
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 from inspect_ai import Task, eval_set, task_with
 from inspect_ai.model import CachePolicy
 from inspect_ai.solver import Solver
+from inspect_ai.util import DisplayType
 
 from truthgym.tasks import (
     bootstrap_interview,
@@ -33,7 +35,7 @@ from truthgym.tasks import (
 
 DOMAINS: dict[str, Callable[..., Task]] = {"forecasting": forecasting, "urns": urns}
 MODELS = ["reference/bayesian"]
-# Such as MODELS = [name for name in ("openai/gpt-5-mini", "anthropic/claude-haiku-4-5") if "gpt" not in name]
+# Such as MODELS = [name for name in ("openai/gpt-5.4-mini", "anthropic/claude-sonnet-5") if "gpt" not in name]
 ROLES = {"interviewer": "reference/interviewer", "interlocutor": "reference/entrenched"}
 SYSTEM_PROMPTS = ["none", "critical_thinking"]
 MODES: dict[str, Callable[[str], Solver]] = {  # each is made with the path of a scored log of its domain
@@ -59,10 +61,11 @@ def set_ups(n: int, examples: dict[str, str]) -> Iterator[Task]:
         for prompt in SYSTEM_PROMPTS:
             for mode, reason in MODES.items():
                 named = {"mode": mode, "system_prompt": prompt, "setup": f"{mode}, prompt {prompt}"}
-                yield task_with(ask(n=n, system_prompt=prompt), solver=reason(examples[domain]), metadata=named)
+                task = ask(n=n, system_prompt=prompt)
+                yield task_with(task, solver=reason(examples[domain]), metadata=named, tags=[mode, f"prompt {prompt}"])
 
 
-def main(log_dir: str, n: int, display: str | None) -> bool:
+def main(log_dir: str, n: int, display: DisplayType | None) -> bool:
     """Run the sweep, or what is left of it. Returns whether all of it is done."""
     cache = CachePolicy(expiry="4W", scopes={"sweep": str(Path(log_dir).resolve())})
     # few_shot shows examples of a scored log: one for each domain, of other questions than the test split's.
@@ -81,6 +84,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log_dir", help="folder of the eval set's logs")
     parser.add_argument("--n", type=int, default=50, help="questions of each domain")
-    parser.add_argument("--display", help="Inspect's display: full, rich, plain, none")
+    parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
     given = parser.parse_args()
     raise SystemExit(0 if main(given.log_dir, given.n, given.display) else 1)

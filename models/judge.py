@@ -23,6 +23,7 @@ OWN = "your own belief"
 LIST = re.compile(r"JSON list of ([0-9]+) whole numbers")
 STEPS = re.compile(r"<steps>\s*(.*?)\s*</steps>", re.DOTALL)
 FIRST_VIEW = "first view"
+READING = "<text>"
 
 
 def judge_reply(text: str, epoch: int, parameters: Parameters) -> str:

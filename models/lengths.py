@@ -14,11 +14,16 @@ MORE = (
 CHARACTERS_PER_TOKEN = 4
 
 
+def tokens(text: str) -> int:
+    """How many tokens a text is taken to have."""
+    return len(text) // CHARACTERS_PER_TOKEN + 1
+
+
 def kept_length(text: str, asked: str, reply: str) -> str:
     """Lengthen a reply to the length that its conversation asks for, if it asks for one.
 
-    At first it is filled up with whole sentences, which may miss the length by one of them; asked to write it again, by
-    words, which can miss only what is shorter than its least reply.
+    At first it is filled up with whole sentences, which may miss the length by half of one; asked to write it again, by
+    words, which may miss characters and tokens by half of one. A reply that is longer stays as it is.
 
     Args:
         text: The conversation.
@@ -50,4 +55,4 @@ def _length(text: str, unit: str) -> int:
         return len(text.split())
     if unit == "sentences":
         return len([part for part in re.split(r"(?<=[.!?])\s+|\n+", text) if re.search(r"\w", part)])
-    return len(text) // (CHARACTERS_PER_TOKEN if unit == "tokens" else 1)
+    return tokens(text) if unit == "tokens" else len(text)

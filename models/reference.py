@@ -25,12 +25,11 @@ from pydantic import ValidationError
 from truthgym.datasets.question import BadInput, one_of
 from truthgym.models import interviewer, judge
 from truthgym.models.agents import AGENTS, Parameters, believe, generator
-from truthgym.models.lengths import kept_length
+from truthgym.models.lengths import kept_length, tokens
 from truthgym.models.reports import percent, report
 from truthgym.models.scene import MARKER, STATED, Scene, UnknownQuestion, scene
 
 WHOLE_NUMBER = "whole number from 0 to 100"
-CHARACTERS_PER_TOKEN = 4
 NOT_A_MODEL = "(Simulated {agent} agent, not a language model.)"
 BEFORE = (
     "Let me go by what has been said so far.",
@@ -53,6 +52,7 @@ GENERAL = (
 )
 SUBMIT = "submit"
 """The tool by which Inspect's agents hand in an answer."""
+HAND_IN = "I hand in my answer."
 REPORTED = (
     "Here is my answer.",
     "This is how I would state it.",
@@ -79,7 +79,7 @@ class ReferenceAPI(ModelAPI):
 
     Args:
         model_name: The agent: a key of `agents.AGENTS`, "judge" or "interviewer".
-        base_url: Not used.
+        base_url: Not used. The agent's own is its parameters.
         api_key: Not used.
         config: Not used.
         **parameters: Those of `agents.Parameters` that the agent takes.
@@ -96,7 +96,9 @@ class ReferenceAPI(ModelAPI):
         config: GenerateConfig = GenerateConfig(),  # noqa: B008 (Inspect's own signature)
         **parameters: float,
     ) -> None:
-        super().__init__(model_name, base_url, api_key, [], config)
+        # Inspect's cache knows a model by name and base URL alone, and agents with other parameters must not share it.
+        planted = ",".join(f"{name}={parameters[name]}" for name in sorted(parameters)) or None
+        super().__init__(model_name, planted, api_key, [], config)
         one_of("reference agent", model_name, sorted(TAKES))
         for name in parameters:
             one_of(f"argument of reference/{model_name}", name, sorted(TAKES[model_name]))
@@ -128,24 +130,25 @@ class ReferenceAPI(ModelAPI):
         elif self.model_name == interviewer.NAME:
             said = f"\n\n{interviewer.interview_questions(text, epoch, self.parameters)}"
         else:
-            said = self._say(text, asked, epoch, _own(input))
+            # Asked to read a text, an agent says what that holds; else only its own words count as its own.
+            said = self._say(text, asked, epoch, None if judge.READING in asked else _own(input))
         reply = f"{NOT_A_MODEL.format(agent=self.model_name)}{said}"
         reply = kept_length(text, asked, reply) if MARKER in asked else reply
         name = f"reference/{self.model_name} (simulated)"
         if MARKER in asked and any(tool.name == SUBMIT for tool in tools):
-            output = ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply})
+            output = ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply}, content=HAND_IN)
         else:
             output = ModelOutput.from_content(name, reply)
         # Reported, so that Inspect does not download a tokenizer to count for itself.
-        read, written = len(text) // CHARACTERS_PER_TOKEN + 1, len(reply) // CHARACTERS_PER_TOKEN + 1
+        read, written = tokens(text), tokens(reply)
         output.usage = ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
         return output
 
     async def count_text_tokens(self, text: str) -> int:
         """Count as `generate` does. Inspect's own way would download a tokenizer."""
-        return len(text) // CHARACTERS_PER_TOKEN + 1
+        return tokens(text)
 
-    def _say(self, text: str, asked: str, epoch: int, own: list[tuple[int, int]]) -> str:
+    def _say(self, text: str, asked: str, epoch: int, own: list[tuple[int, int]] | None) -> str:
         """Give a number, answer, argue or think aloud: what the last message asks for."""
         number, view, answer = WHOLE_NUMBER in asked, judge.FIRST_VIEW in asked, MARKER in asked
         try:

@@ -76,7 +76,7 @@ def brier() -> Scorer:
         question = question_of(state, Question)
         # Another's solver leaves no trajectory; ours, cut short, leaves one without an answer.
         text = recorded_answer(state.store) if STEPS in state.store else state.output.completion
-        belief = read_belief(text)
+        belief = None if recorded_end(state.store) else read_belief(text)
         outcome = {"yes": 1.0, "no": 0.0}.get(target.text)
         reason = _why_unscored(belief, outcome, text, state)
         p, y = (np.nan if value is None or reason else value for value in (belief, outcome))
@@ -105,8 +105,9 @@ def _why_unscored(belief: float | None, outcome: float | None, text: str | None,
         return "The question has no known outcome."
     if belief is not None:
         return None
-    if text is None:
-        return recorded_end(state.store) or "The reasoning was cut short before an answer."
+    ended = recorded_end(state.store)
+    if ended or text is None:
+        return ended or "The reasoning was cut short before an answer."
     stopped = f" (the model stopped with {state.output.stop_reason})" if state.output.choices else ""
     if not text.strip():
         return f"The answer is empty{stopped}."

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
+from inspect_ai.util import Store
 from numpy.typing import NDArray
 
 from truthgym.datasets.question import Question, question_of
@@ -61,7 +62,7 @@ def length() -> Scorer:
         ended = recorded_end(state.store)
         missing = "The reasoning was cut short before an answer." if text is None else "The answer is empty."
         reason = ended or (None if (text or "").strip() else missing)
-        control = state.store_as(LengthControl)
+        control = _control(state.store)
         values = dict.fromkeys(KEYS, np.nan)
         if text and not reason:
             values |= {"words": len(text.split()), "characters": len(text)}
@@ -81,6 +82,12 @@ def length() -> Scorer:
         )
 
     return score
+
+
+def _control(store: Store) -> LengthControl:
+    # From a copy: a StoreModel writes its defaults into the store that it reads.
+    held = {name: value for name, value in store.items() if name.startswith("LengthControl:")}
+    return LengthControl(store=Store(held))
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:

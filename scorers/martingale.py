@@ -1,7 +1,7 @@
 r"""Martingale: can the updates of a reasoner be predicted from where it stood before it reasoned?
 
 inspect eval truthgym/urns -T paradigms=brier,martingale --model reference/entrenched -M strength=0.3 -M noise=0.08
-inspect score LOG --scorer truthgym/martingale -S elicitor=both --model-role judge=openai/gpt-5-mini
+inspect score LOG --scorer truthgym/martingale -S elicitor=both --model-role judge=openai/gpt-5.4-mini
 """
 
 from logging import getLogger

@@ -24,7 +24,7 @@ def base_solver(where: str, base: Base) -> Solver:
     """
     if callable(base):
         return base
-    named: Mapping[Any, Any] = base if isinstance(base, Mapping) else {base: None}
+    named: Mapping[Any, Any] = base if isinstance(base, Mapping) else dict.fromkeys(_listed(base))
     if len(named) != 1:
         raise BadInput(f"{where}: base={base!r} names {len(named)} solvers; give one, as in base=chain_of_thought")
     name, arguments = next(iter(named.items()))
@@ -38,3 +38,7 @@ def base_solver(where: str, base: Base) -> Solver:
         ) from None
     except TypeError as error:
         raise BadInput(f"{where}: base={base!r} cannot be used: {error}") from None
+
+
+def _listed(base: object) -> list[object]:
+    return list(base) if isinstance(base, list | tuple) else [base]  # the command line makes a list of A,B

@@ -8,7 +8,7 @@ from inspect_ai.model import Model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.domains import DOMAINS, other_questions, truth_seeking_questions
-from truthgym.datasets.question import BadInput, Question, one_of, question_of
+from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import required_model
@@ -34,8 +34,12 @@ MANNERS = {
     "socratic": "Ask as Socrates did: for definitions, reasons and counterexamples, and what is taken for granted. ",
 }
 
-MARKS = " \t-*•\"'[],"
+MARKS = " \t\r-*•\"'[],"
 """What may stand round a question in a list."""
+LABEL = re.compile(r"^(?:Q(?:uestion)?\s*)?\d{0,2}\s*[.):](?!\d)\s*")
+"""What may number it. A digit behind it makes it part of the question: 1.5, 3:1."""
+BETWEEN = re.compile(r"\n|(?<=\?)[\"'],\s*(?=[\"'])")
+"""What stands between two questions."""
 
 Mode = Literal["fixed_sequence", "iid", "stationary_ood", "llm_preset", "llm_adaptive"]
 Instruction = Literal["curriculum", "contradiction_seeking", "synergistic", "socratic"]
@@ -72,16 +76,14 @@ def bootstrap_interview(
             use. On the first sample, before its first model call: no model has the role `interviewer`, or the question
             is of one of `domains`.
     """
-    kinds, others = _names(instructions), _names(domains)
+    kinds, others = _names("instructions", instructions), _names("domains", domains)
     one_of("mode", mode, get_args(Mode))
     for kind in kinds:
         one_of("instruction", kind, list(MANNERS))
     for domain in others:
         one_of("domain", domain, list(DOMAINS))
     most = len(truth_seeking_questions()) if mode == "fixed_sequence" else None
-    if not isinstance(questions, int) or questions < 1 or (most and questions > most):
-        reach = f"from 1 to {most}" if most else "from 1 up"
-        raise BadInput(f"bootstrap_interview: questions={questions!r} cannot be used; give a whole number {reach}")
+    whole_number("bootstrap_interview", "questions", questions, 1, most)
     writes = mode in ("llm_preset", "llm_adaptive")
     if kinds and not writes:
         raise BadInput(f"bootstrap_interview: mode={mode} has no interviewer to take instructions; leave them out")
@@ -98,7 +100,7 @@ def bootstrap_interview(
                 f"bootstrap_interview: domains={','.join(others)} names the domain that is asked, {question.domain}; "
                 "name others, or use mode=iid"
             )
-        interviewer = required_model("interviewer", "The solver bootstrap_interview") if writes else None
+        interviewer = required_model("interviewer", "bootstrap_interview") if writes else None
         drawn = [] if interviewer else _drawn(mode, question, questions, others, seed, state.epoch)
         with conversation(state, generate) as talk:
             interview = _Interview(
@@ -157,16 +159,15 @@ class _Interview:
 def usable_questions(reply: str, asked: str) -> list[str]:
     """The questions in an interviewer's reply: lines that end with a question mark, and are not the one to come.
 
-    Numbers, bullets, quotes and commas round them are taken off.
+    Numbers, bullets, quotes and commas round them are taken off. A list in JSON may stand on one line.
     """
-    lines = [
-        re.sub(r"^(?:Q(?:uestion)?\s*)?\d*\s*[.):]\s*", "", line.strip(MARKS)).strip(MARKS)
-        for line in reply.split("\n")
-    ]
-    main = {" ".join(line.split()).casefold() for line in asked.split("\n")}
-    return [
-        line for line in lines if line.endswith("?") and len(line) > 1 and " ".join(line.split()).casefold() not in main
-    ]
+    found = [LABEL.sub("", line.strip(MARKS)).strip(MARKS) for line in BETWEEN.split(reply)]
+    main = {_core(line) for line in asked.split("\n")}
+    return [line for line in found if line.endswith("?") and _core(line) and _core(line) not in main]
+
+
+def _core(line: str) -> str:
+    return " ".join(re.findall(r"\w+", line.casefold()))
 
 
 def _drawn(mode: Mode, asked: Question, n: int, others: Sequence[str], seed: int, epoch: int) -> list[str]:
@@ -181,6 +182,8 @@ def _drawn(mode: Mode, asked: Question, n: int, others: Sequence[str], seed: int
     return ["\n\n".join(p for p in (str(q.input), evidence(q.metadata_as(Question).evidence)) if p) for q in drawn]
 
 
-def _names(given: str | Sequence[str]) -> list[str]:
+def _names(argument: str, given: object) -> list[str]:
     listed = given.split(",") if isinstance(given, str) else given
+    if not isinstance(listed, list | tuple) or not all(isinstance(name, str) for name in listed):
+        raise BadInput(f"bootstrap_interview: {argument}={given!r} cannot be used; give names with commas between them")
     return [name.strip() for name in listed if name.strip()]

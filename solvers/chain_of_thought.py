@@ -4,7 +4,7 @@ from itertools import pairwise
 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import BadInput, Question, question_of
+from truthgym.datasets.question import Question, question_of, whole_number
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction
 
@@ -26,8 +26,7 @@ def chain_of_thought(steps: int = 4) -> Solver:
     Raises:
         BadInput: `steps` is not a whole number from 1 up.
     """
-    if not isinstance(steps, int) or steps < 1:
-        raise BadInput(f"chain_of_thought: steps={steps!r} cannot be used; give a whole number from 1 up")
+    whole_number("chain_of_thought", "steps", steps, 1)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)

@@ -36,12 +36,14 @@ class Conversation:
         self.ended = recorded_end(state.store)
         self._generate = generate
         recorded = {step.message_id for step in self.steps}
+        self._question: ChatMessage | None = None
+        if self.ended is not None:
+            return  # what stands here besides the steps is the refusal
         # An earlier solver has asked the question if it recorded the last thing that the user said.
         last = max((i for i, m in enumerate(state.messages) if m.role == "user"), default=None)
-        asked = last is None or state.messages[last].id in recorded
-        self._question = None if asked or last is None else state.messages.pop(last)
-        earlier = [message for message in state.messages if message.id not in recorded]
-        self.steps.extend(step for message in earlier for step in written([message], "reasoning", True))
+        if last is not None and state.messages[last].id not in recorded:
+            self._question = state.messages.pop(last)
+        self.steps.extend(written([m for m in state.messages if m.id not in recorded], "reasoning", True))
 
     def ask(self, *parts: str, before: str = "") -> None:
         """Ask the sample's question, with these parts after it in the same message. Empty parts are passed over.
@@ -67,7 +69,10 @@ class Conversation:
             *parts: What is said, as paragraphs.
             speaker: The model role whose words these are, where another model wrote them.
         """
-        self._tell(user_message(_joined(*parts), self.state.epoch), speaker)
+        message = user_message(_joined(*parts), self.state.epoch)
+        if speaker:
+            message.metadata = {**(message.metadata or {}), "speaker": speaker}
+        self._tell(message, speaker)
 
     def show(self, messages: Sequence[ChatMessage]) -> None:
         """Put messages of another conversation before what follows: examples. None of them is trained on."""
@@ -76,8 +81,13 @@ class Conversation:
             self._tell(message)
 
     def _tell(self, message: ChatMessage, speaker: str | None = None) -> None:
+        self._go_on()
         self.state.messages.append(message)
         self.steps.append(told(message, speaker))
+
+    def _go_on(self) -> None:
+        if self.ended is not None:
+            raise EndedEarly(self.ended)  # under an earlier solver of the sample: no model is asked again
 
     async def reply(self, kind: Kind, name: str | None = None, trainable: bool = True) -> str:
         """Let the model speak once, and return its words. One model call, unless it uses tools.
@@ -90,9 +100,14 @@ class Conversation:
         Raises:
             EndedEarly: The model refused, had no more room, or gave an empty answer.
         """
-        spoken = len(self.state.messages)
+        spoken, earlier = len(self.state.messages), self.state.output
         async with span(name, type="truthgym.step") if name else nullcontext():
-            self.state = await self._generate(self.state)
+            try:
+                self.state = await self._generate(self.state)
+            except IndexError:
+                # Inspect 0.3.285 looks for the first choice of an output, also where it has none.
+                if self.state.output is earlier or self.state.output.choices:
+                    raise
         _check(self.state.output, "The model")
         self.steps.extend(written(self.state.messages[spoken:], kind, trainable))
         if kind == "answer" and not self.state.output.completion.strip():
@@ -106,17 +121,25 @@ class Conversation:
             EndedEarly: It came to no answer.
         """
         before = {message.id for message in self.state.messages}
-        self.state = await solver(self.state, self._generate)
-        # An agent may have rewritten the conversation: what is no longer in it was not what the model saw.
-        left = {message.id for message in self.state.messages}
-        self.steps = [step for step in self.steps if step.message_id in left]
-        new = [message for message in self.state.messages if message.id not in before]
-        answered = bool(new) and isinstance(new[-1], ChatMessageAssistant) and not new[-1].tool_calls
-        self.steps.extend(step for message in new[:-1] for step in written([message], "reasoning", True))
-        self.steps.extend(written(new[-1:], "answer" if answered else "reasoning", True))
-        _check(self.state.output, "The agent")
-        if not answered or not new[-1].text.strip():
-            raise EndedEarly("The agent stopped without an answer.")
+        finished = False
+        try:
+            self.state = await solver(self.state, self._generate)
+            finished = True
+        finally:  # also where a limit cuts it short: what it wrote until then is reasoning
+            called = finished and self.state.output.choices  # an agent need not call a model
+            refused = why_no_reply(self.state.output, "The agent") if called else None
+            # What a provider reports in the place of a reply is no step, as in `reply`.
+            unsaid = {choice.message.id for choice in self.state.output.choices} if refused else set()
+            place = {message.id: i for i, message in enumerate(self.state.messages)}
+            new = [message for message in self.state.messages if message.id not in before | unsaid]
+            last = new[-1] if new and finished and not refused else None
+            answered = isinstance(last, ChatMessageAssistant) and not last.tool_calls
+            self.steps += written(new[:-1] if answered else new, "reasoning", True)
+            self.steps += written(new[-1:], "answer", True) if answered else []
+            # An agent may have rewritten the conversation: what is no longer in it was not what the model saw.
+            self.steps = sorted((s for s in self.steps if s.message_id in place), key=lambda s: place[s.message_id])
+        if refused or last is None or not answered or not last.text.strip():
+            raise EndedEarly(refused or "The agent stopped without an answer.")
 
     async def hear(self, role: str, model: Model, messages: Sequence[ChatMessage], name: str) -> str:
         """What the model in another role says, in a context of its own. One model call.
@@ -132,6 +155,7 @@ class Conversation:
         Raises:
             EndedEarly: It refused, had no more room, or said nothing.
         """
+        self._go_on()
         async with span(name, type="truthgym.step"):
             output = await model.generate(list(messages))
         _check(output, f"The {role}")
@@ -141,8 +165,6 @@ class Conversation:
 
     def close(self) -> None:
         """Record the trajectory. A question that was not asked goes back to its place, for the next solver."""
-        if self._question:
-            self.state.messages.append(self._question)
         rare = {"redacted": False, "speaker": None}
         steps = [
             step.model_dump(exclude={name for name, usual in rare.items() if getattr(step, name) == usual})
@@ -151,6 +173,8 @@ class Conversation:
         self.state.store.set(STEPS, steps)
         if self.ended is not None:
             self.state.store.set(ENDED, self.ended)
+        if self._question:
+            self.state.messages.append(self._question)  # last: a limit on messages is raised here once more
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from inspect_ai.model import ChatMessage, ChatMessageAssistant
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import BadInput, Question, question_of
+from truthgym.datasets.question import Question, question_of, whole_number
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import required_model
@@ -21,7 +21,7 @@ MET = (
     "object, add what you know: help to find out what is true, not to win. Reply to them in a few sentences.\n\n"
     "They say:\n\n{text}"
 )
-CONCLUDE = "The talk is over. Say what you think now, whatever the other said."
+CONCLUDE = "The talk is over. Say what you think now."
 
 
 @solver
@@ -39,12 +39,11 @@ def dialogue(turns: int = 3) -> Solver:
         BadInput: `turns` is not a whole number from 1 up. On the first sample, before its first model call: no model is
             bound to the role.
     """
-    if not isinstance(turns, int) or turns < 1:
-        raise BadInput(f"dialogue: turns={turns!r} cannot be used; give a whole number from 1 up")
+    whole_number("dialogue", "turns", turns, 1)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
-        other = required_model(ROLE, "The solver dialogue")
+        other = required_model(ROLE, "dialogue")
         asked = "\n\n".join(part for part in (state.input_text, evidence(question.evidence)) if part)
         with conversation(state, generate) as talk:
             talk.ask(evidence(question.evidence), OPEN)

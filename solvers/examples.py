@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -34,7 +34,7 @@ class Example(BaseModel, frozen=True):
     event: str
     split: Split
     proposition: str | None = None
-    score: float
+    score: float = Field(allow_inf_nan=False)
     messages: list[Turn] = Field(min_length=2)
     """From the question on, the user and the assistant in turn."""
 
@@ -64,7 +64,10 @@ def read_examples(source: str, score: str) -> list[Example]:
         BadInput: There is no such file, it cannot be read, or no trajectory in it has the score.
     """
     if source.endswith(".jsonl"):
-        return [_of_row(where, row) for where, row in read_rows(Path(source))]
+        rows = [_of_row(where, row) for where, row in read_rows(Path(source))]
+        if not rows:
+            raise BadInput(f"{source} has no rows; give one example a line, or an .eval log")
+        return rows
     try:
         log = read_eval_log(source, exclude_fields={"events", "attachments"})
     except Exception as error:  # Inspect raises what its file systems and parsers raise
@@ -128,7 +131,7 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
         return
     if sample.error or value is None or not (recorded_answer(store) or "").strip():
         return
-    turns = list(_turns(recorded_steps(store)))
+    turns = list(_turns(recorded_steps(store), {message.id: message.text for message in sample.messages}))
     if len(turns) >= 2:
         yield Example(
             id=str(sample.id),
@@ -140,13 +143,18 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
         )
 
 
-def _turns(steps: Sequence[Step]) -> Iterator[Turn]:
+def _turns(steps: Sequence[Step], replies: Mapping[str | None, str]) -> Iterator[Turn]:
     """A trajectory from its question on, user and assistant in turn, without reasoning that a provider keeps apart."""
     before = [i for i, step in enumerate(steps) if step.role == "assistant" and step.kind == "auxiliary"]
-    said = steps[before[-1] + 1 :] if before else steps
+    steps = steps[before[-1] + 1 :] if before else steps
+    last = {step.message_id: i for i, step in enumerate(steps)}
+    said = [
+        step
+        for i, step in enumerate(steps)
+        # of an assistant message the reply: its last step, unless it called a tool without a word
+        if step.role != "assistant" or (last[step.message_id] == i and step.text == replies.get(step.message_id))
+    ]
     said = [step for step in said if step.role != "system" and step.text.strip()]
-    last = {step.message_id: i for i, step in enumerate(said)}
-    said = [step for i, step in enumerate(said) if step.role != "assistant" or last[step.message_id] == i]
     for is_assistant, group in groupby(said, key=lambda step: step.role == "assistant"):
         text = "\n\n".join(step.text for step in group)
         yield Turn(role="assistant" if is_assistant else "user", content=text)
@@ -163,8 +171,11 @@ def _numbers(sample: EvalSample) -> dict[str, float]:
 
 def _of_row(where: str, row: dict[str, object]) -> Example:
     try:
-        return Example.model_validate(row)
+        example = Example.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{where}, field {place}: {first['msg']}; correct the row, or give an .eval log") from None
+    if [turn.role for turn in example.messages] != ["user", "assistant"] * (len(example.messages) // 2):
+        raise BadInput(f"{where}, field messages: they are not of user and assistant in turn; correct the row")
+    return example

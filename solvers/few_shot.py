@@ -4,7 +4,7 @@ from typing import get_args
 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of
+from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
 from truthgym.solvers.base import Base, base_solver
 from truthgym.solvers.conversation import EndedEarly, conversation
 from truthgym.solvers.examples import Best, choose_examples, read_examples, shown_for
@@ -46,9 +46,8 @@ def few_shot(
         BadInput: An argument outside its range, a source that cannot be read, has no such score, or holds only
             trajectories of the test split or none within the tokens; an unknown base.
     """
-    for name, value in (("count", count), ("tokens", tokens)):
-        if not isinstance(value, int) or value < 1:
-            raise BadInput(f"few_shot: {name}={value!r} cannot be used; give a whole number from 1 up")
+    whole_number("few_shot", "count", count, 1)
+    whole_number("few_shot", "tokens", tokens, 1)
     if not isinstance(share, int | float) or not 0 < share <= 1:
         raise BadInput(f"few_shot: share={share!r} cannot be used; give a share above 0 and at most 1")
     one_of("best", best, get_args(Best))

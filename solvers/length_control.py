@@ -7,7 +7,7 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of
+from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
 from truthgym.solvers.base import Base, base_solver
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction
@@ -58,9 +58,8 @@ def length_control(
     Raises:
         BadInput: An argument outside its range, an unknown unit, or a base that is unknown or not of Truthgym's kind.
     """
-    for name, value, least in (("target", target, 1), ("attempts", attempts, 0)):
-        if not isinstance(value, int) or value < least:
-            raise BadInput(f"length_control: {name}={value!r} cannot be used; give a whole number from {least} up")
+    whole_number("length_control", "target", target, 1)
+    whole_number("length_control", "attempts", attempts, 0)
     if not isinstance(tolerance, int | float) or not 0 <= tolerance <= 1:
         raise BadInput(f"length_control: tolerance={tolerance!r} cannot be used; give a share from 0 to 1")
     one_of("unit", unit, get_args(Unit))
@@ -74,8 +73,9 @@ def length_control(
         kept.target, kept.unit, kept.tolerance = target, unit, tolerance
         told = next(message for message in reversed(state.messages) if message.role == "user")
         told.text = f"{told.text}\n\n{ASKED.format(**asked)}"
+        earlier = state.store.get(STEPS)
         state = await reason(state, generate)
-        if STEPS not in state.store:
+        if state.store.get(STEPS) == earlier:
             raise BadInput(f"length_control: base={base!r} leaves no trajectory; give one of Truthgym's solvers")
         answer = None if recorded_end(state.store) else recorded_answer(state.store)
         with conversation(state, generate) as talk:
@@ -87,6 +87,7 @@ def length_control(
                 for step in talk.steps:
                     step.kind = "reasoning" if step.kind == "answer" else step.kind
                 talk.say(REVISE.format(**asked, length=kept.achieved), answer_instruction(question))
+                kept.achieved = None  # until there is another answer
                 answer = await talk.reply("answer", f"revision {kept.attempts}")
         return talk.state
 

@@ -19,12 +19,12 @@ PRESETS = {
 """System prompts by name: the three conditions of He et al. (2025) on the martingale score, in words of our own."""
 
 
-def required_model(role: str, who: str = "A scorer of this task") -> Model:
+def required_model(role: str, solver: str | None = None) -> Model:
     """The model that is bound to a role. Never the evaluated model in its place.
 
     Args:
         role: The role.
-        who: Who needs it, for the error.
+        solver: The solver that needs it, for the error; None is a scorer.
 
     Raises:
         BadInput: None is bound.
@@ -32,9 +32,10 @@ def required_model(role: str, who: str = "A scorer of this task") -> Model:
     try:
         return get_model(role=role, required=True)
     except UNMET:
+        who = f"The solver {solver}" if solver else "A scorer of this task"
+        also = "" if solver else " (with inspect score too: a log does not keep the roles of a later pass)"
         raise BadInput(
-            f"{who} needs the role {role}, which no model has; add --model-role {role}=MODEL (with inspect score "
-            "too: a log does not keep the roles of a later pass)"
+            f"{who} needs the role {role}, which no model has; add --model-role {role}=MODEL{also}"
         ) from None
 
 

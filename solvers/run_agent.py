@@ -20,7 +20,7 @@ def run_agent(agent: str | Agent = "react", arguments: Mapping[str, Any] | None 
     way is reasoning, what its tools return is told to it, and its last message is the answer.
 
         inspect eval truthgym/forecasting --solver truthgym/run_agent -S agent=inspect_swe/claude_code \
-            --sandbox docker --message-limit 60 --model anthropic/claude-sonnet-4-5
+            --sandbox docker --message-limit 60 --model anthropic/claude-sonnet-5
 
     Args:
         agent: Name of a registered agent, "PACKAGE/NAME" for one of another package, or an agent. "react" is Inspect's
@@ -30,7 +30,7 @@ def run_agent(agent: str | Agent = "react", arguments: Mapping[str, Any] | None 
     Raises:
         BadInput: There is no such agent, or it does not take these arguments.
     """
-    working = as_solver(_agent(agent, arguments or {}))
+    working = _working(agent, arguments or {})
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
@@ -42,19 +42,20 @@ def run_agent(agent: str | Agent = "react", arguments: Mapping[str, Any] | None 
     return solve
 
 
-def _agent(agent: object, arguments: Mapping[str, Any]) -> Agent:
-    if not isinstance(agent, str):
-        if callable(agent) and not arguments:
-            return agent  # what else is callable, as_solver refuses
+def _working(agent: object, arguments: Mapping[str, Any]) -> Solver:
+    if not isinstance(agent, str) and (not callable(agent) or arguments):
         raise BadInput(f"run_agent: agent={agent!r} cannot be used; give a name, or an agent with its arguments in it")
+    if not isinstance(arguments, Mapping):
+        raise BadInput(f"run_agent: arguments={arguments!r} cannot be used; give {{argument: value}}")
     try:
-        return registry_create("agent", agent, **arguments)
+        return as_solver(registry_create("agent", agent, **arguments) if isinstance(agent, str) else agent)
     except LookupError:
         raise BadInput(
             f"run_agent: there is no agent {agent!r}; install its package (for inspect_swe/claude_code: "
             'pip install -e ".[agents]") and give it as PACKAGE/NAME'
         ) from None
-    except TypeError as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # what Inspect raises over arguments, and over no agent
         raise BadInput(
-            f"run_agent: agent={agent!r} with arguments={dict(arguments)!r} cannot be used: {error}"
+            f"run_agent: agent={agent!r} with arguments={dict(arguments)!r} cannot be used: {error}; give others, or "
+            "another agent"
         ) from None

@@ -7,23 +7,20 @@ from typing import Literal, get_args
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of
+from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.trajectory import user_message
 
 OPEN = "Before an answer is given, these positions are argued in turn:\n{positions}"
 ARGUE = (
-    "Turn {turn} of {turns}: argue for this position: {position} Make the strongest honest case for it{meet}. "
+    "Turn {turn} of {turns}: argue for this position.\n\n{position}\n\nMake the strongest honest case for it{meet}. "
     "Do not give a final answer yet."
 )
 MEET = ", and meet what has been said against it"
-ARGUED = "Turn {turn} of {turns}: someone else argues for this position: {position}\n\n{text}"
-DEBATE = (
-    "{question}\n\nYou take part in a debate on this question. You argue for this position: {position} "
-    "Others argue against it."
-)
-AGAINST = "Argued for another position ({position}):\n\n{text}"
+ARGUED = "Turn {turn} of {turns}: someone else argues.\n\n{position}\n\n{text}"
+DEBATE = "{question}\n\nYou take part in a debate on this question, others against you. Your position:\n\n{position}"
+AGAINST = "Argued against you.\n\n{position}\n\n{text}"
 CONCLUDE = (
     "Every position has been argued. Weigh them by their merits, not by who spoke first or best, and say what you "
     "think yourself."
@@ -55,9 +52,9 @@ def self_debate(turns: int = 2, sides: Sequence[str] | None = None, order: Order
     Raises:
         BadInput: `turns` is not a whole number from 1 up, fewer than two sides, or an unknown order.
     """
-    if not isinstance(turns, int) or turns < 1:
-        raise BadInput(f"self_debate: turns={turns!r} cannot be used; give a whole number from 1 up")
-    if sides is not None and (isinstance(sides, str) or len(sides) < 2 or not all(str(s).strip() for s in sides)):
+    whole_number("self_debate", "turns", turns, 1)
+    listed = isinstance(sides, list | tuple)
+    if sides is not None and (not listed or len(sides) < 2 or not all(str(side).strip() for side in sides)):
         raise BadInput(f"self_debate: sides={sides!r} cannot be used; give two positions or more, each a sentence")
     one_of("order", order, get_args(Order))
     given = None if sides is None else [str(side) for side in sides]

@@ -76,7 +76,7 @@ def why_no_reply(output: ModelOutput, who: str = "The model") -> str | None:
     What a provider reports of these stands in the place of the reply, and must not be read as one.
     """
     if not output.choices:
-        return f"{who} gave no reply{f': {output.error}' if output.error else ''}."
+        return f"{who} gave no reply{f': {output.error}' if output.error else ''}".removesuffix(".") + "."
     if output.stop_reason == "model_length":
         return f"{who} had no more room: the conversation is longer than its context."
     if output.stop_reason == "content_filter":

@@ -1,5 +1,6 @@
 """What Inspect's entry point loads: every task, solver, scorer and model provider, by name."""
 
+from truthgym.models.human import human
 from truthgym.models.reference import reference
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
@@ -24,6 +25,7 @@ __all__ = [
     "direct",
     "few_shot",
     "forecasting",
+    "human",
     "length",
     "length_control",
     "martingale",

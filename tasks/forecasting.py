@@ -1,7 +1,7 @@
 """Forecasting: how close is a stated probability to what happened?
 
     inspect eval truthgym/forecasting --model reference/bayesian
-    inspect eval truthgym/forecasting --solver truthgym/chain_of_thought -S steps=4 --model openai/gpt-5-mini
+    inspect eval truthgym/forecasting --solver truthgym/chain_of_thought -S steps=4 --model openai/gpt-5.4-mini
 
 Today's models may remember how the bundled questions ended: they are for learning the tool. To measure foresight:
 

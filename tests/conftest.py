@@ -1,3 +1,4 @@
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,16 @@ import pytest
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ContentReasoning,
+    ContentText,
+    Model,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
 from inspect_ai.solver import Solver
 
 from truthgym.datasets.question import Question, question, sample
@@ -34,6 +44,19 @@ def run(tmp_path: Path) -> Callable[..., EvalLog]:
 
 
 @pytest.fixture
+def fails(tmp_path: Path) -> Callable[..., str]:
+    """Run a task that must fail, and return the error in its log."""
+
+    def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> str:
+        logs = eval(task, model=model, display="none", log_dir=str(tmp_path / "logs"), log_realtime=False, **arguments)
+        assert logs[0].status == "error"
+        assert logs[0].error
+        return logs[0].error.message.replace("\\", "")  # a BadInput escapes brackets, which Inspect prints with rich
+
+    return run_task
+
+
+@pytest.fixture
 def says() -> Callable[..., Model]:
     """Make a mock model that replies with a text, or with what a function of the conversation returns."""
 
@@ -46,6 +69,52 @@ def says() -> Callable[..., Model]:
             return said
 
         return get_model("mockllm/model", custom_outputs=output, memoize=False)
+
+    return make
+
+
+Reply = str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]
+Heard = list[list[ChatMessage]]
+
+
+@pytest.fixture
+def plain() -> Callable[[list[ChatMessage]], str]:
+    """What a model replies that puts the chance at six in ten: a number where one is asked for, else a word."""
+
+    def reply(messages: list[ChatMessage]) -> str:
+        asked = messages[-1].text
+        if "whole number from 0 to 100" in asked:
+            return "60%"
+        return r"I think so. \finalBeliefProb{0.6}" if "finalBeliefProb" in asked else "Hm."
+
+    return reply
+
+
+@pytest.fixture
+def listens(
+    says: Callable[..., Model], plain: Callable[[list[ChatMessage]], str]
+) -> Callable[..., tuple[Model, Heard]]:
+    """Make a mock model together with the list of the conversations that it is given, call by call."""
+
+    def make(reply: Reply = plain) -> tuple[Model, Heard]:
+        heard: Heard = []
+
+        def output(messages: list[ChatMessage]) -> str | ModelOutput:
+            heard.append(list(messages))
+            return reply(messages) if callable(reply) else reply
+
+        return says(output), heard
+
+    return make
+
+
+@pytest.fixture
+def thinks() -> Callable[..., ModelOutput]:
+    """Make what a reasoning model returns: its words, with what it thought before them."""
+
+    def make(text: str, *reasoning: ContentReasoning) -> ModelOutput:
+        message = ChatMessageAssistant(content=[*reasoning, ContentText(text=text)], source="generate")
+        return ModelOutput.from_message(message)
 
     return make
 
@@ -73,10 +142,44 @@ def solve(run: Callable[..., EvalLog]) -> Callable[..., EvalSample]:
     """Let a solver work on one question with a model, and return the sample of the last epoch."""
 
     def run_solver(
-        model: Model, solver: Solver | list[Solver], item: Sample, epochs: int = 1, prompt: str | None = None
+        model: Model,
+        solver: Solver | list[Solver],
+        item: Sample,
+        epochs: int = 1,
+        prompt: str | None = None,
+        **arguments: Any,
     ) -> EvalSample:
-        log = run(Task(dataset=[item], setup=prepare(prompt), solver=solver, epochs=epochs), model)
+        log = run(Task(dataset=[item], setup=prepare(prompt), solver=solver, epochs=epochs), model, **arguments)
         assert log.samples
         return log.samples[-1]
 
     return run_solver
+
+
+@pytest.fixture
+def number() -> Callable[[EvalSample, str, str], float]:
+    """Read one number of what a scorer says of a sample."""
+
+    def read(done: EvalSample, scorer: str, key: str) -> float:
+        assert done.scores
+        values = done.scores[scorer].value
+        assert isinstance(values, dict)
+        held = values[key]
+        assert isinstance(held, int | float)
+        return held
+
+    return read
+
+
+@pytest.fixture
+def reason() -> Callable[[EvalSample, str], str]:
+    """Why a scorer leaves a sample unscored: all that it says of it is NaN, and the reason is with it."""
+
+    def read(done: EvalSample, scorer: str) -> str:
+        assert done.scores
+        values = done.scores[scorer].value
+        assert isinstance(values, dict)
+        assert all(isinstance(held, float) and math.isnan(held) for held in values.values()), values
+        return str((done.scores[scorer].metadata or {})["reason"])
+
+    return read

@@ -33,7 +33,7 @@ import truthgym.tasks
 print(sorted({name.split(".")[0] for name in set(sys.modules) - before}))
 """
     done = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True)
-    heavy = {"scipy", "statsmodels", "pandas", "altair", "torch", "datasets", "aiohttp", "requests"}
+    heavy = {"scipy", "statsmodels", "pandas", "altair", "torch", "datasets", "aiohttp", "requests", "prompt_toolkit"}
     assert not heavy & set(re.findall(r"\w+", done.stdout)), done.stdout
 
 
@@ -77,7 +77,18 @@ def test_the_readmes_grid_is_that_of_the_tasks(root: Path) -> None:
         assert "default" in row[0]
 
 
+def test_readme_and_pages_name_everything_that_is_registered(root: Path) -> None:
+    readme, modes, cost = ((root / name).read_text() for name in ("README.md", "docs/modes.md", "docs/cost.md"))
+    for name in set(tasks.__all__) - {"prepare", "human", "reference"}:
+        assert f"`truthgym/{name}`" in readme, name
+    for name in tasks.__all__:
+        made_by = inspect.getmodule(inspect.unwrap(getattr(tasks, name)))
+        if made_by and made_by.__name__.startswith("truthgym.solvers.") and name != "prepare":
+            assert f"| `{name}` |" in modes, name
+            assert f"| `{name}" in cost, name
+
+
 def test_files_are_short_enough_to_read_in_one_go(root: Path) -> None:
-    rooms = ("analysis", "datasets", "models", "scorers", "solvers", "tasks")
+    rooms = ("analysis", "datasets", "examples", "models", "scorers", "solvers", "tasks")
     for path in (path for room in rooms for path in (root / room).glob("*.py")):
         assert len(path.read_text().splitlines()) <= 280, path

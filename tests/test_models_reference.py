@@ -28,6 +28,7 @@ from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import STATE_BELIEF, answer_instruction, direct, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
+from truthgym.tasks.urns import urns as task_of_urns
 
 Run = Callable[..., EvalLog]
 
@@ -246,16 +247,22 @@ def test_what_it_recognises_requests_by_stands_in_the_real_prompts() -> None:
     assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
 
 
-def test_any_agent_can_read_anothers_text() -> None:
+def test_asked_to_read_a_text_any_agent_says_what_it_holds() -> None:
     for item in (URN, FORECAST):
+        stated = STATED[0].format(percent="41.70")
         text = READ.format(
             what=WHAT[""],
             question=item.input,
-            text=STATED[0].format(percent="41.70"),
+            text=stated,
             whose=WHOSE["policy"],
             proposition=item.metadata_as(Question).proposition,
         )
         assert percent_said(ask(user_message(text, 1)).completion) == 0.42
+        assert percent_said(ask(user_message(text, 1), model="reference/judge").completion) == 0.42
+        # Told the same in a conversation, it is another's belief and not its own.
+        own = item.metadata_as(Question).base_rate or bayes(signal(item, 0))
+        told = f"{item.input}\n\n{stated}\n\n{PROBE.format(proposition=item.metadata_as(Question).proposition)}"
+        assert percent_said(ask(user_message(told, 1)).completion) == percent(own)
 
 
 def test_a_reply_depends_on_epoch_seed_and_conversation_alone() -> None:
@@ -276,8 +283,14 @@ def test_random_ignores_the_evidence() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(BadInput, match="finds none of them in this conversation, which begins: 'Will pigs fly"):
-        ask(user_message("Will pigs fly by 2030?", 1))
+    unknown = Question(domain="d", event="e", split="train", proposition="Pigs fly by 2030.")
+    for wanted in (
+        PROBE.format(proposition=unknown.proposition),
+        VIEW.format(proposition=unknown.proposition),
+        answer_instruction(unknown),
+    ):
+        with pytest.raises(BadInput, match="finds none of them in this conversation, which begins: 'Will pigs fly"):
+            ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
     for asked in (URN.input, probe(URN, fresh=True).text):
         with pytest.raises(BadInput, match="needs the epoch in a message's metadata"):
             ask(ChatMessageUser(content=str(asked)))
@@ -390,3 +403,18 @@ def test_inspects_own_generate_is_played_too(run: Run) -> None:
     log = run(Task(dataset=urns(n=3), setup=prepare(), solver=generate(), scorer=brier()))
     assert log.results
     assert log.results.scores[0].metrics["share_scored"].value == 0
+
+
+def test_inspects_cache_keeps_agents_with_other_parameters_apart(run: Run, monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    beliefs = {}
+    for noise in (0.1, 0.4):
+        model = get_model("reference/bayesian", noise=noise, memoize=False)
+        log = run(task_of_urns(n=3, paradigms="brier"), model, cache=True)
+        beliefs[noise] = [s.scores["brier"].value for s in log.samples or [] if s.scores]
+    assert beliefs[0.1] != beliefs[0.4]
+    log = run(
+        task_of_urns(n=3, paradigms="brier"), get_model("reference/bayesian", noise=0.1, memoize=False), cache=True
+    )
+    assert [s.scores["brier"].value for s in log.samples or [] if s.scores] == beliefs[0.1]
+    assert {e.cache for s in log.samples or [] for e in s.events if e.event == "model"} == {"read"}

@@ -12,6 +12,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
+from inspect_ai.util import Store
 
 from truthgym.datasets.question import BadInput, Question, question, sample
 from truthgym.scorers.brier import (
@@ -28,7 +29,7 @@ from truthgym.scorers.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
-from truthgym.solvers.trajectory import Trajectory
+from truthgym.solvers.trajectory import Trajectory, recorded_answer
 
 Run = Callable[..., EvalLog]
 Says = Callable[..., Model]
@@ -202,7 +203,8 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
         ("I will not say.", "No single belief could be read in the answer (the model stopped with stop), which ends: "),
         ("", "The answer is empty (the model stopped with stop)."),
         (r"\finalBeliefProb{73}", "No single belief could be read"),
-        (ModelOutput.from_content("m", "", stop_reason="content_filter"), "stopped with content_filter"),
+        (ModelOutput.from_content("m", "", stop_reason="content_filter"), "refused: its provider filtered the reply."),
+        (ModelOutput.from_content("m", "73%", stop_reason="model_length"), "had no more room: the conversation is"),
     ],
 )
 def test_an_unreadable_answer_is_nan_with_its_reason_and_is_counted(
@@ -247,6 +249,23 @@ def test_reasoning_that_was_cut_short_is_not_taken_for_an_answer(run: Run, says:
     assert metadata
     assert metadata["reason"] == "The reasoning was cut short before an answer."
     assert metrics(log)["share_scored"] == 0
+
+
+def test_an_end_that_is_recorded_is_the_reason_whatever_was_answered_before(run: Run, says: Says) -> None:
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        refused = ModelOutput.from_content("m", r"\finalBeliefProb{0.1}", stop_reason="content_filter")
+        return refused if any(m.role == "assistant" for m in messages) else r"\finalBeliefProb{0.9}"
+
+    log = run(
+        Task(dataset=[asked("a", "yes")], setup=prepare(), solver=[direct(), direct()], scorer=brier()), says(reply)
+    )
+    assert log.samples
+    unread = log.samples[0].scores["brier"]  # type: ignore[index]
+    assert recorded_answer(Store(log.samples[0].store)) == r"\finalBeliefProb{0.9}"
+    assert all(math.isnan(v) for v in unread.value.values())  # type: ignore[union-attr, arg-type]
+    assert unread.metadata["reason"] == "The model refused: its provider filtered the reply."  # type: ignore[index]
+    assert unread.metadata["belief"] is None  # type: ignore[index]
+    assert unread.answer is None
 
 
 def test_a_sample_that_failed_is_no_score(run: Run, says: Says) -> None:

@@ -13,23 +13,29 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
+    ChatMessageUser,
     Content,
     ContentReasoning,
     ContentText,
     Model,
     ModelOutput,
+    StopDetails,
     get_model,
 )
-from inspect_ai.solver import generate, use_tools
+from inspect_ai.solver import Solver, generate, use_tools
 from inspect_ai.tool import Tool, tool
 
 from truthgym.datasets.question import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.scorers.elicitation import PROBE, VIEW, Settings
 from truthgym.scorers.martingale import martingale
+from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
+from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
+from truthgym.solvers.run_agent import run_agent
+from truthgym.solvers.self_debate import self_debate
 
 Run = Callable[..., EvalLog]
 Says = Callable[..., Model]
@@ -61,11 +67,15 @@ def one(log: EvalLog, name: str = "martingale") -> tuple[EvalSample, Any]:
     return done, done.scores[name]
 
 
-def ask(run: Run, heard: Heard, item: Sample, solver: Any, judge: Model | None = None, **arguments: Any) -> EvalLog:
+def ask(
+    run: Run, heard: Heard | Model, item: Sample, solver: Any, judge: Model | None = None, **arguments: Any
+) -> EvalLog:
     task = Task(
         dataset=[item], setup=prepare("You are terse."), solver=solver, scorer=martingale(**arguments), epochs=1
     )
-    return run(task, heard.model, model_roles={"judge": judge} if judge else None)
+    return run(
+        task, heard.model if isinstance(heard, Heard) else heard, model_roles={"judge": judge} if judge else None
+    )
 
 
 def test_the_prior_sees_no_evidence_and_the_posterior_is_asked_in_the_same_words(
@@ -386,3 +396,113 @@ def test_roles_follow_from_the_settings() -> None:
     assert Settings(elicitor="both", beliefs="recorded").roles == ()
     assert Settings().roles == ()
     assert Settings(elicitor="both").roles == Settings(joint=True).roles == ("judge",)
+
+
+REFUSED = ModelOutput.from_content("mockllm/model", "I would rather not: 40%", stop_reason="content_filter")
+REFUSED.choices[0].stop_details = StopDetails(explanation="The provider does not speak of rain.")
+OVERFLOWED = ModelOutput.from_content("mockllm/model", "50%", stop_reason="model_length")
+ROOM = "The model had no more room: the conversation is longer than its context."
+
+
+@pytest.mark.parametrize(
+    ("solver", "calls"),
+    [(direct(), 1), (chain_of_thought(2), 1), (self_debate(1), 1), (length_control(9), 1), (run_agent(), 3)],
+)
+def test_once_the_reasoning_has_ended_nobody_is_asked(
+    run: Run, says: Says, rain: Rain, solver: Solver, calls: int
+) -> None:
+    asked: list[str] = []
+
+    def refuse(messages: list[ChatMessage]) -> ModelOutput:
+        asked.append(messages[-1].text)
+        return REFUSED.model_copy(deep=True)
+
+    judge = Heard(says)
+    task = Task(
+        dataset=[rain()],
+        setup=prepare(),
+        solver=solver,
+        scorer=martingale(elicitor="both", per="step", joint=True),
+        epochs=1,
+    )
+    log = run(task, says(refuse), model_roles={"judge": judge.model})
+    _, result = one(log)
+    assert len(asked) == calls, "no more than the solver: react gives a model that refuses three chances"
+    assert not judge.conversations
+    assert all(value != value for value in result.value.values())
+    reasons = {belief["reason"] for belief in result.metadata["beliefs"]}
+    assert reasons == {"The provider does not speak of rain."}
+    heard = Heard(says)
+    again = score(log, martingale(beliefs="fresh"), model=heard.model, display="none")
+    assert not heard.conversations, "nor in a later pass, of whatever model"
+    assert one(again, "martingale1")[1].value["prior"] != one(again, "martingale1")[1].value["prior"]
+
+
+@pytest.mark.parametrize(("output", "reason"), [(REFUSED, "The provider does not speak of rain."), (OVERFLOWED, ROOM)])
+@pytest.mark.parametrize("place", ["prior", "posterior"])
+def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
+    run: Run, says: Says, rain: Rain, output: ModelOutput, reason: str, place: str
+) -> None:
+    """What stands in the place of the reply reads like one, and is none."""
+
+    heard, willing = Heard(says), False
+
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        refusing = not willing and "whole number" in messages[-1].text and (len(messages) == 1) == (place == "prior")
+        return output.model_copy(deep=True) if refusing else heard.reply(messages)
+
+    model = says(reply)
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale(), epochs=1), model)
+    _, result = one(log)
+    usual = {"prior": 0.21, "posterior": 0.23}
+    [(other, there)] = [(name, value) for name, value in usual.items() if name != place]
+    assert result.value[other] == there
+    assert result.value[place] != result.value[place]
+    made = {belief["stage"]: belief for belief in result.metadata["beliefs"]}
+    assert made[place]["reason"] == reason
+    assert "raw" not in made[place]
+    assert f"{place} (self): {reason}" in result.metadata["reason"]
+    assert log.results
+    assert log.results.scores[0].metrics["share_scored"].value == 0
+    willing, asked = True, len(heard.probes())
+    again = score(log, martingale(), model=model, display="none")
+    assert len(heard.probes()) == asked + 1, "the other belief is taken from its record"
+    assert one(again, "martingale1")[1].value == usual | {"change": 0.02}
+
+
+def test_a_first_view_that_was_refused_leaves_the_judge_nothing_to_read(run: Run, says: Says, rain: Rain) -> None:
+    judge = Heard(says)
+    model = says(lambda m: REFUSED.model_copy(deep=True) if "first view" in m[-1].text else "I think that it rains.")
+    _, result = one(ask(run, model, rain(), direct(), judge.model, elicitor="judge"))
+    view, prior, posterior = result.metadata["beliefs"]
+    assert view["reason"] == "The provider does not speak of rain."
+    assert "value" not in prior
+    assert posterior["value"] == 0.21
+    assert len(judge.conversations) == 1
+
+
+@pytest.mark.parametrize("solver", [direct(), length_control(9, attempts=0), self_debate(1)])
+@pytest.mark.parametrize("listed", [False, True])
+def test_the_prior_is_asked_on_the_question_as_it_was_given(
+    run: Run, says: Says, rain: Rain, solver: Solver, listed: bool
+) -> None:
+    """Solvers write evidence, instructions and lengths into the message that asks the question."""
+    heard = Heard(says)
+    item = rain()
+    item.input = [ChatMessageUser(content="Will it rain?")] if listed else item.input
+    done, _ = one(ask(run, heard, item, solver))
+    assert heard.probes()[0] == [f"Will it rain?\n\n{PROBE.format(proposition='It rains.')}"]
+    assert "It thundered." in next(m.text for m in done.messages if m.role == "user")
+
+
+def test_what_is_said_before_the_question_is_no_step(run: Run, says: Says, rain: Rain) -> None:
+    heard, judge = Heard(says), Heard(says)
+    log = ask(run, heard, rain(), bootstrap_interview(2, "fixed_sequence"), judge.model, elicitor="both", per="step")
+    _, result = one(log)
+    stages = [(b["elicitor"], b["stage"]) for b in result.metadata["beliefs"]]
+    assert stages == [("self", "prior"), ("self", "posterior")] + [
+        ("judge", stage) for stage in ("view", "prior", "posterior")
+    ]
+    assert heard.probes()[0] == [f"Will it rain?\n\n{PROBE.format(proposition='It rains.')}"]
+    assert len(heard.probes()[1]) == 2 * 2 + 2 + 1, "the model itself has heard the interview"
+    assert not any("Interview question" in text for probe in judge.probes() for text in probe)

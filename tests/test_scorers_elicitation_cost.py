@@ -10,7 +10,7 @@ from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning, ContentText, Model, ModelOutput
 
-from truthgym.models.reference import CHARACTERS_PER_TOKEN
+from truthgym.models.lengths import tokens
 from truthgym.scorers.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
 from truthgym.scorers.martingale import martingale
 from truthgym.scorers.turns import Turn, as_json, as_text
@@ -61,7 +61,7 @@ def test_calls_and_tokens_are_those_of_the_formula(
         for name, texts in said(sample).items():
             heard[name] += texts
     used = {name: (usage.input_tokens, usage.output_tokens) for name, usage in log.stats.model_usage.items()}
-    due = {name: (tokens(spent[name]), tokens(heard[name])) for name in spent if spent[name]}
+    due = {name: (counted(spent[name]), counted(heard[name])) for name in spent if spent[name]}
     assert used == due
 
 
@@ -109,8 +109,8 @@ def joined(texts: list[str]) -> str:
     return "\n\n".join(texts)
 
 
-def tokens(texts: list[str]) -> int:
-    return sum(len(text) // CHARACTERS_PER_TOKEN + 1 for text in texts)
+def counted(texts: list[str]) -> int:
+    return sum(tokens(text) for text in texts)
 
 
 @pytest.mark.parametrize(("elicitor", "per", "joint"), [("self", "step", False), *ALL])

@@ -1,21 +1,36 @@
-"""The set-up of every task: the system prompt, and the epoch on every message."""
+"""The set-up of every task: the system prompt, by name or as text, the epoch on every message, and the roles."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalSample
+from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
+    ChatMessage,
     ChatMessageAssistant,
     Model,
 )
 from inspect_ai.solver import Solver
 
+from truthgym.datasets.question import BadInput
+from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
+from truthgym.solvers.length_control import length_control
+from truthgym.solvers.prepare import PRESETS, prepare, system_message
+from truthgym.solvers.run_agent import run_agent
+from truthgym.solvers.self_debate import self_debate
+from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.urns import urns
 
 Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Fails = Callable[..., str]
 Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
 Rain = Callable[..., Sample]
 
 
@@ -32,3 +47,81 @@ def test_every_message_that_is_written_carries_the_epoch(solve: Solve, says: Say
     for message in done.messages:
         if not isinstance(message, ChatMessageAssistant):
             assert message.metadata == {"epoch": 2}
+
+
+CONDITIONS = ["prior_conforming", "critical_thinking"]
+
+
+def test_the_presets_are_the_published_conditions() -> None:
+    assert list(PRESETS) == ["none", *CONDITIONS]
+    assert system_message(None) is system_message("none") is None
+    assert system_message("prior_conforming") != system_message("critical_thinking")
+    assert "first judgement" in (system_message("prior_conforming") or "")
+    assert "speaks against it" in (system_message("critical_thinking") or "")
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_system_prompt_by_name_is_set_as_its_text(solve: Solve, listens: Listens, rain: Rain, name: str) -> None:
+    model, heard = listens()
+    solve(model, direct(), rain(), prompt=name)
+    assert [m.text for m in heard[0] if m.role == "system"] == [PRESETS[name]]
+
+
+def test_none_by_name_sets_no_system_message(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    solve(model, direct(), rain(), prompt="none")
+    assert [m.role for m in heard[0]] == ["user"]
+
+
+SOLVERS = {
+    "direct": lambda: direct(),
+    "chain_of_thought": lambda: chain_of_thought(2),
+    "self_debate": lambda: self_debate(1),
+    "bootstrap_interview": lambda: bootstrap_interview(2, "fixed_sequence"),
+    "dialogue": lambda: dialogue(1),
+    "length_control": lambda: length_control(5, attempts=1, base="self_debate"),
+    "run_agent": lambda: run_agent("react", {"submit": False}),
+}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_preset_is_kept_whatever_the_solver(run: Run, listens: Listens, solver: str) -> None:
+    model, heard = listens()
+    other, heard_by_other = listens("I object.")
+    task = urns(n=1, paradigms="brier", system_prompt="critical_thinking")
+    run(task, model, solver=SOLVERS[solver](), epochs=1, model_roles={"interlocutor": other})
+    assert heard
+    for messages in heard:
+        assert [m.text for m in messages if m.role == "system"].count(PRESETS["critical_thinking"] or "") == 1
+    assert not any(m.role == "system" for messages in heard_by_other for m in messages), "it is the model's alone"
+
+
+@pytest.mark.parametrize("task", [urns, forecasting])
+@pytest.mark.parametrize(
+    ("prompt", "refused"),
+    [
+        ("", "system_prompt is empty; leave it out, or write system_prompt=none, for no system message"),
+        (" \n", "system_prompt is empty; leave it out, or write system_prompt=none, for no system message"),
+        ("critical_thinkin", "Unknown system_prompt 'critical_thinkin'; did you mean 'critical_thinking'? known: none"),
+        ("Critical_Thinking", "Unknown system_prompt 'Critical_Thinking'; did you mean 'critical_thinking'? known: "),
+        ("prior-conforming", "Unknown system_prompt 'prior-conforming'; did you mean 'prior_conforming'? known: none"),
+        ("None", "Unknown system_prompt 'None'; did you mean 'none'? known: none, prior_conforming, critical_thinkin"),
+        (False, "system_prompt=False is no text: the command line reads YAML, so put it in quotes twice"),
+    ],
+)
+def test_a_system_prompt_that_is_none_is_refused_before_any_call(task: Any, prompt: Any, refused: str) -> None:
+    with pytest.raises(BadInput) as error:
+        task(n=1, system_prompt=prompt)
+    assert str(error.value).replace("\\", "").startswith(refused)
+
+
+@pytest.mark.parametrize("prompt", ["Think critically.", "critical thinking", "Be terse.", "Bedenke!", "Think"])
+def test_other_words_are_the_prompt_itself(prompt: str) -> None:
+    assert system_message(prompt) == prompt
+
+
+def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    said = fails(Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct()), model)
+    assert "A scorer of this task needs the role judge, which no model has; add --model-role judge=MODEL" in said
+    assert not heard

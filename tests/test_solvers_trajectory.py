@@ -1,25 +1,31 @@
-"""The trajectory that every solver leaves, and the conversation that records it."""
+"""The trajectory that every solver leaves: what is a step, of which kind, and who may be trained on it."""
 
 from collections.abc import Callable
 
+import pytest
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageTool,
+    Content,
     ContentReasoning,
     ContentText,
     Model,
     ModelOutput,
+    StopDetails,
 )
-from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.tool import ToolCall
+from inspect_ai.util import Store
 
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import direct
-from truthgym.solvers.trajectory import Trajectory
+from truthgym.solvers.trajectory import ENDED, STEPS, Trajectory, recorded_answer, recorded_end, why_no_reply, written
 
 Solve = Callable[..., EvalSample]
 Says = Callable[..., Model]
+Thinks = Callable[..., ModelOutput]
 Rain = Callable[..., Sample]
 
 
@@ -36,21 +42,16 @@ def test_model_calls_are_those_of_the_docstring(solve: Solve, says: Says, rain: 
         assert sum(event.event == "model" for event in done.events) == calls
 
 
-def test_reasoning_content_and_reply_are_two_steps(solve: Solve, says: Says, rain: Rain) -> None:
-    def reply(_: list[ChatMessage]) -> ModelOutput:
-        output = ModelOutput.from_content("mockllm/model", "x")
-        output.choices[0].message.content = [
-            ContentReasoning(reasoning="Rain follows thunder."),
-            ContentReasoning(reasoning="sealed", summary="It thought of rain.", redacted=True),
-            ContentText(text=r"\finalBeliefProb{0.9}"),
-        ]
-        return output
-
-    done = solve(says(reply), direct(), rain())
+def test_reasoning_content_and_reply_are_two_steps(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
+    seen = ContentReasoning(reasoning="Rain follows thunder.")
+    sealed = ContentReasoning(reasoning="sealed", summary="It thought of rain.", redacted=True)
+    summarised = ContentReasoning(reasoning="", summary="It thought of clouds.")
+    done = solve(says(lambda _: thinks(r"\finalBeliefProb{0.9}", seen, sealed, summarised)), direct(), rain())
     trajectory = done.store_as(Trajectory).steps[1:]
     assert [(s.kind, s.text, s.trainable, s.redacted) for s in trajectory] == [
         ("reasoning", "Rain follows thunder.", True, False),
         ("reasoning", "It thought of rain.", False, True),
+        ("reasoning", "It thought of clouds.", False, True),
         ("answer", r"\finalBeliefProb{0.9}", True, False),
     ]
     assert len({s.message_id for s in trajectory}) == 1
@@ -61,41 +62,62 @@ def test_an_empty_reply_is_a_step_all_the_same(solve: Solve, says: Says, rain: R
     assert (last.role, last.kind, last.text) == ("assistant", "answer", "")
 
 
-@solver
-def interview() -> Solver:
-    """Say something before the question, without asking it."""
-
-    async def talk_first(state: TaskState, generate: Generate) -> TaskState:
-        with conversation(state, generate) as talk:
-            talk.say("What is rain?")
-            await talk.reply("auxiliary", "interview", trainable=False)
-        return talk.state
-
-    return talk_first
-
-
-def test_a_solver_can_speak_before_the_question_and_another_asks_it(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says(r"Water. \finalBeliefProb{0.5}"), [interview(), direct()], rain(), prompt="Think.")
-    assert [m.role for m in done.messages] == ["system", "user", "assistant", "user", "assistant"]
-    assert done.messages[1].text == "What is rain?"
-    assert done.messages[3].text.startswith("Will it rain?\n\nEvidence so far:")
-    kinds = [(s.role, s.kind) for s in done.store_as(Trajectory).steps]
-    assert kinds == [
-        ("system", "auxiliary"),
-        ("user", "auxiliary"),
-        ("assistant", "auxiliary"),
-        ("user", "auxiliary"),
-        ("assistant", "answer"),
+def test_what_calls_a_tool_is_on_the_way_and_what_the_tool_returns_is_told() -> None:
+    call = ToolCall(id="1", function="look", arguments={})
+    thought: list[Content] = [ContentReasoning(reasoning="I should look."), ContentText(text="")]
+    messages: list[ChatMessage] = [
+        ChatMessageAssistant(content="Let me look.", tool_calls=[call]),
+        ChatMessageTool(content="Clouds.", tool_call_id="1", function="look"),
+        ChatMessageAssistant(content=thought, tool_calls=[call]),
+        ChatMessageAssistant(content="Rain."),
     ]
-    assert len({s.message_id for s in done.store_as(Trajectory).steps}) == 5
+    assert [(s.role, s.kind, s.text, s.trainable) for s in written(messages, "answer", True)] == [
+        ("assistant", "reasoning", "Let me look.", True),
+        ("tool", "auxiliary", "Clouds.", False),
+        ("assistant", "reasoning", "I should look.", True),
+        ("assistant", "answer", "Rain.", True),
+    ]
 
 
-def test_a_question_that_was_asked_is_not_asked_again(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says(r"\finalBeliefProb{0.5}"), [direct(), direct()], rain())
-    assert sum("Will it rain?" in m.text for m in done.messages) == 1
-    assert [m.role for m in done.messages] == ["user", "assistant", "user", "assistant"]
+def test_words_of_the_dataset_are_told_even_where_an_assistant_says_them() -> None:
+    given = ChatMessageAssistant(content="Yes.", source="input")
+    assert [(s.role, s.kind, s.trainable) for s in written([given], "answer", True)] == [
+        ("assistant", "auxiliary", False)
+    ]
 
 
-def test_the_question_stays_where_no_solver_asks_it(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says("Water."), interview(), rain())
-    assert [m.text for m in done.messages] == ["What is rain?", "Water.", "Will it rain?"]
+def test_reasoning_before_what_is_auxiliary_is_auxiliary() -> None:
+    said = ChatMessageAssistant(content=[ContentReasoning(reasoning="Water?"), ContentText(text="Water.")])
+    assert [(s.kind, s.trainable) for s in written([said], "auxiliary", False)] == [("auxiliary", False)] * 2
+
+
+def test_the_answer_is_the_last_one() -> None:
+    steps = [{"role": "assistant", "kind": "answer", "trainable": True, "message_id": "m"} | {"text": t} for t in "ab"]
+    assert recorded_answer(Store({STEPS: steps})) == "b"
+    assert recorded_answer(Store({STEPS: [steps[0] | {"kind": "reasoning"}]})) is None
+    assert recorded_answer(Store({})) is recorded_end(Store({})) is None
+    assert recorded_end(Store({ENDED: "It refused."})) == "It refused."
+
+
+def output(stop: str, said: str = "x", **details: StopDetails) -> ModelOutput:
+    return ModelOutput.from_content("mockllm/model", said, stop_reason=stop, **details)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (output("stop"), None),
+        (output("max_tokens"), None),
+        (output("content_filter"), "The model refused: its provider filtered the reply."),
+        (output("content_filter", stop_details=StopDetails(explanation="About weather.")), "About weather."),
+        (output("content_filter", stop_details=StopDetails()), "The model refused: its provider filtered the reply."),
+        (output("model_length"), "The model had no more room: the conversation is longer than its context."),
+        (ModelOutput(), "The model gave no reply."),
+        (ModelOutput(error="Gone."), "The model gave no reply: Gone."),
+        (ModelOutput(error="Gone"), "The model gave no reply: Gone."),
+    ],
+)
+def test_what_is_no_reply_says_why(reply: ModelOutput, reason: str | None) -> None:
+    assert why_no_reply(reply) == reason
+    if reason and reason.startswith("The model"):
+        assert why_no_reply(reply, "The judge") == reason.replace("The model", "The judge")

@@ -1,0 +1,109 @@
+"""Questions that are asked besides the one that is asked: which, how they are drawn, and the bundled sequence."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inspect_ai.dataset import MemoryDataset
+
+from truthgym.datasets.domains import DOMAINS, TRUTH_SEEKING, other_questions, truth_seeking_questions
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.urns import urns
+from truthgym.tasks.forecasting import forecasting as forecasting_task
+from truthgym.tasks.urns import urns as urns_task
+
+TRAIN = {name: list(load(split="train")) for name, load in DOMAINS.items()}
+
+
+def about(**fields: Any) -> Question:
+    return Question.model_validate({"domain": "d", "proposition": "It rains.", "event": "e", "split": "train"} | fields)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_a_domain_stands_under_the_name_that_its_questions_have(domain: str) -> None:
+    assert {item.metadata_as(Question).domain for item in DOMAINS[domain]()} == {domain}
+
+
+def test_every_task_of_the_grid_is_a_domain() -> None:
+    for task in (forecasting_task, urns_task):
+        make: Callable[..., Any] = task
+        asked = {item.metadata_as(Question).domain for item in make(n=2).dataset}
+        assert asked <= set(DOMAINS)
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+@given(place=st.integers(0, 50), n=st.integers(0, 20), key=st.tuples(st.integers(0, 9), st.text(max_size=3)))
+def test_others_are_of_the_train_split_and_never_the_asked_one(
+    domain: str, place: int, n: int, key: tuple[int, str]
+) -> None:
+    asked = TRAIN[domain][place % len(TRAIN[domain])].metadata_as(Question)
+    drawn = other_questions(domain, asked, n, *key)
+    known = [item.metadata_as(Question) for item in drawn]
+    assert len({item.id for item in drawn}) == n
+    assert all(other.split == "train" and other.domain == domain for other in known)
+    assert all(other.event != asked.event and other.proposition != asked.proposition for other in known)
+    assert [item.id for item in other_questions(domain, asked, n, *key)] == [item.id for item in drawn]
+
+
+def test_all_but_the_asked_event_and_proposition_can_be_drawn() -> None:
+    first, second = (item.metadata_as(Question) for item in TRAIN["urns"][:2])
+    most = len(TRAIN["urns"])
+    assert len(other_questions("urns", about(), most)) == most
+    assert len(other_questions("urns", first, most - 1)) == most - 1
+    # one question's event and another's proposition: neither is drawn
+    mixed = about(event=first.event, proposition=second.proposition)
+    drawn = {item.metadata_as(Question).event for item in other_questions("urns", mixed, most - 2)}
+    assert drawn.isdisjoint({first.event, second.event})
+
+
+def test_questions_without_a_proposition_are_not_taken_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def free(split: str) -> MemoryDataset:
+        held = [question(Question, "free", domain="free", form="free", event=f"e{k}") for k in range(5)]
+        return MemoryDataset([sample(f"q{k}", "Why?", None, known, "free") for k, known in enumerate(held)])
+
+    monkeypatch.setitem(DOMAINS, "free", free)
+    asked = about(form="free", proposition=None, event="e0")
+    assert {item.id for item in other_questions("free", asked, 4)} == {"q1", "q2", "q3", "q4"}
+
+
+def test_another_key_draws_others() -> None:
+    drawn = [tuple(item.id for item in other_questions("urns", about(), 5, 0, epoch)) for epoch in range(20)]
+    assert len(set(drawn)) == 20
+    together = {name: [i.id for i in other_questions(name, about(), 3, 0)] for name in DOMAINS}
+    assert together["urns"] != together["forecasting"]
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_too_many_are_refused_with_how_many_there_are(domain: str) -> None:
+    most = len(TRAIN[domain])
+    with pytest.raises(BadInput) as error:
+        other_questions(domain, about(), most + 1)
+    assert str(error.value) == (
+        f"{domain}: {most + 1} other questions are wanted, and its train split has {most}; ask for fewer"
+    )
+
+
+def test_an_unknown_domain_is_refused() -> None:
+    with pytest.raises(BadInput, match="Unknown domain 'urn'; did you mean 'urns'"):
+        other_questions("urn", about(), 1)
+
+
+def test_the_bundled_sequence_is_as_its_card_says(root: Path) -> None:
+    rows = [json.loads(line) for line in TRUTH_SEEKING.read_text(encoding="utf-8").splitlines()]
+    assert [row["id"] for row in rows] == [f"truth-seeking-{k:02}" for k in range(1, 13)]
+    assert truth_seeking_questions() == [row["question"] for row in rows]
+    assert all(text.endswith("?") and text == text.strip() for text in truth_seeking_questions())
+    assert len(set(truth_seeking_questions())) == 12
+    card = (root / "datasets" / "truth_seeking.md").read_text(encoding="utf-8")
+    assert f"{len(rows)} questions" in card
+    assert rows[0]["question"] in " ".join(card.split())
+
+
+def test_the_bundled_sequence_is_on_no_question_of_a_domain() -> None:
+    asked = {str(item.input).split("\n")[0] for item in [*bundled(), *urns(n=50)]}
+    assert asked.isdisjoint(truth_seeking_questions())

@@ -1,0 +1,79 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
+
+from truthgym.analysis.brier_by_model import load
+
+DRIVER = """
+import runpy, sys
+sweep = runpy.run_path("examples/sweep.py")
+held = sweep["main"].__globals__
+held["DOMAINS"] = {"urns": sweep["urns"]}
+held["SYSTEM_PROMPTS"] = ["critical_thinking"]
+raise SystemExit(0 if sweep["main"](sys.argv[1], 8, "none") else 1)
+"""
+
+
+def logs(folder: Path, header_only: bool = True) -> list[EvalLog]:
+    if not folder.exists():
+        return []
+    read = []
+    for info in list_eval_logs(str(folder)):
+        try:
+            read.append(read_eval_log(info, header_only=header_only))
+        except ValueError:  # just being written
+            continue
+    return read
+
+
+def setup(log: EvalLog) -> str:
+    assert log.eval.metadata
+    return str(log.eval.metadata["setup"])
+
+
+@pytest.mark.slow
+def test_a_killed_sweep_goes_on_with_nothing_lost_or_doubled(
+    root: Path, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    folder = tmp_path / "sweep"
+    home = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    command = [sys.executable, "-c", DRIVER, str(folder)]
+    first = subprocess.Popen(command, cwd=root, env=environment | home, start_new_session=True)
+    try:
+        deadline = time.monotonic() + 240
+        while not any(log.status == "success" for log in logs(folder)):
+            assert first.poll() is None, "the sweep was over before it could be killed"
+            assert time.monotonic() < deadline, "no log was finished in time"
+            time.sleep(0.1)
+    finally:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+    finished = {setup(log): log for log in logs(folder, header_only=False) if log.status == "success"}
+    assert finished
+    assert len(finished) < 11, "nothing was left to do"
+
+    done = subprocess.run(command, cwd=root, env=environment | home, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    complete = [log for log in logs(folder, header_only=False) if log.status == "success"]
+    assert Counter(setup(log) for log in complete).most_common(1)[0][1] == 1
+    assert len(complete) == 11
+    for log in complete:
+        assert log.samples
+        assert not [sample for sample in log.samples if sample.error]
+        assert Counter((sample.id, sample.epoch) for sample in log.samples) == Counter(
+            (f"urns-{i:05d}-seed0-draws4-ratio2-base15-85", epoch) for i in range(8) for epoch in (1, 2, 3)
+        )
+        before = finished.get(setup(log))
+        if before:
+            assert {s.uuid for s in before.samples or []} == {s.uuid for s in log.samples}
+
+    frame = load(str(folder))
+    assert len(frame) == 11
+    assert "reference/bayesian by self_debate, prompt critical_thinking" in set(frame["setup"])

@@ -1,0 +1,325 @@
+"""Bootstrap interview on mock models: what is asked before the question, by whom, and what must not be given away."""
+
+import re
+from collections.abc import Callable
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput, get_model
+from inspect_ai.solver import Solver
+
+from truthgym.datasets.domains import DOMAINS, truth_seeking_questions
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.urns import urns
+from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import martingale
+from truthgym.solvers.bootstrap_interview import ASK, MAIN, MANNERS, bootstrap_interview, usable_questions
+from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import Trajectory
+
+Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Fails = Callable[..., str]
+Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
+Plain = Callable[[list[ChatMessage]], str]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+Number = Callable[[EvalSample, str, str], float]
+Reason = Callable[[EvalSample, str], str]
+
+HEADER = re.compile(r"Interview question (\d+) of (\d+), before the question that matters\.[^\n]*\n\n(.*)", re.DOTALL)
+
+
+def interviewed(done: EvalSample) -> list[str]:
+    """The auxiliary questions that a sample was asked."""
+    return [match[3] for message in done.messages if (match := HEADER.match(message.text))]
+
+
+def shown(item: Sample) -> str:
+    """All that may be shown of a question: itself and its evidence."""
+    return "\n\n".join(part for part in (str(item.input), evidence(item.metadata_as(Question).evidence)) if part)
+
+
+POOLS = {name: {shown(item): item for item in DOMAINS[name](split="train")} for name in DOMAINS}
+
+
+def test_a_fixed_sequence_is_the_bundled_list_in_order(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    done = solve(model, bootstrap_interview(questions=3, mode="fixed_sequence"), rain())
+    assert len(heard) == 3 + 1
+    for k, (messages, text) in enumerate(zip(heard[:3], truth_seeking_questions()[:3], strict=True), start=1):
+        assert messages[-1].text == ASK.format(k=k, questions=3, text=text)
+        assert "Will it rain?" not in "".join(m.text for m in messages[: 2 * k])
+    question = rain().metadata_as(Question)
+    parts = [MAIN, "Will it rain?", evidence(question.evidence), answer_instruction(question)]
+    assert heard[-1][-1].text == "\n\n".join(parts)
+    assert interviewed(done) == truth_seeking_questions()[:3]
+    assert len(truth_seeking_questions()) == 12
+    assert len(interviewed(solve(model, bootstrap_interview(12, "fixed_sequence"), rain()))) == 12
+
+
+def test_the_interview_is_auxiliary_and_not_trained_on(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
+    reply = thinks(r"\finalBeliefProb{0.6}", ContentReasoning(reasoning="Hm."))
+    done = solve(says(lambda _: reply.model_copy(deep=True)), bootstrap_interview(1, "fixed_sequence"), rain())
+    assert [(s.role, s.kind, s.trainable, s.speaker) for s in done.store_as(Trajectory).steps] == [
+        ("user", "auxiliary", False, None),
+        ("assistant", "auxiliary", False, None),
+        ("assistant", "auxiliary", False, None),
+        ("user", "auxiliary", False, None),
+        ("assistant", "reasoning", True, None),
+        ("assistant", "answer", True, None),
+    ]
+    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    assert spans == ["interview 1", "answer"]
+
+
+@pytest.mark.parametrize("mode", ["iid", "stationary_ood"])
+@pytest.mark.parametrize("domain", ["forecasting", "urns"])
+def test_drawn_questions_are_others_from_the_train_split_and_give_nothing_away(
+    run: Run, listens: Listens, mode: Any, domain: str
+) -> None:
+    other = "urns" if domain == "forecasting" else "forecasting"
+    source = other if mode == "stationary_ood" else domain
+    items = (bundled() if domain == "forecasting" else list(urns(n=30)))[:4]
+    solver = bootstrap_interview(4, mode, domains=other if mode == "stationary_ood" else ())
+    model, heard = listens()
+    log = run(Task(dataset=items, setup=prepare(), solver=solver, epochs=2), model)
+    assert len(heard) == 4 * 2 * (4 + 1)
+    for done in log.samples or []:
+        asked = Question.model_validate(done.metadata)
+        drawn = [POOLS[source][text] for text in interviewed(done)]  # nothing but the question and its evidence
+        assert len({item.id for item in drawn}) == 4
+        for item in drawn:
+            known = item.metadata_as(Question)
+            assert known.split == "train"
+            assert known.event != asked.event
+            assert known.proposition != asked.proposition
+            assert str(item.id) not in "".join(m.text for m in done.messages)
+
+
+def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails, listens: Listens) -> None:
+    events = {item.metadata_as(Question).event for item in POOLS["forecasting"].values()}
+    item = next(iter(POOLS["forecasting"].values()))
+    held = item.metadata_as(Question).event
+    most = sum(other.metadata_as(Question).event != held for other in POOLS["forecasting"].values())
+    assert held in events
+    log = run(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most)), listens()[0])
+    assert log.samples
+    drawn = [POOLS["forecasting"][text].metadata_as(Question).event for text in interviewed(log.samples[0])]
+    assert set(drawn) == events - {held}
+    over = fails(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most + 1)), listens()[0])
+    assert f"{most + 1} other questions are wanted, and its train split has {most}; ask for fewer" in over
+
+
+def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run, listens: Listens) -> None:
+    def drawn(seed: int) -> list[list[str]]:
+        task = Task(dataset=bundled()[:2], setup=prepare(), solver=bootstrap_interview(3, seed=seed), epochs=2)
+        return [interviewed(done) for done in run(task, listens()[0]).samples or []]
+
+    first, again, other = drawn(0), drawn(0), drawn(1)
+    assert first == again
+    assert len({tuple(texts) for texts in first + other}) == 8, "2 questions x 2 epochs x 2 seeds, none alike"
+
+
+def test_several_other_domains_take_turns(solve: Solve, listens: Listens, rain: Rain) -> None:
+    solver = bootstrap_interview(5, "stationary_ood", domains=["urns", "forecasting"])
+    texts = interviewed(solve(listens()[0], solver, rain()))
+    assert [next(name for name in POOLS if text in POOLS[name]) for text in texts] == [
+        *["urns", "forecasting"] * 2,
+        "urns",
+    ]
+    assert len(set(texts)) == 5
+
+
+def test_a_preset_interview_is_written_at_once(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    interviewer, requests = listens("1. What is rain?\n2. What are clouds?\n3. One too many?")
+    manner = ["curriculum", "socratic"]
+    solver = bootstrap_interview(2, "llm_preset", instructions=manner)
+    done = solve(model, solver, rain(), epochs=2, model_roles={"interviewer": interviewer})
+    assert (len(heard), len(requests)) == (2 * (2 + 1), 2 * 1)
+    assert interviewed(done) == ["What is rain?", "What are clouds?"]
+    request = requests[0][0]
+    assert [m.role for m in requests[0]] == ["user"]
+    assert "<question>\nWill it rain?\n</question>" in request.text
+    assert "Write 2 interview questions that lead up to it. " in request.text
+    assert MANNERS["curriculum"] + MANNERS["socratic"] in request.text
+    assert not any(MANNERS[name] in request.text for name in MANNERS if name not in manner)
+    for hidden in (*rain().metadata_as(Question).evidence, "Evidence", "yes", "finalBeliefProb"):
+        assert hidden not in request.text
+    assert {(r[0].metadata or {})["epoch"] for r in requests} == {1, 2}
+    told = [s for s in done.store_as(Trajectory).steps if s.speaker]
+    assert [(s.role, s.kind, s.trainable, s.speaker) for s in told] == [("user", "auxiliary", False, "interviewer")] * 2
+
+
+def test_a_preset_interview_is_as_long_as_what_was_written(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    roles = {"interviewer": listens("What is rain?\n\nWhat are clouds?")[0]}
+    done = solve(model, bootstrap_interview(5, "llm_preset"), rain(), model_roles=roles)
+    assert len(heard) == 2 + 1
+    assert [HEADER.findall(m.text)[0][:2] for m in done.messages[:3:2]] == [("1", "2"), ("2", "2")]
+
+
+def test_an_adaptive_interview_goes_by_what_was_said(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens(lambda messages: f"So I say, {len(messages)}.")
+    interviewer, requests = listens(lambda messages: f"What now, {len(messages[0].text)}?\nAnd one too many?")
+    solver = bootstrap_interview(3, "llm_adaptive", instructions="contradiction_seeking,synergistic")
+    done = solve(model, solver, rain(), model_roles={"interviewer": interviewer})
+    assert (len(heard), len(requests)) == (3 + 1, 3)
+    texts = [messages[0].text for messages in requests]
+    asked = interviewed(done)
+    assert len(asked) == 3
+    for k, text in enumerate(texts, start=1):
+        assert f"Write interview question {k} of 3, " in text
+        assert MANNERS["contradiction_seeking"] + MANNERS["synergistic"] in text
+        assert "<question>\nWill it rain?\n</question>" in text
+        assert not any(piece in text for piece in rain().metadata_as(Question).evidence)
+        said = [part for i in range(k - 1) for part in (f"Question: {asked[i]}", f"Reply: So I say, {2 * i + 1}.")]
+        assert ("\n\n".join(said) in text) if said else ("<interview>" not in text)
+        assert text.count("Question: ") == k - 1
+
+
+def test_no_belief_is_measured_in_the_interview(run: Run, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    solver = bootstrap_interview(3, "fixed_sequence")
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=martingale(per="step")), model)
+    assert log.samples
+    assert log.samples[0].scores
+    metadata = log.samples[0].scores["martingale"].metadata or {}
+    assert [belief["stage"] for belief in metadata["beliefs"]] == ["prior", "posterior"]
+    assert len(heard) == 3 + 1 + 2
+    assert not any(truth_seeking_questions()[0] in m.text for m in heard[-2]), "the prior is asked in a fresh context"
+
+
+def test_no_usable_question_leaves_a_sample_unscored_and_others_unharmed(
+    run: Run, listens: Listens, says: Says, rain: Rain, number: Number, reason: Reason
+) -> None:
+    def write(messages: list[ChatMessage]) -> str:
+        return "I cannot help with that." if "Will it rain?" in messages[0].text else "What is hail?"
+
+    model, heard = listens()
+    items = [rain(), rain().model_copy(update={"id": "r", "input": "Will it hail?"})]
+    solver = bootstrap_interview(1, "llm_adaptive")
+    task = Task(dataset=items, setup=prepare(), solver=solver, scorer=[brier(), martingale()])
+    ended, other = run(task, model, model_roles={"interviewer": says(write)}).samples or []
+    said = "The interviewer returned no usable question, but: 'I cannot help with that.'"
+    assert ended.store_as(Trajectory).ended == reason(ended, "brier") == said
+    assert said in reason(ended, "martingale")
+    assert len(heard) == 2 + 2, "all for the other: interview, answer, and two beliefs"
+    assert number(other, "brier", "belief") == 0.6
+
+
+WORDS = st.from_regex(r"[A-Za-z][A-Za-z0-9 ,.'%-]{0,40}[a-z0-9]\?", fullmatch=True).filter(
+    lambda text: not re.match(r"(?:Q(?:uestion)?\s*)?\d{0,2}\s*[.):]", text)
+)
+LISTS: dict[str, Callable[[list[str]], str]] = {
+    "lines": "\n".join,
+    "paragraphs": "\n\n".join,
+    "windows": "\r\n".join,
+    "numbered": lambda asked: "\n".join(f"{k}. {text}" for k, text in enumerate(asked, start=1)),
+    "numbered ): ": lambda asked: "\n".join(f"  {k}) {text}" for k, text in enumerate(asked, start=1)),
+    "labelled": lambda asked: "\n".join(f"Question {k}: {text}" for k, text in enumerate(asked, start=1)),
+    "Q1": lambda asked: "\n".join(f"Q{k}: {text}" for k, text in enumerate(asked, start=1)),
+    "bold": lambda asked: "\n".join(f"**{k}. {text}**" for k, text in enumerate(asked, start=1)),
+    "bulleted": lambda asked: "\n".join(f"- {text}" for text in asked),
+    "starred": lambda asked: "\n".join(f"* {text}" for text in asked),
+    "quoted": lambda asked: "\n".join(f'"{text}"' for text in asked),
+    "json": lambda asked: "[" + ", ".join(f'"{text}"' for text in asked) + "]",
+    "json without spaces": lambda asked: "[" + ",".join(f'"{text}"' for text in asked) + "]",
+    "json over lines": lambda asked: "[\n" + ",\n".join(f'  "{text}"' for text in asked) + "\n]",
+    "python": lambda asked: "[" + ", ".join(f"'{text}'" for text in asked) + "]",
+    "fenced": lambda asked: "```json\n[\n" + ",\n".join(f'"{text}"' for text in asked) + "\n]\n```",
+    "announced": lambda asked: "Here are my questions:\n\n" + "\n".join(asked) + "\n\nI hope that they help.",
+}
+
+
+@given(asked=st.lists(WORDS, min_size=1, max_size=4), form=st.sampled_from(sorted(LISTS)))
+def test_questions_are_found_in_every_form_of_list(asked: list[str], form: str) -> None:
+    assert usable_questions(LISTS[form](asked), "Will it rain?") == asked
+
+
+@given(form=st.sampled_from(sorted(LISTS)), main=WORDS | st.just('"Dune" wins, or is it "Barbie"?'))
+def test_the_question_itself_is_not_used(form: str, main: str) -> None:
+    found = usable_questions(LISTS[form]([main, "Why is that so very hard to say?"]), f"{main}\n\nBackground: it is.")
+    assert found == ["Why is that so very hard to say?"]
+    assert not usable_questions(LISTS[form]([main.upper()]), main)
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "?", "- ?", "I cannot help with that.", "1. First.\n2. Second.", "[]", "Will  it rain?", '"?"', "```"]
+)
+def test_what_is_no_question_is_not_used(reply: str) -> None:
+    assert usable_questions(reply, "Will it rain?") == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["1.5 percent of what?", "10:1 odds on what?", ".5 of what?", "2024: what went wrong?", "3 of how many?"],
+)
+def test_a_number_that_belongs_to_a_question_stays(question: str) -> None:
+    assert usable_questions(question, "Will it rain?") == [question]
+    assert usable_questions(f"1. {question}", "Will it rain?") == [question]
+
+
+@given(st.text(), st.text())
+def test_any_reply_can_be_read(reply: str, asked: str) -> None:
+    assert all(text.endswith("?") and len(text) > 1 for text in usable_questions(reply, asked))
+
+
+def test_reference_agents_hold_an_interview(run: Run) -> None:
+    task = Task(dataset=urns(n=5), setup=prepare(), solver=bootstrap_interview(2, "llm_adaptive"), scorer=brier())
+    log = run(task, "reference/bayesian", model_roles={"interviewer": get_model("reference/interviewer")})
+    assert [len(interviewed(done)) for done in log.samples or []] == [2] * 5
+    assert log.results
+    assert log.results.scores[0].metrics["share_scored"].value == 1
+
+
+def test_what_only_a_sample_can_tell_is_refused_before_its_first_call(
+    fails: Fails, listens: Listens, rain: Rain
+) -> None:
+    model, heard = listens()
+
+    def said_of(solver: Solver, item: Sample) -> str:
+        return fails(Task(dataset=[item], setup=prepare(), solver=solver), model)
+
+    modes: list[Literal["llm_preset", "llm_adaptive"]] = ["llm_preset", "llm_adaptive"]
+    for mode in modes:
+        said = said_of(bootstrap_interview(mode=mode), rain())
+        assert "bootstrap_interview needs the role interviewer" in said
+        assert "--model-role interviewer=MODEL" in said
+    own = bootstrap_interview(mode="stationary_ood", domains=["urns"])
+    said = said_of(own, next(iter(urns(n=1))))
+    assert "domains=urns names the domain that is asked, urns; name others, or use mode=iid" in said
+    assert "Unknown domain 'test'" in said_of(bootstrap_interview(), rain())
+    assert not heard
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"questions": 0}, "bootstrap_interview: questions=0 cannot be used; give a whole number from 1 up"),
+        ({"questions": 2.0}, "bootstrap_interview: questions=2.0 cannot be used; give a whole number from 1 up"),
+        ({"questions": 13, "mode": "fixed_sequence"}, "bootstrap_interview: questions=13 cannot be used; give a whole "
+         "number from 1 to 12"),
+        ({"mode": "llm_presets"}, "Unknown mode 'llm_presets'; did you mean 'llm_preset'? known: fixed_sequence, iid"),
+        ({"mode": "llm_preset", "instructions": "socratc"}, "Unknown instruction 'socratc'; did you mean 'socratic'?"),
+        ({"mode": "stationary_ood", "domains": "urn"}, "Unknown domain 'urn'; did you mean 'urns'?"),
+        ({"instructions": "socratic"}, "bootstrap_interview: mode=iid has no interviewer to take instructions; leave"),
+        ({"domains": "urns"}, "bootstrap_interview: mode=iid with domains=urns cannot be used; name other domains wi"),
+        ({"mode": "stationary_ood"}, "bootstrap_interview: mode=stationary_ood with domains=none cannot be used; nam"),
+        ({"instructions": 5}, "bootstrap_interview: instructions=5 cannot be used; give names with commas between th"),
+        ({"domains": [1]}, "bootstrap_interview: domains=[1] cannot be used; give names with commas between them"),
+    ],
+)  # fmt: skip
+def test_bootstrap_interview_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:
+    with pytest.raises(BadInput) as error:
+        bootstrap_interview(**arguments)
+    assert str(error.value).replace("\\", "").startswith(refused)

@@ -1,0 +1,324 @@
+"""How a solver leads a conversation: who says what, and what is left of it where it ends before its answer."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageUser,
+    Model,
+    ModelOutput,
+    StopDetails,
+    get_model,
+)
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+
+from truthgym.scorers.brier import brier
+from truthgym.scorers.length import length
+from truthgym.scorers.martingale import martingale
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.conversation import conversation
+from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import Trajectory
+
+Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Fails = Callable[..., str]
+Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
+Plain = Callable[[list[ChatMessage]], str]
+Rain = Callable[..., Sample]
+Number = Callable[[EvalSample, str, str], float]
+Reason = Callable[[EvalSample, str], str]
+
+OVERFLOW = "This model's context is 8192 tokens, and you asked for 120% of it.\n\n50%"
+REFUSED = ("content_filter", "I cannot help with that.\n\n50%", None)
+
+
+@solver
+def interview(times: int = 1) -> Solver:
+    """Say something before the question, without asking it."""
+
+    async def talk_first(state: TaskState, generate: Generate) -> TaskState:
+        with conversation(state, generate) as talk:
+            for _ in range(times):
+                talk.say("What is rain?")
+                await talk.reply("auxiliary", "interview", trainable=False)
+        return talk.state
+
+    return talk_first
+
+
+def kinds(done: EvalSample) -> list[tuple[str, str]]:
+    return [(step.role, step.kind) for step in done.store_as(Trajectory).steps]
+
+
+def calls(done: EvalSample) -> int:
+    return sum(event.event == "model" for event in done.events)
+
+
+def test_a_solver_can_speak_before_the_question_and_another_asks_it(solve: Solve, says: Says, rain: Rain) -> None:
+    done = solve(says(r"Water. \finalBeliefProb{0.5}"), [interview(), direct()], rain(), prompt="Think.")
+    assert [m.role for m in done.messages] == ["system", "user", "assistant", "user", "assistant"]
+    assert done.messages[1].text == "What is rain?"
+    assert done.messages[3].text.startswith("Will it rain?\n\nEvidence so far:")
+    assert kinds(done) == [
+        ("system", "auxiliary"),
+        ("user", "auxiliary"),
+        ("assistant", "auxiliary"),
+        ("user", "auxiliary"),
+        ("assistant", "answer"),
+    ]
+    assert len({s.message_id for s in done.store_as(Trajectory).steps}) == 5
+
+
+def test_a_question_that_was_asked_is_not_asked_again(solve: Solve, says: Says, rain: Rain) -> None:
+    done = solve(says(r"\finalBeliefProb{0.5}"), [direct(), direct()], rain())
+    assert sum("Will it rain?" in m.text for m in done.messages) == 1
+    assert [m.role for m in done.messages] == ["user", "assistant", "user", "assistant"]
+
+
+def test_the_question_stays_where_no_solver_asks_it(solve: Solve, says: Says, rain: Rain) -> None:
+    done = solve(says("Water."), interview(), rain())
+    assert [m.text for m in done.messages] == ["What is rain?", "Water.", "Will it rain?"]
+
+
+@solver
+def lead(*said: Callable[..., Any]) -> Solver:
+    """Do to the conversation what these do."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        with conversation(state, generate) as talk:
+            for each in said:
+                made = each(talk)
+                if made is not None:
+                    await made
+        return talk.state
+
+    return solve
+
+
+def test_what_stands_before_and_after_the_question_is_in_its_message(solve: Solve, says: Says, rain: Rain) -> None:
+    ask = lead(lambda talk: talk.ask("", "After.", "", before="Before."), lambda talk: talk.reply("answer"))
+    assert solve(says("Hm."), ask, rain()).messages[0].text == "Before.\n\nWill it rain?\n\nAfter."
+    asked_before = solve(says("Hm."), [direct(), ask], rain()).messages
+    assert [m.text for m in asked_before[2:]] == ["Before.\n\nAfter.", "Hm."]
+
+
+def test_the_words_of_others_are_marked_and_never_trained_on(solve: Solve, says: Says, rain: Rain) -> None:
+    shown = [ChatMessageUser(content="Is 2 even?"), ChatMessageAssistant(content="Yes.")]
+    mixed = lead(
+        lambda talk: talk.show(shown),
+        lambda talk: talk.ask(),
+        lambda talk: talk.say("I doubt it.", speaker="critic"),
+        lambda talk: talk.reply("reasoning", trainable=False),
+        lambda talk: talk.reply("answer"),
+    )
+    done = solve(says("Hm."), mixed, rain(), epochs=2)
+    assert [(s.role, s.kind, s.trainable, s.speaker) for s in done.store_as(Trajectory).steps] == [
+        ("user", "auxiliary", False, None),
+        ("assistant", "auxiliary", False, None),
+        ("user", "auxiliary", False, None),
+        ("user", "auxiliary", False, "critic"),
+        ("assistant", "reasoning", False, None),
+        ("assistant", "answer", True, None),
+    ]
+    assert [(m.metadata or {})["epoch"] for m in done.messages[:4]] == [2] * 4
+
+
+def test_a_named_reply_has_a_span_and_an_unnamed_one_has_none(solve: Solve, says: Says, rain: Rain) -> None:
+    both = lead(lambda t: t.ask(), lambda t: t.reply("reasoning", "first"), lambda t: t.reply("answer"))
+    done = solve(says("Hm."), both, rain())
+    assert [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"] == ["first"]
+
+
+def two(rain: Rain) -> list[Sample]:
+    return [rain(), rain().model_copy(update={"id": "r", "input": "Will it hail?"})]
+
+
+@pytest.mark.parametrize(
+    ("after", "stop", "text", "details", "said"),
+    [
+        (1, *REFUSED, "The model refused: its provider filtered the reply."),
+        (2, "content_filter", "50%", StopDetails(explanation="It is about weather."), "It is about weather."),
+        (3, "model_length", OVERFLOW, None, "The model had no more room: the conversation is longer than its context."),
+        (3, None, "", None, "The model gave no reply: The line is dead."),
+    ],
+    ids=["refused", "refused with details", "no more room", "no choices"],
+)
+def test_what_is_no_reply_ends_its_sample_and_no_other(
+    run: Run,
+    says: Says,
+    plain: Plain,
+    rain: Rain,
+    number: Number,
+    reason: Reason,
+    after: int,
+    stop: Any,
+    text: str,
+    details: Any,
+    said: str,
+) -> None:
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        here = "Will it rain?" in messages[0].text and sum(m.role == "user" for m in messages) == after
+        if not here or "whole number" in messages[-1].text:
+            return plain(messages)
+        if stop is None:
+            return ModelOutput(model="mockllm/model", error="The line is dead.")
+        return ModelOutput.from_content("mockllm/model", text, stop_reason=stop, stop_details=details)
+
+    scorers = [brier(), martingale(per="step"), length()]
+    log = run(Task(dataset=two(rain), setup=prepare(), solver=chain_of_thought(2), scorer=scorers), says(reply))
+    assert log.samples
+    ended, other = log.samples
+    assert calls(ended) == after, "nobody is asked again where the model refused"
+    assert ended.store_as(Trajectory).ended == said
+    assert kinds(ended) == [("user", "auxiliary"), ("assistant", "reasoning")] * (after - 1) + [("user", "auxiliary")]
+    assert all(said in reason(ended, scorer) for scorer in ("brier", "martingale", "length"))
+    assert other.store_as(Trajectory).ended is None
+    assert number(other, "brier", "belief") == number(other, "martingale", "posterior") == 0.6
+
+
+def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(
+    run: Run, listens: Listens, rain: Rain, reason: Reason
+) -> None:
+    model, heard = listens(" \n")
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), martingale()]), model)
+    assert len(heard) == 1
+    (done,) = log.samples or []
+    assert done.store_as(Trajectory).ended == "The answer is empty (the model stopped with stop)."
+    assert all("The answer is empty" in reason(done, scorer) for scorer in ("brier", "martingale"))
+
+
+def test_an_empty_turn_of_reasoning_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens(lambda messages: r"\finalBeliefProb{0.5}" if len(messages) > 3 else "")
+    done = solve(model, chain_of_thought(steps=2), rain())
+    assert len(heard) == 3
+    assert done.store_as(Trajectory).ended is None
+
+
+@pytest.mark.parametrize("second", [direct(), chain_of_thought(2), interview()], ids=["direct", "chain", "interview"])
+def test_after_an_early_end_no_later_solver_asks_anyone(
+    solve: Solve, listens: Listens, rain: Rain, second: Solver
+) -> None:
+    model, heard = listens(
+        lambda _: ModelOutput.from_content("mockllm/model", REFUSED[1], stop_reason="content_filter")
+    )
+    done = solve(model, [direct(), second], rain())
+    assert len(heard) == 1
+    assert kinds(done) == [("user", "auxiliary")], "a refusal is no step, least of all one to train on"
+    assert done.store_as(Trajectory).ended
+
+
+def test_an_index_error_of_a_provider_is_not_taken_for_silence(fails: Fails, says: Says, rain: Rain) -> None:
+    def broken(_: list[ChatMessage]) -> str:
+        raise IndexError("the provider's own")
+
+    assert "the provider's own" in fails(Task(dataset=[rain()], setup=prepare(), solver=direct()), says(broken))
+
+
+LIMITS = [("message_limit", 3, 1), ("message_limit", 4, 2), ("token_limit", 3, 1), ("token_limit", 5, 2)]
+
+
+@pytest.mark.parametrize(("limit", "most", "turns"), LIMITS)
+def test_a_limit_in_the_middle_leaves_a_trajectory(
+    run: Run, says: Says, rain: Rain, reason: Reason, limit: str, most: int, turns: int
+) -> None:
+    task = Task(dataset=[rain()], setup=prepare(), solver=chain_of_thought(4), scorer=[brier()])
+    log = run(task, says("50%"), **{limit: most})
+    (done,) = log.samples or []
+    assert done.limit
+    assert kinds(done)[: 2 * turns] == [("user", "auxiliary"), ("assistant", "reasoning")] * turns
+    assert {kind for _, kind in kinds(done)} == {"auxiliary", "reasoning"}
+    assert done.store_as(Trajectory).ended is None
+    assert reason(done, "brier") == "The reasoning was cut short before an answer."
+
+
+def test_a_limit_before_the_question_is_asked_leaves_a_trajectory_too(
+    run: Run, says: Says, rain: Rain, reason: Reason
+) -> None:
+    task = Task(dataset=[rain()], setup=prepare(), solver=[interview(3), direct()], scorer=brier())
+    log = run(task, says("50%"), message_limit=4)
+    (done,) = log.samples or []
+    assert done.limit
+    assert kinds(done) == [("user", "auxiliary"), ("assistant", "auxiliary")] * 2
+    assert reason(done, "brier") == "The reasoning was cut short before an answer."
+
+
+def test_an_error_leaves_a_trajectory(rain: Rain, says: Says, tmp_path: Path) -> None:
+    def reply(messages: list[ChatMessage]) -> str:
+        if len(messages) > 1:
+            raise RuntimeError("the network went away")
+        return "Hm."
+
+    task = Task(dataset=[rain()], setup=prepare(), solver=chain_of_thought(2))
+    log = eval(task, says(reply), display="none", log_dir=str(tmp_path))[0]
+    assert log.samples
+    assert kinds(log.samples[0])[:2] == [("user", "auxiliary"), ("assistant", "reasoning")]
+
+
+def hearing(model: Model) -> Solver:
+    """Ask, hear another, pass it on, conclude."""
+    question = [ChatMessageUser(content="And you?")]
+    words: list[str] = []
+
+    async def hear(talk: Any) -> None:
+        words.append(await talk.hear("critic", model, question, "critic 1"))
+
+    return lead(
+        lambda talk: talk.ask(),
+        hear,
+        lambda talk: talk.say(words[-1], speaker="critic"),
+        lambda talk: talk.reply("answer", "answer"),
+    )
+
+
+def test_what_another_says_is_no_part_of_the_conversation_until_it_is_passed_on(
+    solve: Solve, says: Says, listens: Listens, rain: Rain
+) -> None:
+    other, heard = listens("I doubt it.")
+    done = solve(says("Hm."), hearing(other), rain())
+    assert [[m.text for m in conversation] for conversation in heard] == [["And you?"]]
+    assert [m.text for m in done.messages] == ["Will it rain?", "I doubt it.", "Hm."]
+    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    assert spans == ["critic 1", "answer"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (" ", "The critic said nothing (it stopped with stop)."),
+        (
+            ModelOutput.from_content("m", "50%", stop_reason="content_filter"),
+            "The critic refused: its provider filtered the reply.",
+        ),
+        (
+            ModelOutput.from_content("m", OVERFLOW, stop_reason="model_length"),
+            "The critic had no more room: the conversation is longer than its context.",
+        ),
+        (ModelOutput(model="m", error="Gone."), "The critic gave no reply: Gone."),
+    ],
+)
+def test_where_another_says_nothing_the_model_is_not_asked(
+    solve: Solve, says: Says, listens: Listens, rain: Rain, reply: str | ModelOutput, reason: str
+) -> None:
+    model, heard = listens("Hm.")
+    done = solve(model, hearing(says(reply)), rain())
+    assert not heard
+    assert done.store_as(Trajectory).ended == reason
+    assert [m.text for m in done.messages] == ["Will it rain?"]
+
+
+def test_a_reference_agent_ends_nothing_early(run: Run, rain: Rain) -> None:
+    from truthgym.tasks.urns import urns
+
+    log = run(urns(n=2), get_model("reference/bayesian"), epochs=1)
+    assert log.samples
+    assert all(sample.store_as(Trajectory).ended is None for sample in log.samples)

@@ -1,0 +1,144 @@
+"""Dialogue on mock models: who hears what, and whose words are the model's own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput, get_model
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.scorers.martingale import martingale
+from truthgym.solvers.dialogue import CONCLUDE, MET, OPEN, dialogue, dialogue_seen_by_other
+from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import Trajectory
+from truthgym.tasks.urns import urns
+
+Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Fails = Callable[..., str]
+Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+
+
+@pytest.mark.parametrize("turns", [1, 3])
+def test_two_talk_in_turn_and_then_the_model_concludes(solve: Solve, listens: Listens, rain: Rain, turns: int) -> None:
+    model, heard = listens(lambda messages: f"I say {len(messages)}.")
+    other, heard_by_other = listens(lambda messages: f"I object {len(messages)}.")
+    solve(model, dialogue(turns), rain(), model_roles={"interlocutor": other})
+    assert (len(heard), len(heard_by_other)) == (turns + 2, turns)
+    question = rain().metadata_as(Question)
+    pieces = evidence(question.evidence)
+    assert heard[0][0].text == f"Will it rain?\n\n{pieces}\n\n{OPEN}"
+    assert [messages[-1].text for messages in heard[1:-1]] == [f"I object {2 * k + 1}." for k in range(turns)]
+    assert heard[-1][-1].text == f"{CONCLUDE}\n\n{answer_instruction(question)}"
+    # the other hears it with the roles swapped
+    first = MET.format(question=f"Will it rain?\n\n{pieces}", text="I say 1.")
+    assert [[m.text for m in messages] for messages in heard_by_other] == [
+        [first, *(text for i in range(k) for text in (f"I object {2 * i + 1}.", f"I say {2 * i + 3}."))]
+        for k in range(turns)
+    ]
+    for messages in heard_by_other:
+        assert [m.role for m in messages] == ["user", *["assistant", "user"] * (len(messages) // 2)]
+        assert "finalBeliefProb" not in "".join(m.text for m in messages)
+
+
+def test_the_steps_of_a_dialogue(solve: Solve, listens: Listens, says: Says, rain: Rain) -> None:
+    done = solve(listens()[0], dialogue(1), rain(), model_roles={"interlocutor": says("I doubt it.")}, prompt="Think.")
+    steps = done.store_as(Trajectory).steps
+    assert [(s.role, s.kind, s.trainable, s.speaker) for s in steps] == [
+        ("system", "auxiliary", False, None),
+        ("user", "auxiliary", False, None),
+        ("assistant", "reasoning", True, None),
+        ("user", "auxiliary", False, "interlocutor"),
+        ("assistant", "reasoning", True, None),
+        ("user", "auxiliary", False, None),
+        ("assistant", "answer", True, None),
+    ]
+    assert steps[3].text == "I doubt it."
+    assert [s.message_id for s in steps] == [m.id for m in done.messages]
+    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    assert spans == ["opening", "interlocutor 1", "turn 1", "answer"]
+
+
+def test_neither_hears_what_a_reasoning_model_thought(
+    solve: Solve, listens: Listens, thinks: Thinks, rain: Rain
+) -> None:
+    thought = ContentReasoning(reasoning="SECRET")
+    model, _ = listens(lambda _: thinks("I say.", thought))
+    other, heard_by_other = listens(lambda _: thinks("I object.", thought))
+    done = solve(model, dialogue(2), rain(), model_roles={"interlocutor": other})
+    assert "SECRET" not in str([[m.text for m in messages] for messages in heard_by_other])
+    steps = done.store_as(Trajectory).steps
+    assert [s.text for s in steps if s.speaker] == ["I object."] * 2
+    assert [s.kind for s in steps if s.role == "assistant"] == ["reasoning"] * 7 + ["answer"]
+
+
+def test_the_other_is_given_the_epoch(run: Run, listens: Listens, rain: Rain) -> None:
+    other, heard = listens("I object.")
+    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(2), epochs=2)
+    run(task, listens()[0], model_roles={"interlocutor": other}, max_samples=1)
+    told = [{(m.metadata or {})["epoch"] for m in messages if m.role == "user"} for messages in heard]
+    assert told == [{1}, {1}, {2}, {2}]
+
+
+@pytest.mark.parametrize("reply", ["", ModelOutput.from_content("m", "50%", stop_reason="content_filter")])
+def test_an_other_who_says_nothing_ends_the_dialogue(
+    run: Run, listens: Listens, says: Says, rain: Rain, reply: str | ModelOutput
+) -> None:
+    model, heard = listens()
+    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(2), scorer=martingale(per="step"))
+    log = run(task, model, model_roles={"interlocutor": says(reply)})
+    assert len(heard) == 1, "the opening, and no belief is asked for after it"
+    assert log.samples
+    assert (log.samples[0].store_as(Trajectory).ended or "").startswith("The interlocutor ")
+
+
+def test_beliefs_are_measured_in_a_dialogue(run: Run, listens: Listens, says: Says, rain: Rain) -> None:
+    model, heard = listens()
+    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(1), scorer=martingale(per="step"))
+    log = run(task, model, model_roles={"interlocutor": says("I object.")})
+    assert log.samples
+    assert log.samples[0].scores
+    beliefs = (log.samples[0].scores["martingale"].metadata or {})["beliefs"]
+    assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "posterior"]
+    assert len(heard) == 3 + 4
+
+
+def test_a_reference_agent_holds_a_dialogue(run: Run) -> None:
+    log = run(urns(n=3, paradigms="brier"), solver=dialogue(1), epochs=1,
+              model_roles={"interlocutor": get_model("reference/random")})  # fmt: skip
+    assert log.results
+    assert log.results.scores[0].metrics["share_scored"].value == 1
+
+
+@given(st.integers(0, 5), st.integers(1, 9))
+def test_what_was_said_reaches_the_other_once_and_in_order(turns: int, epoch: int) -> None:
+    said = [f"<{k}>" for k in range(2 * turns + 1)]
+    heard = dialogue_seen_by_other("Rain?", said, epoch)
+    assert len(heard) == 2 * turns + 1
+    assert heard[0].text.endswith("They say:\n\n<0>")
+    assert [m.text for m in heard[1:]] == said[1:]
+    assert [m.role for m in heard] == ["user", *["assistant", "user"] * turns]
+    assert all(m.metadata == {"epoch": epoch} for m in heard if m.role == "user")
+
+
+def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    said = fails(Task(dataset=[rain()], setup=prepare(), solver=dialogue()), model, model_roles={"judge": model})
+    assert "The solver dialogue needs the role interlocutor, which no model has; add --model-role interlocutor=" in said
+    assert not heard
+
+
+@pytest.mark.parametrize("turns", [0, -1, 1.5, "2", None])
+def test_dialogue_refuses_before_any_call(turns: Any) -> None:
+    with pytest.raises(BadInput) as error:
+        dialogue(turns)
+    assert str(error.value) == f"dialogue: turns={turns!r} cannot be used; give a whole number from 1 up"

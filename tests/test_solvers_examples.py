@@ -1,0 +1,301 @@
+"""Examples from a real scored log and from a file: which are read, which are chosen, and which are shown."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample, write_eval_log
+from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
+from inspect_ai.solver import TaskState
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import martingale
+from truthgym.solvers.bootstrap_interview import bootstrap_interview
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import direct
+from truthgym.solvers.examples import Example, Turn, choose_examples, read_examples, shown_for
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.self_debate import self_debate
+from truthgym.tasks.urns import urns
+
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+Number = Callable[[EvalSample, str, str], float]
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
+    """Twenty urns, twice, reasoned about and scored by a reference agent."""
+    task = urns(n=20, paradigms="brier", system_prompt="Think.")
+    (log,) = eval(task, model="reference/bayesian", solver=chain_of_thought(2), epochs=2, display="none",
+                  log_dir=str(tmp_path_factory.mktemp("scored")))  # fmt: skip
+    assert log.status == "success"
+    return log
+
+
+def example(id: str, score: float, **fields: Any) -> Example:
+    turns = [Turn(role="user", content=f"{id}?"), Turn(role="assistant", content=f"{id}.")]
+    usual = {"event": f"event of {id}", "split": "train", "proposition": f"{id} is so.", "messages": turns}
+    return Example.model_validate({"id": id, "score": score} | usual | fields)
+
+
+def test_all_scored_trajectories_of_a_log_are_read(scored: EvalLog, number: Number) -> None:
+    found = read_examples(scored.location, "brier_score")
+    assert len(found) == 40
+    assert scored.samples
+    for one, done in zip(found, scored.samples, strict=True):
+        known = done.metadata_as(Question)
+        assert (one.id, one.event, one.split, one.proposition) == (done.id, known.event, known.split, known.proposition)
+        assert one.score == number(done, "brier", "brier_score")
+        # the conversation from the question on, without the system prompt, in the words of the log
+        assert [(turn.role, turn.content) for turn in one.messages] == [(m.role, m.text) for m in done.messages[1:]]
+        assert one.tokens == sum(len(turn.content) for turn in one.messages) // 4 + 1
+        assert [(m.role, m.text) for m in one.shown()] == [(turn.role, turn.content) for turn in one.messages]
+    assert {m.id for m in found[0].shown()}.isdisjoint({m.id for m in found[0].shown()}), "made anew each time"
+
+
+def test_a_log_in_json_is_read_too(scored: EvalLog, tmp_path: Path) -> None:
+    write_eval_log(scored, str(tmp_path / "log.json"))
+    assert read_examples(str(tmp_path / "log.json"), "accuracy") == read_examples(scored.location, "accuracy")
+
+
+def test_another_key_ranks_by_other_numbers(scored: EvalLog) -> None:
+    assert {one.score for one in read_examples(scored.location, "accuracy")} <= {0, 0.5, 1}
+
+
+@scorer(metrics=[mean()])
+def flat() -> Scorer:
+    """A scorer with one number."""
+
+    async def score(state: TaskState, target: Target) -> Score:
+        return Score(value=0.25)
+
+    return score
+
+
+def log_of(run: Run, model: Model, item: Sample, solver: Any, *scorers: Scorer) -> str:
+    task = Task(dataset=[item], setup=prepare("Think."), solver=solver, scorer=list(scorers) or [brier()])
+    return run(task, model).location
+
+
+def test_a_scorer_with_one_number_is_named_by_its_name(run: Run, says: Says, rain: Rain) -> None:
+    log = log_of(run, says("50%"), rain(), direct(), flat())
+    assert [one.score for one in read_examples(log, "flat")] == [0.25]
+
+
+def test_what_has_no_answer_or_no_score_is_left_out(run: Run, says: Says, rain: Rain) -> None:
+    items = [rain().model_copy(update={"id": name, "input": f"Will it {name}?"}) for name in ("rain", "hail", "snow")]
+
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        if "finalBeliefProb" not in messages[-1].text:
+            return "Hm."
+        if "Will it hail?" in messages[0].text:
+            return ModelOutput.from_content("m", "50%", stop_reason="content_filter")
+        return "It may." if "Will it snow?" in messages[0].text else "80%"
+
+    log = run(Task(dataset=items, setup=prepare(), solver=chain_of_thought(1), scorer=[brier(), flat()]), says(reply))
+    assert [one.id for one in read_examples(log.location, "brier_score")] == ["rain"]
+    assert [one.id for one in read_examples(log.location, "flat")] == ["rain", "snow"], "refused: no answer"
+
+
+def test_a_sample_that_failed_is_left_out(run: Run, says: Says, rain: Rain, scored: EvalLog, tmp_path: Path) -> None:
+    from inspect_ai._util.error import EvalError
+
+    broken = scored.model_copy(deep=True)
+    assert broken.samples
+    broken.samples[0].error = EvalError(message="gone", traceback="", traceback_ansi="")
+    write_eval_log(broken, str(tmp_path / "broken.eval"))
+    assert len(read_examples(str(tmp_path / "broken.eval"), "brier_score")) == 39
+
+
+def test_reasoning_that_a_provider_keeps_apart_is_left_out(run: Run, says: Says, thinks: Thinks, rain: Rain) -> None:
+    sealed = [ContentReasoning(reasoning=text) for text in ("SEEN", "Hm.", "60%")]
+    sealed += [ContentReasoning(reasoning="", summary="SEALED", redacted=True)]
+
+    def reply(messages: list[ChatMessage]) -> ModelOutput:
+        asked = messages[-1].text
+        # a turn may be all thought and no word, or a word that was its thought
+        return thinks("60%" if "finalBeliefProb" in asked else "" if "Step 2" in asked else "Hm.", *sealed)
+
+    (found,) = read_examples(log_of(run, says(reply), rain(), chain_of_thought(3)), "brier_score")
+    assert "SE" not in "".join(turn.content for turn in found.messages)
+    assert [turn.role for turn in found.messages] == ["user", "assistant"] * 3
+    assert [turn.content for turn in found.messages if turn.role == "assistant"] == ["Hm.", "Hm.", "60%"]
+    assert "Step 2 of 3" in found.messages[2].content
+    assert "Step 3 of 3" in found.messages[2].content
+
+
+def test_an_example_begins_with_its_question_and_not_with_an_interview(run: Run, says: Says, rain: Rain) -> None:
+    log = log_of(run, says("50%"), rain(), bootstrap_interview(2, "fixed_sequence"))
+    (found,) = read_examples(log, "brier_score")
+    assert [turn.role for turn in found.messages] == ["user", "assistant"]
+    assert "Will it rain?" in found.messages[0].content
+    assert "Interview question" not in found.messages[0].content
+
+
+def test_words_of_other_models_are_told_in_the_example_too(run: Run, says: Says, rain: Rain) -> None:
+    task = Task(dataset=[rain()], setup=prepare(), solver=self_debate(1, order="given"), scorer=brier())
+    log = run(task, says("50%"), model_roles={"debater_b": says("It is dry.")}).location
+    (found,) = read_examples(log, "brier_score")
+    assert [turn.role for turn in found.messages] == ["user", "assistant"] * 2
+    assert "It is dry." in found.messages[2].content
+
+
+scores = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 0.1, 0.2, 0.5])), min_size=1, max_size=30)
+
+
+@given(
+    held=scores,
+    count=st.integers(1, 40),
+    share=st.floats(0.01, 1),
+    best=st.sampled_from(["lowest", "highest"]),
+    seed=st.integers(0, 5),
+)
+def test_the_best_are_chosen_one_a_question(
+    held: list[tuple[int, float]], count: int, share: float, best: Any, seed: int
+) -> None:
+    given = [example(f"q{question}", score) for question, score in held]
+    chosen = choose_examples(given, count, share, best, seed)
+    number = max(1, min(count, int(share * len(given) + 1e-9)))
+    ranked = sorted((score for _, score in held), reverse=best == "highest")
+    edge = ranked[number - 1]
+    better = {q for q, score in held if (score < edge if best == "lowest" else score > edge)}
+    ids = [one.id for one in chosen]
+    assert len(ids) == len(set(ids)), "one a question"
+    assert all(one.score <= edge if best == "lowest" else one.score >= edge for one in chosen)
+    assert {f"q{q}" for q in better} <= set(ids)
+    assert len(chosen) <= number
+    if len({q for q, _ in held}) == len(held):
+        assert len(chosen) == number
+        assert sorted((one.score for one in chosen), reverse=best == "highest") == ranked[:number]
+    assert choose_examples(given, count, share, best, seed) == chosen
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "number"), [(100, 0.1, 2), (100, 0.29, 5), (3, 0.5, 3), (1, 1, 1), (100, 1, 20), (100, 0.01, 1)]
+)
+def test_as_many_are_chosen_as_the_smaller_of_count_and_share(count: int, share: float, number: int) -> None:
+    given = [example(f"q{i:02}", i / 20) for i in range(20)]
+    lowest = choose_examples(given, count, share, "lowest", 0)
+    highest = choose_examples(given, count, share, "highest", 0)
+    assert sorted(one.id for one in lowest) == [f"q{i:02}" for i in range(number)]
+    assert sorted(one.id for one in highest) == [f"q{i:02}" for i in range(20 - number, 20)]
+
+
+def test_the_seed_draws_the_order_and_among_equals() -> None:
+    given = [example(f"q{i}", 0.1, event=f"e{i} {k}") for i in range(6) for k in range(3)]
+    drawn = [choose_examples(given, 18, 1, "lowest", seed) for seed in range(20)]
+    assert len({tuple(one.id for one in chosen) for chosen in drawn}) > 10, "the order"
+    assert len({one.event for chosen in drawn for one in chosen}) == 18, "which of a question's"
+    few = [choose_examples(given, 2, 1, "lowest", seed) for seed in range(20)]
+    assert len({one.id for chosen in few for one in chosen}) == 6, "which of equals, not the first of the log"
+
+
+def test_the_test_split_is_never_chosen() -> None:
+    given = [example("best", 0, split="test"), example("good", 0.1, split="validation"), example("bad", 0.9)]
+    assert [one.id for one in choose_examples(given, 1, 1, "lowest", 0)] == ["good"]
+    assert {one.id for one in choose_examples(given, 9, 1, "lowest", 0)} == {"good", "bad"}
+    with pytest.raises(BadInput, match="All 1 examples are of the test split, which is not to be learned from"):
+        choose_examples(given[:1], 9, 1, "lowest", 0)
+
+
+def test_nothing_is_shown_of_what_is_asked() -> None:
+    asked = Question(domain="d", proposition="It rains.", event="flood", split="test")
+    given = [
+        example("q", 0, proposition=None),
+        example("same event", 0, event="flood"),
+        example("same proposition", 0, proposition="It rains."),
+        example("free", 0, proposition=None),
+        example("other", 0),
+    ]
+    assert [one.id for one in shown_for(given, "q", asked, 10_000)] == ["free", "other"]
+    free = Question(domain="d", form="free", event="flood", split="test")
+    assert [one.id for one in shown_for(given, "q", free, 10_000)] == ["same proposition", "free", "other"]
+
+
+@given(lengths=st.lists(st.integers(0, 400), max_size=12), tokens=st.integers(1, 400))
+def test_as_many_are_shown_as_the_allowance_holds(lengths: list[int], tokens: int) -> None:
+    turns = [[Turn(role="user", content="x" * n), Turn(role="assistant", content="")] for n in lengths]
+    given = [example(f"q{i}", 0, messages=held) for i, held in enumerate(turns)]
+    asked = Question(domain="d", proposition="It rains.", event="flood", split="train")
+    shown = shown_for(given, "q", asked, tokens)
+    left = tokens - sum(n // 4 + 1 for n in (lengths[given.index(one)] for one in shown))
+    assert left >= 0
+    assert [one for one in given if one in shown] == shown, "in the order given"
+    after = {one.id for one in shown}
+    for one in given:  # what was passed over did not fit in what was left then, so not now
+        assert one.id in after or one.tokens > left
+
+
+def test_examples_may_come_from_a_file(scored: EvalLog, tmp_path: Path) -> None:
+    found = read_examples(scored.location, "brier_score")
+    (tmp_path / "examples.jsonl").write_text("\n".join(one.model_dump_json() for one in found) + "\n\n")
+    assert read_examples(str(tmp_path / "examples.jsonl"), "whatever") == found
+
+
+ROW: dict[str, Any] = json.loads(example("q", 0.5).model_dump_json())
+
+
+@pytest.mark.parametrize(
+    ("row", "refused"),
+    [
+        ({"score": "good"}, "rows.jsonl line 2, field score: Input should be a valid number"),
+        ({"score": float("nan")}, "rows.jsonl line 2, field score: Input should be a finite number"),
+        ({"split": "dev"}, "rows.jsonl line 2, field split: Input should be 'train', 'validation' or 'test'"),
+        ({"messages": ROW["messages"][:1]}, "rows.jsonl line 2, field messages: List should have at least 2 items"),
+        ({"messages": ROW["messages"][::-1]}, "rows.jsonl line 2, field messages: they are not of user and assistant"),
+        ({"messages": ROW["messages"] + ROW["messages"][:1]}, "rows.jsonl line 2, field messages: they are not of us"),
+        ({"messages": [{"role": "system", "content": "Hm."}] * 2}, "rows.jsonl line 2, field messages.0.role: Input"),
+    ],
+    ids=str,
+)
+def test_a_bad_row_is_named_by_its_line(row: dict[str, Any], refused: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n{json.dumps(ROW | row)}\n")
+    with pytest.raises(BadInput) as error:
+        read_examples(str(tmp_path / "rows.jsonl"), "brier_score")
+    assert str(error.value).replace("\\", "").startswith(refused)
+
+
+def refusal(source: Path | str, score: str = "brier_score") -> str:
+    with pytest.raises(BadInput) as error:
+        read_examples(str(source), score)
+    return str(error.value).replace("\\", "")
+
+
+def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path: Path) -> None:
+    for name, held in (("gone.eval", None), ("gone.jsonl", None), ("broken.eval", "no log"), ("broken.json", "{"),
+                       ("notes.txt", "no log"), ("empty.jsonl", "\n"), ("broken.jsonl", "{")):  # fmt: skip
+        if held is not None:
+            (tmp_path / name).write_text(held)
+        assert name in refusal(tmp_path / name)
+    assert "has no rows; give one example a line" in refusal(tmp_path / "empty.jsonl")
+    assert "cannot be read as a log (FileNotFoundError" in refusal(tmp_path / "gone.eval")
+    assert "give an .eval log" in refusal(tmp_path / "notes.txt")
+
+
+def test_a_log_without_the_score_is_refused_with_what_it_has(run: Run, scored: EvalLog) -> None:
+    said = refusal(scored.location, "brier")
+    assert "none of its 40 trajectories has a question of Truthgym, an answer and a number for 'brier'" in said
+    assert said.endswith("it has numbers for: accuracy, belief, brier_score, log_score, spherical_score")
+    unscored = run(urns(n=2), score=False, epochs=1)
+    assert refusal(unscored.location).endswith("it has numbers for: nothing")
+
+
+def test_a_log_of_another_kind_is_refused(run: Run, says: Says) -> None:
+    other = run(Task(dataset=[Sample(input="Hm?")], scorer=flat()), says("Hm."))
+    assert "none of its 1 trajectories has a question of Truthgym" in refusal(other.location, "flat")
+
+
+def test_scores_of_several_scorers_are_told_apart_by_their_keys(run: Run, says: Says, rain: Rain) -> None:
+    log = log_of(run, says("50%"), rain(), direct(), brier(), martingale(), flat())
+    assert [read_examples(log, key)[0].score for key in ("posterior", "brier_score", "flat")] == [0.5, 0.25, 0.25]

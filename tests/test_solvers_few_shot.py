@@ -1,0 +1,270 @@
+"""Few-shot: examples from a real scored log of a reference agent stand before the question, and never give it away."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log
+from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+from inspect_ai.solver import SolverSpec
+
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.urns import urns as generated
+from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import martingale
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import direct
+from truthgym.solvers.examples import read_examples
+from truthgym.solvers.few_shot import few_shot
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import Trajectory
+from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.urns import urns
+
+Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+Number = Callable[[EvalSample, str, str], float]
+Reason = Callable[[EvalSample, str], str]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A log of twenty urns, twice, scored."""
+    folder = str(tmp_path_factory.mktemp("source"))
+    (log,) = eval(urns(n=20, paradigms="brier"), model="reference/bayesian", epochs=2, display="none", log_dir=folder)
+    assert log.status == "success"
+    return log.location
+
+
+def asked_of(text: str) -> str:
+    """The question in an example's first message."""
+    return text.split("\n\n")[0]
+
+
+def test_the_best_examples_stand_before_the_question(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
+    model, heard = listens()
+    done = solve(model, few_shot(source, count=4, share=1), rain(), prompt="Think.")
+    (messages,) = heard
+    shown = {(a.text, b.text) for a, b in zip(messages[1:-1:2], messages[2:-1:2], strict=True)}
+    allowed = [one for one in read_examples(source, "brier_score") if one.split != "test"]
+    best = sorted(allowed, key=lambda one: one.score)[:4]
+    assert shown <= {(one.messages[0].content, one.messages[1].content) for one in best}
+    assert {asked_of(first) for first, _ in shown} == {asked_of(one.messages[0].content) for one in best}
+    assert messages[0].text == "Think."
+    assert messages[-1].text.startswith("Will it rain?\n\nEvidence so far:\n- It thundered.")
+    assert [m.role for m in messages] == ["system", *["user", "assistant"] * len(shown), "user"]
+    steps = done.store_as(Trajectory).steps
+    assert [s.message_id for s in steps] == [m.id for m in done.messages]
+    assert {(s.kind, s.trainable, s.speaker) for s in steps[:-1]} == {("auxiliary", False, None)}
+    assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
+
+
+def test_best_may_be_the_highest(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
+    model, heard = listens()
+    solve(model, few_shot(source, count=1, score="brier_score", best="highest"), rain())
+    allowed = [one for one in read_examples(source, "brier_score") if one.split != "test"]
+    worst = max(one.score for one in allowed)
+    assert heard[0][1].text in {one.messages[1].content for one in allowed if one.score == worst}
+
+
+def test_every_message_carries_the_epoch_and_no_two_samples_share_one(
+    run: Run, listens: Listens, rain: Rain, source: str
+) -> None:
+    task = Task(dataset=[rain()], setup=prepare(), solver=few_shot(source, count=3), epochs=2)
+    first, second = run(task, listens()[0]).samples or []
+    for done in (first, second):
+        assert {(m.metadata or {})["epoch"] for m in done.messages[:-1]} == {done.epoch}
+    assert {m.id for m in first.messages}.isdisjoint({m.id for m in second.messages})
+
+
+def test_the_same_seed_shows_the_same_examples(run: Run, listens: Listens, rain: Rain, source: str) -> None:
+    def shown(seed: int) -> list[list[str]]:
+        model, heard = listens()
+        solver = few_shot(source, count=8, share=1, seed=seed)
+        run(Task(dataset=[rain()], setup=prepare(), solver=solver, epochs=2), model)
+        return [[m.text for m in messages] for messages in heard]
+
+    first = shown(0)
+    assert first[0] == first[1] == shown(0)[0]
+    assert shown(1)[0] != first[0]
+
+
+def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, listens: Listens, source: str) -> None:
+    items = list(generated(n=20))
+    model, heard = listens()
+    solver = few_shot(source, count=100, share=1, tokens=1_000_000)
+    log = run(Task(dataset=items, setup=prepare(), solver=solver), model)
+    asked = {str(item.input): item.metadata_as(Question) for item in items}
+    trained = [known for known in asked.values() if known.split != "test"]
+    assert {known.split for known in asked.values()} == {"train", "validation", "test"}
+    for messages, done in zip(heard, log.samples or [], strict=True):
+        known = done.metadata_as(Question)
+        shown = [asked[asked_of(m.text)] for m in messages[:-1] if m.role == "user"]
+        assert not any(other.event == known.event for other in shown)
+        assert not any(other.split == "test" for other in shown)
+        assert len(shown) == len([other for other in trained if other.event != known.event])
+        assert sum(str(done.input) in m.text for m in messages) == 1
+
+
+@pytest.mark.parametrize("base", ["direct", "inspect_ai/generate"])
+def test_another_questions_proposition_is_not_given_away(
+    solve: Solve, run: Run, listens: Listens, rain: Rain, says: Says, base: str
+) -> None:
+    # a question of another id and event about the very same thing
+    twin = rain(event="another").model_copy(update={"id": "r", "input": "Rain or not?"})
+    log = run(Task(dataset=[twin], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
+    model, heard = listens()
+    done = solve(model, few_shot(log, share=1, base=base), rain())
+    assert not heard
+    assert done.store_as(Trajectory).ended == ("Of 1 examples none is left for this question, without its own event.")
+    assert [m.text for m in done.messages] == ["Will it rain?"]
+
+
+def test_a_question_without_examples_is_unscored_and_the_others_are_not(
+    run: Run, listens: Listens, rain: Rain, says: Says, number: Number, reason: Reason
+) -> None:
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
+    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
+    model, heard = listens()
+    task = Task(dataset=[rain(), other], setup=prepare(), solver=few_shot(log), scorer=[brier(), martingale()])
+    none, some = run(task, model).samples or []
+    assert len(heard) == 1 + 2, "an answer and two beliefs, all of the other"
+    assert reason(none, "brier").startswith("Of 1 examples none is left for this question")
+    assert number(some, "brier", "belief") == 0.6
+
+
+def test_the_allowance_of_tokens_is_kept(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
+    sizes = [one.tokens for one in read_examples(source, "brier_score") if one.split != "test"]
+    for tokens in (min(sizes), 3 * max(sizes)):
+        model, heard = listens()
+        solve(model, few_shot(source, share=1, tokens=tokens), rain())
+        shown = heard[0][:-1]
+        number = len(shown) // 2
+        assert sum(len(m.text) for m in shown) // 4 + 1 <= tokens
+        assert number >= (1 if tokens == min(sizes) else 3)
+        assert number < 10
+    with pytest.raises(BadInput, match=r"few_shot: none of \d+ examples is within tokens=20; allow more"):
+        few_shot(source, tokens=20)
+
+
+def test_no_belief_is_measured_in_the_examples(run: Run, listens: Listens, rain: Rain, source: str) -> None:
+    model, heard = listens()
+    solver = few_shot(source, count=3, base={"chain_of_thought": {"steps": 2}})
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=martingale(per="step")), model)
+    assert log.samples
+    assert log.samples[0].scores
+    beliefs = (log.samples[0].scores["martingale"].metadata or {})["beliefs"]
+    assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "posterior"]
+    assert len(heard) == 3 + 4
+    assert "finalBeliefProb" not in "".join(m.text for m in heard[3]), "the prior is asked in a fresh context"
+
+
+def test_reasoning_that_a_provider_keeps_apart_is_not_shown(
+    run: Run, solve: Solve, says: Says, thinks: Thinks, listens: Listens, rain: Rain
+) -> None:
+    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
+    thought = says(lambda _: thinks("50%", ContentReasoning(reasoning="SEEN"), ContentReasoning(reasoning="SEEN")))
+    log = run(Task(dataset=[other], setup=prepare(), solver=chain_of_thought(1), scorer=brier()), thought).location
+    model, heard = listens()
+    solve(model, few_shot(log, share=1), rain())
+    assert [m.text for m in heard[0] if m.role == "assistant"] == ["50%", "50%"]
+    assert "SEEN" not in str(heard[0])
+
+
+def test_examples_may_come_from_a_file(solve: Solve, listens: Listens, rain: Rain, tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "Is 2 even?"}, {"role": "assistant", "content": "Yes."}]
+    row = {"id": "two", "event": "two", "split": "train", "score": 0.0, "messages": turns}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
+    model, heard = listens()
+    solve(model, few_shot(str(tmp_path / "mine.jsonl")), rain())
+    assert [m.text for m in heard[0][:2]] == ["Is 2 even?", "Yes."]
+
+
+def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source: str) -> None:
+    log = run(forecasting(n=3, paradigms="brier"), solver=few_shot(source, count=3, base="chain_of_thought"), epochs=1)
+    assert log.results
+    assert log.results.scores[0].metrics["share_scored"].value == 1
+    known = {str(item.input) for item in bundled()}
+    for done in log.samples or []:
+        assert sum(any(text in m.text for text in known) for m in done.messages if m.role == "user") == 1
+
+
+@pytest.mark.parametrize("task", [urns, forecasting])
+def test_a_reference_agent_answers_as_it_does_without_examples(
+    run: Run, source: str, task: Any, number: Number
+) -> None:
+    def beliefs(solver: Any) -> list[float]:
+        log = run(task(n=5, paradigms="brier"), solver=solver, epochs=1)
+        return [number(done, "brier", "belief") for done in log.samples or []]
+
+    assert beliefs(few_shot(source, count=3)) == pytest.approx(beliefs(None))
+
+
+def test_an_eval_that_makes_its_solver_inside_an_event_loop_can_read_the_log(run: Run, source: str) -> None:
+    """As `inspect eval --solver truthgym/few_shot -S source=LOG` does: the solver is made where a loop runs already."""
+    given = {"source": source, "count": 2, "base": "direct"}
+    spec = SolverSpec("truthgym/few_shot", given, given)
+    log = run("truthgym/urns", task_args={"n": 1, "paradigms": "brier"}, solver=spec, epochs=1)
+    assert [m.role for m in (log.samples or [])[0].messages][-2:] == ["user", "assistant"]
+    assert len((log.samples or [])[0].messages) > 2
+    gone = SolverSpec("truthgym/few_shot", {"source": "gone.eval"}, {"source": "gone.eval"})
+    with pytest.raises(BadInput, match="gone.eval cannot be read as a log"):
+        eval("truthgym/urns", task_args={"n": 1}, model="reference/bayesian", solver=gone, display="none")
+
+
+@pytest.mark.slow
+def test_from_the_command_line(root: Path, environment: dict[str, str], source: str, tmp_path: Path) -> None:
+    task = ["truthgym/urns", "-T", "n=2", "-T", "paradigms=brier", "--model", "reference/bayesian"]
+    solver = ["truthgym/few_shot", "-S", f"source={source}", "-S", "count=3"]
+    base = ["-S", "base={chain_of_thought: {steps: 2}}", "--display", "plain", "--log-dir", str(tmp_path)]
+    command = ["inspect", "eval", *task, "--solver", *solver, *base]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "share_scored" in done.stdout
+    log = read_eval_log(list_eval_logs(str(tmp_path))[0])
+    assert log.samples
+    assert [s.kind for s in log.samples[0].store_as(Trajectory).steps if s.role == "assistant"][-3:] == [
+        *["reasoning"] * 2,
+        "answer",
+    ]
+    assert log.samples[0].store_as(Trajectory).steps[1].role == "assistant"
+    assert log.samples[0].store_as(Trajectory).steps[1].kind == "auxiliary"
+
+
+def test_few_shot_refuses_a_log_of_the_test_split(run: Run) -> None:
+    log = run(urns(n=20, split="test", paradigms="brier"), epochs=1).location
+    with pytest.raises(BadInput, match="examples are of the test split, which is not to be learned from; use others"):
+        few_shot(log)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"count": 0}, "few_shot: count=0 cannot be used; give a whole number from 1 up"),
+        ({"count": 2.5}, "few_shot: count=2.5 cannot be used; give a whole number from 1 up"),
+        ({"tokens": 0}, "few_shot: tokens=0 cannot be used; give a whole number from 1 up"),
+        ({"tokens": "1k"}, "few_shot: tokens='1k' cannot be used; give a whole number from 1 up"),
+        ({"share": 0}, "few_shot: share=0 cannot be used; give a share above 0 and at most 1"),
+        ({"share": 1.5}, "few_shot: share=1.5 cannot be used; give a share above 0 and at most 1"),
+        ({"share": float("nan")}, "few_shot: share=nan cannot be used; give a share above 0 and at most 1"),
+        ({"share": "10%"}, "few_shot: share='10%' cannot be used; give a share above 0 and at most 1"),
+        ({"best": "low"}, "Unknown best 'low'; did you mean 'lowest'? known: lowest, highest"),
+        ({"base": "chain"}, "few_shot: there is no solver 'chain'; give one as in --solver"),
+    ],
+)
+def test_few_shot_refuses_before_any_call(arguments: dict[str, Any], refused: str, source: str) -> None:
+    with pytest.raises(BadInput) as error:
+        few_shot(source, **arguments)
+    assert str(error.value).replace("\\", "").startswith(refused)
+    with pytest.raises(BadInput, match="There is no file gone.jsonl"):
+        few_shot("gone.jsonl")

@@ -1,0 +1,286 @@
+"""Length control on mock models: what is asked for, what is measured, and how often an answer is written again."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+from inspect_ai.solver import generate
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.scorers.brier import brier
+from truthgym.scorers.length import length
+from truthgym.solvers.bootstrap_interview import bootstrap_interview
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import answer_instruction, direct
+from truthgym.solvers.few_shot import few_shot
+from truthgym.solvers.length_control import ASKED, REVISE, LengthControl, bounds, length_control, length_of
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import Trajectory
+
+Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Fails = Callable[..., str]
+Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+Reason = Callable[[EvalSample, str], str]
+
+
+def words(*numbers: int) -> Callable[[list[ChatMessage]], str]:
+    """Answer with so many words: the first time the first number, and so on."""
+    left = list(numbers)
+    return lambda _: " ".join(["so"] * (left.pop(0) - 1) + [r"\finalBeliefProb{0.6}"])
+
+
+def kept(done: EvalSample) -> tuple[Any, ...]:
+    control = done.store_as(LengthControl)
+    return control.target, control.unit, control.achieved, control.attempts
+
+
+def answers(done: EvalSample) -> list[str]:
+    return [s.text for s in done.store_as(Trajectory).steps if s.kind == "answer"]
+
+
+@pytest.mark.parametrize(
+    ("target", "tolerance", "reach"),
+    [(100, 0.1, (90, 110)), (10, 0.25, (8, 12)), (3, 0.1, (3, 3)), (5, 0, (5, 5)), (4, 1, (1, 8)), (1, 1, (1, 2)),
+     (100, 0.29, (71, 129)), (10, 0.3, (7, 13))],
+)  # fmt: skip
+def test_bounds_are_whole_and_at_least_one(target: int, tolerance: float, reach: tuple[int, int]) -> None:
+    assert bounds(target, tolerance) == reach
+
+
+@given(st.integers(1, 10_000), st.floats(0, 1))
+def test_what_is_within_the_bounds_is_within_the_tolerance(target: int, tolerance: float) -> None:
+    least, most = bounds(target, tolerance)
+    assert 1 <= least <= target <= most
+    assert most - target <= target * tolerance + 1e-6 < most - target + 1.001
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "length"),
+    [
+        ("It rains,  I\nthink.", "words", 4),
+        ("", "words", 0),
+        ("It rains.", "characters", 9),
+        ("It rains. Does it? Yes! I think", "sentences", 4),
+        ("One.\n\nTwo\nThree.", "sentences", 3),
+        ("It is 0.5 or e.g. less.", "sentences", 2),
+        ("...\n!", "sentences", 0),
+        ("", "sentences", 0),
+    ],
+)
+def test_lengths(text: str, unit: Any, length: int) -> None:
+    assert asyncio.run(length_of(text, unit)) == length
+
+
+def test_tokens_are_counted_as_the_model_counts_them(run: Run) -> None:
+    from truthgym.tasks.urns import urns
+
+    log = run(urns(n=1, paradigms="length"), solver=length_control(50, "tokens", 0.2), epochs=1)
+    assert log.samples
+    done = log.samples[0]
+    (answer,) = answers(done)
+    assert done.store_as(LengthControl).achieved == len(answer) // 4 + 1, "as reference agents count"
+    assert 40 <= len(answer) // 4 + 1 <= 60
+
+
+def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens(words(9))
+    done = solve(model, length_control(10, tolerance=0.1), rain())
+    assert len(heard) == 1
+    assert kept(done) == (10, "words", 9, 0)
+    asked = ASKED.format(target=10, unit="words", least=9, most=11)
+    assert heard[0][0].text.startswith(f"Will it rain?\n\n{asked}\n\nEvidence so far:")
+    assert len(answers(done)) == 1
+
+
+@pytest.mark.parametrize(
+    ("lengths", "attempts", "calls", "achieved"),
+    [
+        ((5, 10), 2, 2, 10),
+        ((5, 20, 10), 2, 3, 10),
+        ((5, 20, 30), 2, 3, 30),
+        ((5,), 0, 1, 5),
+        ((8, 12), 1, 2, 12),
+        ((9,), 1, 1, 9),
+        ((11,), 1, 1, 11),
+    ],
+)
+def test_an_answer_is_written_again_until_it_fits_or_enough_was_tried(
+    solve: Solve, listens: Listens, rain: Rain, lengths: tuple[int, ...], attempts: int, calls: int, achieved: int
+) -> None:
+    model, heard = listens(words(*lengths))
+    done = solve(model, length_control(10, attempts=attempts), rain())
+    assert len(heard) == calls
+    assert kept(done) == (10, "words", achieved, calls - 1)
+    instruction = answer_instruction(rain().metadata_as(Question))
+    for messages, was in zip(heard[1:], lengths, strict=False):
+        asked = REVISE.format(length=was, unit="words", target=10, least=9, most=11)
+        assert messages[-1].text == f"{asked}\n\n{instruction}"
+    steps = [(s.kind, len(s.text.split()), s.trainable) for s in done.store_as(Trajectory).steps if s.role != "user"]
+    assert steps == [*(("reasoning", n, True) for n in lengths[:-1]), ("answer", achieved, True)]
+    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    assert spans == [f"revision {k}" for k in range(1, calls)]
+
+
+def test_each_epoch_counts_its_own_attempts(run: Run, listens: Listens, rain: Rain) -> None:
+    model, heard = listens("too short")
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10, attempts=1), epochs=3), model)
+    assert len(heard) == 6
+    assert [kept(done) for done in log.samples or []] == [(10, "words", 2, 1)] * 3
+
+
+def test_the_answer_alone_is_measured_and_not_what_was_thought(
+    solve: Solve, says: Says, thinks: Thinks, rain: Rain
+) -> None:
+    reply = thinks("It will, I do think so.", ContentReasoning(reasoning="so " * 500))
+    done = solve(says(lambda _: reply.model_copy(deep=True)), length_control(6), rain())
+    assert kept(done) == (6, "words", 6, 0)
+    assert [s.kind for s in done.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "chain_of_thought",
+        "truthgym/chain_of_thought",
+        {"chain_of_thought": None},
+        {"chain_of_thought": {"steps": 4}},
+        {"truthgym/chain_of_thought": {"steps": 4}},
+        chain_of_thought(steps=4),
+    ],
+    ids=lambda given: "solver" if callable(given) else str(given),
+)
+def test_the_base_is_given_by_name_or_with_arguments_or_as_it_is(
+    solve: Solve, listens: Listens, rain: Rain, base: Any
+) -> None:
+    model, heard = listens()
+    done = solve(model, length_control(4, base=base, tolerance=0), rain())
+    assert len(heard) == 4 + 1
+    assert kept(done) == (4, "words", 4, 0)
+    assert heard[0][0].text.startswith("Will it rain?\n\nYour final answer is to have about 4 words")
+    assert "Step 1 of 4" in heard[0][0].text
+    assert sum("about 4 words" in m.text for m in heard[-1]) == 1
+
+
+def test_an_interview_comes_before_the_question_and_its_length(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    base = {"bootstrap_interview": {"questions": 1, "mode": "fixed_sequence"}}
+    done = solve(model, length_control(2, base=base, attempts=1), rain())
+    assert len(heard) == 2 + 1
+    assert "about 2 words" not in heard[0][0].text
+    assert "Will it rain?\n\nYour final answer is to have about 2 words" in heard[1][-1].text
+    assert [s.kind for s in done.store_as(Trajectory).steps if s.role == "assistant"] == [
+        "auxiliary",
+        "reasoning",
+        "answer",
+    ]
+
+
+def test_it_can_stand_within_few_shot_and_round_a_chain(solve: Solve, run: Run, listens: Listens, rain: Rain) -> None:
+    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "o", "input": "Will it snow?"})
+    model, heard = listens()
+    log = run(Task(dataset=[other], setup=prepare(), solver=chain_of_thought(1), scorer=brier()), model)
+    heard.clear()
+    inner = {"length_control": {"target": 9, "attempts": 1, "base": {"chain_of_thought": {"steps": 2}}}}
+    done = solve(model, few_shot(log.location, share=1, base=inner), rain())
+    assert len(heard) == 2 + 1 + 1
+    assert [m.role for m in heard[0]] == ["user", "assistant", "user", "assistant", "user"]
+    assert heard[0][0].text.startswith("Will it snow?")
+    assert heard[0][4].text.startswith("Will it rain?\n\nYour final answer is to have about 9 words")
+    assert sum("about 9 words, at least 9" in m.text for m in heard[-1]) == 1, "the revision alone"
+    assert kept(done) == (9, "words", 4, 1)
+    wrote = [(s.kind, s.trainable) for s in done.store_as(Trajectory).steps if s.role == "assistant"]
+    assert wrote == [("auxiliary", False)] * 2 + [("reasoning", True)] * 3 + [("answer", True)]
+
+
+def test_it_is_refused_within_few_shot_too(run: Run, fails: Fails, says: Says, rain: Rain) -> None:
+    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
+    log = run(Task(dataset=[other], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
+    solver = few_shot(log, base={"length_control": {"base": "inspect_ai/generate"}})
+    said = fails(Task(dataset=[rain()], setup=prepare(), solver=solver), says("Hm."))
+    assert "leaves no trajectory; give one of Truthgym's solvers" in said
+
+
+@pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
+def test_a_base_that_ended_early_is_not_revised(run: Run, listens: Listens, rain: Rain, text: str, stop: Any) -> None:
+    model, heard = listens(lambda _: ModelOutput.from_content("m", text, stop_reason=stop))
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=length_control(10), scorer=length()), model)
+    assert len(heard) == 1
+    done = (log.samples or [])[0]
+    assert kept(done) == (10, "words", None, 0)
+    assert done.store_as(Trajectory).ended
+    steps = [(s.role, s.kind, s.text) for s in done.store_as(Trajectory).steps]
+    assert steps[1:] == ([] if text else [("assistant", "answer", "")]), "no refusal is kept as a step"
+
+
+@pytest.mark.parametrize("text", ["No, 50%", ""])
+def test_a_revision_that_is_refused_or_empty_leaves_no_answer(
+    run: Run, listens: Listens, rain: Rain, reason: Reason, text: str
+) -> None:
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        if len(messages) == 1:
+            return r"\finalBeliefProb{0.6}"
+        return ModelOutput.from_content("m", text, stop_reason="content_filter" if text else "stop")
+
+    model, heard = listens(reply)
+    task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10), scorer=[brier(), length()])
+    done = (run(task, model).samples or [])[0]
+    assert len(heard) == 2
+    assert kept(done) == (10, "words", None, 1)
+    assert reason(done, "brier") == reason(done, "length") == done.store_as(Trajectory).ended
+
+
+def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails, says: Says, rain: Rain) -> None:
+    for base in (generate(), "inspect_ai/generate"):
+        task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10, base=base))
+        assert "leaves no trajectory; give one of Truthgym's solvers" in fails(task, says("Hm."))
+
+
+def test_reference_agents_come_to_the_length_asked_for(run: Run) -> None:
+    from truthgym.tasks.urns import urns
+
+    log = run(urns(n=10, paradigms="brier,length"), solver=length_control(60), epochs=1)
+    assert log.results
+    metrics = {name: m.value for name, m in log.results.scores[1].metrics.items()}
+    assert (metrics["asked"], metrics["kept"], metrics["share_scored"]) == (60, 1, 1)
+    assert 54 <= metrics["achieved"] <= 66
+    assert log.results.scores[0].metrics["share_scored"].value == 1
+
+
+def test_the_prompt_of_an_interviewer_does_not_hold_the_length(solve: Solve, listens: Listens, rain: Rain) -> None:
+    interviewer, requests = listens("What is rain?")
+    solver = length_control(4, base=bootstrap_interview(1, "llm_preset"))
+    solve(listens()[0], solver, rain(), model_roles={"interviewer": interviewer})
+    assert "about 4 words" not in requests[0][0].text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"target": 0}, "length_control: target=0 cannot be used; give a whole number from 1 up"),
+        ({"target": 9.5}, "length_control: target=9.5 cannot be used; give a whole number from 1 up"),
+        ({"target": "9"}, "length_control: target='9' cannot be used; give a whole number from 1 up"),
+        ({"attempts": -1}, "length_control: attempts=-1 cannot be used; give a whole number from 0 up"),
+        ({"tolerance": 1.1}, "length_control: tolerance=1.1 cannot be used; give a share from 0 to 1"),
+        ({"tolerance": -0.1}, "length_control: tolerance=-0.1 cannot be used; give a share from 0 to 1"),
+        ({"tolerance": float("nan")}, "length_control: tolerance=nan cannot be used; give a share from 0 to 1"),
+        ({"tolerance": "10%"}, "length_control: tolerance='10%' cannot be used; give a share from 0 to 1"),
+        ({"unit": "word"}, "Unknown unit 'word'; did you mean 'words'? known: words, characters, sentences, tokens"),
+        ({"base": "chain"}, "length_control: there is no solver 'chain'; give one as in --solver"),
+        ({"base": {"chain_of_thought": {"steps": 0}}}, "chain_of_thought: steps=0 cannot be used"),
+    ],
+)
+def test_length_control_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:
+    with pytest.raises(BadInput) as error:
+        length_control(**arguments)
+    assert str(error.value).replace("\\", "").startswith(refused)

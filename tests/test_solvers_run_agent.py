@@ -1,0 +1,304 @@
+"""Any agent on mock models: what it is given, what is kept of its work, and how it may come to no answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from inspect_ai import Task
+from inspect_ai.agent import Agent, AgentState, agent, react
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageUser,
+    ContentReasoning,
+    ContentText,
+    Model,
+    ModelOutput,
+    get_model,
+)
+from inspect_ai.tool import Tool, tool
+
+from truthgym.datasets.question import BadInput
+from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import martingale
+from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.run_agent import run_agent
+from truthgym.solvers.trajectory import Trajectory
+from truthgym.tasks.urns import urns
+
+Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
+Plain = Callable[[list[ChatMessage]], str]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+Number = Callable[[EvalSample, str, str], float]
+Reason = Callable[[EvalSample, str], str]
+
+ANSWER = r"\finalBeliefProb{0.8}"
+
+
+@tool
+def look() -> Tool:
+    async def execute() -> str:
+        """Look at the sky."""
+        return "Clouds."
+
+    return execute
+
+
+def looks_and_submits(messages: list[ChatMessage]) -> ModelOutput:
+    """Look at the sky first, then hand in an answer."""
+    if not any(m.role == "tool" for m in messages):
+        return ModelOutput.for_tool_call("mockllm/model", "look", {}, content="Let me look.")
+    return ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": ANSWER}, content="It will rain.")
+
+
+def steps(done: EvalSample) -> list[tuple[str, str, bool, str]]:
+    return [(s.role, s.kind, s.trainable, s.text) for s in done.store_as(Trajectory).steps]
+
+
+def test_an_agent_is_given_what_direct_gives(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens(looks_and_submits)
+    solve(model, run_agent(react(tools=[look()])), rain())
+    plain, heard_directly = listens("Hm.")
+    solve(plain, direct(), rain())
+    assert [m.text for m in heard[0] if m.role == "user"] == [heard_directly[0][0].text]
+
+
+def test_what_an_agent_writes_is_reasoning_and_its_last_message_the_answer(
+    solve: Solve, listens: Listens, rain: Rain
+) -> None:
+    model, heard = listens(looks_and_submits)
+    done = solve(model, run_agent(react(prompt="Use tools.", tools=[look()])), rain(), prompt="Think.")
+    assert len(heard) == 2
+    *told, last = steps(done)
+    assert [(role, kind, trainable) for role, kind, trainable, _ in told] == [
+        ("system", "auxiliary", False),
+        ("system", "auxiliary", False),
+        ("user", "auxiliary", False),
+        ("assistant", "reasoning", True),
+        ("tool", "auxiliary", False),
+    ]
+    assert [text for *_, text in told[3:]] == ["Let me look.", "Clouds."]
+    assert last == ("assistant", "answer", True, f"It will rain.\n\n{ANSWER}")
+    texts = {m.id: m.text for m in done.messages}
+    assert [texts[s.message_id] for s in done.store_as(Trajectory).steps] == [text for *_, text in steps(done)]
+    assert [m.id for m in done.messages] == [s.message_id for s in done.store_as(Trajectory).steps], "in order"
+
+
+def test_what_an_agent_thought_is_reasoning_of_its_own(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
+    def reply(messages: list[ChatMessage]) -> ModelOutput:
+        output = looks_and_submits(messages)
+        thought = ContentReasoning(reasoning=f"I thought {len(messages)}.")
+        output.choices[0].message.content = [thought, ContentText(text=output.completion)]
+        return output
+
+    done = solve(says(reply), run_agent(react(prompt=None, tools=[look()])), rain())
+    wrote = [(kind, trainable, text) for role, kind, trainable, text in steps(done) if role == "assistant"]
+    # the thought before handing in is not kept: Inspect takes it out of the conversation with the tool call
+    assert wrote[:2] == [("reasoning", True, "I thought 1."), ("reasoning", True, "Let me look.")]
+    assert [kind for kind, *_ in wrote[2:]] == ["answer"]
+
+
+def test_scorers_read_what_an_agent_leaves(run: Run, says: Says, plain: Plain, rain: Rain, number: Number) -> None:
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        return plain(messages) if "whole number" in messages[-1].text else looks_and_submits(messages)
+
+    solver = run_agent(react(tools=[look()]))
+    task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale(per="step")])
+    log = run(task, says(reply))
+    assert log.samples
+    scores = log.samples[0].scores
+    assert scores
+    assert number(log.samples[0], "brier", "belief") == 0.8
+    beliefs = (scores["martingale"].metadata or {})["beliefs"]
+    assert [(b["stage"], b["value"]) for b in beliefs] == [("prior", 0.6), ("step 1", 0.6), ("posterior", 0.6)]
+
+
+def test_a_reference_agent_works_as_inspects_own_agent(run: Run, number: Number) -> None:
+    log = run(urns(n=4), solver=run_agent(), epochs=2)
+    assert log.results
+    shares = [score.metrics["share_scored"].value for score in log.results.scores]
+    assert shares == [1, 1]
+    alone = run(urns(n=4, paradigms="brier"), solver=direct(), epochs=2)
+    answers = [[number(done, "brier", "belief") for done in held.samples or []] for held in (log, alone)]
+    assert answers[0] == pytest.approx(answers[1])
+
+
+def test_an_agent_without_a_submit_tool_answers_with_its_last_message(
+    solve: Solve, listens: Listens, rain: Rain
+) -> None:
+    model, heard = listens(f"It will rain.\n\n{ANSWER}")
+    done = solve(model, run_agent("react", {"submit": False, "prompt": None}), rain())
+    assert len(heard) == 1
+    assert steps(done)[1:] == [("assistant", "answer", True, f"It will rain.\n\n{ANSWER}")]
+
+
+@agent
+def tells(*said: str) -> Agent:
+    """Say so much to the model and stop, without an answer."""
+
+    async def execute(state: AgentState) -> AgentState:
+        state.messages.extend(ChatMessageUser(content=text) for text in said)
+        return state
+
+    return execute
+
+
+@agent
+def knows() -> Agent:
+    """Answer without a model, as a person or another program does."""
+
+    async def execute(state: AgentState) -> AgentState:
+        state.messages.append(ChatMessageAssistant(content=ANSWER))
+        return state
+
+    return execute
+
+
+def test_an_agent_need_not_call_a_model(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    assert steps(solve(model, run_agent(knows()), rain()))[1:] == [("assistant", "answer", True, ANSWER)]
+    assert not heard
+
+
+@agent
+def forgets() -> Agent:
+    """Put the question in other words, as an agent does that compacts its conversation, and answer."""
+
+    async def execute(state: AgentState) -> AgentState:
+        state.messages = [ChatMessageUser(content="In short: rain?")]
+        state.output = await get_model().generate(state.messages)
+        state.messages.append(state.output.message)
+        return state
+
+    return execute
+
+
+def test_an_agent_may_rewrite_the_conversation(solve: Solve, says: Says, rain: Rain) -> None:
+    done = solve(says(ANSWER), run_agent(forgets()), rain())
+    assert steps(done) == [
+        ("user", "auxiliary", False, "In short: rain?"),
+        ("assistant", "answer", True, ANSWER),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("solver", "calls"),
+    [
+        (run_agent(tells()), 0),
+        (run_agent(tells("50%")), 0),
+        (run_agent("react", {"submit": False, "prompt": None}), 1),
+    ],
+    ids=["nothing", "words to it", "an empty reply"],
+)
+def test_an_agent_that_stops_without_an_answer_is_unscored(
+    run: Run, listens: Listens, rain: Rain, reason: Reason, solver: Any, calls: int
+) -> None:
+    model, heard = listens("")
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()]), model)
+    assert len(heard) == calls, "and no belief is asked for"
+    (done,) = log.samples or []
+    assert done.store_as(Trajectory).ended == reason(done, "brier") == "The agent stopped without an answer."
+
+
+@pytest.mark.parametrize("arguments", [{}, {"submit": False}])
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        ("content_filter", "The agent refused: its provider filtered the reply."),
+        ("model_length", "The agent had no more room: the conversation is longer than its context."),
+    ],
+)
+def test_what_a_provider_reports_is_not_taken_for_an_agents_answer(
+    run: Run, listens: Listens, rain: Rain, reason: Reason, stop: Any, said: str, arguments: dict[str, Any]
+) -> None:
+    model, heard = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))
+    solver = run_agent(react(prompt=None, **arguments))
+    task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=[brier(), martingale()])
+    done = (run(task, model).samples or [])[0]
+    assert len(heard) == (3 if stop == "content_filter" and not arguments else 1), (
+        "react tries three times; no probe after"
+    )
+    assert done.store_as(Trajectory).ended == said
+    wrote = [kind for role, kind, *_ in steps(done) if role == "assistant"]
+    assert wrote == ["reasoning"] * (len(heard) - 1), "the last refusal is no step, least of all an answer"
+    assert reason(done, "brier") == said
+    assert said in reason(done, "martingale")
+
+
+@agent
+def speaks(times: int) -> Agent:
+    """Let the model speak so often, one reply after the other."""
+
+    async def execute(state: AgentState) -> AgentState:
+        for _ in range(times):
+            state.output = await get_model().generate(state.messages)
+            state.messages.append(state.output.message)
+        return state
+
+    return execute
+
+
+def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run, listens: Listens, rain: Rain) -> None:
+    def reply(messages: list[ChatMessage]) -> ModelOutput:
+        return ModelOutput.from_content("m", "60%", stop_reason="stop" if len(messages) == 1 else "content_filter")
+
+    model, heard = listens(reply)
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=run_agent(speaks(2)), scorer=brier()), model)
+    assert len(heard) == 2
+    (done,) = log.samples or []
+    assert steps(done)[1:] == [("assistant", "reasoning", True, "60%")]
+    assert (done.store_as(Trajectory).ended or "").startswith("The agent refused")
+
+
+def test_a_reply_before_a_limit_is_not_made_the_answer(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
+    task = Task(dataset=[rain()], setup=prepare(), solver=run_agent(speaks(9)), scorer=brier())
+    log = run(task, says("60%"), message_limit=3)
+    (done,) = log.samples or []
+    assert done.limit
+    assert steps(done)[1:] == [("assistant", "reasoning", True, "60%")] * 2
+    assert reason(done, "brier") == "The reasoning was cut short before an answer."
+
+
+@pytest.mark.parametrize("limit", [{"message_limit": 5}, {"token_limit": 3}])
+def test_a_limit_keeps_what_the_agent_wrote_until_then(
+    run: Run, says: Says, rain: Rain, reason: Reason, limit: dict[str, int]
+) -> None:
+    def looks_on(messages: list[ChatMessage]) -> ModelOutput:
+        return ModelOutput.for_tool_call("mockllm/model", "look", {}, content="60%")
+
+    solver = run_agent(react(prompt=None, tools=[look()]))
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=brier()), says(looks_on), **limit)
+    (done,) = log.samples or []
+    assert done.limit
+    assert reason(done, "brier") == "The reasoning was cut short before an answer."
+    kept = [(role, kind, text) for role, kind, _, text in steps(done)[1:3]]
+    assert kept == [("assistant", "reasoning", "60%"), ("tool", "auxiliary", "Clouds.")]
+    assert "answer" not in [kind for _, kind, *_ in steps(done)]
+
+
+@pytest.mark.parametrize(
+    ("agent", "arguments", "refused"),
+    [
+        ("raect", None, "run_agent: there is no agent 'raect'; install its package"),
+        ("inspect_swe/no_such_agent", None, "run_agent: there is no agent 'inspect_swe/no_such_agent'; install its"),
+        ("", None, "run_agent: there is no agent ''; install its package"),
+        (5, None, "run_agent: agent=5 cannot be used; give a name, or an agent with its arguments in it"),
+        (tells(), {"said": "Hm."}, "run_agent: agent=<function tells"),
+        ("react", {"promt": "Hm."}, "run_agent: agent='react' with arguments={'promt': 'Hm.'} cannot be used: react()"),
+        ("react", {"submit": False, "on_continue": "Go on."}, "run_agent: agent='react' with arguments={'submit': Fa"),
+        ("react", "prompt", "run_agent: arguments='prompt' cannot be used; give {argument: value}"),
+        (len, None, "run_agent: agent=<built-in function len> with arguments={} cannot be used: Agent passed to as_"),
+    ],
+    ids=lambda given: given.__name__ if callable(given) else str(given),
+)
+def test_run_agent_refuses_before_any_call(agent: Any, arguments: Any, refused: str) -> None:
+    with pytest.raises(BadInput) as error:
+        run_agent(agent, arguments)
+    assert str(error.value).replace("\\", "").startswith(refused)

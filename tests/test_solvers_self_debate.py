@@ -1,0 +1,268 @@
+"""Self-debate on mock models: who argues what and when, what is left of it, and that its order is balanced."""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.self_debate import (
+    AGAINST,
+    ARGUE,
+    ARGUED,
+    CONCLUDE,
+    DEBATE,
+    MEET,
+    OPEN,
+    ROLES,
+    arrangement,
+    debate_seen_by,
+    positions_of,
+    self_debate,
+)
+from truthgym.solvers.trajectory import Trajectory
+
+Solve = Callable[..., EvalSample]
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+
+RAINS, DRY = "The following is true: It rains.", "The following is false: It rains."
+
+
+def test_positions_are_argued_in_turn_and_then_the_model_concludes(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    solve(model, self_debate(turns=2, order="given"), rain())
+    question = rain().metadata_as(Question)
+    assert len(heard) == 2 * 2 + 1
+    opening = OPEN.format(positions=f"- {RAINS}\n- {DRY}")
+    assert heard[0][0].text == f"Will it rain?\n\n{evidence(question.evidence)}\n\n{opening}"
+    assert [messages[-1].text for messages in heard] == [
+        ARGUE.format(turn=1, turns=4, position=RAINS, meet=""),  # nothing has been said that it could meet
+        *(ARGUE.format(turn=k, turns=4, position=p, meet=MEET) for k, p in ((2, DRY), (3, RAINS), (4, DRY))),
+        f"{CONCLUDE}\n\n{answer_instruction(question)}",
+    ]
+    assert sum("finalBeliefProb" in m.text for m in heard[-1] if m.role == "user") == 1
+
+
+def test_the_steps_of_a_debate(solve: Solve, listens: Listens, rain: Rain) -> None:
+    done = solve(listens()[0], self_debate(turns=1), rain(), prompt="Think.")
+    steps = done.store_as(Trajectory).steps
+    assert [(s.role, s.kind, s.trainable) for s in steps] == [
+        ("system", "auxiliary", False),
+        *[("user", "auxiliary", False)] * 2,
+        ("assistant", "reasoning", True),
+        ("user", "auxiliary", False),
+        ("assistant", "reasoning", True),
+        ("user", "auxiliary", False),
+        ("assistant", "answer", True),
+    ]
+    assert [s.message_id for s in steps] == [m.id for m in done.messages]
+    assert {s.speaker for s in steps} == {None}
+    spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]
+    assert [name.split(":")[0] for name in spans] == ["turn 1", "turn 2", "answer"]
+
+
+def test_a_reasoning_model_leaves_two_steps_a_turn(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
+    seen, sealed = ContentReasoning(reasoning="Rain."), ContentReasoning(reasoning="x", summary="Sun.", redacted=True)
+    done = solve(says(lambda _: thinks(r"\finalBeliefProb{0.6}", seen, sealed)), self_debate(turns=1), rain())
+    wrote = [(s.kind, s.trainable, s.redacted) for s in done.store_as(Trajectory).steps if s.role == "assistant"]
+    turn = [("reasoning", True, False), ("reasoning", False, True)]
+    assert wrote == [*[*turn, ("reasoning", True, False)] * 2, *turn, ("answer", True, False)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "positions"),
+    [
+        ({}, [RAINS, DRY]),
+        ({"form": "options", "options": ["sun", "rain", "hail"]}, ["sun", "rain", "hail"]),
+        ({"form": "options", "options": ["sun", "rain"], "proposition": None}, ["sun", "rain"]),
+        ({"form": "options", "options": ["sun"]}, [RAINS, DRY]),
+        ({"form": "free", "proposition": None}, ["likeliest at first sight", "goes against the likeliest"]),
+    ],
+    ids=["binary", "three options", "two options", "one option", "free"],
+)
+def test_positions_come_from_the_question(
+    solve: Solve, listens: Listens, rain: Rain, fields: dict[str, Any], positions: list[str]
+) -> None:
+    item = rain(**fields)
+    found = positions_of(item.metadata_as(Question))
+    assert len(found) == len(positions)
+    assert all(part in sentence for part, sentence in zip(positions, found, strict=True))
+    model, heard = listens()
+    solve(model, self_debate(turns=2, order="given"), item)
+    assert len(heard) == 2 * len(positions) + 1
+    for messages, position in zip(heard[:-1], found * 2, strict=True):
+        assert [p for p in found if p in messages[-1].text] == [position]
+
+
+def test_own_sides_are_argued_in_place_of_the_questions(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    sides = ["It pours.", "It drizzles.", "It is dry."]
+    solve(model, self_debate(turns=1, sides=sides, order="reversed"), rain())
+    assert [side for messages in heard for side in sides if side in messages[-1].text] == sides[::-1]
+    assert OPEN.format(positions="- It is dry.\n- It drizzles.\n- It pours.") in heard[0][0].text
+
+
+@pytest.mark.parametrize("positions", [2, 3, 4, 5])
+@pytest.mark.parametrize("start", [1, 2, 7])
+def test_over_a_full_cycle_of_epochs_a_question_is_balanced_exactly(positions: int, start: int) -> None:
+    for question in map(str, range(1, 201)):
+        cycle = [arrangement(question, start + k, positions, "counterbalanced") for k in range(2 * positions)]
+        # who begins, together with the role that argues it: each pair once
+        begins = Counter((speaking[0], roles[speaking[0]]) for speaking, roles in cycle)
+        assert begins == Counter(product(range(positions), ROLES))
+        held = Counter((i, roles[i]) for _, roles in cycle for i in range(positions))
+        assert set(held.values()) == {positions}
+
+
+@pytest.mark.parametrize("epoch", [1, 2, 3, 4])
+def test_over_questions_each_epoch_is_balanced_near_half(epoch: int) -> None:
+    made = [arrangement(str(question), epoch, 2, "counterbalanced") for question in range(1, 201)]
+    first = sum(speaking[0] == 0 for speaking, _ in made)
+    swapped = sum(roles[0] == ROLES[1] for _, roles in made)
+    both = Counter((speaking[0], roles[0]) for speaking, roles in made)
+    assert 75 <= first <= 125, "3.5 standard deviations from 100"
+    assert 75 <= swapped <= 125
+    assert all(28 <= both[pair] <= 72 for pair in product(range(2), ROLES))
+
+
+def test_over_200_questions_and_4_epochs_every_arrangement_is_as_frequent() -> None:
+    made = [arrangement(str(q), epoch, 2, "counterbalanced") for q in range(1, 201) for epoch in range(1, 5)]
+    counted = Counter((tuple(speaking), tuple(roles)) for speaking, roles in made)
+    assert counted == Counter(
+        {(order, roles): 200 for order in ((0, 1), (1, 0)) for roles in (ROLES, ROLES[::-1])}  # exactly
+    )
+
+
+def test_a_set_order_holds_in_every_question_and_epoch() -> None:
+    for question, epoch in product("abcd", (1, 2, 3)):
+        assert arrangement(question, epoch, 3, "given") == ([0, 1, 2], ["debater_a", "debater_b", "debater_a"])
+        assert arrangement(question, epoch, 3, "reversed") == ([2, 1, 0], ["debater_a", "debater_b", "debater_a"])
+
+
+def test_who_begins_changes_with_the_epoch_in_a_run(run: Run, listens: Listens, rain: Rain) -> None:
+    model, _ = listens()
+    log = run(Task(dataset=[rain()], setup=prepare(), solver=self_debate(turns=1), epochs=4), model)
+    assert log.samples
+    begins = [sample.messages[1].text for sample in log.samples]
+    expected = [arrangement("q", sample.epoch, 2, "counterbalanced")[0][0] for sample in log.samples]
+    assert [RAINS not in text for text in begins] == [bool(first) for first in expected]
+    assert sum(expected) == 2
+
+
+def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    a, heard_a = listens(lambda messages: f"For it, {len(messages)}.")
+    b, heard_b = listens(lambda messages: f"Against it, {len(messages)}.")
+    bound = {"debater_a": a, "debater_b": b}
+    done = solve(model, self_debate(turns=2, order="given"), rain(), model_roles=bound)
+    assert (len(heard), len(heard_a), len(heard_b)) == (1, 2, 2)
+    asked = f"Will it rain?\n\n{evidence(rain().metadata_as(Question).evidence)}"
+    # each hears the debate with the roles swapped: its own words as its replies, the other's as told to it
+    assert [m.role for m in heard_a[1]] == ["user", "assistant", "user"]
+    assert [m.role for m in heard_b[1]] == ["user", "assistant", "user"]
+    opened = [DEBATE.format(question=asked, position=position) for position in (RAINS, DRY)]
+    against = [AGAINST.format(position=RAINS, text=f"For it, {n}.") for n in (1, 3)]
+    argue = [ARGUE.format(turn=1, turns=4, position=RAINS, meet="")]
+    argue += [ARGUE.format(turn=k, turns=4, position=p, meet=MEET) for k, p in ((2, DRY), (3, RAINS), (4, DRY))]
+    assert [[m.text for m in messages] for messages in heard_a] == [
+        [f"{opened[0]}\n\n{argue[0]}"],
+        [opened[0], "For it, 1.", f"{AGAINST.format(position=DRY, text='Against it, 1.')}\n\n{argue[2]}"],
+    ]
+    assert [[m.text for m in messages] for messages in heard_b] == [
+        [f"{opened[1]}\n\n{against[0]}\n\n{argue[1]}"],
+        [f"{opened[1]}\n\n{against[0]}", "Against it, 1.", f"{against[1]}\n\n{argue[3]}"],
+    ]
+    assert "finalBeliefProb" not in "".join(m.text for messages in heard_a + heard_b for m in messages)
+    steps = done.store_as(Trajectory).steps
+    assert [(s.role, s.kind, s.trainable, s.speaker) for s in steps[1:-1]] == [
+        *[("user", "auxiliary", False, "debater_a"), ("user", "auxiliary", False, "debater_b")] * 2,
+        ("user", "auxiliary", False, None),
+    ]
+    assert steps[1].text == ARGUED.format(turn=1, turns=4, position=RAINS, text="For it, 1.")
+    assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
+
+
+def test_a_single_bound_debater_argues_every_second_position(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens("I say no.")
+    b, heard_b = listens("I say rain.")
+    item = rain(form="options", options=["sun", "rain", "hail"])
+    done = solve(model, self_debate(turns=1, order="given"), item, model_roles={"debater_b": b})
+    assert (len(heard), len(heard_b)) == (3, 1)
+    assert "The answer is: rain." in heard_b[0][-1].text
+    assert AGAINST.format(position="The answer is: sun.", text="I say no.") in heard_b[0][0].text
+    assert [s.speaker for s in done.store_as(Trajectory).steps if s.speaker] == ["debater_b"]
+
+
+def test_the_debaters_are_given_the_epoch(run: Run, listens: Listens, rain: Rain) -> None:
+    a, heard = listens("For it.")
+    task = Task(dataset=[rain()], setup=prepare(), solver=self_debate(turns=2), epochs=2)
+    run(task, listens()[0], model_roles={"debater_a": a}, max_samples=1)
+    told = [[(m.metadata or {})["epoch"] for m in messages if m.role == "user"] for messages in heard]
+    assert [epochs[-1] for epochs in told] == [1, 1, 2, 2]
+    assert all(len(set(epochs)) == 1 for epochs in told)
+
+
+def test_a_debater_who_refuses_ends_the_debate(solve: Solve, says: Says, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    refusing = says(lambda _: ModelOutput.from_content("m", "50%", stop_reason="content_filter"))
+    done = solve(model, self_debate(turns=2, order="reversed"), rain(), model_roles={"debater_a": refusing})
+    assert len(heard) == 1
+    assert done.store_as(Trajectory).ended == "The debater_a refused: its provider filtered the reply."
+
+
+@given(
+    turns=st.integers(1, 4),
+    positions=st.integers(2, 5),
+    side=st.integers(0, 4),
+    before=st.integers(0, 19),
+)
+def test_every_debater_hears_all_that_was_said_once_and_in_order(
+    turns: int, positions: int, side: int, before: int
+) -> None:
+    side, before = side % positions, min(before, turns * positions)
+    said = [(k % positions, f"<{k}>") for k in range(before)]
+    question = Question(domain="d", proposition="It rains.", event="e", split="train")
+    names = [f"P{i}" for i in range(positions)]
+    heard = debate_seen_by(side, "Rain?", question, names, said, "Argue.", 3)
+    assert [m.role for m in heard] == (["user", "assistant"] * len(heard))[: len(heard)]
+    assert heard[-1].role == "user"
+    assert heard[-1].text.endswith("Argue.")
+    whole = "\n".join(m.text for m in heard)
+    places = [whole.index(text) for _, text in said]
+    assert places == sorted(places)
+    assert all(whole.count(text) == 1 for _, text in said)
+    assert [m.text for m in heard if m.role == "assistant"] == [text for i, text in said if i == side]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refused"),
+    [
+        ({"turns": 0}, "self_debate: turns=0 cannot be used; give a whole number from 1 up"),
+        ({"turns": -1}, "self_debate: turns=-1 cannot be used; give a whole number from 1 up"),
+        ({"turns": 1.5}, "self_debate: turns=1.5 cannot be used; give a whole number from 1 up"),
+        ({"turns": "2"}, "self_debate: turns='2' cannot be used; give a whole number from 1 up"),
+        *(
+            ({"sides": sides}, f"self_debate: sides={sides!r} cannot be used; give two positions or more")
+            for sides in ([], ["It rains."], "It rains.", ["It rains.", " "], 5)
+        ),
+        ({"order": "revesed"}, "Unknown order 'revesed'; did you mean 'reversed'? known: counterbalanced, given, reve"),
+    ],
+)
+def test_self_debate_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:
+    with pytest.raises(BadInput) as error:
+        self_debate(**arguments)
+    assert str(error.value).replace("\\", "").startswith(refused)
