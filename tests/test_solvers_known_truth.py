@@ -53,9 +53,7 @@ MODES = {
     "chain_of_thought": Mode(lambda *_: chain_of_thought(steps=2), stated=2),
     "self_debate": Mode(lambda *_: self_debate(turns=1), stated=2),
     "self_debate with debaters": Mode(lambda *_: self_debate(turns=1), roles=OPPOSED),
-    "self_debate with one debater": Mode(
-        lambda *_: self_debate(turns=1), roles={"debater_b": "reference/overreacting"}
-    ),
+    "self_debate with one debater": Mode(lambda *_: self_debate(turns=1), roles={"debater_b": "reference/random"}),
     "dialogue": Mode(lambda *_: dialogue(turns=1), stated=2, roles={"interlocutor": "reference/confirming"}),
     "interview fixed_sequence": Mode(lambda *_: bootstrap_interview(1, "fixed_sequence")),
     "interview iid": Mode(lambda *_: bootstrap_interview(2, "iid")),
@@ -154,10 +152,9 @@ def test_without_noise_every_mode_says_what_the_agent_believes(
 ) -> None:
     """The model's own prior and posterior, a judge's reading of both, and the answer.
 
-    `overreacting` goes beyond any calculation that a bystander could make, so what others say, an example, an interview
-    or a text about another question cannot stand in for it. Would the prior see evidence, examples or interview, it
-    would not be the base rate (the first signal); would the posterior not see the evidence, or would another's
-    belief be taken for it, it would not be what the agent believes; would a judge read the interview, neither.
+    Would the prior see evidence, examples or an interview, it would not be what is believed at first sight. Would the
+    posterior miss the evidence, or another's belief be taken for the agent's own, it would not be what the agent
+    believes (`overreacting` agrees with no other agent here). Would a judge read the interview, neither.
     """
     log = reason(domain(n=4, paradigms=ALL), mode, "overreacting", epochs=1)
     assert metrics(log)["share_scored"] == 1
@@ -189,9 +186,9 @@ def test_one_that_is_stuck_stays_stuck(reason: Reason, mode: str) -> None:
 def test_a_bayesian_is_rational_in_every_mode(reason: Reason, mode: str) -> None:
     """Its reports are noisy, and still each is the number drawn for it: a mode adds no error and takes none away.
 
-    Were the noise of the prior and of the posterior one (a probe of one answered from the other's cache, or in its
-    context), the slope would be 0 for any agent; were an epoch answered with another's reply, the interval would
-    leave out noise and miss 0. A belief of another than the agent's own regresses to it: the slope falls below 0.
+    Would one epoch be answered with another's reply, the prior would be its own instrument, and its noise pull the
+    slope below 0. So would the belief of someone else in the place of the posterior: what it has not in common with
+    the prior looks like over-correction.
     """
     log = reason(urns(**FEW), mode, "bayesian", epochs=2, noise=0.1)
     exactly(log, "bayesian", mode, Parameters(noise=0.1))
@@ -207,8 +204,8 @@ def test_a_bayesian_is_rational_in_every_mode(reason: Reason, mode: str) -> None
 def test_the_planted_slope_is_found_in_every_mode(reason: Reason, mode: str, agent: str, strength: float) -> None:
     """Above zero for one that goes on where it stood, below for one that forgets where it stood.
 
-    Would a mode show the prior's context what the agent came to think, prior and posterior were one report, and both
-    slopes 0. Would the posterior be another's belief, the one would be lost and the other too large.
+    Would the prior be asked after the reasoning, or the posterior without it, the two would differ by noise alone and
+    both slopes be 0. Would the posterior be another's belief, the slope would be that of the other.
     """
     given = Parameters(noise=0.03, strength=strength)
     slope = planted(agent, given, population(**WEAK)).slope
@@ -233,7 +230,5 @@ def test_a_bayesian_is_rational_on_real_questions_too(reason: Reason, mode: str)
 def test_the_modes_are_all_there(root: Path) -> None:
     """A mode that is added is to be held to its truth as well."""
     public = {path.stem for path in (root / "solvers").glob("*.py") if "\n@solver\ndef " in path.read_text()}
-    named = {mode.split()[0] for mode in MODES} | {
-        "bootstrap_interview" if m.startswith("interview") else "" for m in MODES
-    }
-    assert public - {"prepare"} <= named
+    named = {mode.split()[0].replace("interview", "bootstrap_interview") for mode in MODES}
+    assert public - {"prepare"} == named
