@@ -8,7 +8,7 @@ from pathlib import Path
 from inspect_ai.dataset import Dataset, Sample
 
 from truthgym.datasets.forecasting import forecasting
-from truthgym.datasets.question import BadInput, Question, one_of, read_rows
+from truthgym.datasets.question import BadInput, Question, beside, one_of, read_rows
 from truthgym.datasets.urns import urns
 
 DOMAINS: dict[str, Callable[..., Dataset]] = {"forecasting": forecasting, "urns": urns}
@@ -19,27 +19,37 @@ TRUTH_SEEKING = Path(__file__).with_name("truth_seeking.jsonl")
 def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[Sample]:
     """Draw questions of a domain to be asked beside another one.
 
-    They come from the train split, so that no question of the test split is used up, and have neither the asked
-    question's event nor its proposition. Nothing of them is to be shown but the question and its evidence.
+    They come from the domain's own questions with its default arguments, and of these from the train split, so that no
+    question of the test split is used up. They have neither the asked question's event nor its proposition, and none
+    was written after the day on which that is asked. Nothing of them is to be shown but the question and its evidence.
 
     Args:
         domain: A key of `DOMAINS`.
         asked: The question that they stand beside.
-        n: How many.
+        n: How many; fewer are drawn where there are fewer.
         key: What the draw depends on: the same key gives the same questions.
 
     Raises:
-        BadInput: An unknown domain, or too few questions in it.
+        BadInput: An unknown domain, or one with fewer questions than that.
     """
-    pool = [
-        item
-        for item in _pool(domain)
-        if (known := item.metadata_as(Question)).event != asked.event
-        and (known.proposition is None or known.proposition != asked.proposition)
-    ]
-    if len(pool) < n:
-        raise BadInput(f"{domain}: {n} other questions are wanted, and its train split has {len(pool)}; ask for fewer")
-    return random.Random(repr((domain, *key))).sample(pool, n)
+    check_questions(domain, n)
+    pool = []
+    for item in _pool(domain):
+        known = item.metadata_as(Question)
+        if beside(asked, known.event, known.proposition, known.opened_on):
+            pool.append(item)
+    return random.Random(repr((domain, *key))).sample(pool, min(n, len(pool)))
+
+
+def check_questions(domain: str, n: int) -> None:
+    """Refuse to draw more questions of a domain than it has.
+
+    Raises:
+        BadInput: An unknown domain, or one with fewer questions in its train split.
+    """
+    if len(_pool(domain)) < n:
+        held = len(_pool(domain))
+        raise BadInput(f"{domain}: {n} other questions are wanted, and its train split has {held}; ask for fewer")
 
 
 @cache

@@ -42,7 +42,7 @@ class ForecastBenchQuestion(Question, frozen=True):
     source: str
     """Where the benchmark took it from: a market, or a series of data such as "fred"."""
     opened_on: date
-    """The round's forecast due date: the day on which the question is asked."""
+    """The round's forecast due date."""
     url: str
 
 

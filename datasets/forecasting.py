@@ -27,7 +27,6 @@ class ForecastingQuestion(Question, frozen=True):
     field: str
     """Field of life, such as "elections" or "space"."""
     opened_on: date
-    """The day on which the question is asked."""
     recorded: str
     """Where the outcome is on record."""
 

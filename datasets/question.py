@@ -54,6 +54,9 @@ class Question(BaseModel, frozen=True):
     event: str = Field(min_length=1)
     """The clustering unit: questions that resolve together share it."""
     split: Split
+    opened_on: date | None = None
+    """The day on which the question is asked: what was written later may tell how it ends. None where time is nothing
+    to it."""
     known_on: date | None = None
     """The day the truth became public, for the contamination filter."""
     base_rate: float | None = Field(default=None, ge=0, le=1, strict=True)
@@ -69,6 +72,16 @@ class Question(BaseModel, frozen=True):
                 'such as "It rains in Paris on 1 May 2024."'
             )
         return self
+
+
+def beside(asked: Question, event: str, proposition: str | None, opened_on: date | None) -> bool:
+    """Whether another question may be seen by one who is asked a question, so that it tells nothing of the outcome.
+
+    It must be of another event and another proposition, and not have been written after the day of the asked one.
+    """
+    alike = event == asked.event or (proposition is not None and proposition == asked.proposition)
+    later = asked.opened_on is not None and opened_on is not None and opened_on > asked.opened_on
+    return not alike and not later
 
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)

@@ -8,10 +8,14 @@ logs, and calls of samples that were cut off in the middle from Inspect's cache,
 What set-ups have in common, such as a question's prior in a context of its own, is asked once. Inspect leaves a log of
 status "started" beside the finished one where it was killed; nothing counts it. Every log carries the name of its
 set-up, by which charts group.
+
+The examples of few_shot come from a run of their own, in LOG_DIR-examples: n questions of each domain's train split,
+answered by the first model. All models are shown the same ones.
 """
 
 import argparse
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import get_args
 
@@ -37,40 +41,47 @@ DOMAINS: dict[str, Callable[..., Task]] = {"forecasting": forecasting, "urns": u
 MODELS = ["reference/bayesian"]
 # Such as MODELS = [name for name in ("openai/gpt-5.4-mini", "anthropic/claude-sonnet-5") if "gpt" not in name]
 ROLES = {"interviewer": "reference/interviewer", "interlocutor": "reference/entrenched"}
+DEBATERS = {"debater_a": "reference/overreacting", "debater_b": "reference/underreacting"}
 SYSTEM_PROMPTS = ["none", "critical_thinking"]
-MODES: dict[str, Callable[[str], Solver]] = {  # each is made with the path of a scored log of its domain
-    "direct": lambda _: direct(),
-    "chain_of_thought": lambda _: chain_of_thought(steps=4),
-    "self_debate": lambda _: self_debate(turns=2),
-    "dialogue": lambda _: dialogue(turns=2),
-    "interview fixed_sequence": lambda _: bootstrap_interview(mode="fixed_sequence"),
-    "interview iid": lambda _: bootstrap_interview(mode="iid"),
-    "interview llm_preset": lambda _: bootstrap_interview(mode="llm_preset", instructions=["curriculum", "socratic"]),
-    "interview llm_adaptive": lambda _: bootstrap_interview(
-        mode="llm_adaptive", instructions=["contradiction_seeking"]
-    ),
-    "length_control": lambda _: length_control(target=80, base="chain_of_thought"),
-    "few_shot": lambda log: few_shot(source=log),
-    "run_agent": lambda _: run_agent(agent="react"),
+MOST_MESSAGES = 200  # of one conversation: an agent has no end of its own
+MODES: dict[str, Callable[[str, str], Solver]] = {  # made with the other domains and the path of a log of examples
+    "direct": lambda others, log: direct(),
+    "chain_of_thought": lambda others, log: chain_of_thought(steps=4),
+    "self_debate": lambda others, log: self_debate(turns=2),
+    "self_debate of others": lambda others, log: self_debate(turns=2),
+    "dialogue": lambda others, log: dialogue(turns=2),
+    "interview fixed_sequence": lambda others, log: bootstrap_interview(mode="fixed_sequence"),
+    "interview iid": lambda others, log: bootstrap_interview(mode="iid"),
+    "interview stationary_ood": lambda others, log: bootstrap_interview(mode="stationary_ood", domains=others),
+    "interview llm_preset": lambda others, log: bootstrap_interview(mode="llm_preset", instructions="socratic"),
+    "interview llm_adaptive": lambda others, log: bootstrap_interview(mode="llm_adaptive", instructions="synergistic"),
+    "length_control": lambda others, log: length_control(target=80, base="chain_of_thought"),
+    "few_shot": lambda others, log: few_shot(source=log, share=0.5),
+    "run_agent": lambda others, log: run_agent(agent="react"),
 }
 
 
 def set_ups(n: int, examples: dict[str, str]) -> Iterator[Task]:
     """Every task of the sweep, named by what sets it apart."""
-    for domain, ask in DOMAINS.items():
-        for prompt in SYSTEM_PROMPTS:
-            for mode, reason in MODES.items():
-                named = {"mode": mode, "system_prompt": prompt, "setup": f"{mode}, prompt {prompt}"}
-                task = ask(n=n, system_prompt=prompt)
-                yield task_with(task, solver=reason(examples[domain]), metadata=named, tags=[mode, f"prompt {prompt}"])
+    for domain, prompt, mode in product(DOMAINS, SYSTEM_PROMPTS, MODES):
+        others = ",".join(name for name in ("forecasting", "urns") if name != domain)
+        yield task_with(
+            DOMAINS[domain](n=n, system_prompt=prompt),
+            solver=MODES[mode](others, examples[domain]),
+            model_roles=DEBATERS if mode == "self_debate of others" else {},
+            message_limit=MOST_MESSAGES,
+            metadata={"mode": mode, "system_prompt": prompt, "setup": f"{mode}, prompt {prompt}"},
+            tags=[mode, f"prompt {prompt}"],
+        )
 
 
 def main(log_dir: str, n: int, display: DisplayType | None) -> bool:
     """Run the sweep, or what is left of it. Returns whether all of it is done."""
     cache = CachePolicy(expiry="4W", scopes={"sweep": str(Path(log_dir).resolve())})
-    # few_shot shows examples of a scored log: one for each domain, of other questions than the test split's.
     asked = [ask(split="train", paradigms="brier") for ask in DOMAINS.values()]
-    done, logs = eval_set(asked, f"{log_dir}-examples", model=MODELS[0], epochs=1, cache=cache, display=display)
+    done, logs = eval_set(
+        asked, f"{log_dir}-examples", model=MODELS[0], limit=n, epochs=1, cache=cache, display=display
+    )
     if not done:
         return False
     # A log's place comes as a path or as an address; a task is known by its solver's arguments, so: one spelling.

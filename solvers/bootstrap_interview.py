@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 from typing import Literal, get_args
 
 from inspect_ai.model import Model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.domains import DOMAINS, other_questions, truth_seeking_questions
+from truthgym.datasets.domains import DOMAINS, check_questions, other_questions, truth_seeking_questions
 from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence
@@ -63,9 +64,11 @@ def bootstrap_interview(
     Args:
         questions: Auxiliary questions, 1 or more.
         mode: Where they come from. "fixed_sequence": a bundled list on seeking the truth. "iid": the main question's
-            domain. "stationary_ood": other domains. Both draw from the train split, anew in each epoch, never the main
-            question's event, and show no outcome. "llm_preset": the interviewer writes all at once (where it writes
-            fewer, those are asked). "llm_adaptive": it writes one at a time, given the conversation.
+            domain, as it is without arguments (whatever the task's source or difficulty). "stationary_ood": other
+            domains. Both draw from the train split, anew in each epoch, never the main question's event nor what was
+            written after its day, and show no outcome; where too few are left, the sample is unscored. "llm_preset":
+            the interviewer writes all at once (where it writes fewer, those are asked). "llm_adaptive": it writes one
+            at a time, given the conversation.
         instructions: For the interviewer, one or several: "curriculum", "contradiction_seeking", "synergistic",
             "socratic".
         domains: For "stationary_ood": the domains to draw from, each question from one of them in turn.
@@ -84,6 +87,8 @@ def bootstrap_interview(
         one_of("domain", domain, list(DOMAINS))
     most = len(truth_seeking_questions()) if mode == "fixed_sequence" else None
     whole_number("bootstrap_interview", "questions", questions, 1, most)
+    for domain in others:
+        check_questions(domain, questions)
     writes = mode in ("llm_preset", "llm_adaptive")
     if kinds and not writes:
         raise BadInput(f"bootstrap_interview: mode={mode} has no interviewer to take instructions; leave them out")
@@ -111,6 +116,8 @@ def bootstrap_interview(
                     await interview.ask(k, (await interview.written(NEXT, k))[0])
             else:
                 texts = (await interview.written(ALL, 0))[:questions] if interviewer else drawn
+                if not interviewer and len(texts) < questions:
+                    raise EndedEarly(f"Only {len(texts)} other questions were written by the day of this one.")
                 interview.questions = len(texts)
                 for k, text in enumerate(texts, start=1):
                     await interview.ask(k, text)
@@ -163,7 +170,7 @@ def usable_questions(reply: str, asked: str) -> list[str]:
     """
     found = [LABEL.sub("", line.strip(MARKS)).strip(MARKS) for line in BETWEEN.split(reply)]
     main = {_core(line) for line in asked.split("\n")}
-    return [line for line in found if line.endswith("?") and _core(line) and _core(line) not in main]
+    return [line for line in found if line.endswith(("?", "？")) and _core(line) and _core(line) not in main]
 
 
 def _core(line: str) -> str:
@@ -178,7 +185,7 @@ def _drawn(mode: Mode, asked: Question, n: int, others: Sequence[str], seed: int
         domain: iter(other_questions(domain, asked, domains.count(domain), seed, asked.event, epoch))
         for domain in dict.fromkeys(domains)
     }
-    drawn = [next(pools[domain]) for domain in domains]
+    drawn = [item for domain in domains for item in islice(pools[domain], 1)]
     return ["\n\n".join(p for p in (str(q.input), evidence(q.metadata_as(Question).evidence)) if p) for q in drawn]
 
 

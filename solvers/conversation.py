@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, Model, ModelOutput
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import transcript
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning, Model, ModelOutput, get_model
 from inspect_ai.solver import Generate, Solver, TaskState
 from inspect_ai.util import span
 
@@ -98,7 +100,7 @@ class Conversation:
             trainable: Whether training may use it.
 
         Raises:
-            EndedEarly: The model refused, had no more room, or gave an empty answer.
+            EndedEarly: The model refused, had no more room, gave an empty answer, or said and thought nothing.
         """
         spoken, earlier = len(self.state.messages), self.state.output
         async with span(name, type="truthgym.step") if name else nullcontext():
@@ -110,9 +112,11 @@ class Conversation:
                     raise
         _check(self.state.output, "The model")
         self.steps.extend(written(self.state.messages[spoken:], kind, trainable))
-        if kind == "answer" and not self.state.output.completion.strip():
-            raise EndedEarly(f"The answer is empty (the model stopped with {self.state.output.stop_reason}).")
-        return self.state.output.completion
+        said = self.state.output.completion
+        if not said.strip() and (kind == "answer" or not _reasoned(self.state.output)):
+            what = "answer" if kind == "answer" else "reply"
+            raise EndedEarly(f"The {what} is empty (the model stopped with {self.state.output.stop_reason}).")
+        return said
 
     async def work(self, solver: Solver) -> None:
         """Let a solver that speaks and uses tools go on from here to its answer: its last message.
@@ -134,8 +138,9 @@ class Conversation:
             new = [message for message in self.state.messages if message.id not in before | unsaid]
             last = new[-1] if new and finished and not refused else None
             answered = isinstance(last, ChatMessageAssistant) and not last.tool_calls
-            self.steps += written(new[:-1] if answered else new, "reasoning", True)
-            self.steps += written(new[-1:], "answer", True) if answered else []
+            others = _other_models()
+            self.steps += written(new[:-1] if answered else new, "reasoning", True, others)
+            self.steps += written(new[-1:], "answer", True, others) if answered else []
             # An agent may have rewritten the conversation: what is no longer in it was not what the model saw.
             self.steps = sorted((s for s in self.steps if s.message_id in place), key=lambda s: place[s.message_id])
         if refused or last is None or not answered or not last.text.strip():
@@ -195,6 +200,23 @@ def conversation(state: TaskState, generate: Generate) -> Iterator[Conversation]
 
 def _joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
+
+
+def _reasoned(output: ModelOutput) -> bool:
+    content = output.message.content
+    return not isinstance(content, str) and any(isinstance(part, ContentReasoning) for part in content)
+
+
+def _other_models() -> dict[str | None, str]:
+    """Messages of this sample that other models than the evaluated one generated, with the role or name of each."""
+    evaluated = str(get_model())
+    events = [event for event in transcript().events if isinstance(event, ModelEvent)]
+    return {
+        choice.message.id: event.role or event.model
+        for event in events
+        if event.role is not None or event.model != evaluated
+        for choice in event.output.choices
+    }
 
 
 def _check(output: ModelOutput, who: str) -> None:

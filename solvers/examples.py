@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from itertools import groupby
 from pathlib import Path
 from typing import Literal
@@ -12,8 +13,8 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 from inspect_ai.util import Store
 from pydantic import BaseModel, Field, ValidationError
 
-from truthgym.datasets.question import BadInput, Question, Split, read_rows
-from truthgym.solvers.trajectory import Step, recorded_answer, recorded_steps
+from truthgym.datasets.question import BadInput, Question, Split, beside, read_rows
+from truthgym.solvers.trajectory import Step, after_preparation, recorded_answer, recorded_steps
 
 CHARACTERS_PER_TOKEN = 4
 """A rough count that needs no tokenizer: an allowance, not a bill."""
@@ -34,6 +35,8 @@ class Example(BaseModel, frozen=True):
     event: str
     split: Split
     proposition: str | None = None
+    opened_on: date | None = None
+    """The day on which the question was asked."""
     score: float = Field(allow_inf_nan=False)
     messages: list[Turn] = Field(min_length=2)
     """From the question on, the user and the assistant in turn."""
@@ -111,11 +114,10 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
 
 
 def shown_for(examples: Sequence[Example], identity: str, asked: Question, tokens: int) -> list[Example]:
-    """The examples for one question: not itself, nor of its event, as many as the allowance of tokens holds."""
+    """The examples for one question: not itself, nor of its event or of a later day, as many as `tokens` allows."""
     shown: list[Example] = []
     for example in examples:
-        alike = example.proposition is not None and example.proposition == asked.proposition
-        if alike or example.id == identity or example.event == asked.event:
+        if example.id == identity or not beside(asked, example.event, example.proposition, example.opened_on):
             continue
         if example.tokens <= tokens:
             tokens -= example.tokens
@@ -138,6 +140,7 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
             event=question.event,
             split=question.split,
             proposition=question.proposition,
+            opened_on=question.opened_on,
             score=value,
             messages=turns,
         )
@@ -145,8 +148,7 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
 
 def _turns(steps: Sequence[Step], replies: Mapping[str | None, str]) -> Iterator[Turn]:
     """A trajectory from its question on, user and assistant in turn, without reasoning that a provider keeps apart."""
-    before = [i for i, step in enumerate(steps) if step.role == "assistant" and step.kind == "auxiliary"]
-    steps = steps[before[-1] + 1 :] if before else steps
+    steps = after_preparation(steps)
     last = {step.message_id: i for i, step in enumerate(steps)}
     said = [
         step

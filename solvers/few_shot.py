@@ -12,7 +12,7 @@ from truthgym.solvers.examples import Best, choose_examples, read_examples, show
 
 @solver
 def few_shot(
-    source: str,
+    source: str = "",
     count: int = 100,
     share: float = 0.1,
     seed: int = 0,
@@ -26,8 +26,9 @@ def few_shot(
     Each example is a question with what the model replied, as earlier turns of the conversation; reasoning that a
     provider keeps apart is left out. Chosen are the best of the log's trajectories, as many as the smaller of `count`
     and `share`, one a question, in an order drawn once; of these, every question is shown as many as the allowance of
-    tokens holds, but never itself, nor one of its event. Trajectories of the test split are never shown. Examples are
-    part of the trajectory as auxiliary and are not trained on. A question for which no example is left stays unscored.
+    tokens holds, but never itself, nor one of its event, nor one asked after its day. Trajectories of the test split
+    are never shown. Examples are part of the trajectory as auxiliary and are not trained on. A question for which no
+    example is left stays unscored.
 
     Choosing by how a forecast turned out favours those that were bold and lucky: the model may learn to be too sure.
     Watch `calibration_slope`.
@@ -35,7 +36,7 @@ def few_shot(
     Args:
         source: Path of a scored log, or of a .jsonl file whose rows are `examples.Example`.
         count: Trajectories at most, 1 or more.
-        share: Share of the log's trajectories, above 0 and at most 1.
+        share: Share of the log's scored trajectories outside the test split, above 0 and at most 1.
         seed: Another seed draws others of the same question, and another order.
         score: What they are ranked by: the key of a scorer's values, or the name of a scorer with one number.
         best: Whether the "lowest" or the "highest" score is best.
@@ -46,6 +47,8 @@ def few_shot(
         BadInput: An argument outside its range, a source that cannot be read, has no such score, or holds only
             trajectories of the test split or none within the tokens; an unknown base.
     """
+    if not source:
+        raise BadInput("few_shot: no source is given; write -S source=LOG.eval, the path of a scored log")
     whole_number("few_shot", "count", count, 1)
     whole_number("few_shot", "tokens", tokens, 1)
     if not isinstance(share, int | float) or not 0 < share <= 1:
@@ -60,7 +63,8 @@ def few_shot(
         shown = shown_for(examples, str(state.sample_id), question_of(state, Question), tokens)
         with conversation(state, generate) as talk:
             if not shown:
-                raise EndedEarly(f"Of {len(examples)} examples none is left for this question, without its own event.")
+                left_out = "its own event and later days are left out"
+                raise EndedEarly(f"Of {len(examples)} examples none is left for this question: {left_out}.")
             for example in shown:
                 talk.show(example.shown())
         return await reason(state, generate) if talk.ended is None else state

@@ -50,7 +50,7 @@ def length_control(
     Args:
         target: Length of the answer, 1 or more.
         unit: "words" (what stands between spaces), "characters", "sentences", or "tokens" (as Inspect counts them for
-            the model: an estimate for most providers).
+            the model: an estimate for most, and for some a request to the provider's counting service).
         tolerance: Greatest distance from the target that is accepted, as a share of it, 0 to 1.
         attempts: Revisions at most, 0 or more.
         base: The solver whose answer is measured: its name, or {name: {argument: value}}.
@@ -69,6 +69,8 @@ def length_control(
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
+        if f"{LengthControl.__name__}:target" in state.store:
+            raise BadInput("length_control: it stands within another length_control; give one target")
         kept = state.store_as(LengthControl)
         kept.target, kept.unit, kept.tolerance = target, unit, tolerance
         told = next(message for message in reversed(state.messages) if message.role == "user")

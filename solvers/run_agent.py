@@ -25,12 +25,14 @@ def run_agent(agent: str | Agent = "react", arguments: Mapping[str, Any] | None 
     Args:
         agent: Name of a registered agent, "PACKAGE/NAME" for one of another package, or an agent. "react" is Inspect's
             own.
-        arguments: The agent's arguments, where it is given by name.
+        arguments: The agent's arguments, where it is given by name. Those of "react" are {submit: false} where none are
+            given: its first message without a tool call is its answer. With its `submit` tool it is asked to go on
+            until it uses that.
 
     Raises:
         BadInput: There is no such agent, or it does not take these arguments.
     """
-    working = _working(agent, arguments or {})
+    working = _working(agent, ({"submit": False} if agent == "react" else {}) if arguments is None else arguments)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)

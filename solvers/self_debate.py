@@ -44,8 +44,9 @@ def self_debate(turns: int = 2, sides: Sequence[str] | None = None, order: Order
 
     Args:
         turns: Times each position is argued, 1 or more.
-        sides: The positions, two or more, as sentences. None takes them from the question: its options, or else that
-            its proposition is true and that it is false, or else the likeliest answer and its best rival.
+        sides: The positions, two or more, as sentences: `-S 'sides=["It rained, heavily.", "It was dry."]'`. None takes
+            them from the question: its options, or else that its proposition is true and that it is false, or else the
+            likeliest answer and its best rival.
         order: Who speaks first. "counterbalanced" changes it, and which debater holds which position, with question
             and epoch; "given" is the order of the positions (true first), "reversed" the other.
 
@@ -57,7 +58,7 @@ def self_debate(turns: int = 2, sides: Sequence[str] | None = None, order: Order
     if sides is not None and (not listed or len(sides) < 2 or not all(str(side).strip() for side in sides)):
         raise BadInput(f"self_debate: sides={sides!r} cannot be used; give two positions or more, each a sentence")
     one_of("order", order, get_args(Order))
-    given = None if sides is None else [str(side) for side in sides]
+    given = None if sides is None else [str(side).strip() for side in sides]
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)

@@ -5,7 +5,7 @@ Steps stand in the order of the conversation: what the reasoner was told or said
 reply after it are two steps of one message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentReasoning, ModelOutput
@@ -43,6 +43,16 @@ class Trajectory(StoreModel):
 STEPS, ENDED = "Trajectory:steps", "Trajectory:ended"
 """Where Inspect keeps the fields of a Trajectory in a store. Our own code goes there directly, with plain dicts:
 building the StoreModel would cost more than all else that a solver does."""
+
+
+SUMMARISERS = ("gemini", "google/")
+"""How the names of models begin whose providers show thoughts in summary alone, without saying so of each."""
+
+
+def after_preparation(steps: Sequence[Step]) -> list[Step]:
+    """The steps from the question on: without examples, or an interview, that stand before it."""
+    before = [i for i, step in enumerate(steps) if step.role == "assistant" and step.kind == "auxiliary"]
+    return list(steps[before[-1] + 1 :] if before else steps)
 
 
 def recorded_steps(store: Store) -> list[Step]:
@@ -97,38 +107,54 @@ def told(message: ChatMessage, speaker: str | None = None) -> Step:
     )
 
 
-def written(messages: Sequence[ChatMessage], kind: Kind, trainable: bool) -> list[Step]:
+def written(
+    messages: Sequence[ChatMessage], kind: Kind, trainable: bool, others: Mapping[str | None, str] | None = None
+) -> list[Step]:
     """The steps of messages that a model wrote, with what its tools returned among them.
 
     Args:
         messages: The messages, in order.
         kind: What a reply among them is.
-        trainable: Whether training may use it.
+        trainable: Whether training may use what the evaluated model generated.
+        others: Ids of messages that other models generated, with the role or name of each. What nobody generated was
+            written by an agent's program.
     """
     steps: list[Step] = []
     for message in messages:
+        speaker = (others or {}).get(message.id)
+        own = trainable and message.source == "generate" and speaker is None
         if not isinstance(message, ChatMessageAssistant) or message.source == "input":
             steps.append(told(message))
             continue
         reasoning = [] if isinstance(message.content, str) else message.content
         for content in reasoning:
             if isinstance(content, ContentReasoning):
-                withheld = content.redacted or not content.reasoning
-                text = (content.summary or "") if withheld else content.reasoning
+                summary = (message.model or "").startswith(SUMMARISERS)
+                withheld = content.redacted or not content.reasoning or summary
+                shown = content.reasoning if summary and not content.redacted else ""
+                text = (content.summary or shown) if withheld else content.reasoning
                 steps.append(
                     Step(
                         role="assistant",
                         text=text,
                         kind="auxiliary" if kind == "auxiliary" else "reasoning",
-                        trainable=trainable and not withheld,
+                        trainable=own and not withheld,
                         message_id=message.id,
                         redacted=withheld,
+                        speaker=speaker,
                     )
                 )
         # An assistant message that calls a tool is on the way to the reply, not the reply.
         kind_here: Kind = "reasoning" if message.tool_calls else kind
         if message.text or not message.tool_calls:
             steps.append(
-                Step(role="assistant", text=message.text, kind=kind_here, trainable=trainable, message_id=message.id)
+                Step(
+                    role="assistant",
+                    text=message.text,
+                    kind=kind_here,
+                    trainable=own,
+                    message_id=message.id,
+                    speaker=speaker,
+                )
             )
     return steps

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from zipfile import BadZipFile
 
 import pytest
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
@@ -28,7 +29,7 @@ def logs(folder: Path, header_only: bool = True) -> list[EvalLog]:
     for info in list_eval_logs(str(folder)):
         try:
             read.append(read_eval_log(info, header_only=header_only))
-        except ValueError:  # just being written
+        except (ValueError, OSError, BadZipFile):  # just being written
             continue
     return read
 
@@ -57,13 +58,13 @@ def test_a_killed_sweep_goes_on_with_nothing_lost_or_doubled(
         first.wait()
     finished = {setup(log): log for log in logs(folder, header_only=False) if log.status == "success"}
     assert finished
-    assert len(finished) < 11, "nothing was left to do"
+    assert len(finished) < 13, "nothing was left to do"
 
     done = subprocess.run(command, cwd=root, env=environment | home, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     complete = [log for log in logs(folder, header_only=False) if log.status == "success"]
     assert Counter(setup(log) for log in complete).most_common(1)[0][1] == 1
-    assert len(complete) == 11
+    assert len(complete) == 13
     for log in complete:
         assert log.samples
         assert not [sample for sample in log.samples if sample.error]
@@ -75,5 +76,5 @@ def test_a_killed_sweep_goes_on_with_nothing_lost_or_doubled(
             assert {s.uuid for s in before.samples or []} == {s.uuid for s in log.samples}
 
     frame = load(str(folder))
-    assert len(frame) == 11
+    assert len(frame) == 13
     assert "reference/bayesian by self_debate, prompt critical_thinking" in set(frame["setup"])

@@ -43,7 +43,7 @@ def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> Non
         (["direct", "dialogue"], "few_shot: base=['direct', 'dialogue'] names 2 solvers; give one"),
         ({"direct": "steps"}, "few_shot: base={'direct': 'steps'} cannot be used; write NAME or {NAME: {argument: va"),
         ({"direct": {"steps": 2}}, "few_shot: base={'direct': {'steps': 2}} cannot be used: direct() got an unexpecte"),
-        ({"few_shot": {}}, "few_shot: base={'few_shot': {}} cannot be used: few_shot() missing 1 required"),
+        ({"few_shot": {}}, "few_shot: no source is given; write -S source=LOG.eval"),
         ({"chain_of_thought": {"steps": 0}}, "chain_of_thought: steps=0 cannot be used; give a whole number"),
     ],
     ids=lambda given: "solver" if callable(given) else str(given),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from datetime import date
 from typing import Any, Literal
 
 import pytest
@@ -48,6 +49,8 @@ def shown(item: Sample) -> str:
     return "\n\n".join(part for part in (str(item.input), evidence(item.metadata_as(Question).evidence)) if part)
 
 
+LATE = sorted(bundled(), key=lambda item: item.metadata_as(Question).opened_on or date.min, reverse=True)
+"""The latest first: only what was written before a question can be asked beside it."""
 POOLS = {name: {shown(item): item for item in DOMAINS[name](split="train")} for name in DOMAINS}
 
 
@@ -88,7 +91,7 @@ def test_drawn_questions_are_others_from_the_train_split_and_give_nothing_away(
 ) -> None:
     other = "urns" if domain == "forecasting" else "forecasting"
     source = other if mode == "stationary_ood" else domain
-    items = (bundled() if domain == "forecasting" else list(urns(n=30)))[:4]
+    items = (LATE if domain == "forecasting" else list(urns(n=30)))[:4]
     solver = bootstrap_interview(4, mode, domains=other if mode == "stationary_ood" else ())
     model, heard = listens()
     log = run(Task(dataset=items, setup=prepare(), solver=solver, epochs=2), model)
@@ -102,12 +105,13 @@ def test_drawn_questions_are_others_from_the_train_split_and_give_nothing_away(
             assert known.split == "train"
             assert known.event != asked.event
             assert known.proposition != asked.proposition
+            assert not asked.opened_on or not known.opened_on or known.opened_on <= asked.opened_on
             assert str(item.id) not in "".join(m.text for m in done.messages)
 
 
 def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails, listens: Listens) -> None:
     events = {item.metadata_as(Question).event for item in POOLS["forecasting"].values()}
-    item = next(iter(POOLS["forecasting"].values()))
+    item = next(item for item in LATE if item.metadata_as(Question).split == "train")
     held = item.metadata_as(Question).event
     most = sum(other.metadata_as(Question).event != held for other in POOLS["forecasting"].values())
     assert held in events
@@ -115,13 +119,19 @@ def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: 
     assert log.samples
     drawn = [POOLS["forecasting"][text].metadata_as(Question).event for text in interviewed(log.samples[0])]
     assert set(drawn) == events - {held}
-    over = fails(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most + 1)), listens()[0])
-    assert f"{most + 1} other questions are wanted, and its train split has {most}; ask for fewer" in over
+    over = run(
+        Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most + 1), scorer=brier()), listens()[0]
+    )
+    assert over.samples
+    ended = over.samples[0].store_as(Trajectory).ended
+    assert ended == f"Only {most} other questions were written by the day of this one."
+    none = fails(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(999)), listens()[0])
+    assert "999 other questions are wanted, and its train split has" in none
 
 
 def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run, listens: Listens) -> None:
     def drawn(seed: int) -> list[list[str]]:
-        task = Task(dataset=bundled()[:2], setup=prepare(), solver=bootstrap_interview(3, seed=seed), epochs=2)
+        task = Task(dataset=LATE[:2], setup=prepare(), solver=bootstrap_interview(3, seed=seed), epochs=2)
         return [interviewed(done) for done in run(task, listens()[0]).samples or []]
 
     first, again, other = drawn(0), drawn(0), drawn(1)

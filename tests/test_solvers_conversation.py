@@ -12,6 +12,7 @@ from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
     ChatMessageUser,
+    ContentReasoning,
     Model,
     ModelOutput,
     StopDetails,
@@ -197,8 +198,20 @@ def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(
     assert all("The answer is empty" in reason(done, scorer) for scorer in ("brier", "martingale"))
 
 
-def test_an_empty_turn_of_reasoning_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_a_turn_in_which_nothing_is_said_or_thought_ends_the_sample(solve: Solve, listens: Listens, rain: Rain) -> None:
     model, heard = listens(lambda messages: r"\finalBeliefProb{0.5}" if len(messages) > 3 else "")
+    done = solve(model, chain_of_thought(steps=2), rain())
+    assert len(heard) == 1
+    assert done.store_as(Trajectory).ended == "The reply is empty (the model stopped with stop)."
+
+
+def test_a_turn_that_is_only_thought_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
+    def thinks(messages: list[ChatMessage]) -> ModelOutput:
+        if len(messages) > 3:
+            return ModelOutput.from_content("mockllm/model", r"\finalBeliefProb{0.5}")
+        return ModelOutput.from_content("mockllm/model", [ContentReasoning(reasoning="Hm.")])
+
+    model, heard = listens(thinks)
     done = solve(model, chain_of_thought(steps=2), rain())
     assert len(heard) == 3
     assert done.store_as(Trajectory).ended is None

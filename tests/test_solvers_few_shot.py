@@ -126,7 +126,9 @@ def test_another_questions_proposition_is_not_given_away(
     model, heard = listens()
     done = solve(model, few_shot(log, share=1, base=base), rain())
     assert not heard
-    assert done.store_as(Trajectory).ended == ("Of 1 examples none is left for this question, without its own event.")
+    assert done.store_as(Trajectory).ended == (
+        "Of 1 examples none is left for this question: its own event and later days are left out."
+    )
     assert [m.text for m in done.messages] == ["Will it rain?"]
 
 

@@ -284,3 +284,12 @@ def test_length_control_refuses_before_any_call(arguments: dict[str, Any], refus
     with pytest.raises(BadInput) as error:
         length_control(**arguments)
     assert str(error.value).replace("\\", "").startswith(refused)
+
+
+def test_one_within_another_is_refused(fails: Fails, listens: Listens, rain: Rain) -> None:
+    solver = length_control(50, base={"length_control": {"target": 5}})
+    model, heard = listens()
+    assert "it stands within another length_control" in fails(
+        Task(dataset=[rain()], setup=prepare(), solver=solver), model
+    )
+    assert not heard

@@ -16,6 +16,7 @@ from inspect_ai.model import (
     ContentText,
     Model,
     ModelOutput,
+    ModelUsage,
     get_model,
 )
 from inspect_ai.tool import Tool, tool
@@ -163,8 +164,34 @@ def knows() -> Agent:
 
 def test_an_agent_need_not_call_a_model(solve: Solve, listens: Listens, rain: Rain) -> None:
     model, heard = listens()
-    assert steps(solve(model, run_agent(knows()), rain()))[1:] == [("assistant", "answer", True, ANSWER)]
+    assert steps(solve(model, run_agent(knows()), rain()))[1:] == [("assistant", "answer", False, ANSWER)]
     assert not heard
+
+
+def test_what_other_models_say_for_an_agent_is_not_trained_on(solve: Solve, listens: Listens, rain: Rain) -> None:
+    @agent
+    def hands_over() -> Agent:
+        """Ask another model, and then the evaluated one."""
+
+        async def execute(state: AgentState) -> AgentState:
+            other = get_model("mockllm/other", custom_outputs=[with_usage("Perhaps.")], memoize=False)
+            state.messages.append((await other.generate(state.messages)).message)
+            state.output = await get_model().generate(state.messages)
+            state.messages.append(state.output.message)
+            return state
+
+        return execute
+
+    model, _ = listens(ANSWER)
+    done = solve(model, run_agent(hands_over()), rain())
+    said = [(step.text, step.trainable, step.speaker) for step in done.store_as(Trajectory).steps[1:]]
+    assert said == [("Perhaps.", False, "mockllm/other"), (ANSWER, True, None)]
+
+
+def with_usage(text: str) -> ModelOutput:
+    output = ModelOutput.from_content("mockllm/other", text)
+    output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    return output
 
 
 @agent
@@ -302,3 +329,10 @@ def test_run_agent_refuses_before_any_call(agent: Any, arguments: Any, refused: 
     with pytest.raises(BadInput) as error:
         run_agent(agent, arguments)
     assert str(error.value).replace("\\", "").startswith(refused)
+
+
+def test_without_arguments_react_answers_in_its_first_words(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens(ANSWER)
+    done = solve(model, run_agent(), rain())
+    assert len(heard) == 1
+    assert steps(done)[-1] == ("assistant", "answer", True, ANSWER)

@@ -66,10 +66,10 @@ def test_what_calls_a_tool_is_on_the_way_and_what_the_tool_returns_is_told() -> 
     call = ToolCall(id="1", function="look", arguments={})
     thought: list[Content] = [ContentReasoning(reasoning="I should look."), ContentText(text="")]
     messages: list[ChatMessage] = [
-        ChatMessageAssistant(content="Let me look.", tool_calls=[call]),
+        ChatMessageAssistant(content="Let me look.", tool_calls=[call], source="generate"),
         ChatMessageTool(content="Clouds.", tool_call_id="1", function="look"),
-        ChatMessageAssistant(content=thought, tool_calls=[call]),
-        ChatMessageAssistant(content="Rain."),
+        ChatMessageAssistant(content=thought, tool_calls=[call], source="generate"),
+        ChatMessageAssistant(content="Rain.", source="generate"),
     ]
     assert [(s.role, s.kind, s.text, s.trainable) for s in written(messages, "answer", True)] == [
         ("assistant", "reasoning", "Let me look.", True),
@@ -77,6 +77,22 @@ def test_what_calls_a_tool_is_on_the_way_and_what_the_tool_returns_is_told() -> 
         ("assistant", "reasoning", "I should look.", True),
         ("assistant", "answer", "Rain.", True),
     ]
+
+
+def test_what_no_model_or_another_model_generated_is_not_trained_on() -> None:
+    scripted = ChatMessageAssistant(content="I begin.")
+    others = ChatMessageAssistant(content="I think so.", source="generate")
+    own = ChatMessageAssistant(content="Rain.", source="generate")
+    found = written([scripted, others, own], "answer", True, {others.id: "helper"})
+    assert [(s.trainable, s.speaker) for s in found] == [(False, None), (False, "helper"), (True, None)]
+
+
+@pytest.mark.parametrize("model", ["gemini-2.5-pro", "google/gemini-3-pro"])
+def test_thoughts_that_a_provider_gives_in_summary_alone_are_marked(model: str) -> None:
+    thought: list[Content] = [ContentReasoning(reasoning="I weighed it."), ContentText(text="Rain.")]
+    said = ChatMessageAssistant(content=thought, source="generate", model=model)
+    found = [(s.text, s.redacted, s.trainable) for s in written([said], "answer", True)]
+    assert found == [("I weighed it.", True, False), ("Rain.", False, True)]
 
 
 def test_words_of_the_dataset_are_told_even_where_an_assistant_says_them() -> None:
