@@ -75,13 +75,9 @@ class Question(BaseModel, frozen=True):
 
 
 def beside(asked: Question, event: str, proposition: str | None, opened_on: date | None) -> bool:
-    """Whether another question may be seen by one who is asked a question, so that it tells nothing of the outcome.
-
-    It must be of another event and another proposition, and not have been written after the day of the asked one.
-    """
+    """Whether a question may be seen by one who is asked another: not of its event, no such proposition, no later day."""
     alike = event == asked.event or (proposition is not None and proposition == asked.proposition)
-    later = asked.opened_on is not None and opened_on is not None and opened_on > asked.opened_on
-    return not alike and not later
+    return not alike and not (asked.opened_on and opened_on and opened_on > asked.opened_on)
 
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
