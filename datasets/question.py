@@ -75,7 +75,7 @@ class Question(BaseModel, frozen=True):
 
 
 def beside(asked: Question, event: str, proposition: str | None, opened_on: date | None) -> bool:
-    """Whether a question may be seen by one who is asked another: not of its event, no such proposition, no later day."""
+    """Whether a question may be seen by one who is asked another: not of its event, its proposition or a later day."""
     alike = event == asked.event or (proposition is not None and proposition == asked.proposition)
     return not alike and not (asked.opened_on and opened_on and opened_on > asked.opened_on)
 
