@@ -136,9 +136,15 @@ def metrics(log: EvalLog) -> dict[str, float]:
 
 def exactly(log: EvalLog, agent: str, mode: str, parameters: Parameters) -> None:
     assert log.samples
+    ended = [item for item in log.samples if item.store.get("Trajectory:ended")]
+    # An early question has too few others before its day: unscored, and rare.
+    assert len(ended) <= 0.2 * len(log.samples)
     for item in log.samples:
-        prior, posterior, _ = expected(item, agent, MODES[mode].stated, parameters)
         found = values(item)
+        if item in ended:
+            assert np.isnan(found["prior"])
+            continue
+        prior, posterior, _ = expected(item, agent, MODES[mode].stated, parameters)
         assert (found["prior"], found["posterior"]) == (prior, posterior), (item.id, item.epoch)
 
 
