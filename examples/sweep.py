@@ -43,7 +43,7 @@ MODELS = ["reference/bayesian"]
 ROLES = {"interviewer": "reference/interviewer", "interlocutor": "reference/entrenched"}
 DEBATERS = {"debater_a": "reference/overreacting", "debater_b": "reference/underreacting"}
 SYSTEM_PROMPTS = ["none", "critical_thinking"]
-MOST_MESSAGES = 200  # of one conversation: an agent has no end of its own
+MOST_MESSAGES = 200  # of an agent, which has no end of its own; few_shot may show as many
 MODES: dict[str, Callable[[str, str], Solver]] = {  # made with the other domains and the path of a log of examples
     "direct": lambda others, log: direct(),
     "chain_of_thought": lambda others, log: chain_of_thought(steps=4),
@@ -69,7 +69,7 @@ def set_ups(n: int, examples: dict[str, str]) -> Iterator[Task]:
             DOMAINS[domain](n=n, system_prompt=prompt),
             solver=MODES[mode](others, examples[domain]),
             model_roles=DEBATERS if mode == "self_debate of others" else {},
-            message_limit=MOST_MESSAGES,
+            message_limit=MOST_MESSAGES if mode == "run_agent" else None,
             metadata={"mode": mode, "system_prompt": prompt, "setup": f"{mode}, prompt {prompt}"},
             tags=[mode, f"prompt {prompt}"],
         )

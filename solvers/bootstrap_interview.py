@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, get_args
 
@@ -128,18 +129,18 @@ def bootstrap_interview(
     return solve
 
 
+@dataclass
 class _Interview:
     """The interview of one sample."""
 
-    def __init__(self, talk: Conversation, asked: str, questions: int, manner: str, interviewer: Model | None) -> None:
-        self.talk, self.asked, self.questions, self.manner, self.interviewer = (
-            talk,
-            asked,
-            questions,
-            manner,
-            interviewer,
-        )
-        self.said: list[str] = []
+    talk: Conversation
+    asked: str
+    """The main question."""
+    questions: int
+    manner: str
+    """What the interviewer is told of how to ask."""
+    interviewer: Model | None
+    said: list[str] = field(default_factory=list)
 
     async def ask(self, k: int, text: str) -> None:
         """Ask an auxiliary question, and hear the reply."""
