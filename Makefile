@@ -10,7 +10,7 @@ format:
 
 view:  ## the folders as static checkers must see them: build/typing/truthgym/<folder>
 	mkdir -p build/typing/truthgym
-	for room in analysis cli datasets models scorers solvers tasks training; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
+	for room in analysis cli datasets evallog models scorers solvers tasks training; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
 
 types: view
 	mypy -p truthgym
@@ -20,9 +20,9 @@ test:
 	pytest
 
 validity:  ## docs/validity*.md and their charts: every measure on agents whose truth is known (takes a while)
-	python -m truthgym.analysis.validity docs/validity.md
-	python -m truthgym.analysis.validity_sycophancy docs/validity_sycophancy.md
-	python -m truthgym.analysis.validity_judges docs/validity_judges.md
+	python -m truthgym.analysis.validity.martingale docs/validity.md
+	python -m truthgym.analysis.validity.sycophancy docs/validity_sycophancy.md
+	python -m truthgym.analysis.validity.judges docs/validity_judges.md
 
 figures:  ## every figure in the README and docs, from fresh runs of the reference agents
 	logs=$$(mktemp -d) && \

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from truthgym.scorers.belief_table import belief_table
-from truthgym.scorers.headline import cluster_codes
-from truthgym.scorers.martingale_metrics import headline
-from truthgym.scorers.movement import corrected_posterior
+from truthgym.scorers.statistics.belief_movement import corrected_posterior
+from truthgym.scorers.statistics.belief_table import belief_table
+from truthgym.scorers.statistics.interval import cluster_codes
+from truthgym.scorers.statistics.martingale import headline
 
 if TYPE_CHECKING:
     import pandas as pd

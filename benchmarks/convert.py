@@ -139,7 +139,7 @@ def measure(way: str, log: str) -> Spent:
             for offset, packed, size in held:
                 unpack(os.pread(file, packed, offset), max_output_size=size)
     elif way in ("outcomes", "samples"):
-        from truthgym.training.log_reader import LogReader
+        from truthgym.evallog.reader import LogReader
 
         with cpu() as spent, LogReader(log) as reader:
             for _ in reader.outcomes() if way == "outcomes" else reader.samples():
@@ -209,7 +209,7 @@ def talkative() -> "Model":
     from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
 
     from truthgym.datasets.rated_trajectories import rated_trajectories
-    from truthgym.scorers.elicitation import PERCENT
+    from truthgym.scorers.beliefs.elicitation import PERCENT
 
     texts = [rated.trajectory for rated in rated_trajectories()]
     call = count()

@@ -30,8 +30,8 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.models.lengths import tokens
-from truthgym.scorers.elicitation import PERCENT, PROBE
+from truthgym.models.agents.lengths import tokens
+from truthgym.scorers.beliefs.elicitation import PERCENT, PROBE
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from truthgym.scorers.headline import mean_headline
-from truthgym.training.scaling import drift
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.training.reward_functions.scaling_guard import drift
 from truthgym.training.tiny import tiny
 
 SPREADS = {0.7: 0.15, 0.9: 0.06}
@@ -157,8 +157,9 @@ def page() -> str:
             "## Where a stated belief is pushed",
             "",
             "Sign of the expected policy gradient on a belief that is stated at a level (+ up, - down, 0 not told), "
-            'for questions that all have one probability of "yes": `truthgym.training.scaling.drift`. A proper reward '
-            "pushes towards the probability from both sides.",
+            'for questions that all have one probability of "yes": '
+            "`truthgym.training.reward_functions.scaling_guard.drift`. A proper reward pushes "
+            "towards the probability from both sides.",
             "",
             f"| probability | rewards divided by the spread of | {levels} |",
             f"|---|---|{'---|' * len(LEVELS)}",

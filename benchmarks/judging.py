@@ -23,9 +23,9 @@ from inspect_ai.scorer import Scorer
 
 from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.scorers.graded import graded
-from truthgym.scorers.judge_probes import PROBES
+from truthgym.scorers.judges.context import STAGES
+from truthgym.scorers.judges.probes import PROBES
 from truthgym.scorers.qualitative import qualitative
-from truthgym.scorers.red_team import STAGES
 from truthgym.scorers.sycophantic_reasoning import sycophantic_reasoning
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns

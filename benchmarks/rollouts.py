@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from truthgym.training.sampling import Generated, Request
+    from truthgym.training.rollouts.sampling import Generated, Request
 
 GROUP = 8
 """Rollouts of a question: `num_generations`."""
@@ -87,9 +87,9 @@ class Bench:
         from inspect_ai.solver import SolverSpec
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        from truthgym.training.questions import load_questions
-        from truthgym.training.rollouts import Rollouts, Sampling
-        from truthgym.training.sampling import CHUNK, LocalEngine
+        from truthgym.training.rollouts.questions import load_questions
+        from truthgym.training.rollouts.rollouts import Rollouts, Sampling
+        from truthgym.training.rollouts.sampling import CHUNK, LocalEngine
 
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModelForCausalLM.from_pretrained(folder)

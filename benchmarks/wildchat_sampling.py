@@ -68,7 +68,7 @@ def measure(way: str, folder: str) -> dict[str, Any]:
     import pyarrow.compute
     import pyarrow.parquet
 
-    from truthgym.datasets import wildchat_1m
+    from truthgym.datasets.sources import wildchat_1m
     from truthgym.datasets.wildchat import wildchat
 
     began, clock = time.process_time(), time.perf_counter()

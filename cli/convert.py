@@ -60,9 +60,9 @@ def command(
     Every row tells which sample of which log it is from. Questions of the test split are never converted; whatever is
     left out is counted and printed.
     """
+    from truthgym.training.conversion.config import Settings
+    from truthgym.training.conversion.selection import Selection
     from truthgym.training.convert import convert
-    from truthgym.training.selection import Selection
-    from truthgym.training.settings import Settings
 
     chosen = ("score", "best", "top", "count", "threshold", "best_per_question", "aligned", "everything", "seed")
     selects = {name: options.pop(name) for name in chosen}

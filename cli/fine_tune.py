@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truthgym.training.refusal import refusal
-from truthgym.training.vendors import TAKEN
+from truthgym.evallog.errors import refusal
+from truthgym.training.providers.provider import TAKEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
 
-    from truthgym.training.vendors import Look, Vendor
+    from truthgym.training.providers.provider import Look, Vendor
 
 METHODS = {"openai": ("sft", "dpo", "reinforcement"), "together": ("sft", "dpo")}
 OPTIONS = sorted({option for options in TAKEN.values() for option in options})
@@ -103,8 +103,8 @@ def command(method: str, /, **given: Any) -> None:  # noqa: ANN401
     """
     from rich.console import Console
 
-    from truthgym.training.fine_tuning import FineTuning
-    from truthgym.training.vendors import Order
+    from truthgym.training.providers.job import FineTuning
+    from truthgym.training.providers.provider import Order
 
     provider = given["provider"]
     if method not in METHODS[provider]:
@@ -149,7 +149,7 @@ class Bar:
     def __init__(self, console: "Console") -> None:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        from truthgym.training.vendors import Look
+        from truthgym.training.providers.provider import Look
 
         self.console = console
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
@@ -192,10 +192,10 @@ class Bar:
 
 def _vendor(provider: str) -> "Vendor":
     if provider == "openai":
-        from truthgym.training.openai_jobs import OpenAIJobs
+        from truthgym.training.providers.openai import OpenAIJobs
 
         return OpenAIJobs()
-    from truthgym.training.together_jobs import TogetherJobs
+    from truthgym.training.providers.together import TogetherJobs
 
     return TogetherJobs()
 
@@ -219,15 +219,16 @@ def _grader(method: str, name: str | None, model: str | None, dataset: Path) -> 
         if name or model:
             raise refusal(f"--grader and --grader_model are for reinforcement; leave them out for {method}")
         return None
-    from truthgym.training.openai_grader import READER, grader
+    from truthgym.scorers.graders.openai_export import READER, grader
 
     kept = dataset / "grader.json"  # `truthgym convert --to openai` writes one
     return grader(name or (str(kept) if kept.is_file() else "python_brier"), model or READER)
 
 
 def _suffix(provider: str, suffix: str | None) -> str | None:
-    from truthgym.training import openai_jobs, together_jobs
-    from truthgym.training.openai_rows import NAME
+    from truthgym.training.conversion.openai_format import NAME
+    from truthgym.training.providers import openai as openai_jobs
+    from truthgym.training.providers import together as together_jobs
 
     most = {"openai": openai_jobs.SUFFIX, "together": together_jobs.SUFFIX}[provider]
     if suffix is not None and (not NAME.fullmatch(suffix) or len(suffix) > most):

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from truthgym.training.loop_options import METHODS, Loop
+from truthgym.training.closed_loop.options import METHODS, Loop
 
 
 def _options() -> Iterator[click.Option]:
@@ -41,9 +41,9 @@ def command(config: Path | None, training: tuple[str, ...], **given: Any) -> Non
 
     The same command goes on where it was cut off. What stands after -- are options of `truthgym train METHOD`.
     """
-    from truthgym.training.config_file import read_options
+    from truthgym.training.closed_loop.options import by_name
     from truthgym.training.loop import loop
-    from truthgym.training.loop_options import by_name
+    from truthgym.training.trainers.yaml_options import read_options
 
     options = {name.replace("-", "_"): value for name, value in (read_options(config) if config else {}).items()}
     said = {name: list(value) if name == "task" else value for name, value in given.items()}

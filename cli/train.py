@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from truthgym.scorers.directions import Best
+    from truthgym.scorers.statistics.direction import Best
 
 METHODS = {
     "sft": "on completions, or on messages",
@@ -30,7 +30,7 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
     OPTIONS are TRL's own, and ours: `truthgym train sft --help` lists them. `--config FILE` reads them from YAML. With
     `--provider openai` or `--provider together` the vendor trains.
     """
-    from truthgym.training.refusal import refusal
+    from truthgym.evallog.errors import refusal
 
     words = list(arguments)
     if method is None or method in HELP:
@@ -54,13 +54,13 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
 
 def train(method: str, words: list[str]) -> None:
     """Train here: in this process, or through `accelerate launch` where there are several GPUs."""
-    from truthgym.training.arguments import parse_options
-    from truthgym.training.launch import start
+    from truthgym.training.trainers.launch import start
+    from truthgym.training.trainers.options import parse_options
 
     try:
         import trl  # noqa: F401
     except ImportError:
-        from truthgym.training.refusal import refusal
+        from truthgym.evallog.errors import refusal
 
         raise refusal('truthgym train: TRL is not installed; run `pip install "truthgym[train]"`') from None
     if start(method, words, parse_options(method, words)):
@@ -87,8 +87,8 @@ def few_shot(
     overwrite: bool,
 ) -> None:
     """Make examples for the solver truthgym/few_shot of the best trajectories of logs."""
+    from truthgym.training.conversion.selection import Selection
     from truthgym.training.few_shot import few_shot
-    from truthgym.training.selection import Selection
 
     selection = Selection(score=score, best=best, top=top, count=count)
     click.echo(f"Examples: {few_shot(model, logs, selection, output_dir, overwrite)}")

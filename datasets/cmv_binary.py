@@ -9,14 +9,14 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets import webis_cmv
+from truthgym.datasets.loading.row_files import check_fields, text_list
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.source import Source, load
 from truthgym.datasets.question import BadInput, Question, question, sample
-from truthgym.datasets.rows import check_fields, text_list
-from truthgym.datasets.selection import Questions
-from truthgym.datasets.source import Source, load
-from truthgym.datasets.webis_threads import threads
-from truthgym.datasets.winning_args import LICENCE as WINNING_ARGS
-from truthgym.datasets.winning_args import winning_args
+from truthgym.datasets.sources import webis_cmv
+from truthgym.datasets.sources.webis_threads import threads
+from truthgym.datasets.sources.winning_args import LICENCE as WINNING_ARGS
+from truthgym.datasets.sources.winning_args import winning_args
 
 SOURCES = {
     "webis": Source(webis_cmv.pairs, webis_cmv.LICENCE),

@@ -9,11 +9,11 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets import webis_cmv, winning_args
+from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.source import Source, load
 from truthgym.datasets.question import Question, question, sample
-from truthgym.datasets.rows import check_fields
-from truthgym.datasets.selection import Questions
-from truthgym.datasets.source import Source, load
+from truthgym.datasets.sources import webis_cmv, winning_args
 
 SOURCES = {
     "webis": Source(webis_cmv.posts, webis_cmv.LICENCE),

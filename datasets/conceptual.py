@@ -8,10 +8,10 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.source import Source, load
 from truthgym.datasets.question import Question, question, sample
-from truthgym.datasets.rows import check_fields
-from truthgym.datasets.selection import Questions
-from truthgym.datasets.source import Source, load
 
 SOURCES: dict[str, Source] = {}
 WORDED = ("id", "question", "proposition", "topic", "event")

@@ -12,11 +12,11 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets import forecastbench, halawi, metaculus, polymarket
+from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.source import Source, load
 from truthgym.datasets.question import BadInput, Question, question, sample
-from truthgym.datasets.rows import check_fields
-from truthgym.datasets.selection import Questions
-from truthgym.datasets.source import Source, load
+from truthgym.datasets.sources import forecastbench, halawi, metaculus, polymarket
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
 SOURCES = {

@@ -5,11 +5,11 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets import truthseekinggym
+from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.source import Source, load
 from truthgym.datasets.question import Question, question, sample
-from truthgym.datasets.rows import check_fields
-from truthgym.datasets.selection import Questions
-from truthgym.datasets.source import Source, load
+from truthgym.datasets.sources import truthseekinggym
 
 SOURCES = {"truthseekinggym": Source(truthseekinggym.prompts, truthseekinggym.LICENCE, changes=True)}
 WORDED = ("id", "prompt", "kind", "event")

@@ -9,12 +9,12 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets import openreview_api, reviewbench
-from truthgym.datasets.openreview_paper import event_of, outcome_of
+from truthgym.datasets.loading.row_files import check_fields, text_list
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.source import Source, load
 from truthgym.datasets.question import BadInput, Question, question, sample
-from truthgym.datasets.rows import check_fields, text_list
-from truthgym.datasets.selection import Questions
-from truthgym.datasets.source import Source, load
+from truthgym.datasets.sources import openreview_api, reviewbench
+from truthgym.datasets.sources.openreview_paper import event_of, outcome_of
 
 TEXTS = ("id", "title", "summary", "venue", "decision", "outcome", "recorded")
 """Fields of a row that must hold text."""

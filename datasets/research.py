@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets import truthseekinggym
+from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.loading.source import Source, load
 from truthgym.datasets.question import BadInput, Question, one_of, question, sample
-from truthgym.datasets.rows import check_fields
-from truthgym.datasets.selection import Questions
-from truthgym.datasets.source import Source, load
+from truthgym.datasets.sources import truthseekinggym
 
 SOURCES = {
     "truthseekinggym": Source(truthseekinggym.problems_with_answers, truthseekinggym.LICENCE, changes=True),

@@ -13,8 +13,8 @@ from functools import cache
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.loading.selection import Questions, select
 from truthgym.datasets.question import BadInput, Question, question, sample, whole_number
-from truthgym.datasets.selection import Questions, select
 
 LEAST_MARKS = 5
 

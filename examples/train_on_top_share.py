@@ -23,14 +23,14 @@ from inspect_ai import Task, eval
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log, read_eval_log_sample_summaries
 from inspect_ai.util import DisplayType
 
-from truthgym.scorers.headline import mean_headline
+from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.tasks import urns
+from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
 from truthgym.training.evaluations import add_evaluations
-from truthgym.training.selection import Selection
 from truthgym.training.sft import sft
 from truthgym.training.tiny import STEPS, tiny
-from truthgym.training.trained import read_card
+from truthgym.training.trainers.model_card import read_card
 
 SELECTIONS = {
     "all": Selection(everything=True),  # the control: what training on one's own answers does by itself

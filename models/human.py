@@ -28,10 +28,10 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from rich.console import Console
 
 from truthgym.datasets.question import one_of
-from truthgym.models.human_desk import Desk, Request
-from truthgym.models.human_form import Filling, FormField, fields_of
-from truthgym.models.human_journal import Earlier, Journal, digest
-from truthgym.models.human_screen import dim, end_eval, plain, screen, show
+from truthgym.models.terminal.form import Filling, FormField, fields_of
+from truthgym.models.terminal.journal import Earlier, Journal, digest
+from truthgym.models.terminal.request_queue import Desk, Request
+from truthgym.models.terminal.screen import dim, end_eval, plain, screen, show
 
 NAME = "terminal"
 ARGUMENTS = ["journal"]
@@ -118,7 +118,7 @@ class HumanAPI(ModelAPI):
     async def _ask(
         self, request: Request, fields: list[FormField] | None
     ) -> tuple[Literal["sent", "skipped", "stopped"], str]:
-        from truthgym.models.human_terminal import Writing  # here: its prompt_toolkit takes time to load
+        from truthgym.models.terminal.editor import Writing  # here: its prompt_toolkit takes time to load
 
         asked = digest(request.messages)
         earlier = self.journal.earlier(asked)

@@ -26,14 +26,14 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.question import BadInput, one_of
-from truthgym.models import interviewer, judge
-from truthgym.models.agents import AGENTS, Parameters, believe, generator
-from truthgym.models.considerations import considerations
-from truthgym.models.forms import Request
-from truthgym.models.lengths import kept_length, tokens
-from truthgym.models.opinions import care_taken, mention, moves, yielded
-from truthgym.models.reports import percent, report
-from truthgym.models.scene import MARKER, STATED, Scene, UnknownQuestion, open_question, scene
+from truthgym.models.agents import interviewer, judge
+from truthgym.models.agents.belief_reports import percent, report
+from truthgym.models.agents.judge_forms import Request
+from truthgym.models.agents.lengths import kept_length, tokens
+from truthgym.models.agents.opinions import care_taken, mention, moves, yielded
+from truthgym.models.agents.policies import AGENTS, Parameters, believe, generator
+from truthgym.models.agents.quality_markers import considerations
+from truthgym.models.agents.reading import MARKER, STATED, Scene, UnknownQuestion, open_question, scene
 
 WHOLE_NUMBER = "whole number from 0 to 100"
 NOT_A_MODEL = "(Simulated {agent} agent, not a language model.)"

@@ -13,10 +13,15 @@ from inspect_ai.solver import TaskState
 from numpy.typing import ArrayLike, NDArray
 
 from truthgym.datasets.question import Question, question_of
-from truthgym.scorers.answers import stated_belief
-from truthgym.scorers.calibration import checked, expected_calibration_error, murphy_decomposition, recalibration
-from truthgym.scorers.headline import Headline, mean_headline
-from truthgym.scorers.table import Table, tabulate
+from truthgym.scorers.beliefs.answer import stated_belief
+from truthgym.scorers.statistics.calibration import (
+    checked,
+    expected_calibration_error,
+    murphy_decomposition,
+    recalibration,
+)
+from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.table import Table, tabulate
 
 CLIP = 0.005
 """Half a percentage point: as far as a belief stated in integer percent can be trusted near 0 and 1."""

@@ -14,15 +14,15 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
-from truthgym.scorers.answers import asked_text, final_answer
+from truthgym.scorers.beliefs.answer import asked_text, final_answer
+from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.brier import row_mean
-from truthgym.scorers.builtin_graders import by_rubric, model_brier, python_brier, read_text
-from truthgym.scorers.graders import Graded, Grader, grade, item_of
-from truthgym.scorers.headline import mean_headline
-from truthgym.scorers.openai_graders import openai_grader
-from truthgym.scorers.python_grader import python_grader
-from truthgym.scorers.table import tabulate
-from truthgym.scorers.turns import as_text, turns_of
+from truthgym.scorers.graders.builtin import by_rubric, model_brier, python_brier, read_text
+from truthgym.scorers.graders.grader import Graded, Grader, grade, item_of
+from truthgym.scorers.graders.openai import openai_grader
+from truthgym.scorers.graders.python import python_grader
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.table import tabulate
 
 NAMES = ("python_brier", "model_brier", "model", "python")
 RANGED = {"low": 0.0, "high": 1.0, "higher_is_better": True}

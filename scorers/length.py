@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.brier import row_mean
-from truthgym.scorers.headline import mean_headline
-from truthgym.scorers.table import tabulate
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.length_control import LengthControl
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
 

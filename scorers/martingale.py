@@ -13,11 +13,11 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import sample_limits
 
 from truthgym.datasets.question import BadInput, Question, one_of, question_of
-from truthgym.scorers.belief_records import Belief
-from truthgym.scorers.belief_table import belief_table
-from truthgym.scorers.elicitation import Elicitor, Per, Reuse, Settings, Standpoint, elicit
-from truthgym.scorers.martingale_metrics import summarise
-from truthgym.scorers.martingale_score import NOISELESS, REASONS, MartingaleScore, martingale_score
+from truthgym.scorers.beliefs.elicitation import Elicitor, Per, Reuse, Settings, Standpoint, elicit
+from truthgym.scorers.beliefs.record import Belief
+from truthgym.scorers.statistics.belief_table import belief_table
+from truthgym.scorers.statistics.martingale import summarise
+from truthgym.scorers.statistics.martingale_score import NOISELESS, REASONS, MartingaleScore, martingale_score
 
 __all__ = ["MartingaleScore", "belief_dynamics", "martingale", "martingale_score", "roles"]
 

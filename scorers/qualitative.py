@@ -15,18 +15,18 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import collect
 
 from truthgym.datasets.question import Question, question_of
-from truthgym.scorers.families import family_of
-from truthgym.scorers.growing import Prepared, prepared
-from truthgym.scorers.judge_probes import PROBES
-from truthgym.scorers.judging import models_in, why_failed
-from truthgym.scorers.jury import Jury
-from truthgym.scorers.once import Once
-from truthgym.scorers.qualitative_arguments import FewShot, checked_settings
-from truthgym.scorers.qualitative_metrics import summarise
-from truthgym.scorers.rated_examples import case_of
-from truthgym.scorers.red_team import Case, RedTeam
-from truthgym.scorers.rubric import Rubric
-from truthgym.scorers.turns import turns_of
+from truthgym.scorers.beliefs.transcript import turns_of
+from truthgym.scorers.judges.asking import models_in, why_failed
+from truthgym.scorers.judges.async_cache import Once
+from truthgym.scorers.judges.bootstrapping import Prepared, prepared
+from truthgym.scorers.judges.config import FewShot, checked_settings
+from truthgym.scorers.judges.context import Case, RedTeam
+from truthgym.scorers.judges.examples import case_of
+from truthgym.scorers.judges.model_family import family_of
+from truthgym.scorers.judges.probes import PROBES
+from truthgym.scorers.judges.rating import Jury
+from truthgym.scorers.judges.rubric import Rubric
+from truthgym.scorers.statistics.qualitative import summarise
 from truthgym.solvers.prepare import told_apart
 
 

@@ -13,13 +13,13 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.question import BadInput, Question, one_of, question_of
-from truthgym.scorers.answers import stated_belief
-from truthgym.scorers.belief_records import Belief
+from truthgym.scorers.beliefs.answer import stated_belief
+from truthgym.scorers.beliefs.pushback import push_back
+from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.brier import accuracy_score, brier_score
-from truthgym.scorers.pushback import push_back
-from truthgym.scorers.reasoning_quality import Judged, judge_quality
-from truthgym.scorers.sycophancy_metrics import METRICS, arrays, summarise
-from truthgym.scorers.sycophancy_shifts import PRESSES
+from truthgym.scorers.judges.reasoning_quality import Judged, judge_quality
+from truthgym.scorers.statistics.sycophancy import METRICS, arrays, summarise
+from truthgym.scorers.statistics.sycophancy_shifts import PRESSES
 
 
 @metric(scores="unreduced")

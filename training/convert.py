@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from truthgym.training.conversion import Progress, rows_of_logs
-from truthgym.training.dataset_card import card_text
-from truthgym.training.dataset_folder import DatasetFolder
-from truthgym.training.log_files import find_logs
-from truthgym.training.refusal import refusal
-from truthgym.training.scan import Scan
-from truthgym.training.selection import Selection
-from truthgym.training.settings import FEW, UNSCORED, Kind, Settings
+from truthgym.evallog.discovery import find_logs
+from truthgym.evallog.errors import refusal
+from truthgym.training.conversion.config import FEW, UNSCORED, Kind, Settings
+from truthgym.training.conversion.dataset_card import card_text
+from truthgym.training.conversion.filtering import Scan
+from truthgym.training.conversion.pipeline import Progress, rows_of_logs
+from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.writer import DatasetFolder
 
 
 @dataclass
@@ -66,7 +66,7 @@ def convert(
     folder = DatasetFolder(out, settings.file_format, overwrite)
     grades = None
     if settings.to == "openai" and settings.method == "reinforcement":
-        from truthgym.training.openai_grader import grader
+        from truthgym.scorers.graders.openai_export import grader
 
         grades = grader(settings.grader or "python_brier")  # before anything is read: it may not be known
     found, left_out = find_logs(logs, unfinished)

@@ -5,8 +5,8 @@ truthgym train dpo --model_name_or_path trained/tiny --dataset_name data/pairs
 
 from pathlib import Path
 
-from truthgym.training.arguments import Given
-from truthgym.training.run import prepare
+from truthgym.training.trainers.options import Given
+from truthgym.training.trainers.run import prepare
 
 
 def dpo(given: Given) -> Path:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.refusal import refusal
-from truthgym.training.scored import LETTERS
-from truthgym.training.trained import Facts, hash_file, read_card, set_evaluations, table
+from truthgym.evallog.errors import refusal
+from truthgym.training.conversion.scored import LETTERS
+from truthgym.training.trainers.model_card import Facts, hash_file, read_card, set_evaluations, table
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -46,7 +46,7 @@ def add_evaluations(folder: Path, logs: Sequence[str | Path]) -> Path:
     Raises:
         BadInput: No card, no logs, or a log of another model.
     """
-    from truthgym.training.log_files import find_logs
+    from truthgym.evallog.discovery import find_logs
 
     facts = read_card(folder)
     found, _ = find_logs(logs)
@@ -126,7 +126,7 @@ def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
 
 def numbers(scorer: str, score: "Score") -> dict[str, float]:
     """The numbers of a score whose better end is known, by `scorer/key`."""
-    from truthgym.scorers.directions import direction
+    from truthgym.scorers.statistics.direction import direction
 
     held = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
     read = {key: LETTERS.get(value) if isinstance(value, str) else value for key, value in held.items()}
@@ -164,7 +164,7 @@ def paired(after: Values, before: Values) -> Iterable[dict[str, Any]]:
         For each split `split`, `difference` (after minus before), `lower`, `upper`, `mde` (the smallest true difference
         that would be found with probability 0.8) and `n`. What is NaN is None.
     """
-    from truthgym.scorers.headline import mean_headline
+    from truthgym.scorers.statistics.interval import mean_headline
 
     splits: dict[str, list[tuple[float, str]]] = defaultdict(list)
     for question in after.keys() & before.keys():
@@ -230,7 +230,7 @@ def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str,
 
 
 def _better(score: str) -> str:
-    from truthgym.scorers.directions import direction
+    from truthgym.scorers.statistics.direction import direction
 
     scorer, _, key = score.partition("/")
     return {"lowest": "lower", "highest": "higher"}.get(direction(scorer, key, {}) or "", "")

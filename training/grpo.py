@@ -5,7 +5,7 @@ truthgym train grpo --model_name_or_path trained/tiny --task truthgym/urns --tas
 
 from pathlib import Path
 
-from truthgym.training.arguments import Given
+from truthgym.training.trainers.options import Given
 
 
 def grpo(given: Given) -> Path:
@@ -24,6 +24,6 @@ def grpo(given: Given) -> Path:
     Raises:
         BadInput: Options, a model, a task or a reward that cannot be used; the test split; too little memory.
     """
-    from truthgym.training.reinforcement import reinforce
+    from truthgym.training.rollouts.trainer import reinforce
 
     return reinforce("grpo", given)

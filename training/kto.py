@@ -5,8 +5,8 @@ truthgym train kto --model_name_or_path trained/tiny --dataset_name data/labelle
 
 from pathlib import Path
 
-from truthgym.training.arguments import Given
-from truthgym.training.run import prepare
+from truthgym.training.trainers.options import Given
+from truthgym.training.trainers.run import prepare
 
 
 def kto(given: Given) -> Path:

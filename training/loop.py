@@ -8,11 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from truthgym.training.clients import LOCAL, check_client
-from truthgym.training.evaluations import add_evaluations
-from truthgym.training.job_record import alone
-from truthgym.training.loop_options import Loop, read_loop, settle
-from truthgym.training.loop_stages import (
+from truthgym.evallog.errors import refusal
+from truthgym.training.closed_loop.options import Loop, read_loop, settle
+from truthgym.training.closed_loop.stages import (
     Subject,
     ask,
     convert,
@@ -23,8 +21,10 @@ from truthgym.training.loop_stages import (
     trained_subject,
     trainer_options,
 )
-from truthgym.training.loop_tasks import tasks_held_out, tasks_to_train_on
-from truthgym.training.refusal import refusal
+from truthgym.training.closed_loop.tasks import tasks_held_out, tasks_to_train_on
+from truthgym.training.evaluations import add_evaluations
+from truthgym.training.providers.job_folder import alone
+from truthgym.training.trainers.clients import LOCAL, check_client
 
 
 def loop(given: Mapping[str, Any]) -> Path:
@@ -56,7 +56,7 @@ def loop(given: Mapping[str, Any]) -> Path:
 
 
 def _run(asked: Loop, subject: Subject, out: Path) -> None:
-    from truthgym.training.loop_report import Stage, report
+    from truthgym.training.closed_loop.report import Stage, report
 
     stages: list[Stage] = []
 
@@ -83,13 +83,13 @@ def _run(asked: Loop, subject: Subject, out: Path) -> None:
 
 def _check_model(asked: Loop, subject: Subject) -> None:
     """Refuse a model, a solver, a method or options of training that cannot be used."""
-    from truthgym.training.arguments import parse_options
-    from truthgym.training.questions import check_solver
+    from truthgym.training.rollouts.questions import check_solver
+    from truthgym.training.trainers.options import parse_options
 
     if asked.solver:
         check_solver(asked.solver, asked.solver_args)
     if subject.model.startswith(LOCAL):
-        from truthgym.training.base_model import base_config, base_tokenizer
+        from truthgym.training.trainers.base_model import base_config, base_tokenizer
 
         try:
             import transformers  # noqa: F401
@@ -102,7 +102,7 @@ def _check_model(asked: Loop, subject: Subject) -> None:
             raise refusal("--train: few_shot trains nothing; leave it out")
         return
     if asked.vendor:
-        from truthgym.training.loop_vendor import check_vendor
+        from truthgym.training.closed_loop.vendor import check_vendor
 
         check_vendor(asked)
         return

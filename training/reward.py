@@ -5,9 +5,9 @@ truthgym train reward --model_name_or_path trained/tiny --dataset_name data/pair
 
 from pathlib import Path
 
-from truthgym.training.arguments import Given
-from truthgym.training.process_reward import process_reward
-from truthgym.training.run import prepare
+from truthgym.training.trainers.options import Given
+from truthgym.training.trainers.process_reward import process_reward
+from truthgym.training.trainers.run import prepare
 
 
 def reward(given: Given) -> Path:

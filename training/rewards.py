@@ -13,12 +13,10 @@ there is nothing to say None. They log the share that could be read, and the bes
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from truthgym.scorers.beliefs import read_belief
-from truthgym.training.completions import column, log, texts
-from truthgym.training.grader_rewards import graded
-from truthgym.training.martingale_reward import INFORMATION_WEIGHT, WEIGHT, check_weights, martingale_rewards
-from truthgym.training.refusal import refusal
-from truthgym.training.reward_rules import (
+from truthgym.evallog.errors import refusal
+from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.training.reward_functions.completions import column, log, texts
+from truthgym.training.reward_functions.formulas import (
     MOST,
     Rewards,
     best_constant,
@@ -28,6 +26,8 @@ from truthgym.training.reward_rules import (
     proper_rewards,
     share,
 )
+from truthgym.training.reward_functions.grader_reward import graded
+from truthgym.training.reward_functions.martingale import INFORMATION_WEIGHT, WEIGHT, check_weights, martingale_rewards
 
 RewardFunction = Callable[..., Rewards]
 

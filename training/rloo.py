@@ -5,7 +5,7 @@ truthgym train rloo --model_name_or_path trained/tiny --task truthgym/urns --tas
 
 from pathlib import Path
 
-from truthgym.training.arguments import Given
+from truthgym.training.trainers.options import Given
 
 
 def rloo(given: Given) -> Path:
@@ -23,6 +23,6 @@ def rloo(given: Given) -> Path:
     Raises:
         BadInput: As `grpo`.
     """
-    from truthgym.training.reinforcement import reinforce
+    from truthgym.training.rollouts.trainer import reinforce
 
     return reinforce("rloo", given)

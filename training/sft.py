@@ -5,8 +5,8 @@ truthgym train sft --model_name_or_path trained/tiny --dataset_name data/top
 
 from pathlib import Path
 
-from truthgym.training.arguments import Given
-from truthgym.training.run import prepare
+from truthgym.training.trainers.options import Given
+from truthgym.training.trainers.run import prepare
 
 EVERY = "The loss is over whole conversations: what the user says is learnt as well."
 

@@ -9,12 +9,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from truthgym.training.refusal import refusal
+from truthgym.evallog.errors import refusal
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
 
-TEMPLATE = Path(__file__).with_suffix(".jinja")
+TEMPLATE = Path(__file__).parent / "tiny_model" / "tiny.jinja"
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 VOCABULARY = 1536
@@ -91,7 +91,7 @@ def tiny(
     tokenizer = _tokenizer()
     model = _model(tokenizer, seed, hidden, layers)
     if steps:
-        from truthgym.training.tiny_start import warm_start
+        from truthgym.training.tiny_model.warm_start import warm_start
 
         warm_start(model, tokenizer, steps, seed)
     state = f"a warm start of {steps:,} steps" if steps else "with no step of training so far"
@@ -127,7 +127,7 @@ def _tokenizer() -> "PreTrainedTokenizerFast":
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    from truthgym.training.tiny_text import conversations
+    from truthgym.training.tiny_model.text import conversations
 
     pieces = Tokenizer(models.BPE())
     digits = pre_tokenizers.Split(Regex(r"\d{1,2}"), "isolated")

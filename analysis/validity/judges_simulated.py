@@ -1,0 +1,194 @@
+"""Judges with planted faults without a model call: ratings as arrays, and how often each interval holds the truth."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import SampleScore, Score
+from numpy.typing import NDArray
+
+from truthgym.models.agents.belief_reports import noisy
+from truthgym.models.agents.judge import WORDS
+from truthgym.models.agents.judge_forms import EDGE, Request, filled, rated
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.quality_markers import LEAST, REACH
+from truthgym.scorers.statistics.qualitative import summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FIGURES = (
+    "retest_sd",
+    "order_sd",
+    "recency",
+    "position_shift",
+    "padded_gain",
+    "injection_gain",
+    "self_preference",
+)
+"""What the battery must find."""
+WITH_INTERVAL = ("quality", "retest_icc", *FIGURES[2:])
+QUALITIES, CONSIDERATIONS = 4, 8
+LASTS = (0.75, 0.45, 0.75, 0.15, 0.45, 0.15)
+"""Mean rating of the example that stands last, of three, in each of the six orders."""
+HELD_OUT = np.linspace(0.1, 0.9, 12)
+WORDS_LEAST, WORDS_MOST = 120, 300
+
+
+def other_judge(parameters: Parameters) -> Model:
+    """A judge of another family that fills in forms by the same formula: Inspect's mock provider."""
+
+    def output(messages: list[ChatMessage], *_: object) -> ModelOutput:
+        metadata = messages[-1].metadata or {}
+        said = tuple((message.role, message.text) for message in messages)
+        request = Request(said, int(metadata["epoch"]), int(metadata.get("draw", 0)), parameters)
+        made = ModelOutput.from_content("mockllm/other", filled(request) or WORDS)
+        # Without usage, Inspect would download a tokenizer.
+        made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return made
+
+    return get_model("mockllm/other", custom_outputs=output, memoize=False)
+
+
+def planted_ratings(parameters: Parameters, quality: float, words: int, own: bool) -> NDArray[np.float64]:
+    """Ratings before noise of one trajectory: in six orders, again, swapped, padded, and asking for full marks."""
+    orders = [rated(quality, parameters, words, 1, last, own) for last in LASTS]
+    first = LASTS[0]
+    return np.array(
+        [
+            *orders,
+            orders[0],
+            rated(quality, parameters, words, -1, first, own),
+            rated(quality, parameters, 2 * words, 1, first, own),
+            rated(quality, parameters, 2 * words, 1, first, own, invited=True),
+        ]
+    )
+
+
+PROBES = ("retest", "swap", "padded", "injection")
+
+
+def scores_of(
+    parameters: Parameters, care: float, questions: int, rng: np.random.Generator, lenient: float = 0.08
+) -> list[SampleScore]:
+    """Scores as the scorer writes them, for a policy with planted care.
+
+    Args:
+        parameters: Of a judge of the policy's family.
+        care: Of the policy.
+        questions: So many, one epoch.
+        rng: Draws.
+        lenient: A second judge, of another family and without any bias, gives so much more to everything.
+    """
+    second = Parameters(noise=parameters.noise)
+    qualities = LEAST + REACH * rng.binomial(CONSIDERATIONS, care, questions) / CONSIDERATIONS
+    words = rng.integers(WORDS_LEAST, WORDS_MOST + 1, questions)
+    held_out = [
+        _with_noise(np.clip([rated(q, judge, 200, 1, LASTS[0]) + more for q in HELD_OUT], EDGE, 1 - EDGE), judge, rng)
+        for judge, more in ((parameters, 0.0), (second, lenient))
+    ]
+    made = []
+    for place, (quality, length) in enumerate(zip(qualities, words, strict=True)):
+        judges: list[dict[str, Any]] = []
+        for judge, own, more, family, anchors in (
+            (parameters, True, 0.0, "reference", held_out[0]),
+            (second, False, lenient, "other", held_out[1]),
+        ):
+            means = np.clip(planted_ratings(judge, float(quality), int(length), own) + more, EDGE, 1 - EDGE)
+            numbers = _with_noise(means, judge, rng)
+            judges.append(
+                {
+                    "family": family,
+                    "ratings": [[row.tolist() for row in numbers[:6]]],
+                    "last": list(LASTS),
+                    "probes": {name: row.tolist() for name, row in zip(PROBES, numbers[6:], strict=True)},
+                    "held_out": {"given": HELD_OUT.tolist(), "rated": [(anchors.mean(axis=1) / 100).tolist()]},
+                }
+            )
+        mean = float(np.mean([np.mean(judge["ratings"]) for judge in judges])) / 100
+        metadata = {"epoch": 1, "event": f"e{place}", "policy_family": "reference", "judges": judges}
+        score = Score(value={"quality": mean}, metadata=metadata | {"words": int(length)})
+        made.append(SampleScore(score=score, sample_id=f"q{place}"))
+    return made
+
+
+def alone(scores: list[SampleScore]) -> list[SampleScore]:
+    """The scores with the first judge only."""
+    return [
+        SampleScore(
+            score=Score(
+                value={"quality": float(np.mean(judge["ratings"])) / 100},
+                metadata=(item.score.metadata or {}) | {"judges": [judge]},
+            ),
+            sample_id=item.sample_id,
+        )
+        for item in scores
+        for judge in (item.score.metadata or {})["judges"][:1]
+    ]
+
+
+def _with_noise(means: NDArray[np.float64], judge: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
+    drawn = noisy(np.asarray(means), judge.noise, rng.random(len(means)))
+    return np.floor(np.round(100 * drawn, 6)[:, None] + rng.random((len(means), QUALITIES)))
+
+
+def truth(parameters: Parameters, care: float) -> dict[str, float]:
+    """Population values of the figures of one judge, by enumeration over qualities and lengths."""
+    k = np.arange(CONSIDERATIONS + 1)
+    weight = np.array([math.comb(CONSIDERATIONS, int(i)) * care**i * (1 - care) ** (CONSIDERATIONS - i) for i in k])
+    lengths = range(WORDS_LEAST, WORDS_MOST + 1, 5)
+    held = np.array(
+        [[planted_ratings(parameters, LEAST + REACH * i / CONSIDERATIONS, words, True) for words in lengths] for i in k]
+    )
+    clean = np.array(
+        [
+            [planted_ratings(Parameters(), LEAST + REACH * i / CONSIDERATIONS, words, False)[0] for words in lengths]
+            for i in k
+        ]
+    )
+    w = weight[:, None] / len(lengths)
+
+    def mean(values: NDArray[np.float64]) -> float:
+        return float(np.sum(w * values))
+
+    first = held[..., 0]
+    between = mean(first**2) - mean(first) ** 2
+    last = np.array(LASTS)
+    centred = last - last.mean()
+    noise = mean(np.minimum(parameters.noise**2, 0.9 * first * (1 - first)))
+    over = mean(held[..., :6].mean(axis=-1))
+    anchors = np.mean([rated(q, parameters, 200, 1, LASTS[0]) - q for q in HELD_OUT])
+    return {
+        "quality": over,
+        "retest_icc": between / (between + noise),
+        "recency": mean(np.sum(centred * held[..., :6], axis=-1) / np.sum(centred**2)),
+        "position_shift": mean(first - held[..., 7]),
+        "padded_gain": mean(held[..., 8] - first),
+        "injection_gain": mean(held[..., 9] - held[..., 8]),
+        "self_preference": mean(first) - mean(clean) - float(anchors),
+    }
+
+
+def coverage(parameters: Parameters, care: float, replications: int) -> "pd.DataFrame":
+    """How often each 95 % interval holds the planted value, at two numbers of questions."""
+    import pandas as pd
+
+    true = truth(parameters, care)
+    rows = []
+    for questions in (20, 100):
+        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WITH_INTERVAL}
+        for replication in range(replications):
+            both = scores_of(parameters, care, questions, np.random.default_rng([replication, questions]))
+            figures = summarise(alone(both))
+            figures |= {name: value for name, value in summarise(both).items() if name.startswith("self_preference")}
+            for name, held in found.items():
+                held.append(tuple(figures[f"{name}{end}"] for end in ("", "_lower", "_upper")))  # type: ignore[arg-type]
+        for name, held in found.items():
+            estimate, lower, upper = np.array(held).T
+            rows.append(
+                {"figure": name, "n": questions, "planted": true[name], "mean": float(estimate.mean())}
+                | {"coverage": float(np.mean((lower <= true[name]) & (true[name] <= upper)))}
+                | {"width": float(np.mean(upper - lower)), "replications": replications}
+            )
+    return pd.DataFrame(rows)

@@ -1,0 +1,180 @@
+"""ForecastBench: questions of a public, biweekly forecasting benchmark, with the crowd's probability.
+
+Read at run time from the benchmark's own repository at a pinned commit, and kept in a local cache. The data are the
+Forecasting Research Institute's, licensed CC BY-SA 4.0. A source of `forecasting`.
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, suppress
+from datetime import date
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.sources.question_dates import UNSAID, statement
+
+COMMIT = "4eafa5cdda4d9fbf3542ea9f5f71050b9dd89110"
+"""The commit of forecastingresearch/forecastbench-datasets that is read."""
+LOCATION = f"https://raw.githubusercontent.com/forecastingresearch/forecastbench-datasets/{COMMIT}/datasets"
+LICENCE = (
+    "ForecastBench, question and resolution sets (Forecasting Research Institute), CC BY-SA 4.0, "
+    f"https://github.com/forecastingresearch/forecastbench-datasets at {COMMIT}."
+)
+# fmt: off
+ROUNDS = (
+    "2025-03-02", "2025-03-16", "2025-03-30", "2025-04-13", "2025-04-27", "2025-05-11", "2025-05-25", "2025-06-08",
+    "2025-06-22", "2025-08-03", "2025-08-17", "2025-08-31", "2025-10-26", "2025-11-09", "2025-11-23", "2025-12-07",
+    "2025-12-21", "2026-01-04", "2026-01-18", "2026-02-01", "2026-02-15", "2026-03-01", "2026-03-15", "2026-03-29",
+    "2026-04-12", "2026-04-26", "2026-05-10", "2026-05-24", "2026-06-07", "2026-06-21", "2026-07-05", "2026-07-19",
+    "2026-08-02", "2026-08-16", "2026-08-30", "2026-09-13", "2026-09-27",
+)
+# fmt: on
+"""Forecast due dates that are read: the rounds seen in the repository at the pinned commit. Each has one question set
+and one resolution set."""
+NAMED_BY_ADDRESS = ("polymarket", "kalshi")
+"""Markets whose address ends with a name. On Kalshi it is that of the event, which markets on its several outcomes
+share; on Polymarket the market's own, by which the source `polymarket` and `halawi` know it."""
+LEFT_OUT = ("metaculus",)
+"""Metaculus asks for written permission before its data are used to evaluate a model."""
+
+
+def forecastbench(skipped: Counter[str], known_after: date | None, *, location: str = LOCATION) -> Iterator[Row]:
+    """Read all resolved binary questions of the rounds, as rows of `forecasting`.
+
+    A question of a data series is asked once for each resolution date; these, and its returns in later rounds, share
+    an `event`, and so do the markets on one event of Kalshi. Left out are questions that have not resolved, or resolved
+    to something between yes and no, combinations of questions, those of Metaculus, and markets that were to close after
+    the data end: of these, only the ones that resolved early would be seen, and "will it happen by ...?" resolves early
+    to yes alone.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Read only rounds due on or after this day, whose outcomes were all open then. This also saves
+            downloads (about 2 MB a round).
+        location: Folder or address that holds `question_sets/` and `resolution_sets/`.
+
+    Raises:
+        BadInput: A set cannot be read, or a row is not as the benchmark publishes it.
+    """
+    for due in ROUNDS:
+        if known_after is None or date.fromisoformat(due) >= known_after:
+            yield from round_rows(due, skipped, location)
+
+
+def round_rows(due: str, skipped: Counter[str], location: str = LOCATION) -> Iterator[Row]:
+    """Read the questions of the round that was due on a day, written as 2026-05-10."""
+    try:
+        yield from _round(due, skipped, location)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise BadInput(
+            f"ForecastBench, round {due}: not in the shape that was published at {COMMIT[:7]} "
+            f"({type(error).__name__}: {error}); read that commit"
+        ) from None
+
+
+def _round(due: str, skipped: Counter[str], location: str) -> Iterator[Row]:
+    resolved = _read(f"{location}/resolution_sets/{due}_resolution_set.json")
+    asked = _read(f"{location}/question_sets/{resolved['question_set']}")
+    # A combination of questions has a list of ids.
+    rows = {(row["source"], row["id"]): row for row in asked["questions"] if isinstance(row["id"], str)}
+    resolutions = [row for row in resolved["resolutions"] if isinstance(row["id"], str)]
+    skipped["combinations of questions"] += len(resolved["resolutions"]) - len(resolutions)
+    found = [(rows.get((resolution["source"], resolution["id"])), resolution) for resolution in resolutions]
+    data_end = max((of["resolution_date"] for row, of in found if row and _is_market(row)), default=due)
+    for row, resolution in found:
+        why = _unusable(due, data_end, row, resolution)
+        if why or row is None:
+            skipped[why or "not in the question set"] += 1
+        else:
+            where = f"ForecastBench, round {due}, question {row['id']}"
+            yield where, _row(due, row, resolution["resolution_date"], "yes" if resolution["resolved_to"] else "no")
+
+
+def _unusable(due: str, data_end: str, row: dict[str, Any] | None, resolution: dict[str, Any]) -> str | None:
+    if resolution["source"] in LEFT_OUT:
+        return "of Metaculus, whose terms ask for written permission"
+    if not resolution["resolved"]:
+        return "not resolved"
+    if resolution["resolved_to"] not in (0, 1):
+        return "resolved to something between yes and no"
+    if resolution["resolution_date"] <= due:
+        return "resolved by the day on which they are asked"
+    late = row and _is_market(row) and row["market_info_close_datetime"][:10] > data_end
+    return "markets to close after the data end" if late else None
+
+
+def _row(due: str, row: dict[str, Any], resolves: str, outcome: str) -> dict[str, Any]:
+    market = _is_market(row)
+    dates = {"{forecast_due_date}": due, "{resolution_date}": resolves}
+    names = ("question", "resolution_criteria", "market_info_resolution_criteria", "background")
+    text, criteria, rules, background = (_filled(row[name], dates) for name in names)
+    value, told = row["freeze_datetime_value"], row["freeze_datetime_value_explanation"]
+    last = "" if market else f"On {row['freeze_datetime'][:10]} the value was {value}. {told}"
+    crowd = _crowd(value) if market else None
+    identity = f"forecastbench-{due}-{row['source']}-{row['id']}" + ("" if market else f"-{resolves}")
+    made = {
+        "id": identity,
+        "question": text,
+        "proposition": statement(text.split("\n")[0]),
+        "background": "\n\n".join(part for part in (background, last) if part) or None,
+        "criteria": "\n\n".join(part for part in (criteria, rules) if part) or UNSAID,
+        "opened_on": due,
+        "known_on": resolves,
+        "outcome": outcome,
+        "event": _event(row),
+        "field": row["source"],
+        "recorded": row["url"],
+        "crowd": crowd,
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _is_market(row: dict[str, Any]) -> bool:
+    """Whether its value at the freeze date is a crowd's probability: a series alone has a list of days."""
+    return not isinstance(row["resolution_dates"], list)
+
+
+def _event(row: dict[str, Any]) -> str:
+    if row["source"] in NAMED_BY_ADDRESS:
+        return f"{row['source']}-{row['url'].rstrip('/').rsplit('/', 1)[-1]}"
+    return f"forecastbench-{row['source']}-{row['id']}"
+
+
+def _filled(text: str, dates: dict[str, str]) -> str:
+    for name, day in dates.items():
+        text = text.replace(name, day)
+    return "" if text == "N/A" else text.strip()
+
+
+def _crowd(value: str) -> float | None:
+    try:
+        crowd = float(value)
+    except ValueError:
+        return None  # the benchmark writes N/A where the market had no price
+    return None if math.isnan(crowd) else crowd
+
+
+def _read(address: str) -> dict[str, Any]:
+    import fsspec
+    from platformdirs import user_cache_dir
+
+    cache = Path(user_cache_dir("truthgym")) / "forecastbench" / COMMIT
+    # The commit is part of the address, so what is in the cache cannot be out of date.
+    remote = address.startswith("http")
+    options = {"filecache": {"cache_storage": str(cache)}} if remote else {}
+    opened = fsspec.open(f"filecache::{address}" if remote else address, "rt", encoding="utf-8", **options)
+    try:
+        with cast(AbstractContextManager[TextIO], opened) as file:
+            return cast(dict[str, Any], json.load(file))
+    except Exception as error:  # of any kind: each way of reading has its own, and an error page is no JSON
+        if remote:
+            with suppress(Exception):
+                opened.fs.pop_from_cache(address)  # or the next attempt would read half of it from there
+        raise BadInput(
+            f"ForecastBench: {address} cannot be read ({type(error).__name__}: {error}); it is downloaded at run time, "
+            'so check the network, or use source="bundled"'
+        ) from None

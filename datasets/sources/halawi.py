@@ -1,0 +1,187 @@
+"""Halawi: 5,516 questions of five forecasting platforms, 2015 to 2024, with what their crowds said over time.
+
+The set of Halawi and others, "Approaching Human-Level Forecasting with Language Models" (2024), which its third author
+keeps on the Hugging Face Hub as `YuehHanChen/forecasting`. A source of `forecasting`.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from truthgym.datasets.loading.hub import hub_file
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.question import BadInput, one_of, whole_number
+from truthgym.datasets.sources.question_dates import UNSAID, edited, instant, said_before, statement
+
+REPOSITORY = "YuehHanChen/forecasting"
+REVISION = "093009d0085f05c6b591448809e07b3ee96a2d3b"
+PARTS = ("train", "validation", "test")
+"""Its files, one JSON array each: 26.8, 11.1 and 10.8 MB at that revision."""
+LICENCE = (
+    "Approaching Human-Level Forecasting, 5,516 questions (Halawi, Zhang, Chen, Steinhardt), Apache-2.0 as its authors "
+    "give it; the texts are those of Good Judgment Open, INFER, Manifold, Metaculus and Polymarket, whose own terms "
+    f"apply; https://huggingface.co/datasets/{REPOSITORY} at {REVISION}."
+)
+_UNAVAILABLE = "not applicable/available for this question"
+_METACULUS = re.compile(r"metaculus\.com/questions/(\d+)")
+_POLYMARKET = re.compile(r"polymarket\.com/(?:event|market)/([^/?#]+)")
+_GAP = re.compile(r"[\s,]*")
+_OUTCOMES = {"0": "no", "0.0": "no", "1": "yes", "1.0": "yes"}
+
+
+def halawi(
+    skipped: Counter[str],
+    known_after: date | None,
+    *,
+    parts: str | Sequence[str] = PARTS,
+    after_days: int = 7,
+    permission: bool = False,
+    location: str | None = None,
+) -> Iterator[Row]:
+    """Read the questions as rows of `forecasting`. Each is asked some days after it was opened.
+
+    The crowd's probability is the last one from before that day, and never one from later. The middle between opening
+    and closing is not taken here, as it is for other platforms: in this set the day of closing is at times the day on
+    which the outcome became known, so a day reckoned from it would tell of the outcome.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Keep questions that are asked on or after this day. Those asked earlier that were still open on it
+            would be chosen by their outcome: what does not happen by its date is open for longer than what does.
+        parts: Which of the authors' files are read: one, several, or text with commas. Their division by time is not
+            that of this project, whose split is a hash of the event.
+        after_days: Days between the opening and the asking, 1 or more.
+        permission: Whether you hold Metaculus' written permission to evaluate models on its questions. Without it,
+            they are left out.
+        location: A folder that holds the files, or the address of a mirror of the Hugging Face Hub.
+
+    Raises:
+        BadInput: An option that cannot be used, or a file that cannot be had or read.
+    """
+    names = [name.strip() for name in (parts.split(",") if isinstance(parts, str) else parts)]
+    for name in names:
+        one_of("part of halawi", name, PARTS)
+    whole_number("halawi", "after_days", after_days, 1)
+    return _rows(names, skipped, known_after, after_days, permission is True, location)
+
+
+def _rows(
+    names: Sequence[str],
+    skipped: Counter[str],
+    known_after: date | None,
+    after_days: int,
+    permission: bool,
+    location: str | None,
+) -> Iterator[Row]:
+    for name in names:
+        for number, of in enumerate(_objects(_file(f"{name}.json", location)), start=1):
+            row = _row(of, after_days, permission)
+            if isinstance(row, dict) and known_after and row["opened_on"] < known_after.isoformat():
+                row = f"asked before {known_after}"
+            if isinstance(row, str):
+                skipped[row] += 1
+            else:
+                yield f"{name}.json question {number}", row
+
+
+def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any] | str:
+    """The row of a question, or why there is none."""
+    platform, text = str(of.get("data_source") or "").lower(), of.get("question")
+    opened, resolved = instant(of.get("date_begin")), instant(of.get("date_resolve_at"))
+    outcome = _OUTCOMES.get(str(of.get("resolution")))
+    if platform == "metaculus" and not permission:
+        return "of Metaculus, whose terms ask for written permission"
+    if str(of.get("question_type", "binary")).lower() != "binary" or of.get("is_resolved") is False or outcome is None:
+        return "not resolved to yes or no"
+    if not isinstance(text, str) or not text.strip() or not platform or opened is None or resolved is None:
+        return "without a text, a platform or a day"
+    asked = (opened + timedelta(days=after_days)).date()
+    if asked >= min(resolved, instant(of.get("date_close")) or resolved).date():
+        return "closed by the day on which they are asked"
+    background, criteria = _said(of.get("background")), _said(of.get("resolution_criteria"))
+    if edited(f"{background}\n{criteria}"):
+        return "with a later edit marked in their text"
+    address = str(of.get("url") or "")
+    made = {
+        "id": f"halawi-{blake2b(f'{address} {text}'.encode(), digest_size=8).hexdigest()}",
+        "question": text.strip(),
+        "proposition": statement(text),
+        "background": background or None,
+        "criteria": criteria or UNSAID,
+        "opened_on": asked.isoformat(),
+        "known_on": resolved.date().isoformat(),
+        "outcome": outcome,
+        "event": _event(platform, address, text),
+        "field": _said(of.get("gpt_3p5_category")) or platform,
+        "recorded": address or platform,
+        "crowd": said_before(asked, _crowd(of.get("community_predictions"), opened)),
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _said(text: object) -> str:
+    given = text.strip() if isinstance(text, str) else ""
+    return "" if given.lower().rstrip(".") == _UNAVAILABLE else given
+
+
+def _event(platform: str, address: str, text: str) -> str:
+    """Parts of one question with several answers have one address.
+
+    A question of Metaculus or Polymarket has one event in every source.
+    """
+    metaculus, polymarket = _METACULUS.search(address), _POLYMARKET.search(address)
+    if metaculus:
+        return f"metaculus-{metaculus[1]}"
+    if polymarket:
+        return f"polymarket-{polymarket[1]}"
+    return f"{platform}-{address.split('://')[-1].rstrip('/') or text.strip()}"
+
+
+def _crowd(given: object, opened: datetime) -> Iterator[tuple[datetime, float]]:
+    """Pairs of a day and a probability, which the files hold as text in JSON."""
+    try:
+        pairs = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return
+    for pair in pairs if isinstance(pairs, list) else ():
+        day, value = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
+        moment = instant(day)
+        # A day stands for any of its hours, so its whole has passed only before the next.
+        moment = moment and datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
+        if moment and isinstance(value, int | float) and 0 <= value <= 1 and moment.date() >= opened.date():
+            yield moment, float(value)
+
+
+def _file(name: str, location: str | None) -> Path:
+    if location is not None and not location.startswith(("http://", "https://")):
+        return Path(location) / name
+    return hub_file("halawi", REPOSITORY, REVISION, name, location)
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The objects of a JSON array, decoded one by one: their crowds' histories need many times the file's own size."""
+    decoder = json.JSONDecoder()
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+        if not text.startswith("["):
+            raise ValueError(f"it begins with {text[:40]!r}")
+        place = _past_gap(text, 1)
+        while text[place : place + 1] != "]":
+            read, place = decoder.raw_decode(text, place)
+            yield dict(read)
+            place = _past_gap(text, place)
+    except (OSError, ValueError, TypeError) as error:
+        raise BadInput(
+            f"halawi: {path} is no JSON array of questions that can be read ({type(error).__name__}: {error}); delete "
+            'it, and it is downloaded anew, or use source="bundled"'
+        ) from None
+
+
+def _past_gap(text: str, place: int) -> int:
+    gap = _GAP.match(text, place)
+    return gap.end() if gap else place

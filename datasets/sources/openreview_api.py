@@ -1,0 +1,209 @@
+"""OpenReview's API, version 2: a venue's submissions with public reviews and decisions. A source of `openreview`.
+
+OpenReview has put a browser challenge before anonymous requests (HTTP 403, ChallengeRequiredError), so that as a rule
+an account is needed: `OPENREVIEW_USERNAME` and `OPENREVIEW_PASSWORD`, as its own client reads them, or
+`OPENREVIEW_TOKEN`, where the account asks for a second factor.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+from truthgym.datasets.loading.http import get_json
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.sources.openreview_paper import abstract_of, check_ratings, event_of, outcome_of, review_of
+
+if TYPE_CHECKING:
+    import httpx
+
+API = "https://api2.openreview.net"
+LICENCE = (
+    "Submissions, reviews and decisions of OpenReview (openreview.net/legal/terms), whose texts are their authors', "
+    "each under the licence named at the paper; read through api2.openreview.net on the day of the snapshot."
+)
+PAGE = 500
+"""Submissions asked for at once, with their replies: 10 to 20 MB. OpenReview grants some dozens of requests an hour."""
+SECONDS = 120.0
+"""How long a page may take."""
+INSTEAD = (
+    "OpenReview asks for an account: put yours in OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD, or a token in "
+    'OPENREVIEW_TOKEN; or use source="reviewbench" or source="bundled"'
+)
+_VENUE = re.compile(r"([\w.-]+/)*?(?P<series>[\w-]+)(\.[\w.-]+)?/(?P<year>\d{4})/(?P<track>[\w/.-]+)")
+_LEFT_OUT = {"Withdrawn": "withdrawn", "Desk_Rejected": "rejected without review"}
+
+
+def api(
+    skipped: Counter[str],
+    known_after: date | None,
+    *,
+    venue: str | None = None,
+    ratings: bool = False,
+    location: str = API,
+) -> Iterator[Row]:
+    """Read the submissions of a venue, a page at a time.
+
+    The evidence is the prose of the official reviews, in the order in which they were written and as it stands on the
+    day: reviewers may have changed it after the authors' answer. Meta-reviews, decisions, and all comments are not
+    read. Papers that were withdrawn or rejected without review are left out.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Not used here: the day of each decision comes with its paper.
+        venue: The venue's id, such as "ICLR.cc/2025/Conference". Venues before the end of 2023 are on an older API.
+        ratings: Whether reviewers' marks are part of the evidence.
+        location: Address of the API.
+
+    Raises:
+        BadInput: No such venue, or the API cannot be read.
+    """
+    if venue is None or not _VENUE.fullmatch(str(venue)):
+        raise BadInput(
+            f"openreview: venue={venue!r} is no id of a venue; give one as OpenReview writes it, such as "
+            "venue=ICLR.cc/2025/Conference"
+        )
+    check_ratings("openreview", ratings)
+    return _papers(skipped, venue, ratings, location)
+
+
+def venue_name(venue: str) -> str:
+    """The name of a venue from its id: "ICLR 2025" of "ICLR.cc/2025/Conference"."""
+    found = _VENUE.fullmatch(venue)
+    if found is None:
+        return venue
+    track = found["track"].replace("_", " ").replace("/", " ")
+    return " ".join(part for part in (found["series"], found["year"], "" if track == "Conference" else track) if part)
+
+
+def _papers(skipped: Counter[str], venue: str, ratings: bool, location: str) -> Iterator[Row]:
+    import httpx
+
+    with httpx.Client(base_url=location, timeout=SECONDS, headers={"User-Agent": "truthgym"}) as client:
+        _log_in(client)
+        for note in _notes(client, venue):
+            try:
+                where = f"OpenReview, {venue}, paper {note['id']}"
+                row = _row(note, venue, ratings)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise BadInput(
+                    f"OpenReview, {venue}: a submission is not in the shape of API 2 ({type(error).__name__}: "
+                    f'{error}); use source="reviewbench"'
+                ) from None
+            if isinstance(row, str):
+                skipped[row] += 1
+            else:
+                yield where, row
+
+
+def _log_in(client: "httpx.Client") -> None:
+    import httpx
+
+    token = os.environ.get("OPENREVIEW_TOKEN")
+    name, password = os.environ.get("OPENREVIEW_USERNAME"), os.environ.get("OPENREVIEW_PASSWORD")
+    if not token and name and password:
+        try:
+            answer = client.post("/login", json={"id": name, "password": password})
+            given = answer.json()
+        except (httpx.HTTPError, ValueError) as error:
+            raise BadInput(f"OpenReview: logging in failed ({type(error).__name__}); check the network") from None
+        token = given.get("token") if isinstance(given, dict) else None
+        if not token:
+            second = isinstance(given, dict) and given.get("mfaPending")
+            why = "the account asks for a second factor" if second else f"HTTP {answer.status_code}"
+            raise BadInput(
+                f"OpenReview: logging in as {name} failed ({why}); check OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD, "
+                "or give a token of yours in OPENREVIEW_TOKEN"
+            )
+    if token:
+        client.headers["Authorization"] = f"Bearer {token}"
+
+
+def _notes(client: "httpx.Client", venue: str) -> Iterator[dict[str, Any]]:
+    # As OpenReview's own client does: ordered by id, from the last id on, so that nothing is missed or met twice where
+    # submissions come and go meanwhile.
+    asked: dict[str, str | int] = {
+        "invitation": f"{venue}/-/Submission", "details": "directReplies", "sort": "id", "limit": PAGE
+    }  # fmt: skip
+    while True:
+        page = get_json(client, "/notes", asked, instead=INSTEAD)
+        notes = page.get("notes") if isinstance(page, dict) else None
+        if not isinstance(notes, list):
+            raise BadInput(f"OpenReview, {venue}: the answer holds no list of notes but {str(page)[:80]!r}; {INSTEAD}")
+        if not notes:
+            break
+        yield from notes
+        if notes[-1]["id"] == asked.get("after"):
+            raise BadInput(f"OpenReview, {venue}: the page after {asked['after']} came twice; try again later")
+        asked["after"] = notes[-1]["id"]
+    if "after" not in asked:
+        raise BadInput(
+            f"OpenReview, {venue}: API 2 shows no submissions of this venue; check the id (venues before the end of "
+            '2023 are not on this API), or use source="reviewbench"'
+        )
+
+
+def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | str:
+    """The row of a submission, or why it has none."""
+    content = note["content"]
+    title, abstract, listing = (_value(content, name) for name in ("title", "abstract", "venueid"))
+    listed = str(listing or "").removeprefix(venue).strip("/")
+    for begins, why in _LEFT_OUT.items():
+        if listed.startswith(begins):
+            return why
+    if not (isinstance(title, str) and title.strip() and isinstance(abstract, str) and abstract.strip()):
+        return "without a title or an abstract"
+    replies = sorted(note["details"]["directReplies"], key=_written)
+    decisions = [reply for reply in replies if _answers(reply, "Decision")]
+    words = str(_value(decisions[-1]["content"], "decision")) if decisions else str(_value(content, "venue"))
+    said = outcome_of(words) if decisions else None
+    if decisions and said is None:
+        return "with a decision that neither accepts nor rejects"
+    shown = "yes" if listing == venue else "no" if listed.startswith("Rejected") else None
+    if said is None and shown is None:
+        return "not decided, or not publicly"
+    if None not in (said, shown) and said != shown:
+        return "whose decision and listing disagree"
+    opened, known = _day(note), _day(decisions[-1]) if decisions else None
+    if known is not None and opened >= known:
+        return "decided before the day of submission"
+    reviews = [review_of(_plain(reply["content"]), ratings) for reply in replies if _answers(reply, "Official_Review")]
+    return {
+        "id": f"openreview-{note['id']}",
+        "title": title.strip(),
+        "summary": abstract_of(abstract),
+        "venue": venue_name(venue),
+        "decision": words,
+        "outcome": said or shown,
+        "opened_on": opened.isoformat(),
+        "event": event_of(title),
+        "recorded": f"https://openreview.net/forum?id={note['id']}",
+        **({"known_on": known.isoformat()} if known else {}),
+        **({"reviews": given} if (given := [text for text in reviews if text]) else {}),
+    }
+
+
+def _answers(reply: dict[str, Any], form: str) -> bool:
+    return any(name.endswith(f"/-/{form}") for name in reply["invitations"])
+
+
+def _value(content: dict[str, Any], name: str) -> object:
+    """A field of a note: API 2 nests it as {"value": ...}."""
+    held = content.get(name)
+    return held.get("value") if isinstance(held, dict) else None
+
+
+def _plain(content: dict[str, Any]) -> dict[str, Any]:
+    return {name: _value(content, name) for name in content}
+
+
+def _written(note: dict[str, Any]) -> int:
+    """When a note was written, in milliseconds since 1970."""
+    return int(note.get("cdate") or note["tcdate"])
+
+
+def _day(note: dict[str, Any]) -> date:
+    return datetime.fromtimestamp(_written(note) / 1000, UTC).date()

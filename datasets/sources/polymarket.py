@@ -1,0 +1,286 @@
+"""Polymarket: closed markets on real events, with the price that each had long before it was settled.
+
+Read from Polymarket's two public interfaces: Gamma, which lists markets, and the order book's (CLOB) price histories.
+They change every day, so this source is read by `truthgym fetch` alone. A source of `forecasting`.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from truthgym.datasets.loading.http import get_json
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.question import BadInput, split_of, whole_number
+from truthgym.datasets.sources.question_dates import (
+    UNSAID,
+    day_given,
+    edited,
+    instant,
+    midway,
+    said_before,
+    share_given,
+    statement,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+GAMMA = "https://gamma-api.polymarket.com"
+CLOB = "https://clob.polymarket.com"
+LICENCE = (
+    "Polymarket, closed markets and their prices, from its public interfaces (gamma-api.polymarket.com and "
+    "clob.polymarket.com); no licence is stated and Polymarket's terms of use apply: read them before passing any on."
+)
+NAMED = {"User-Agent": "truthgym"}
+"""The default name of an HTTP library is refused at times."""
+PAGE = 100
+"""Markets asked for at once: the most that every listing of Gamma gives."""
+HALF_DAY = 720
+"""Minutes between two prices. Of closed markets none are given at shorter distances."""
+SETTLING = 7
+"""Days after which nearly all markets that have ended are settled."""
+STALE = 3
+"""Days after which a price is none of the day that is asked about."""
+
+
+def polymarket(
+    skipped: Counter[str],
+    known_after: date | None,
+    *,
+    ended_from: date | str | None = None,
+    ended_to: date | str | None = None,
+    asked: float = 0.5,
+    least_days: int = 7,
+    least_volume: int = 50_000,
+    share: float = 1.0,
+    prices: bool = True,
+    gamma: str = GAMMA,
+    clob: str = CLOB,
+) -> Iterator[Row]:
+    """Read closed yes-or-no markets as rows of `forecasting`.
+
+    A market is asked about on a day in the middle of its planned life, and only if it was not yet closed then. The
+    crowd's probability is its last price from before that day, never one from later. The planned end is used, since a
+    day reckoned from the actual one would tell how soon the market closed. Markets whose planned end is still to come
+    are left out: of these only the ones that closed early are to be had, and "will it happen by ...?" closes early
+    with yes alone.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Keep markets that are asked about on or after this day. Those asked about earlier that were still
+            open on it would be chosen by their outcome: what does not happen by its date is open for longer.
+        ended_from: First day of the planned ends that are read. None: `known_after`, or 90 days before `ended_to`.
+        ended_to: Last one. None: a week ago, by when what has ended is settled.
+        asked: Share of its planned life after which a market is asked about, above 0 and below 1.
+        least_days: Shortest planned life in days, 2 or more.
+        least_volume: Least volume traded in its whole life, in dollars.
+        share: Share of the events that are read, chosen by a hash of their names. One request is made for each market
+            that is read, besides one for each day.
+        prices: Whether prices are asked for. Without them, no row has a crowd.
+        gamma: Address of the listing.
+        clob: Address of the price histories.
+
+    Raises:
+        BadInput: An option that cannot be used, or an answer that cannot be had or is not of the known shape.
+    """
+    today = datetime.now(UTC).date()
+    last = day_given("polymarket", "ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)
+    first = day_given("polymarket", "ended_from", ended_from) if ended_from else known_after
+    first = first or last - timedelta(days=90)
+    if not first <= last < today:
+        raise BadInput(
+            f"polymarket: no market has ended from {first} to {last}, as of {today}; give ended_from and ended_to, "
+            "both in the past, or an earlier known_after"
+        )
+    share_given("polymarket", "asked", asked)
+    share_given("polymarket", "share", share, whole=True)
+    whole_number("polymarket", "least_days", least_days, 2)
+    whole_number("polymarket", "least_volume", least_volume, 0)
+    markets = _markets(gamma, first, last, least_days, least_volume)
+    read = partial(_row, asked=asked, share=share, least_days=least_days)
+    return _rows(skipped, known_after, markets, read, clob if prices else None)
+
+
+def _rows(
+    skipped: Counter[str],
+    known_after: date | None,
+    markets: Iterator[dict[str, Any]],
+    read: Callable[[dict[str, Any]], dict[str, Any] | str],
+    clob: str | None,
+) -> Iterator[Row]:
+    import httpx
+
+    with httpx.Client(base_url=clob or CLOB, headers=NAMED, timeout=30) as books:
+        for market in markets:
+            row = read(market)
+            if isinstance(row, dict) and known_after and row["opened_on"] < known_after.isoformat():
+                row = f"asked about before {known_after}"
+            if isinstance(row, str):
+                skipped[row] += 1
+                continue
+            token = _by_answer(market, "clobTokenIds").get("yes")
+            if clob and token:
+                crowd = said_before(date.fromisoformat(row["opened_on"]), _history(books, token), STALE)
+                row |= {} if crowd is None else {"crowd": crowd}
+            yield f"Polymarket, market {market['id']}", row
+
+
+def _markets(gamma: str, first: date, last: date, least_days: int, least_volume: int) -> Iterator[dict[str, Any]]:
+    """Closed markets by the day of their planned end.
+
+    Day by day, since markets that run for minutes, of which there are thousands a day, can then be kept out of what
+    is sent.
+    """
+    import httpx
+
+    with httpx.Client(base_url=gamma, headers=NAMED, timeout=30) as listing:
+        for day in (first + timedelta(days=k) for k in range((last - first).days + 1)):
+            yield from _ended_on(listing, day, least_days, least_volume)
+
+
+def _ended_on(listing: "httpx.Client", day: date, least_days: int, least_volume: int) -> Iterator[dict[str, Any]]:
+    asked: dict[str, str | int] = {
+        "closed": "true",
+        "end_date_min": f"{day}T00:00:00Z",
+        "end_date_max": f"{day + timedelta(days=1)}T00:00:00Z",
+        "start_date_max": f"{day - timedelta(days=least_days - 1)}T00:00:00Z",
+        "volume_num_min": least_volume,
+        "include_tag": "true",
+        "limit": PAGE,
+    }
+    cursors: set[str] = set()
+    while True:
+        page = get_json(listing, "/markets/keyset", asked)
+        markets = page.get("markets") if isinstance(page, dict) else None
+        if not isinstance(markets, list) or not all(isinstance(market, dict) for market in markets):
+            raise _other_shape(f"{listing.base_url}markets/keyset", page)
+        for market in markets:
+            end = instant(market.get("endDate"))
+            if end and end.date() == day:  # midnight is the end of one day's page and the start of the next one's
+                yield market
+        cursor = page.get("next_cursor")
+        if not cursor or not markets:
+            return
+        if cursor in cursors:
+            raise BadInput(f"{listing.base_url}markets/keyset: the page after {cursor!r} leads to it again; try later")
+        cursors.add(cursor)
+        asked["after_cursor"] = str(cursor)
+
+
+def _row(market: dict[str, Any], asked: float, share: float, least_days: int) -> dict[str, Any] | str:
+    """The row of a market, or why there is none."""
+    text, event = market.get("question"), _event(market)
+    opened, end = instant(market.get("startDate")), instant(market.get("endDate"))
+    closed = instant(market.get("closedTime"))
+    if not isinstance(text, str) or not text.strip() or not (market.get("id") and opened and end and closed):
+        return "without a text, an id or a time"
+    if not _in_share(event, share):
+        return "of events that are not read"
+    if _of_two_splits(event, market.get("slug")):
+        return "in the test split by their own name or their event's, and not by both"
+    if [name.lower() for name in _texts(market.get("outcomes"))] not in (["yes", "no"], ["no", "yes"]):
+        return "with other answers than yes and no"
+    outcome = _settled(market)
+    if outcome is None:
+        return "voided, split, or not settled"
+    if (end - opened).days < least_days:
+        return "planned for fewer days than asked for"
+    day = midway(opened, end, asked)
+    known = min(closed, end).date()
+    if day >= known:
+        return "closed by the day on which they are asked about"
+    criteria = market.get("description")
+    criteria = criteria.strip() if isinstance(criteria, str) else ""
+    if edited(criteria):
+        return "with a later edit marked in their text"
+    return {
+        "id": f"polymarket-{market['id']}",
+        "question": text.strip(),
+        "proposition": statement(text),
+        "criteria": criteria or UNSAID,
+        "opened_on": day.isoformat(),
+        "known_on": known.isoformat(),
+        "outcome": outcome,
+        "event": f"polymarket-{event}",
+        "field": _field(market),
+        "recorded": f"https://polymarket.com/event/{event}",
+    }
+
+
+def _texts(given: object) -> list[str]:
+    """Read a list of texts, which Gamma writes as text in JSON."""
+    try:
+        read = json.loads(given) if isinstance(given, str) else given
+    except ValueError:
+        return []
+    return [str(item) for item in read] if isinstance(read, list) else []
+
+
+def _settled(market: dict[str, Any]) -> str | None:
+    """What a closed market paid for: of its outcomes' prices one is 1 and the other 0.
+
+    Both are 0, or one half, where it was voided. Where no status is given the prices alone tell.
+    """
+    if market.get("closed") is not True or market.get("umaResolutionStatus") not in (None, "resolved", "settled"):
+        return None
+    paid = _by_answer(market, "outcomePrices")
+    try:
+        return {(1.0, 0.0): "yes", (0.0, 1.0): "no"}.get((float(paid["yes"]), float(paid["no"])))
+    except (KeyError, ValueError):
+        return None
+
+
+def _by_answer(market: dict[str, Any], name: str) -> dict[str, str]:
+    held = zip(_texts(market.get("outcomes")), _texts(market.get(name)), strict=False)
+    return {answer.lower(): item for answer, item in held}
+
+
+def _event(market: dict[str, Any]) -> str:
+    """Name of the event that a market is of: "who will win?" is one event, with a market for each who may."""
+    events = market.get("events")
+    first = events[0] if isinstance(events, list) and events and isinstance(events[0], dict) else {}
+    return str(first.get("slug") or market.get("slug") or market.get("id"))
+
+
+def _of_two_splits(event: str, name: object) -> bool:
+    """Whether a market would be tested here and trained on from a set that knows its own name alone, or the reverse."""
+    return [split_of(f"polymarket-{one}") for one in (event, name or event)].count("test") == 1
+
+
+def _field(market: dict[str, Any]) -> str:
+    tags = market.get("tags")
+    slugs = [tag.get("slug") for tag in tags if isinstance(tag, dict)] if isinstance(tags, list) else []
+    named = [str(slug) for slug in slugs if slug and slug != "all"]
+    return str(market.get("category") or (named[0] if named else "polymarket")).lower()
+
+
+def _in_share(event: str, share: float) -> bool:
+    # Another hash than that of the split, or a share of the events would be one of the splits.
+    place = int.from_bytes(blake2b(event.encode(), digest_size=8, person=b"share").digest()) / 2**64
+    return place < share
+
+
+def _history(books: "httpx.Client", token: str) -> Iterator[tuple[datetime, float]]:
+    asked: dict[str, str | int] = {"market": token, "interval": "max", "fidelity": HALF_DAY}
+    answer = get_json(books, "/prices-history", asked)
+    points = answer.get("history") if isinstance(answer, dict) else None
+    if not isinstance(points, list):
+        raise _other_shape(f"{books.base_url}prices-history", answer)
+    for point in points:
+        try:
+            moment, price = datetime.fromtimestamp(point["t"], UTC), float(point["p"])
+        except (TypeError, KeyError, ValueError, OverflowError):
+            raise _other_shape(f"{books.base_url}prices-history", point) from None
+        if 0 <= price <= 1:
+            yield moment, price
+
+
+def _other_shape(address: str, answer: object) -> BadInput:
+    return BadInput(
+        f"{address}: not in the shape that was known in October 2026, but {str(answer)[:80]!r}; try again later, or "
+        'use source="bundled"'
+    )

@@ -1,0 +1,108 @@
+"""Webis-CMV-20's threads: exchanges in which the post's author took part. A source of `cmv_binary`.
+
+The file has 65,169 posts with all comments on them as trees (661 MB, packed with bzip2), and no mark of deltas on
+comments: whether a reply of the author awarded one is told by the bot's confirmation below it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+
+import msgspec
+
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.question import whole_number
+from truthgym.datasets.sources.changemyview import BOTS, GONE, TURNS, LeftOut, Said, confirms, verdict
+from truthgym.datasets.sources.webis_cmv import HOST, Submission, records, row_of
+
+THREADS = "threads.jsonl.bz2"
+
+
+class Reply(msgspec.Struct):
+    """A comment with the answers to it."""
+
+    id: str
+    body: str | None = None
+    author: str | None = None
+    created_utc: str | float | None = None
+    children: list["Reply"] = msgspec.field(default_factory=list)
+
+    @property
+    def said(self) -> Said:
+        """Who says what."""
+        return Said(self.author, self.body)
+
+
+class Thread(Submission):
+    """A post with the comments on it."""
+
+    comments: list[Reply] = msgspec.field(default_factory=list)
+
+
+Above = tuple[Reply, ...]
+Answered = tuple[str, Above, Reply]
+"""Outcome, the comments down to the one that the author answered, and that answer."""
+
+
+def threads(
+    skipped: Counter[str], known_after: date | None, *, location: str = HOST, max_turns: int = TURNS
+) -> Iterator[Row]:
+    """Read exchanges between readers and a post's author from `threads`, balanced within each post.
+
+    An exchange is a path down the tree that ends with what a reader said and its author answered: with a delta that
+    the bot confirmed, or without one. For each branch with a delta, a branch without any is read, and in it the path
+    whose length is nearest. Posts without a delta, or without a branch of the other kind, are left out.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Not used here: all is known since 2017.
+        location: Address of Zenodo, or the path of the file or of the folder that it is in.
+        max_turns: Longest exchange that is read, in texts.
+
+    Raises:
+        BadInput: The file cannot be had, or is not in the shape that was published.
+    """
+    whole_number("webis_threads", "max_turns", max_turns, 1)
+    for where, thread in records(THREADS, location, Thread):
+        found = list(_answered(thread, max_turns))
+        if not found:
+            skipped["with no delta, or no branch without one beside it"] += 1
+        for outcome, path, reply in found:
+            try:
+                said = [comment.said for comment in path]
+                yield where, row_of(thread, path[-1].id, said, outcome, reply.created_utc, max_turns)
+            except LeftOut as why:
+                skipped[str(why)] += 1
+
+
+def _answered(thread: Thread, turns: int) -> Iterator[Answered]:
+    if thread.author is None or thread.author in GONE:
+        return
+    won: list[Answered] = []
+    lost: list[list[Answered]] = []
+    for top in thread.comments:
+        replies = [(path, reply) for path, reply in _replies(top, thread.author) if len(path) <= turns]
+        awards = [(path, reply) for path, reply in replies if any(confirms(child.said) for child in reply.children)]
+        if awards:
+            won.append(("yes", *awards[0]))
+        elif replies and not _awarded(top) and not any(verdict(reply.body) for _, reply in replies):
+            lost.append([("no", path, reply) for path, reply in replies])
+    for one in won[: len(lost)]:
+        near = [min(branch, key=lambda other: abs(len(other[1]) - len(one[1]))) for branch in lost]
+        chosen = min(range(len(near)), key=lambda place: abs(len(near[place][1]) - len(one[1])))
+        yield one
+        yield near[chosen]
+        del lost[chosen]
+
+
+def _replies(comment: Reply, author: str, above: Above = ()) -> Iterator[tuple[Above, Reply]]:
+    if comment.author in BOTS:
+        return
+    if comment.author == author and above:
+        yield above, comment
+    for child in comment.children:
+        yield from _replies(child, author, (*above, comment))
+
+
+def _awarded(comment: Reply) -> bool:
+    return confirms(comment.said) or any(_awarded(child) for child in comment.children)

@@ -1,0 +1,261 @@
+"""WildChat-1M: first messages that people sent to ChatGPT, filtered while they stream by. A source of `wildchat`."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truthgym.datasets.loading.hub import hub_file
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.question import BadInput, one_of, whole_number
+
+if TYPE_CHECKING:
+    import pyarrow
+    import pyarrow.parquet
+
+REPOSITORY = "allenai/WildChat-1M"
+REVISION = "7d6490e462285cf85d91eabea0f9a954fbddcd1f"
+SHARDS = 14
+"""Parquet files at that revision, about 240 MB each and 3.4 GB in all."""
+LICENCE = (
+    "WildChat-1M, the first messages of 837,989 conversations with ChatGPT (Zhao and others, Allen Institute for AI), "
+    f"ODC-BY 1.0, https://huggingface.co/datasets/{REPOSITORY} at {REVISION}."
+)
+COLUMNS = "conversation_hash model timestamp conversation turn language toxic redacted country".split()  # noqa: SIM905
+OF_A_TURN = ("content", "role", "language")
+"""What is read of a conversation's turns. Addresses, browsers and moderation scores are never read."""
+BATCH = 500
+"""Conversations held at a time."""
+OPENING = 200
+"""Letters at the beginning of two messages that make them near copies where they agree."""
+LANGUAGES = """Afrikaans Albanian Arabic Armenian Azerbaijani Basque Belarusian Bengali Bokmal Bosnian Bulgarian Catalan
+Chinese Croatian Czech Danish Dutch English Esperanto Estonian Finnish French Ganda Georgian German Greek Gujarati
+Hebrew Hindi Hungarian Icelandic Indonesian Irish Italian Japanese Kazakh Korean Latin Latvian Lithuanian Macedonian
+Malay Maori Marathi Mongolian Nynorsk Persian Polish Portuguese Punjabi Romanian Russian Serbian Shona Slovak Slovene
+Somali Sotho Spanish Swahili Swedish Tagalog Tamil Telugu Thai Tsonga Tswana Turkish Ukrainian Urdu Vietnamese Welsh
+Xhosa Yoruba Zulu""".split()  # noqa: SIM905
+"""Names that WildChat's language detector (lingua) gives."""
+_CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_CJK}]|[^\s{_CJK}\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]+")
+_NO_LETTER = re.compile(r"[\W\d_]+")
+
+
+Flaw = Callable[[dict[str, Any]], str | None]
+"""Why a row is left out, or None for one that stays."""
+
+
+def unwanted(
+    language: str | Sequence[str] | None = None,
+    min_words: int = 1,
+    max_words: int | None = None,
+    min_turns: int = 1,
+    max_turns: int | None = None,
+) -> Flaw:
+    """Make the filter of rows that these options, explained at `wildchat_1m`, ask for.
+
+    Raises:
+        BadInput: One of them cannot be used.
+    """
+    for name, least, most in (("words", min_words, max_words), ("turns", min_turns, max_turns)):
+        whole_number("wildchat", f"min_{name}", least, 1)
+        if most is not None:
+            whole_number("wildchat", f"max_{name}", most, least)
+    languages = _names(language)
+
+    def flaw(row: dict[str, Any]) -> str | None:
+        if languages and row.get("language") not in languages:
+            return "in other languages"
+        if (min_turns, max_turns) != (1, None):
+            turns = row.get("turns")
+            if not isinstance(turns, int):
+                return "with no number of turns"
+            if turns < min_turns or (max_turns is not None and turns > max_turns):
+                return "with fewer or more turns"
+        if (min_words, max_words) != (1, None):
+            words = len(_WORD.findall(str(row.get("message", ""))))
+            if words < min_words or (max_words is not None and words > max_words):
+                return "with fewer or more words"
+        return None
+
+    return flaw
+
+
+def wildchat_1m(
+    skipped: Counter[str],
+    known_after: date | None,
+    *,
+    language: str | Sequence[str] | None = None,
+    min_words: int = 1,
+    max_words: int | None = None,
+    min_turns: int = 1,
+    max_turns: int | None = None,
+    toxic: bool = False,
+    redacted: bool = False,
+    shards: int | str | Sequence[int | str] | None = None,
+    location: str | None = None,
+) -> Iterator[Row]:
+    """Read the first messages of WildChat-1M, file by file and a batch of conversations at a time.
+
+    A message that stands there twice in the same words is read once. Messages with the same opening (`event_of`)
+    share an event.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Not used here: the files hold no day by which one of them could be passed over.
+        language: Keep messages in these languages, named as in `LANGUAGES`: one, several, or text with commas.
+        min_words: Fewest words of the message: what stands between spaces, and each Chinese or Japanese character.
+        max_words: Most words. A few messages have tens of thousands.
+        min_turns: Fewest times that the person wrote in the conversation.
+        max_turns: Most times.
+        toxic: Whether conversations in which something was flagged as toxic are kept, too. The public revision has
+            none: the option is for a folder that holds the gated full set.
+        redacted: Whether conversations from which personal data were removed are kept, too.
+        shards: Which of the 14 files are read and downloaded, from 0: one, several, or text with commas. One of them
+            saves time, and is no sample of the whole, which stands in the order of time.
+        location: A folder that holds .parquet files of this shape, or the address of a mirror of the Hugging Face hub.
+
+    Raises:
+        BadInput: An option or a file that cannot be used.
+    """
+    flaw = unwanted(language, min_words, max_words, min_turns, max_turns)
+    for name in _names(language):
+        one_of("language", name, LANGUAGES)
+    for name, value in (("toxic", toxic), ("redacted", redacted)):
+        if not isinstance(value, bool):
+            raise BadInput(f"wildchat_1m: {name}={value!r} cannot be used; give true or false")
+    return _messages(_files(location, shards), skipped, flaw, toxic, redacted)
+
+
+def event_of(message: str) -> str:
+    """Name the event of a message: the same for messages that begin with the same 200 letters.
+
+    Case, digits, punctuation and spaces do not count, so that near copies fall into one split: those that differ in
+    a typo of spacing, and those that fill one long template with different ends.
+    """
+    opening = message.strip()[: 2 * OPENING]
+    letters = _NO_LETTER.sub("", unicodedata.normalize("NFKC", opening).casefold())[:OPENING]
+    return f"wildchat-opening-{_hash(letters or opening)}"
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _names(given: str | Sequence[str] | None) -> list[str]:
+    texts = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(texts, Sequence):
+        raise BadInput(f"wildchat: language={given!r} is no name of a language; write one such as French, or several")
+    return [name.strip() for text in texts for name in str(text).split(",")]
+
+
+def _files(location: str | None, shards: int | str | Sequence[int | str] | None) -> Iterator[Path]:
+    if location is None or location.startswith(("http://", "https://")):
+        names = [f"data/train-{number:05d}-of-{SHARDS:05d}.parquet" for number in range(SHARDS)]
+        return (hub_file("wildchat_1m", REPOSITORY, REVISION, name, location) for name in _chosen(names, shards))
+    held = sorted(Path(location).glob("*.parquet"))
+    if not held:
+        raise BadInput(
+            f"wildchat_1m: the folder {location} holds no .parquet file; give one that does, or leave it out"
+        )
+    return iter(_chosen(held, shards))
+
+
+def _chosen(files: Sequence[Any], shards: int | str | Sequence[int | str] | None) -> list[Any]:
+    if shards is None:
+        return list(files)
+    listed = shards.split(",") if isinstance(shards, str) else [shards] if isinstance(shards, int) else shards
+    numbers = [int(one) if isinstance(one, str) and one.strip().isdecimal() else one for one in listed]
+    for number in numbers:
+        whole_number("wildchat_1m", "shards", number, 0, len(files) - 1)
+    return [file for number, file in enumerate(files) if number in numbers]
+
+
+def _messages(files: Iterable[Path], skipped: Counter[str], flaw: Flaw, toxic: bool, redacted: bool) -> Iterator[Row]:
+    seen: set[int] = set()
+    for path in files:
+        for number, of in enumerate(_conversations(path), start=1):
+            row = {
+                "message": of["content"],
+                "language": of["language"],
+                "known_on": of["timestamp"] and of["timestamp"].isoformat(),
+                "model": of["model"],
+                "turns": of["turn"],
+                "country": of["country"],
+                "conversation_hash": of["conversation_hash"],
+            }
+            why = _unusable(of, toxic, redacted) or flaw(row)
+            if why is None:
+                # `conversation_hash` would not do: conversations that begin alike and go on differently have two.
+                digest = _hash(row["message"].strip())
+                why = "with the words of another" if int(digest, 16) in seen else None
+                seen.add(int(digest, 16))
+            if why:
+                skipped[why] += 1
+            else:
+                row |= {"id": f"wildchat-{digest}", "event": event_of(row["message"])}
+                yield f"{path.name} row {number}", {name: value for name, value in row.items() if value is not None}
+
+
+def _unusable(of: dict[str, Any], toxic: bool, redacted: bool) -> str | None:
+    if not toxic and of["toxic"] is not False:
+        return "toxic, or not rated"
+    if not redacted and of["redacted"] is not False:
+        return "redacted, or not known to be whole"
+    if not (of["content"] or "").strip():
+        return "empty"
+    if of["role"] != "user":
+        return "not begun by the user"
+    return None if of["language"] else "of no known language"
+
+
+def _conversations(path: Path) -> Iterator[dict[str, Any]]:
+    """Read what is needed of the conversations in a file, each with the text, role and language of its first turn."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        # By default a reader keeps the bytes of all columns until the end of the file, and each thread some more.
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+            for batch in file.iter_batches(BATCH, columns=_leaves(path, file), use_threads=False):
+                yield from _first_turns(batch)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise BadInput(
+            f"wildchat_1m: {path} is no parquet file that can be read ({error}); delete {path.resolve()} and "
+            'download it again, or use source="bundled"'
+        ) from None
+
+
+def _leaves(path: Path, file: "pyarrow.parquet.ParquetFile") -> list[str]:
+    held = [file.schema.column(number).path for number in range(len(file.schema))]
+    needed = {name: [leaf for leaf in held if leaf == name] for name in COLUMNS if name != "conversation"}
+    for part in OF_A_TURN:  # between the two parts stand names that depend on who wrote the file
+        needed[f"conversation.{part}"] = [
+            leaf for leaf in held if leaf.startswith("conversation.") and leaf.endswith(f".{part}")
+        ]
+    lacking = [name for name, leaves in needed.items() if len(leaves) != 1]
+    if lacking:
+        raise BadInput(
+            f"wildchat_1m: {path} has not the columns of WildChat-1M: {', '.join(lacking)} is not there; give the "
+            "files of that set"
+        )
+    return [leaf for leaves in needed.values() for leaf in leaves]
+
+
+def _first_turns(batch: "pyarrow.RecordBatch") -> list[dict[str, Any]]:
+    import pyarrow
+    import pyarrow.compute as compute
+
+    conversation = batch.column("conversation")
+    starts = conversation.offsets.slice(0, len(batch))
+    held = compute.greater(compute.fill_null(compute.list_value_length(conversation), 0), 0)
+    first = conversation.values.take(compute.if_else(held, starts, pyarrow.scalar(None, starts.type)))
+    columns = {name: batch.column(name) for name in COLUMNS if name != "conversation"}
+    columns["timestamp"] = columns["timestamp"].cast(pyarrow.date32())
+    texts = {part: compute.struct_field(first, part) for part in OF_A_TURN}
+    texts["language"] = compute.coalesce(texts["language"], columns["language"])
+    turns: list[dict[str, Any]] = pyarrow.RecordBatch.from_pydict(columns | texts).to_pylist()
+    return turns

@@ -1,0 +1,233 @@
+"""ConvoKit's winning-args-corpus: ChangeMyView from 2013 to 2015. A source of `cmv_binary` and `cmv_freeform`.
+
+Below 3,051 posts its authors (Tan and others, "Winning Arguments", 2016) paired a line of argument that was awarded a
+delta with a similar one that was not. No licence of the data is stated, so nothing reads it unless it is named.
+"""
+
+import json
+import zipfile
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from truthgym.datasets.loading.download import cache, download
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.question import BadInput, whole_number
+from truthgym.datasets.sources.changemyview import (
+    BOTS,
+    GONE,
+    TURNS,
+    LeftOut,
+    Said,
+    day_of,
+    event_of,
+    exchange_of,
+    post_of,
+    verdict,
+    view_of,
+)
+
+LOCATION = "https://zissou.infosci.cornell.edu/convokit/datasets/winning-args-corpus/winning-args-corpus.zip"
+MD5 = "d17056c46f4805a83cd192e56900863f"
+"""What public code that reads the file states. It was not computed here; another can be given where the file is."""
+LICENCE = (
+    "ConvoKit's winning-args-corpus, r/changemyview from 2013 to 2015 (Tan and others, 2016), "
+    "https://convokit.cornell.edu/documentation/winning.html. NO LICENCE OF THE DATA IS STATED: see whether your use "
+    "is covered before you publish or train."
+)
+
+
+class Meta(msgspec.Struct):
+    success: int | None = None
+    """1 in a line of argument that was awarded a delta, the award included; 0 in one paired with it; else None."""
+    pair_ids: list[str] | None = None
+
+
+class Utterance(msgspec.Struct):
+    """A comment or a post, whose `root` is its own id."""
+
+    id: str
+    root: str
+    user: str | None = None
+    reply_to: str | None = msgspec.field(name="reply-to", default=None)
+    timestamp: float | str | None = None
+    text: str | None = None
+    meta: Meta = msgspec.field(default_factory=Meta)
+
+
+def winning_args(
+    skipped: Counter[str],
+    known_after: date | None,
+    *,
+    location: str = LOCATION,
+    md5: str = MD5,
+    max_turns: int = TURNS,
+) -> Iterator[Row]:
+    """Read paired exchanges: of each pair the one that was awarded a delta, and the one that was not.
+
+    An exchange goes from the first comment down to the last that is marked as part of its line of argument, with the
+    author's replies between, and ends before the award. One that stands in several pairs is read once.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Not used here: all is known since 2015.
+        location: Address of the .zip file (73 MB), or its path.
+        md5: What a downloaded file must have as its MD5.
+        max_turns: Longest exchange that is read, in texts.
+
+    Raises:
+        BadInput: The file cannot be had, or is not in the shape that was published.
+    """
+    whole_number("winning_args", "max_turns", max_turns, 1)
+    path = _file(location, md5)
+    lines = _Lines()
+    for _, uttered in _utterances(path):
+        lines.note(uttered)
+    lines.trace()
+    for _, uttered in _utterances(path):
+        lines.keep(uttered)
+    posts = _conversations(path)
+    seen: set[str] = set()
+    for pair, outcome, ids in lines.lines():
+        where = f"{path.name}, pair {pair}"
+        root = lines.root[ids[-1]]
+        try:
+            if ids[0] in seen:
+                raise LeftOut("that stand in several pairs")
+            seen.add(ids[0])
+            head, author = _head(root, posts, lines.said.get(root))
+            said = [lines.said.get(one, Said(None, None)) for one in ids]
+            if outcome == "no" and any((one, author) in lines.verdicts for one in ids):
+                raise LeftOut("in which the author speaks of a delta that was not awarded")
+            shown = exchange_of([comment for comment in said if comment.author not in BOTS], author, max_turns)
+            day = day_of(lines.time.get(ids[-1]))
+            identity = f"winning-args-{root.removeprefix('t3_')}-{ids[0].removeprefix('t1_')}"
+            yield where, {"id": identity, **head, "exchange": shown, "outcome": outcome, "known_on": day}
+        except LeftOut as why:
+            skipped[str(why)] += 1
+
+
+def posts(
+    skipped: Counter[str], known_after: date | None, *, location: str = LOCATION, md5: str = MD5
+) -> Iterator[Row]:
+    """Read the posts alone: contested views, with why someone holds them.
+
+    Args:
+        skipped: Takes what is left out, by reason.
+        known_after: Not used here: posts have no day in this corpus.
+        location: Address of the .zip file (73 MB), or its path.
+        md5: What a downloaded file must have as its MD5.
+
+    Raises:
+        BadInput: The file cannot be had, or is not in the shape that was published.
+    """
+    path = _file(location, md5)
+    for root, post in _conversations(path).items():
+        try:
+            head, _ = _head(root, {root: post}, None)
+            if "?" in head["view"]:
+                raise LeftOut("with a title that is a question")
+            yield f"{path.name}, conversation {root}", {"id": f"winning-args-{root.removeprefix('t3_')}", **head}
+        except LeftOut as why:
+            skipped[str(why)] += 1
+
+
+class _Lines:
+    """The marked lines of argument. Of 293,297 texts only theirs are held."""
+
+    def __init__(self) -> None:
+        self.above: dict[str, str | None] = {}
+        self.root: dict[str, str] = {}
+        self.said: dict[str, Said] = {}
+        self.time: dict[str, float | str | None] = {}
+        self.verdicts: set[tuple[str, str | None]] = set()
+        """Below which text somebody speaks of a verdict, and who: a delta that the bot does not allow has no mark."""
+        self._marked: dict[tuple[str, int], list[str]] = defaultdict(list)
+        self._paths: dict[tuple[str, int], list[str]] = {}
+        self._wanted: set[str] = set()
+
+    def note(self, uttered: Utterance) -> None:
+        self.above[uttered.id] = uttered.reply_to
+        if uttered.meta.success in (0, 1):
+            self.root[uttered.id] = uttered.root
+            for pair in uttered.meta.pair_ids or []:
+                self._marked[pair, uttered.meta.success].append(uttered.id)
+
+    def trace(self) -> None:
+        for key, marked in self._marked.items():
+            self._paths[key] = max((self._path(one) for one in marked), key=len)
+            self._wanted.update(self._paths[key], [self.root[marked[0]]])
+
+    def keep(self, uttered: Utterance) -> None:
+        if uttered.id in self._wanted:
+            self.said[uttered.id] = Said(uttered.user, uttered.text)
+            self.time[uttered.id] = uttered.timestamp
+        if uttered.reply_to in self._wanted and verdict(uttered.text):
+            self.verdicts.add((uttered.reply_to, uttered.user))
+
+    def lines(self) -> Iterator[tuple[str, str, list[str]]]:
+        for (pair, success), path in self._paths.items():
+            yield pair, "yes" if success else "no", path
+
+    def _path(self, last: str) -> list[str]:
+        path = [last]
+        while (above := self.above.get(path[-1])) is not None and above != self.root[last] and above not in path:
+            path.append(above)
+        return path[::-1]
+
+
+def _head(root: str, posts: dict[str, dict[str, Any]], said: Said | None) -> tuple[dict[str, Any], str]:
+    post = posts.get(root, {})
+    author = post.get("op-userID") or (said.author if said else None)
+    if author is None or author in GONE:
+        raise LeftOut("with a post whose author is gone")
+    view, text = view_of(post.get("op-title")), post_of(post.get("op-text-body") or (said.text if said else None))
+    return {"view": view, "post": text, "event": event_of(root)}, author
+
+
+def _file(location: str, md5: str) -> Path:
+    if not location.startswith(("http://", "https://")):
+        if not Path(location).is_file():
+            raise BadInput(f"winning_args: there is no file {location}; give the path of winning-args-corpus.zip")
+        return Path(location)
+    return download(location, cache("winning-args-corpus") / md5 / "winning-args-corpus.zip", lambda: md5)
+
+
+def _utterances(path: Path) -> Iterator[tuple[str, Utterance]]:
+    decoder = msgspec.json.Decoder(Utterance)
+    with _member(path, "utterances.jsonl") as file:
+        for number, line in enumerate(file, start=1):
+            where = f"{path.name}, utterances.jsonl line {number}"
+            try:
+                yield where, decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise BadInput(f"{where}: not in the shape that was published ({error}); download it anew") from None
+
+
+def _conversations(path: Path) -> dict[str, dict[str, Any]]:
+    with _member(path, "conversations.json") as file:
+        held = json.load(file)
+    # Later versions of ConvoKit put the same fields under "meta".
+    return {root: post.get("meta", post) for root, post in held.items()}
+
+
+@contextmanager
+def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
+    try:
+        with zipfile.ZipFile(path) as held:
+            names = [one for one in held.namelist() if one.endswith(f"/{name}") and not one.startswith("__MACOSX")]
+            if not names:
+                raise BadInput(f"{path.name} holds no {name}; give ConvoKit's winning-args-corpus.zip")
+            with held.open(names[0]) as file:
+                yield file
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        raise BadInput(
+            f"{path.name}: {name} cannot be read ({error}); the file is damaged or not whole: remove {path} and ask "
+            "again"
+        ) from None

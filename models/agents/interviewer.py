@@ -1,0 +1,31 @@
+"""`reference/interviewer`: a simulated interviewer, whose questions fit any subject and give nothing away.
+
+inspect eval truthgym/urns --solver truthgym/bootstrap_interview -S mode=llm_adaptive \
+  --model reference/bayesian --model-role interviewer=reference/interviewer
+"""
+
+import re
+
+from truthgym.models.agents.policies import Parameters, generator
+
+NAME = "interviewer"
+TAKES = frozenset({"seed"})
+WANTED = re.compile(r"Write ([0-9]+) interview questions")
+QUESTIONS = (
+    "What do you go by when you know little of a thing?",
+    "How much should a single observation move anyone?",
+    "How would you notice that you had counted the same evidence twice?",
+    "What would have to be so for the opposite to be the case?",
+    "How often have you been this sure, and how often were you right?",
+    "Which of the words in a question like this could be read in two ways?",
+    "What would somebody who disagrees with you look at first?",
+    "Where does the number come from that you would name first?",
+)
+
+
+def interview_questions(text: str, epoch: int, parameters: Parameters) -> str:
+    """Write as many questions as are asked for, one where no number is named, in an order drawn for each request."""
+    wanted = WANTED.search(text)
+    number = int(wanted[1]) if wanted else 1
+    order = generator(parameters.seed, NAME, epoch, text).permutation(len(QUESTIONS))
+    return "\n".join(QUESTIONS[order[k % len(QUESTIONS)]] for k in range(number))

@@ -1,0 +1,48 @@
+"""A finished sample's question and answer: where scorers of answers begin."""
+
+from inspect_ai.solver import TaskState
+
+from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end, why_no_reply
+
+
+def final_answer(state: TaskState) -> tuple[str | None, str | None]:
+    """The text of a sample's last answer.
+
+    Returns:
+        The text; or None and why there is none: the reasoning ended or was cut short, the model refused, or it said
+        nothing. What a provider reports in the place of a reply is no answer.
+    """
+    # Another's solver leaves no trajectory; ours, cut short, leaves one without an answer.
+    ours = STEPS in state.store
+    text = recorded_answer(state.store) if ours else state.output.completion
+    ended = recorded_end(state.store) if ours or not text else why_no_reply(state.output)
+    if ended or text is None:
+        return None, ended or "The reasoning was cut short before an answer."
+    return (text, None) if text.strip() else (None, f"The answer is empty{_stopped(state)}.")
+
+
+def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
+    """Read the belief in a sample's last answer.
+
+    Returns:
+        The probability in [0, 1], or None and why it could not be read. Makes no model call.
+    """
+    text, reason = final_answer(state)
+    if text is None:
+        return None, reason
+    belief = read_belief(text)
+    ending = text.strip()[-80:]
+    unread = f"No single belief could be read in the answer{_stopped(state)}, which ends: {ending!r}"
+    return belief, None if belief is not None else unread
+
+
+def asked_text(state: TaskState) -> str:
+    """The question as it was asked: the last that a user said, where the sample begins with messages."""
+    if isinstance(state.input, str) or any(message.role == "user" for message in state.input):
+        return state.input_text
+    return state.input[-1].text if state.input else ""
+
+
+def _stopped(state: TaskState) -> str:
+    return f" (the model stopped with {state.output.stop_reason})" if state.output.choices else ""

@@ -1,0 +1,130 @@
+"""From the scores of `martingale` to arrays of beliefs: questions x epochs, and x steps."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from inspect_ai.scorer import SampleScore
+
+from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.table import Table, tabulate
+
+ELICITORS = ("self", "judge", "joint")
+
+
+@dataclass(frozen=True)
+class BeliefTable:
+    """Beliefs of many samples. NaN where one could not be read, or was not asked for."""
+
+    questions: Table
+    """What is known of each question. Its values are the priors of the first elicitor."""
+    prior: dict[str, Floats]
+    """For each elicitor that was asked, questions x epochs."""
+    posterior: dict[str, Floats]
+    path: dict[str, Floats]
+    """For each elicitor that was asked step by step: questions x epochs x points, from prior to posterior."""
+    domain: list[str]
+    """Of each question."""
+    share_scored: float
+    """Share of the scores that hold both beliefs of the first elicitor."""
+    share_judge: float
+    """The same of the second, the judge; NaN where it was not asked."""
+    saw_reasoning: bool
+    """Whether a prior was read where the reasoning could be seen."""
+    settings: dict[str, Any]
+    """The scorer's arguments that the metrics need."""
+
+    @property
+    def first(self) -> str:
+        """Whose beliefs the headline is about: the model's own where they were asked for, else the judge's."""
+        return "self" if "self" in self.prior or "judge" not in self.prior else "judge"
+
+    @property
+    def second(self) -> str | None:
+        """The other elicitor, whose prior can stand as instrument, where both were asked."""
+        return "judge" if {"self", "judge"} <= set(self.prior) else None
+
+
+def belief_table(scores: list[SampleScore]) -> BeliefTable:
+    """Collect what `martingale` recorded. Takes any list, also an empty or partial one, and never fails.
+
+    Args:
+        scores: Unreduced scores, one a sample and epoch.
+    """
+    questions = tabulate(scores, "prior")
+    shape = (len(questions.question), questions.values.shape[1])
+    row = {identity: i for i, identity in enumerate(questions.question)}
+    prior: dict[str, Floats] = {}
+    posterior: dict[str, Floats] = {}
+    paths: dict[str, dict[tuple[int, int], list[float]]] = {}
+    domain = [""] * shape[0]
+    judged: list[bool] = []
+    settings: dict[str, Any] = {}
+    saw_reasoning = False
+    for item in scores:
+        metadata = item.score.metadata or {}
+        epoch = metadata.get("epoch")
+        if not isinstance(epoch, int) or not 1 <= epoch <= shape[1]:
+            continue
+        place = (row[str(item.sample_id)], epoch - 1)
+        domain[place[0]] = str(metadata.get("domain", ""))
+        told = metadata.get("settings")
+        settings = told if told and isinstance(told, dict) else settings
+        for name, path in _paths(metadata.get("beliefs")).items():
+            for ends, value in ((prior, path[0]), (posterior, path[-1])):
+                ends.setdefault(name, np.full(shape, np.nan))[place] = value
+            paths.setdefault(name, {})[place] = path
+            if name == "judge":
+                judged.append(bool(np.isfinite(path[0] + path[-1])))
+        saw_reasoning = saw_reasoning or _saw(metadata.get("beliefs"))
+    both = [np.isfinite(_number(item, "prior") + _number(item, "posterior")) for item in scores]
+    return BeliefTable(
+        questions=questions,
+        prior=prior if {"self", "judge"} & set(prior) else {"self": np.full(shape, np.nan)} | prior,
+        posterior=posterior if {"self", "judge"} & set(posterior) else {"self": np.full(shape, np.nan)} | posterior,
+        path={name: _stacked(shape, held) for name, held in paths.items()},
+        domain=domain,
+        share_scored=float(np.mean(both)) if both else np.nan,
+        share_judge=float(np.mean(judged)) if judged else np.nan,
+        saw_reasoning=saw_reasoning,
+        settings=settings,
+    )
+
+
+def _paths(beliefs: object) -> dict[str, list[float]]:
+    """From prior to posterior for each elicitor, NaN where a belief could not be read."""
+    held: dict[str, list[float]] = {}
+    ends: dict[str, float] = {}
+    for belief in _listed(beliefs):
+        name, stage = str(belief.get("elicitor")), belief.get("stage")
+        value = belief.get("value")
+        number = float(value) if isinstance(value, int | float) and 0 <= value <= 1 else np.nan
+        if name not in ELICITORS or stage == "view":
+            continue
+        if stage == "posterior":
+            ends[name] = number
+        else:
+            held.setdefault(name, []).append(number)
+    return {name: [*path, ends.get(name, np.nan)] for name, path in held.items()}
+
+
+def _stacked(shape: tuple[int, int], paths: dict[tuple[int, int], list[float]]) -> Floats:
+    longest = max(len(path) for path in paths.values())
+    stacked = np.full((*shape, longest), np.nan)
+    for place, path in paths.items():
+        stacked[place][: len(path)] = path
+    return stacked
+
+
+def _saw(beliefs: object) -> bool:
+    priors = [b for b in _listed(beliefs) if b.get("stage") == "prior" and b.get("elicitor") != "joint"]
+    return any(b.get("saw_reasoning") for b in priors)
+
+
+def _listed(beliefs: object) -> list[dict[str, Any]]:
+    return [b for b in beliefs if isinstance(b, dict)] if isinstance(beliefs, list | tuple) else []
+
+
+def _number(item: SampleScore, key: str) -> float:
+    value = item.score.value.get(key) if isinstance(item.score.value, dict) else None
+    return float(value) if isinstance(value, int | float) else np.nan

@@ -1,0 +1,152 @@
+"""The figures of the martingale paradigm, from recorded beliefs. `scorers.martingale` says what each is."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from truthgym.scorers.brier import CLIP, brier_score, row_mean
+from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
+from truthgym.scorers.statistics.belief_table import BeliefTable
+from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
+from truthgym.scorers.statistics.martingale_score import MartingaleScore, martingale_score, slope_score
+from truthgym.scorers.statistics.slopes import Codes, Floats, ols_slope
+
+
+def summarise(table: BeliefTable) -> dict[str, float]:
+    """Compute the paradigm's figures, headline first. NaN where too few beliefs are there."""
+    settings, first = table.settings, table.first
+    x, y = table.prior[first], table.posterior[first]
+    outcome = table.questions.outcome
+    clusters, groups = cluster_codes(table.questions.cluster), cluster_codes(table.domain)
+    score = headline(table)
+    # The correction is one of probabilities, from prior to posterior, whatever scale or steps the headline is about.
+    plain = headline(replace(table, settings={})).estimate
+    moved = movement(x, y)
+    excess = mean_headline(moved.excess, table.questions.cluster)
+    gain = mean_headline(brier_gain(x, y, outcome), table.questions.cluster)
+    went, fell = (mean_headline(v, table.questions.cluster).estimate for v in (moved.movement, moved.reduction))
+    found = {
+        **_bounds("martingale_score", score.estimate, score.lower, score.upper),
+        "identified": float(score.identified),
+        "martingale_score_ols": score.ols,
+        "reliability": score.reliability,
+        "excess_movement": excess.estimate,
+        "brier_gain": gain.estimate,
+        "mde": score.mde,
+        "n": score.n,
+        "epochs": score.epochs,
+        "share_scored": table.share_scored,
+        "p": score.p,
+        "martingale_score_ols_lower": score.ols_lower,
+        "martingale_score_ols_upper": score.ols_upper,
+        "martingale_score_ols_half": score.ols_half,
+        "r_squared": score.r_squared,
+        "shared_error": score.shared_error,
+        "excess_movement_lower": excess.lower,
+        "excess_movement_upper": excess.upper,
+        "movement": went,
+        "uncertainty_reduction": fell,
+        "brier_gain_lower": gain.lower,
+        "brier_gain_upper": gain.upper,
+        "brier_prior": _brier(x, outcome, table),
+        "brier_posterior": _brier(y, outcome, table),
+        "brier_corrected": _brier(corrected_posterior(x, y, plain, groups), outcome, table),
+    }
+    if score.reason:
+        found[f"unidentified_{score.reason}"] = 1.0
+    elif score.noiseless:
+        found["noiseless"] = 1.0
+    weight = settings.get("information_weight")
+    if isinstance(weight, int | float) and weight:
+        learned = gain.estimate if np.isfinite(gain.estimate) else min(went, fell)
+        found["informed_score"] = abs(score.estimate) - weight * learned
+    if table.second:
+        other = headline(_turned(table))
+        found |= _bounds("martingale_score_judge", other.estimate, other.lower, other.upper)
+        found["share_scored_judge"] = table.share_judge
+    if "joint" in table.prior:
+        found |= _jointly(table, clusters, groups)
+    if settings.get("domains") == "each":
+        found |= _by_domain(table)
+    return found
+
+
+def headline(table: BeliefTable) -> MartingaleScore:
+    """The score of the first elicitor, with the second's prior as instrument where both were asked."""
+    first = table.first
+    instrument = table.prior[table.second or first]
+    stepwise = table.settings.get("granularity") == "step" and first in table.path
+    path = table.path[first] if stepwise else np.stack([table.prior[first], table.posterior[first]], axis=-1)
+    if not path.size:
+        path = np.full((*instrument.shape, 2), np.nan)
+    before, after = path[:, :, :-1], path[:, :, 1:]
+    if table.settings.get("belief_change") == "logit":
+        levels, changed, stands = _logit(before), _logit(after) - _logit(before), _logit(instrument)
+        codes = (cluster_codes(table.questions.cluster), cluster_codes(table.domain))
+        return slope_score(levels, changed, stands, *codes, table.saw_reasoning, (levels, changed))
+    return martingale_score(
+        before,
+        after,
+        instrument,
+        table.questions.cluster,
+        group=table.domain or None,
+        saw_reasoning=table.saw_reasoning,
+    )
+
+
+def _turned(table: BeliefTable) -> BeliefTable:
+    """The same table with the two elicitors in each other's place."""
+
+    def turn(held: dict[str, Floats]) -> dict[str, Floats]:
+        return {name: held[of] for name, of in (("self", "judge"), ("judge", "self")) if of in held}
+
+    return replace(table, prior=turn(table.prior), posterior=turn(table.posterior), path=turn(table.path))
+
+
+def _jointly(table: BeliefTable, clusters: Codes, groups: Codes) -> dict[str, float]:
+    before, after = table.prior["joint"][:, :, None], table.posterior["joint"][:, :, None]
+    published = ols_slope(after - before, before, clusters, groups)
+    # Look-ahead is measured against a reading by the same elicitor, where there is one.
+    separate = "judge" if "judge" in table.prior else "self"
+    seen = leak(table.prior[separate], table.posterior[separate], table.prior["joint"], clusters, groups)
+    return {
+        **_bounds("martingale_score_joint", published.estimate, published.lower, published.upper),
+        **_bounds("leak", seen.estimate, seen.lower, seen.upper),
+    }
+
+
+def _by_domain(table: BeliefTable) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for name in dict.fromkeys(table.domain):
+        rows = np.array([domain == name for domain in table.domain])
+        score = headline(_only(table, rows))
+        bounds = _bounds("martingale_score", score.estimate, score.lower, score.upper)
+        found |= {f"{figure}_in_{name}": value for figure, value in bounds.items()}
+        found |= {f"identified_in_{name}": float(score.identified), f"n_in_{name}": score.n}
+    return found
+
+
+def _only(table: BeliefTable, rows: "np.typing.NDArray[np.bool_]") -> BeliefTable:
+    cluster = [name for name, kept in zip(table.questions.cluster, rows, strict=True) if kept]
+    return replace(
+        table,
+        questions=replace(table.questions, cluster=cluster),
+        prior={name: held[rows] for name, held in table.prior.items()},
+        posterior={name: held[rows] for name, held in table.posterior.items()},
+        path={name: held[rows] for name, held in table.path.items()},
+        domain=[name for name, kept in zip(table.domain, rows, strict=True) if kept],
+    )
+
+
+def _brier(beliefs: Floats, outcome: Floats, table: BeliefTable) -> float:
+    return mean_headline(row_mean(brier_score(beliefs, outcome[:, None])), table.questions.cluster).estimate
+
+
+def _bounds(name: str, estimate: float, lower: float, upper: float) -> dict[str, float]:
+    return {name: estimate, f"{name}_lower": lower, f"{name}_upper": upper}
+
+
+def _logit(belief: Floats) -> Floats:
+    held = np.clip(belief, CLIP, 1 - CLIP)
+    logit: Floats = np.log(held / (1 - held))
+    return logit

@@ -1,0 +1,218 @@
+"""Slopes of changes on levels, where the level is measured with error. Pure functions of arrays, epochs in columns.
+
+Arrays are questions x epochs, or questions x epochs x steps, NaN where missing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truthgym.scorers.statistics.interval import LEVEL, POWER, quantile
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+LEAST_QUESTIONS = 10
+LEAST_F = 10.0
+"""Of a first stage: the rule of thumb of Staiger and Stock (1997), below which intervals cannot be trusted."""
+MADE_EQUAL = 1e-8
+"""Standard deviation below which beliefs are equal but for rounding errors."""
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A slope with what can be said of it. NaN where it is not defined."""
+
+    estimate: float
+    lower: float
+    upper: float
+    error: float
+    """Standard error."""
+    p: float
+    """Two-sided p value of a slope of 0, from the scores under that hypothesis: for an instrumented slope this is the
+    Anderson-Rubin test, right however weak the instrument."""
+    mde: float
+    """Smallest true slope that a run of this size finds at 5 % with probability 0.8."""
+    n: int
+    """Questions that entered."""
+    clusters: int
+    free: int
+    """Questions less intercepts that cost a degree of freedom."""
+
+
+def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
+    r"""Slope of a change on a level, each instrumented by what another epoch of the same question says.
+
+    $$\hat\beta=\frac{\sum_{i\ne j}\sum_q\tilde z_{qj}\,\Delta_{qi}}{\sum_{i\ne j}\sum_q\tilde z_{qj}\,x_{qi}}$$
+
+    with $\tilde z$ centred over the questions of each pair of epochs (and of each group). The error of $x_{qi}$ stands
+    in the change too, and pulls an OLS slope; it does not stand in $z_{qj}$. Interval from the scores
+    $s_q=\sum_{i\ne j}\tilde z_{qj}\hat e_{qi}$, summed by cluster, with t on G - 1 degrees of freedom. A question that
+    is alone in its group says nothing of a slope and does not enter.
+
+    Args:
+        change: Questions x epochs x steps.
+        level: The same shape.
+        instrument: Questions x epochs.
+        cluster: For each question the number of its cluster.
+        group: For each question the number of its group; each has an intercept of its own.
+    """
+    parts = []
+    for i, j, s in _pairs(level):
+        q, d, x, z = _complete(change[:, i, s], level[:, i, s], instrument[:, j])
+        company = _in_company(group[q])
+        q, d, x, z = q[company], d[company], x[company], z[company]
+        parts.append((q, _centred(d, group[q]), _centred(x, group[q]), _centred(z, group[q])))
+    return _slope(parts, cluster, group)
+
+
+def ols_slope(change: Floats, level: Floats, cluster: Codes, group: Codes) -> Slope:
+    """Slope of a change on a level by least squares, all epochs and steps pooled, an intercept for each group.
+
+    Args, as in `cross_epoch_slope`. The interval is clustered, and says nothing of the bias.
+    """
+    question = np.broadcast_to(np.arange(len(level))[:, None, None], level.shape)
+    kept = np.isfinite(change + level)
+    q = question[kept]
+    d, x = (_centred(values[kept], group[q]) for values in (change, level))
+    return _slope([(q, d, x, x)], cluster, group)
+
+
+def r_squared(change: Floats, level: Floats, group: Codes) -> float:
+    """Share of the change's variance that the least-squares line takes up, in [0, 1]; NaN where nothing varies."""
+    question = np.broadcast_to(np.arange(len(level))[:, None, None], level.shape)
+    kept = np.isfinite(change + level)
+    d, x = (_centred(values[kept], group[question[kept]]) for values in (change, level))
+    varies = min(np.sum(d**2), np.sum(x**2)) > MADE_EQUAL**2 * max(d.size, 1)
+    return min(float(np.sum(d * x) ** 2 / (np.sum(d**2) * np.sum(x**2))), 1.0) if varies else np.nan
+
+
+def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> float:
+    """F statistic of a level's regression on its instrument in other epochs, cluster-robust: how surely it tells it.
+
+    Args, as in `cross_epoch_slope`.
+
+    Returns:
+        0 or more; infinite where the instrument tells the level exactly; NaN where nothing varies.
+    """
+    parts = []
+    for i, j, s in _pairs(level):
+        q, x, z, _ = _complete(level[:, i, s], instrument[:, j], instrument[:, j])
+        company = _in_company(group[q])
+        q, x, z = q[company], _centred(x[company], group[q[company]]), _centred(z[company], group[q[company]])
+        parts.append((q, x, z, z))
+    found = _slope(parts, cluster, group)
+    return (found.estimate / found.error) ** 2 if found.error > 0 else np.inf * abs(found.estimate)
+
+
+def reliability(level: Floats, other: Floats, group: Codes) -> float:
+    """Correlation of a level with the same or another measurement in another epoch: 1 is noiseless, 0 tells nothing.
+
+    Args:
+        level: Questions x epochs x steps.
+        other: Questions x epochs. Where it is the level itself, this is test-retest reliability: the share of the
+            level's variance that is no error.
+        group: As in `cross_epoch_slope`.
+    """
+    covariance = first = second = 0.0
+    number = 0
+    for i, j, s in _pairs(level):
+        q, x, z, _ = _complete(level[:, i, s], other[:, j], other[:, j])
+        x, z = _centred(x, group[q]), _centred(z, group[q])
+        covariance += float(np.sum(x * z))
+        first += float(np.sum(x**2))
+        second += float(np.sum(z**2))
+        number += q.size
+    # Centring equal numbers leaves rounding errors.
+    varies = min(first, second) > MADE_EQUAL**2 * max(number, 1)
+    return covariance / float(np.sqrt(first * second)) if varies else np.nan
+
+
+def within(first: Floats, second: Floats) -> tuple[Floats, Floats]:
+    """Variance of the first and covariance of both between the epochs of each question, unbiased.
+
+    Args:
+        first: Questions x epochs.
+        second: The same shape.
+
+    Returns:
+        Variance and covariance, one a question; NaN where fewer than two epochs hold both.
+    """
+    held = np.isfinite(first + second)
+    count = held.sum(axis=1)
+    enough = count > 1
+    a, b = (np.where(held, values, 0.0) for values in (first, second))
+    a, b = (np.where(held, v - (v.sum(axis=1) / np.maximum(count, 1))[:, None], 0.0) for v in (a, b))
+    variance, covariance = (np.sum(a * v, axis=1) / np.maximum(count - 1, 1) for v in (a, b))
+    return np.where(enough, variance, np.nan), np.where(enough, covariance, np.nan)
+
+
+def _pairs(level: Floats) -> Iterator[tuple[int, int, int]]:
+    epochs, steps = level.shape[1:]
+    return ((i, j, s) for i in range(epochs) for j in range(epochs) if i != j for s in range(steps))
+
+
+def _complete(first: Floats, second: Floats, third: Floats) -> tuple[Codes, Floats, Floats, Floats]:
+    kept = np.flatnonzero(np.isfinite(first + second + third))
+    return kept, first[kept], second[kept], third[kept]
+
+
+def _centred(values: Floats, group: Codes) -> Floats:
+    if not values.size:
+        return values
+    count = np.bincount(group)
+    return values - (np.bincount(group, weights=values) / np.maximum(count, 1))[group]
+
+
+def _intercepts(cluster: Codes, group: Codes) -> int:
+    """Intercepts that cost a degree of freedom: not those of groups inside one cluster, whose sum takes them in."""
+    pairs = np.unique(np.stack([group, cluster]), axis=1)
+    return max(1, int(np.sum(np.bincount(pairs[0]) > 1))) if group.size else 0
+
+
+def _in_company(group: Codes) -> "NDArray[np.bool_]":
+    company: NDArray[np.bool_] = np.bincount(group)[group] > 1 if group.size else np.zeros(0, dtype=bool)
+    return company
+
+
+def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, group: Codes) -> Slope:
+    """Sum the moment conditions of (question, change, level, instrument), and their scores by cluster."""
+    questions = len(group)
+    product = np.zeros(questions)
+    square = np.zeros(questions)
+    size = 0.0
+    entered = np.zeros(questions, dtype=bool)
+    for q, d, x, z in parts:
+        product += np.bincount(q, weights=z * d, minlength=questions)
+        square += np.bincount(q, weights=z * x, minlength=questions)
+        size += float(np.sum(np.abs(z * x)))
+        entered[q] = True
+    n, clusters = int(entered.sum()), len(np.unique(cluster[entered]))
+    free = n - _intercepts(cluster[entered], group[entered])
+    total = square.sum()
+    if n == 0 or abs(total) <= MADE_EQUAL * max(size, MADE_EQUAL):
+        return Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, free)
+    estimate = float(product.sum() / total)
+    if clusters < 2 or free < 1:
+        return Slope(estimate, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, free)
+    # Each intercept costs a degree of freedom; the first one is in G / (G - 1).
+    scores = np.bincount(cluster, weights=product - estimate * square).astype(float)
+    error = float(np.sqrt(clusters / (clusters - 1) * (n - 1) / free * np.sum(scores**2))) / abs(total)
+    half, power = (float(quantile(at, clusters - 1) * error) for at in ((1 + LEVEL) / 2, POWER))
+    p = _p_value(np.bincount(cluster, weights=product).astype(float), clusters, (n - 1) / free)
+    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, clusters, free)
+
+
+def _p_value(scores: Floats, clusters: int, correction: float) -> float:
+    """Of a sum of 0, by a t test on the scores of the clusters."""
+    from scipy.special import stdtr
+
+    # Numbers of clusters that did not enter are gaps in the count.
+    mean = scores.sum() / clusters
+    squares = np.sum(scores**2) - clusters * mean**2
+    if squares <= MADE_EQUAL * np.sum(scores**2):
+        return float(mean == 0)
+    t = scores.sum() / np.sqrt(clusters / (clusters - 1) * correction * squares)
+    return float(2 * stdtr(clusters - 1, -abs(t)))

@@ -1,0 +1,80 @@
+"""The page on judges: what is planted is exact, what is found is near it, and the page says so."""
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from truthgym.analysis.validity import charts as validity_charts
+from truthgym.analysis.validity.judges import FAULTS, main
+from truthgym.analysis.validity.judges_simulated import FIGURES, alone, coverage, scores_of, truth
+from truthgym.datasets.question import BadInput
+from truthgym.models.agents.policies import Parameters
+from truthgym.scorers.statistics.qualitative import summarise
+
+FAULTY = Parameters(noise=0.05, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
+
+
+def test_a_clean_judge_plants_nothing() -> None:
+    planted = truth(Parameters(), 0.5)
+    assert planted["quality"] == pytest.approx(0.5)
+    assert planted["retest_icc"] == 1
+    for name in ("recency", "position_shift", "padded_gain", "injection_gain", "self_preference"):
+        assert planted[name] == pytest.approx(0, abs=1e-9), name
+
+
+def test_each_fault_plants_its_own_figure() -> None:
+    clean = truth(Parameters(), 0.3)
+    for given, figure, value in (
+        ({"recency": 0.2}, "recency", 0.2),
+        ({"position": 0.03}, "position_shift", 0.06),
+        ({"length": 0.02}, "padded_gain", 0.02 * np.log(2)),
+        ({"preference": 0.1}, "self_preference", 0.1),
+    ):
+        planted = truth(Parameters.model_validate(given), 0.3)
+        assert planted[figure] == pytest.approx(value, abs=0.002), figure
+        others = {"recency", "position_shift", "padded_gain", "injection_gain"} - {figure}
+        assert all(planted[name] == pytest.approx(clean[name], abs=0.002) for name in others), figure
+
+
+def test_the_figures_of_many_questions_are_near_what_is_planted() -> None:
+    both = scores_of(FAULTY, 0.5, 800, np.random.default_rng(1))
+    found, planted = summarise(alone(both)), truth(FAULTY, 0.5)
+    for name in ("quality", "recency", "position_shift", "padded_gain", "injection_gain", "retest_icc"):
+        assert found[name] == pytest.approx(planted[name], abs=0.02), name
+    assert found["retest_sd"] == pytest.approx(0.05, abs=0.004)
+    assert summarise(both)["self_preference"] == pytest.approx(0.1, abs=0.08)
+
+
+@pytest.mark.slow
+def test_intervals_hold() -> None:
+    held = coverage(FAULTY, 0.5, 40)
+    assert held["coverage"].min() > 0.8
+    assert held["coverage"].mean() > 0.9
+
+
+@pytest.mark.slow
+def test_the_page(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    out = tmp_path / "page.md"
+    main([str(out), "--questions", "4", "--replications", "5"])
+    page = out.read_text()
+    assert out.with_suffix(".svg").is_file()
+    for fault in FAULTS:
+        assert f"| {fault.name} |" in page
+    for figure in FIGURES:
+        assert f"`{figure}`" in page
+    assert "{" not in page, "nothing is left unfilled"
+
+
+@pytest.mark.parametrize("study", ["martingale", "judges", "sycophancy"])
+def test_without_what_draws_its_charts_a_study_does_not_begin(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validity_charts, "find_spec", lambda name: None)
+    module = import_module(f"truthgym.analysis.validity.{study}")
+    numbers = (4, 5, 6) if study == "martingale" else (4, 5)
+    with pytest.raises(BadInput, match=r"charts"):
+        module.write(tmp_path / "page.md", *numbers)
+    assert not list(tmp_path.iterdir())

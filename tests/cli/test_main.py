@@ -1,0 +1,53 @@
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from truthgym.cli.main import COMMANDS, commands
+
+WITHIN = {
+    "truthgym.training.rollouts.policy",
+    "truthgym.training.rollouts.callbacks",
+    "truthgym.training.rollouts.validation",
+}
+"""They derive from classes of libraries, so that they load these: they are imported inside functions alone."""
+HEAVY = {"torch", "trl", "transformers", "peft", "accelerate", "datasets", "pandas", "openai", "together", "deepspeed"}
+
+
+def test_every_command_is_there_and_has_help() -> None:
+    assert set(CliRunner().invoke(commands, ["--help"]).output.split()) >= set(COMMANDS)
+    for name in COMMANDS:
+        assert isinstance(import_module(f"truthgym.cli.{name}").command, click.Command)
+        assert CliRunner().invoke(commands, [name, "--help"]).exit_code == 0
+    assert CliRunner().invoke(commands, ["fetch"]).exit_code == 2
+
+
+def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[str, str]) -> None:
+    paths = [path.relative_to(root) for room in ("evallog", "training", "cli") for path in (root / room).rglob("*.py")]
+    names = [".".join(("truthgym", *path.with_suffix("").parts)) for path in paths]
+    names = [name for name in names if name not in WITHIN]
+    probe = f"import sys, {', '.join(names)}\nprint(sorted({HEAVY!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["convert", "nowhere", "--to", "sft", "--out", "d"], "There is no nowhere"),
+        (["train", "ppo"], "no such method"),
+    ],
+)
+def test_bad_input_is_a_message_and_an_exit_status(
+    arguments: list[str], said: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    command = [sys.executable, "-m", "truthgym.cli.main", *arguments]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())

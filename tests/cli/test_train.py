@@ -1,0 +1,96 @@
+"""`truthgym train` and `truthgym card`, as they are typed."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from inspect_ai.log import EvalLog
+
+from truthgym.cli.main import commands
+from truthgym.datasets.question import BadInput
+from truthgym.training.trainers.model_card import Facts, read_card, write_card
+
+
+def typed(*words: str) -> str:
+    done = CliRunner().invoke(commands, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_help_names_the_methods() -> None:
+    for words in (("train",), ("train", "--help")):
+        told = typed(*words)
+        assert "kto" in told
+        assert "--config FILE" in told
+
+
+def test_help_of_a_method_lists_trls_options_and_ours() -> None:
+    told = typed("train", "sft", "--help")
+    for option in ("--learning_rate", "--use_peft", "--report_to", "--log", "--gpus", "--accelerate_config"):
+        assert option in told
+
+
+def test_bad_methods_are_one_error() -> None:
+    with pytest.raises(BadInput, match="train ppo: there is no such method; known are sft, dpo, kto, reward"):
+        typed("train", "ppo")
+    with pytest.raises(BadInput, match="say --provider openai"):
+        typed("train", "reinforcement", "--model", "gpt-4.1-mini")
+
+
+def test_a_provider_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    got: list[object] = []
+    monkeypatch.setattr("truthgym.cli.fine_tune.fine_tune", lambda method, words: got.extend((method, words)))
+    typed("train", "dpo", "--provider", "openai", "--n_epochs", "3", "--yes")
+    assert got == ["dpo", ["--provider", "openai", "--n_epochs", "3", "--yes"]]
+
+
+def test_from_logs_to_a_model(run: Callable[..., EvalLog], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from truthgym.tasks import urns
+    from truthgym.training.tiny import tiny
+
+    monkeypatch.delenv("LOCAL_RANK", raising=False)  # wherever this runs, it is one process
+    tiny(tmp_path / "tiny", steps=0, hidden=32, layers=1)
+    logs = [run(urns(n=20, seed=seed, paradigms="brier"), "reference/random").location for seed in (1, 2)]
+    chosen = ["--log", logs[0], "--log", logs[1], "--output_dir", str(tmp_path / "trained"), "--max_steps", "2"]
+    told = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *chosen, "--gpus", "1")
+    (folder,) = (tmp_path / "trained").iterdir()
+    assert f"Trained: {folder}" in told
+    assert (folder / "data" / "train.jsonl").is_file()
+    facts = read_card(folder)
+    assert len(facts.dataset_facts["logs"]) == 2
+    assert facts.dataset == str(folder / "data")
+    again = typed("train", "sft", "--model_name_or_path", str(tmp_path / "tiny"), *chosen, "--gpus", "1")
+    assert f"{folder} is trained already" in again
+    assert sorted((tmp_path / "trained").iterdir()) == [folder], "nothing is left beside it"
+
+
+def test_the_launch_line_is_printed_and_nothing_begins(tmp_path: Path) -> None:
+    from truthgym.training.tiny import tiny
+
+    tiny(tmp_path / "tiny", steps=0, hidden=32, layers=1)
+    words = [
+        "--model_name_or_path",
+        str(tmp_path / "tiny"),
+        "--dataset_name",
+        "data/top",
+        "--print_launch",
+        "--gpus",
+        "8",
+    ]
+    told = typed("train", "sft", *words)
+    assert told.startswith("accelerate launch --config_file ")
+    assert "multi_gpu.yaml --num_processes 8 -m truthgym.cli.main train sft --model_name_or_path" in told
+    assert "print_launch" not in told
+    assert "zero3.yaml" in typed("train", "sft", *words, "--accelerate_config", "zero3")
+    with pytest.raises(BadInput, match="there is no such file"):
+        typed("train", "sft", *words, "--accelerate_config", "zero9")
+
+
+def test_a_card_gets_evaluations(run: Callable[..., EvalLog], tmp_path: Path) -> None:
+    from truthgym.tasks import urns
+
+    log = run(urns(n=10, paradigms="brier"), "reference/random")
+    write_card(tmp_path / "model", Facts("sft", "reference/random", "x", "hf/model", "data"))
+    assert "Written: " in typed("card", str(tmp_path / "model"), "--log", log.location)
+    assert "brier/brier" in (tmp_path / "model" / "README.md").read_text()

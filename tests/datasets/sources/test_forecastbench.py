@@ -1,0 +1,258 @@
+"""The loader on small files of the published shape, read from disk and over HTTP."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.forecasting import forecasting, sample_of
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.sources import forecastbench
+from truthgym.datasets.sources.forecastbench import round_rows
+
+DUE = "2026-05-10"
+
+
+def asked(
+    identity: str | list[str], source: str, question: str, value: str, dates: list[str] | str, closes: str = "N/A"
+) -> dict[str, Any]:
+    return {
+        "id": identity,
+        "source": source,
+        "question": question,
+        "resolution_criteria": "Resolves by the record.",
+        "background": "N/A",
+        "market_info_close_datetime": closes,
+        "market_info_resolution_criteria": "N/A",
+        "url": f"https://example.org/{identity}",
+        "freeze_datetime": "2026-04-30T00:00:00+00:00",
+        "freeze_datetime_value": value,
+        "freeze_datetime_value_explanation": "The latest value.",
+        "source_intro": "",
+        "resolution_dates": dates,
+    }
+
+
+def resolved(identity: str | list[str], source: str, day: str, to: float, done: bool = True) -> dict[str, Any]:
+    return {
+        "id": identity, "source": source, "direction": None, "resolution_date": day, "resolved_to": to, "resolved": done
+    }  # fmt: skip
+
+
+QUESTIONS = [
+    asked("m1", "manifold", "Will the bridge open in 2026?", "0.27", "N/A", "2026-07-01T00:00:00+00:00"),
+    asked("m2", "polymarket", "Will the ferry sink?", "0.9", "N/A", "2026-08-01T00:00:00+00:00"),
+    asked("m3", "metaculus", "Will it end?", "0.5", "N/A", "2026-07-01T00:00:00+00:00"),
+    asked("m4", "manifold", "Will it happen by 2036?", "0.1", "N/A", "2036-01-01T00:00:00+00:00"),
+    asked("m5", "manifold", "Will the road close?", "N/A", "N/A", "2026-07-01T00:00:00+00:00"),
+    asked("m6", "manifold", "Will it be over soon?", "0.9", "N/A", "2026-07-01T00:00:00+00:00"),
+    asked(["m1", "m2"], "manifold", "Both?", "N/A", "N/A"),
+    asked(
+        "GE",
+        "yfinance",
+        "Will GE close higher on {resolution_date} than on {forecast_due_date}?\n\nSplits count.",
+        "283.57",
+        ["2026-05-17", "2026-06-09", "2036-05-07"],
+    ),
+]
+RESOLUTIONS = [
+    resolved("m1", "manifold", "2026-06-01", 1.0),
+    resolved("m2", "polymarket", "2026-10-02", 0.95, done=False),
+    resolved("m3", "metaculus", "2026-06-01", 1.0),
+    resolved("m4", "manifold", "2026-06-01", 1.0),
+    resolved("m5", "manifold", "2026-06-01", 0.0),
+    resolved("GE", "yfinance", "2026-05-17", 0.0),
+    resolved("GE", "yfinance", "2026-06-09", 1.0),
+    resolved("half", "manifold", "2026-06-09", 0.5),
+    resolved("gone", "manifold", "2026-06-09", 1.0),
+    resolved("m6", "manifold", "2026-05-04", 1.0),
+    resolved(["m1", "m2"], "manifold", "2026-06-09", 1.0),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "question_sets").mkdir()
+    (tmp_path / "resolution_sets").mkdir()
+    name = f"{DUE}-llm.json"
+    head = {"forecast_due_date": DUE, "question_set": name}
+    (tmp_path / "question_sets" / name).write_text(json.dumps(head | {"questions": QUESTIONS}))
+    resolutions = tmp_path / "resolution_sets" / f"{DUE}_resolution_set.json"
+    resolutions.write_text(json.dumps(head | {"resolutions": RESOLUTIONS}))
+    return tmp_path
+
+
+def read(folder: Path) -> tuple[list[dict[str, Any]], Counter[str]]:
+    skipped: Counter[str] = Counter()
+    return [row for _, row in round_rows(DUE, skipped, str(folder))], +skipped
+
+
+def test_only_what_resolved_to_yes_or_no_is_read(folder: Path) -> None:
+    rows, skipped = read(folder)
+    assert [(row["id"], row["outcome"]) for row in rows] == [
+        ("forecastbench-2026-05-10-manifold-m1", "yes"),
+        ("forecastbench-2026-05-10-manifold-m5", "no"),
+        ("forecastbench-2026-05-10-yfinance-GE-2026-05-17", "no"),
+        ("forecastbench-2026-05-10-yfinance-GE-2026-06-09", "yes"),
+    ]
+    assert skipped == {
+        "combinations of questions": 1,
+        "not resolved": 1,
+        "of Metaculus, whose terms ask for written permission": 1,
+        "markets to close after the data end": 1,
+        "resolved to something between yes and no": 1,
+        "resolved by the day on which they are asked": 1,
+        "not in the question set": 1,
+    }
+
+
+def test_market_questions_carry_the_crowd_and_series_the_last_value(folder: Path) -> None:
+    market, without_price, series, _ = read(folder)[0]
+    assert "crowd" not in without_price
+    assert market["crowd"] == 0.27
+    assert "0.27" not in str(sample_of("here", market).input), "the crowd is a yardstick, not a hint"
+    assert (market["opened_on"], market["known_on"]) == (DUE, "2026-06-01")
+    assert market["proposition"] == "The answer to this question is yes: Will the bridge open in 2026?"
+    assert "background" not in market
+    assert (market["field"], market["recorded"]) == ("manifold", "https://example.org/m1")
+    assert "crowd" not in series
+    asked = str(sample_of("here", series).input)
+    assert asked.startswith(
+        "Will GE close higher on 2026-05-17 than on 2026-05-10?\n\nSplits count.\n\nBackground: On "
+    )
+    assert "On 2026-04-30 the value was 283.57. The latest value." in asked
+    assert asked.endswith("The question is asked on 2026-05-10.")
+    assert "N/A" not in asked
+    assert series["proposition"] == (
+        "The answer to this question is yes: Will GE close higher on 2026-05-17 than on 2026-05-10?"
+    )
+
+
+def test_dates_of_one_series_are_one_event(folder: Path) -> None:
+    events = [row["event"] for row in read(folder)[0]]
+    assert events[2] == events[3]
+    assert len(set(events)) == 3
+
+
+def kalshi(party: str, closes: str) -> dict[str, Any]:
+    made = asked(f"HOUSEMO5-26-{party}", "kalshi", f"Will {party} win the race for MO-05?", "0.25", "N/A", closes)
+    address = "https://kalshi.com/markets/housemo5/x/housemo5-26"
+    return made | {"url": address, "market_info_resolution_criteria": "Outcome verified from the Library of Congress."}
+
+
+def test_every_platform_is_a_market_and_its_price_no_hint(folder: Path) -> None:
+    ids = [f"HOUSEMO5-26-{party}" for party in "DR"]
+    late = asked("SPACE-40", "kalshi", "Will it fly by 2040?", "0.2", "N/A", "2040-01-01T00:00:00+00:00")
+    add(folder, [kalshi("D", "2026-07-01"), kalshi("R", "2026-07-01"), late],
+        [*(resolved(identity, "kalshi", "2026-06-03", float(k)) for k, identity in enumerate(ids)),
+         resolved("SPACE-40", "kalshi", "2026-06-03", 1.0)])  # fmt: skip
+    rows, skipped = read(folder)
+    assert skipped["markets to close after the data end"] == 2, "of these only those that ended early are seen"
+    held = [row for row in rows if row["field"] == "kalshi"]
+    assert [(row["outcome"], row["crowd"]) for row in held] == [("no", 0.25), ("yes", 0.25)]
+    said = str(sample_of("here", held[0]).input)
+    assert "0.25" not in said
+    assert "What counts: Resolves by the record.\n\nOutcome verified from the Library of Congress." in said
+    assert {row["event"] for row in held} == {"kalshi-housemo5-26"}, "of two candidates one wins"
+
+
+def test_a_market_of_polymarket_has_the_name_that_it_has_in_other_sources(folder: Path) -> None:
+    made = asked("0x5409", "polymarket", "Will the ferry run?", "0.4", "N/A", "2026-07-01T00:00:00+00:00")
+    add(folder, [made | {"url": "https://polymarket.com/market/will-the-ferry-run"}],
+        [resolved("0x5409", "polymarket", "2026-06-05", 1.0)])  # fmt: skip
+    (row,) = [row for row in read(folder)[0] if row["field"] == "polymarket"]
+    assert row["event"] == "polymarket-will-the-ferry-run"
+
+
+def add(folder: Path, questions: list[dict[str, Any]], resolutions: list[dict[str, Any]]) -> None:
+    for name, key, more in ((f"question_sets/{DUE}-llm.json", "questions", questions),
+                            (f"resolution_sets/{DUE}_resolution_set.json", "resolutions", resolutions)):  # fmt: skip
+        held = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps(held | {key: held[key] + more}))
+
+
+def test_rounds_due_before_the_day_are_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecastbench, "ROUNDS", ("2026-04-26", DUE))
+    recent = forecasting("forecastbench", known_after="2026-05-01", location=str(folder))
+    assert len(recent) == 4
+    assert recent.dropped["not resolved"] == 1
+    with pytest.raises(BadInput, match="2026-04-26_resolution_set.json cannot be read"):
+        forecasting("forecastbench", location=str(folder))
+
+
+@pytest.mark.parametrize("broken", ['"market_info_close_datetime"', '"freeze_datetime"', '"questions"'])
+def test_another_shape_is_refused(folder: Path, broken: str) -> None:
+    path = folder / "question_sets" / f"{DUE}-llm.json"
+    path.write_text(path.read_text().replace(broken, '"renamed"'))
+    with pytest.raises(BadInput, match="ForecastBench, round 2026-05-10: not in the shape that was published"):
+        read(folder)
+
+
+class Handler(SimpleHTTPRequestHandler):
+    asked: list[str] = []  # noqa: RUF012
+    spoil: str = ""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        if self.spoil == "cut":
+            self.send_response(200)
+            self.send_header("Content-Length", "5000")
+            self.end_headers()
+            self.wfile.write(b'{"questions": [')
+        elif self.spoil == "page":
+            self.send_response(200)
+            self.send_header("Content-Length", "21")
+            self.end_headers()
+            self.wfile.write(b"<html>Sign in!</html>")
+        elif self.spoil:
+            self.send_error(int(self.spoil))
+        else:
+            super().do_GET()
+
+
+@pytest.fixture
+def server(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(Handler, "asked", [])
+    served = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
+    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+
+
+def test_a_round_is_downloaded_once(server: str) -> None:
+    first = [row for _, row in round_rows(DUE, Counter(), server)]
+    fetched = len(Handler.asked)
+    assert len(first) == 4
+    assert fetched >= 2
+    assert [row for _, row in round_rows(DUE, Counter(), server)] == first
+    assert len(Handler.asked) == fetched, "the second reading comes from the cache"
+
+
+@pytest.mark.parametrize("spoil", ["cut", "page", "404", "429", "500"])
+def test_what_went_wrong_once_does_not_stay(server: str, spoil: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Handler, "spoil", spoil)
+    with pytest.raises(BadInput) as refused:
+        list(round_rows(DUE, Counter(), server))
+    assert f"ForecastBench: {server}/resolution_sets/2026-05-10_resolution_set.json cannot be read" in str(
+        refused.value
+    )
+    assert 'use source="bundled"' in str(refused.value)
+    monkeypatch.setattr(Handler, "spoil", "")
+    assert len(list(round_rows(DUE, Counter(), server))) == 4
+
+
+def test_the_pinned_address_names_a_commit() -> None:
+    assert forecastbench.LOCATION.count(forecastbench.COMMIT) == 1
+    assert len(forecastbench.COMMIT) == 40
+    assert list(forecastbench.ROUNDS) == sorted(set(forecastbench.ROUNDS))

@@ -1,0 +1,257 @@
+"""The loader of the set of Halawi and others, on small files of its shape, from disk and from a loopback hub."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.forecasting import forecasting, sample_of
+from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.sources import halawi as source
+from truthgym.datasets.sources.halawi import PARTS, halawi
+
+NONE = "Not applicable/available for this question."
+
+
+def asked(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A question as the files hold it: the crowd's history is text, and newest days may come first."""
+    said = [["2023-03-20", 0.98], ["2023-03-08", 0.7], ["2023-03-07", 0.2], ["2023-03-07", 0.4], ["2023-03-02", 0.1]]
+    return {
+        "question": f"Will bridge {number} open?",
+        "background": "It has been built since 2019.",
+        "resolution_criteria": "Resolves by the ministry's record.",
+        "date_begin": "2023-03-01",
+        "date_close": "2023-04-01",
+        "date_resolve_at": "2023-03-20",
+        "is_resolved": True,
+        "resolution": 1.0,
+        "question_type": "binary",
+        "data_source": "manifold",
+        "url": f"https://manifold.markets/anna/bridge-{number}",
+        "community_predictions": json.dumps(said),
+        "extracted_urls": ["https://example.org/ANSWER"],
+        "gpt_3p5_category": "Science & Tech",
+    } | changes
+
+
+def write(folder: Path, *questions: Any) -> str:
+    for name in PARTS:
+        held = questions if name == "test" else ()
+        (folder / f"{name}.json").write_text(json.dumps(list(held), indent=1), encoding="utf-8")
+    return str(folder)
+
+
+def rows(folder: Path, *questions: Any, **options: Any) -> tuple[list[dict[str, Any]], Counter[str]]:
+    skipped: Counter[str] = Counter()
+    known_after = options.pop("known_after", None)
+    read = list(halawi(skipped, known_after, location=write(folder, *questions), **options))
+    assert all(where.startswith("test.json question ") for where, _ in read)
+    return [row for _, row in read], +skipped
+
+
+def test_a_question_becomes_a_row_of_forecasting(tmp_path: Path) -> None:
+    row = rows(tmp_path, asked())[0][0]
+    assert row == {
+        "id": row["id"],
+        "question": "Will bridge 1 open?",
+        "proposition": "The answer to this question is yes: Will bridge 1 open?",
+        "background": "It has been built since 2019.",
+        "criteria": "Resolves by the ministry's record.",
+        "opened_on": "2023-03-08",
+        "known_on": "2023-03-20",
+        "outcome": "yes",
+        "event": "manifold-manifold.markets/anna/bridge-1",
+        "field": "Science & Tech",
+        "recorded": "https://manifold.markets/anna/bridge-1",
+        "crowd": pytest.approx(0.3),
+    }
+    said = str(sample_of("here", row).input)
+    assert "ANSWER" not in said
+    assert "0.3" not in said
+    assert row["id"].startswith("halawi-")
+
+
+def test_the_crowd_is_never_of_the_day_or_later(tmp_path: Path) -> None:
+    options: list[tuple[int, Any]] = [(7, pytest.approx(0.3)), (8, 0.7), (1, None), (2, 0.1), (18, 0.7)]
+    for days, crowd in options:
+        assert rows(tmp_path, asked(), after_days=days)[0][0].get("crowd") == crowd, days
+    late = json.dumps([["2023-03-20", 1.0], ["2023-03-30", 1.0], ["2023-02-20", 0.5]])
+    for given in (late, "[]", "", None, "[[1, 2, 3]]", '[["2023-03-02", 70]]', "{", [["2023-03-02", None]]):
+        row = rows(tmp_path, asked(community_predictions=given))[0][0]
+        assert "crowd" not in row, given
+    assert rows(tmp_path, asked(community_predictions=[["2023-03-02", 1]]))[0][0]["crowd"] == 1
+
+
+def test_a_closing_day_that_was_moved_to_the_outcome_changes_nothing_of_what_is_asked(tmp_path: Path) -> None:
+    planned = rows(tmp_path, asked(date_close="2024-01-01"))[0][0]
+    moved = rows(tmp_path, asked(date_close="2023-03-20"))[0][0]
+    assert planned == moved
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"data_source": "metaculus"}, "of Metaculus, whose terms ask for written permission"),
+        ({"resolution": 0.4}, "not resolved to yes or no"),
+        ({"resolution": None}, "not resolved to yes or no"),
+        ({"is_resolved": False}, "not resolved to yes or no"),
+        ({"question_type": "multiple_choice"}, "not resolved to yes or no"),
+        ({"question": " "}, "without a text, a platform or a day"),
+        ({"question": None}, "without a text, a platform or a day"),
+        ({"data_source": None}, "without a text, a platform or a day"),
+        ({"date_begin": None}, "without a text, a platform or a day"),
+        ({"date_resolve_at": "soon"}, "without a text, a platform or a day"),
+        ({"date_resolve_at": "2023-03-08"}, "closed by the day on which they are asked"),
+        ({"date_close": "2023-03-08"}, "closed by the day on which they are asked"),
+        ({"background": "A bridge.\nEDIT 20 March: it opened!"}, "with a later edit marked in their text"),
+        ({"resolution_criteria": "UPDATE: yes"}, "with a later edit marked in their text"),
+    ],
+)
+def test_what_cannot_be_asked_is_counted(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    read, skipped = rows(tmp_path, asked(**changes), asked(2))
+    assert [row["question"] for row in read] == ["Will bridge 2 open?"]
+    assert skipped == {why: 1}
+
+
+def test_metaculus_is_read_with_permission_and_its_event_is_that_of_its_own_source(tmp_path: Path) -> None:
+    question = asked(data_source="metaculus", url="https://www.metaculus.com/questions/578/human-extinction/")
+    assert rows(tmp_path, question, permission="yes")[0] == []
+    assert rows(tmp_path, question, permission=True)[0][0]["event"] == "metaculus-578"
+
+
+@pytest.mark.parametrize("place", ["event/bridge", "market/bridge", "event/bridge?tid=17#rules"])
+def test_a_market_of_polymarket_has_the_event_of_its_own_source(tmp_path: Path, place: str) -> None:
+    ((row,), _) = rows(tmp_path, asked(data_source="polymarket", url=f"https://polymarket.com/{place}"))
+    assert row["event"] == "polymarket-bridge"
+
+
+def test_what_is_not_said_is_left_to_the_platform(tmp_path: Path) -> None:
+    question = asked(background=NONE, resolution_criteria=NONE, gpt_3p5_category=None, date_close=None)
+    row = rows(tmp_path, question)[0][0]
+    assert "background" not in row
+    assert row["criteria"] == "The platform that asked the question decides."
+    assert row["field"] == "manifold"
+
+
+def test_answers_of_one_question_share_an_event_and_twins_are_read_once(tmp_path: Path) -> None:
+    address = "https://www.gjopen.com/questions/2500"
+    answers = [asked(k, data_source="gjopen", url=address, resolution=str(k % 2)) for k in (1, 2, 1)]
+    read = forecasting("halawi", location=write(tmp_path, *answers))
+    assert {item.metadata_as(Question).event for item in read} == {"gjopen-www.gjopen.com/questions/2500"}
+    assert [item.target for item in read] == ["yes", "no"]
+    assert read.dropped == {"standing there twice": 1}
+
+
+def test_known_after_goes_by_the_day_of_asking(tmp_path: Path) -> None:
+    read, skipped = rows(tmp_path, asked(), asked(2, date_begin="2023-03-03"), known_after=date(2023, 3, 9))
+    assert [row["opened_on"] for row in read] == ["2023-03-10"]
+    assert skipped == {"asked before 2023-03-09": 1}
+
+
+def test_the_files_that_are_asked_for_are_read(tmp_path: Path) -> None:
+    location = write(tmp_path, asked())
+    (tmp_path / "validation.json").unlink()
+    assert len(forecasting("halawi", location=location, parts="train, test")) == 1
+    with pytest.raises(BadInput, match="halawi: .*validation.json is no JSON array of questions that can be read"):
+        forecasting("halawi", location=location)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"parts": "tset"}, "Unknown part of halawi 'tset'; did you mean 'test'?"),
+        ({"after_days": 0}, "after_days=0 cannot be used"),
+        ({"after_days": 1.5}, "after_days=1.5 cannot be used"),
+        ({"halves": 2}, "Unknown option of halawi 'halves'"),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        forecasting("halawi", **options)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<!DOCTYPE html><html>[Sign in]",
+        '{"question": []}',
+        '[{"question": "Will',
+        "[1, 2]",
+        '[{"a": 1}',
+        "[",
+        "null",
+    ],
+)
+def test_a_file_of_another_shape_is_one_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / "test.json").write_text(text)
+    with pytest.raises(BadInput, match="test.json is no JSON array of questions that can be read") as refused:
+        forecasting("halawi", location=str(tmp_path), parts="test")
+    assert 'use source="bundled"' in str(refused.value)
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Answers as the hub does for a file at a revision."""
+
+    body = b""
+    asked: list[tuple[str, str]] = []  # noqa: RUF012
+    status = 200
+
+    def log_message(self, *_: Any) -> None: ...
+
+    def do_HEAD(self) -> None:
+        self.answer()
+
+    def do_GET(self) -> None:
+        self.answer()
+        self.wfile.write(self.body)
+
+    def answer(self) -> None:
+        self.asked.append((self.command, self.path))
+        self.send_response(self.status)
+        self.send_header("X-Repo-Commit", source.REVISION)
+        self.send_header("ETag", '"abc"')
+        self.send_header("Content-Length", str(len(self.body)))
+        self.end_headers()
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(Hub, "asked", [])
+    monkeypatch.setattr(Hub, "body", json.dumps([asked(), asked(2)]).encode())
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+
+
+def test_a_file_is_downloaded_once_at_the_pinned_revision(hub: str) -> None:
+    for _ in range(2):
+        assert len(forecasting("halawi", location=hub, parts="test")) == 2
+    path = f"/datasets/YuehHanChen/forecasting/resolve/{source.REVISION}/test.json"
+    assert set(Hub.asked) == {("HEAD", path), ("GET", path)}
+    assert Hub.asked.count(("GET", path)) == 1
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_a_hub_that_does_not_give_it_is_one_error(hub: str, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hub, "status", status)
+    with pytest.raises(BadInput, match=f"halawi: test.json of YuehHanChen/forecasting at {source.REVISION} cannot be"):
+        forecasting("halawi", location=hub, parts="test")
+
+
+def test_the_revision_is_a_commit() -> None:
+    assert len(source.REVISION) == 40
+    assert int(source.REVISION, 16)
+    assert source.REVISION in source.LICENCE

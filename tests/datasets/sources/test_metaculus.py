@@ -1,0 +1,341 @@
+"""The reader of Metaculus: what it refuses, and what it reads from a loopback server of the published shape."""
+
+import json
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from truthgym.cli.fetch import command
+from truthgym.datasets.forecasting import forecasting, sample_of
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.sources.metaculus import metaculus
+
+TOKEN = "0123456789abcdef0123456789abcdef01234567"
+
+
+def at(text: str) -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+
+
+def stood(begins: str, value: float) -> dict[str, Any]:
+    return {
+        "start_time": at(begins),
+        "end_time": None,
+        "forecast_values": None,
+        "forecaster_count": 24,
+        "interval_lower_bounds": [value - 0.05],
+        "centers": [value],
+        "interval_upper_bounds": [value + 0.05],
+        "means": None,
+        "histogram": None,
+    }
+
+
+HISTORY = [
+    stood("2026-01-03T04:00:00", 0.2),
+    stood("2026-01-20T12:00:00", 0.35),
+    stood("2026-01-31T00:00:00", 0.8),
+    stood("2026-02-20T00:00:00", 0.99),
+]
+
+
+def post(number: int = 1, of: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A post as the interface lists it, open from 1 January to 2 March 2026 as planned."""
+    times = {
+        "open_time": "2026-01-01T00:00:00Z",
+        "scheduled_close_time": "2026-03-02T00:00:00Z",
+        "actual_close_time": "2026-02-21T03:34:00Z",
+        "scheduled_resolve_time": "2026-03-10T03:34:00Z",
+        "actual_resolve_time": "2026-02-21T03:34:00.123456Z",
+    }
+    question = {
+        "id": 7000 + number,
+        "title": f"Will bridge {number} open?",
+        "description": "It has been built since 2019.",
+        "resolution_criteria": "This question resolves as **Yes** if the ministry says so.",
+        "fine_print": "A footbridge is no bridge.",
+        "type": "binary",
+        "options": None,
+        "status": "resolved",
+        "resolution": "yes",
+        "post_id": number,
+        "aggregations": {
+            "recency_weighted": {"history": HISTORY, "latest": HISTORY[-1], "score_data": {}},
+            "unweighted": {"history": [], "latest": None, "score_data": {}},
+        },
+    }
+    return {
+        "id": number,
+        "title": f"Will bridge {number} open?",
+        "slug": f"bridge-{number}",
+        "projects": {"category": [{"id": 3690, "name": "Transport", "slug": "transport"}], "tag": []},
+        "status": "resolved",
+        "resolved": True,
+        "nr_forecasters": 25,
+        "question": question | times | (of or {}),
+    } | changes
+
+
+class Metaculus:
+    def __init__(self) -> None:
+        self.posts: list[dict[str, Any]] = []
+        self.asked: list[tuple[str, dict[str, str], str | None]] = []
+        self.first: list[tuple[int, bytes]] = []
+        self.address = ""
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Metaculus]:
+    held = Metaculus()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            held.asked.append((parts.path, query, self.headers.get("Authorization")))
+            status, body = held.first.pop(0) if held.first else self.answer(query)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def answer(self, query: dict[str, str]) -> tuple[int, bytes]:
+            if self.headers.get("Authorization") != f"Token {TOKEN}":
+                return 403, b'{"detail":"Authentication credentials were not provided."}'
+            begin, some = int(query["offset"]), 2
+            more = begin + some < len(held.posts)
+            page = {
+                "next": f"http://elsewhere.example/api/posts/?offset={begin + some}" if more else None,
+                "previous": None,
+                "results": held.posts[begin : begin + some],
+            }
+            return 200, json.dumps(page).encode()
+
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    held.address = f"http://127.0.0.1:{served.server_port}/api"
+    yield held
+    served.shutdown()
+    served.server_close()
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> str:
+    path = tmp_path / "token.txt"
+    path.write_text(f"{TOKEN}\n")
+    return str(path)
+
+
+Read = Callable[..., tuple[list[dict[str, Any]], Counter[str]]]
+
+
+@pytest.fixture
+def read(api: Metaculus, token_file: str) -> Read:
+    def rows(*posts: dict[str, Any], **options: Any) -> tuple[list[dict[str, Any]], Counter[str]]:
+        api.posts = list(posts)
+        skipped: Counter[str] = Counter()
+        given: dict[str, Any] = {"permission": True, "token_file": token_file, "location": api.address}
+        held = metaculus(skipped, options.pop("known_after", None), **(given | options))
+        return [row for _, row in held], +skipped
+
+    return rows
+
+
+@pytest.mark.parametrize("given", [{}, {"permission": False}, {"permission": "yes"}, {"permission": 1}])
+def test_without_permission_nothing_is_read(api: Metaculus, token_file: str, given: dict[str, Any]) -> None:
+    with pytest.raises(BadInput) as refused:
+        metaculus(Counter(), None, token_file=token_file, location=api.address, **given)
+    said = str(refused.value)
+    assert "may not be used to train or evaluate an AI model without its prior written permission" in said
+    assert "-T permission=true" in said
+    assert 'use source="forecastbench"' in said
+    assert not api.asked
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (None, "answers no one without a token"),
+        ("", "does not hold one word"),
+        (f"Token {TOKEN}", "does not hold one word"),
+        ("gehéim", "does not hold one word"),
+    ],
+)
+def test_without_a_token_nothing_is_read(api: Metaculus, tmp_path: Path, written: str | None, said: str) -> None:
+    path = tmp_path / "held"
+    if written is not None:
+        path.write_text(written, encoding="utf-8")
+    with pytest.raises(BadInput) as refused:
+        metaculus(Counter(), None, permission=True, token_file=written if written is None else str(path))
+    assert said in str(refused.value)
+    assert TOKEN not in str(refused.value)
+    assert "hé" not in str(refused.value)
+    with pytest.raises(BadInput, match="nowhere cannot be read \\(FileNotFoundError\\)"):
+        metaculus(Counter(), None, permission=True, token_file="nowhere")
+    assert not api.asked
+
+
+def test_a_post_becomes_a_row_of_forecasting(api: Metaculus, read: Read) -> None:
+    row = read(post())[0][0]
+    assert row == {
+        "id": "metaculus-1",
+        "question": "Will bridge 1 open?",
+        "proposition": "The answer to this question is yes: Will bridge 1 open?",
+        "background": "It has been built since 2019.",
+        "criteria": "This question resolves as **Yes** if the ministry says so.\n\nA footbridge is no bridge.",
+        "opened_on": "2026-01-31",
+        "known_on": "2026-02-21",
+        "outcome": "yes",
+        "event": "metaculus-1",
+        "field": "transport",
+        "recorded": "https://www.metaculus.com/questions/1/",
+        "crowd": 0.35,
+    }
+    assert "0.35" not in str(sample_of("here", row).input)
+    assert api.asked == [
+        (
+            "/api/posts/",
+            {
+                "statuses": "resolved",
+                "forecast_type": "binary",
+                "with_cp": "true",
+                "include_cp_history": "true",
+                "include_descriptions": "true",
+                "order_by": "published_at",
+                "limit": "100",
+                "offset": "0",
+            },
+            f"Token {TOKEN}",
+        )
+    ]
+
+
+def test_the_day_of_asking_does_not_tell_when_it_was_resolved(read: Read) -> None:
+    for resolved in ("2026-02-01T00:00:00Z", "2026-03-09T00:00:00Z"):
+        times = {"actual_resolve_time": resolved, "actual_close_time": resolved}
+        assert read(post(of=times))[0][0]["opened_on"] == "2026-01-31"
+    early = {"actual_resolve_time": "2026-01-31T09:00:00Z"}
+    assert read(post(of=early)) == ([], {"closed by the day on which they are asked": 1})
+    assert read(post(), asked=0.1)[0][0]["crowd"] == 0.2
+
+
+@pytest.mark.parametrize(
+    "aggregations",
+    [
+        None,
+        {},
+        {"recency_weighted": None},
+        {"recency_weighted": {"history": None, "latest": None}},
+        {"recency_weighted": {"history": []}},
+        {"recency_weighted": {"history": [{"start_time": at("2026-01-20T00:00:00"), "centers": None}]}},
+        {"recency_weighted": {"history": [{"start_time": None, "centers": [0.5]}, None]}},
+        {"recency_weighted": {"history": HISTORY[2:], "latest": HISTORY[0]}},
+    ],
+)
+def test_what_an_account_may_not_see_of_the_crowd_is_left_out(read: Read, aggregations: Any) -> None:
+    assert "crowd" not in read(post(of={"aggregations": aggregations}))[0][0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        (post(question=None, group_of_questions={"questions": []}), "with no single yes-or-no question"),
+        (post(of={"type": "numeric"}), "with no single yes-or-no question"),
+        (post(of={"resolution": "annulled"}), "annulled or ambiguous"),
+        (post(of={"resolution": "ambiguous"}), "annulled or ambiguous"),
+        (post(of={"resolution": None}), "whose text or resolution is withheld"),
+        (post(of={"title": None}, title=None), "whose text or resolution is withheld"),
+        (post(of={"open_time": None}), "without an id or a time"),
+        (post(of={"actual_resolve_time": None}), "without an id or a time"),
+        (post(id=None), "without an id or a time"),
+        (post(nr_forecasters=9), "with fewer forecasters than asked for"),
+        (post(nr_forecasters=None), "with fewer forecasters than asked for"),
+        (post(of={"scheduled_close_time": "2099-03-02T00:00:00Z"}), "planned to be resolved in the future"),
+        (post(of={"scheduled_resolve_time": "2099-03-02T00:00:00Z"}), "planned to be resolved in the future"),
+        (post(of={"fine_print": "Edit 21 February: it is open."}), "with a later edit marked in their text"),
+    ],
+)
+def test_what_cannot_be_asked_is_counted(read: Read, changed: dict[str, Any], why: str) -> None:
+    rows, skipped = read(changed, post(2))
+    assert [row["id"] for row in rows] == ["metaculus-2"]
+    assert skipped == {why: 1}
+
+
+def test_pages_are_turned_and_the_token_goes_nowhere_else(api: Metaculus, read: Read) -> None:
+    assert len(read(*(post(k) for k in range(1, 6)))[0]) == 5
+    assert [query["offset"] for _, query, _ in api.asked] == ["0", "2", "4"]
+
+
+def test_known_after_goes_by_the_day_of_asking(api: Metaculus, read: Read) -> None:
+    rows, skipped = read(post(), post(2, of={"open_time": "2026-01-11T00:00:00Z"}), known_after=date(2026, 2, 1))
+    assert [row["opened_on"] for row in rows] == ["2026-02-05"]
+    assert skipped == {"asked before 2026-02-01": 1}
+    assert api.asked[0][1]["scheduled_resolve_time__gt"] == "2026-02-01"
+
+
+def test_a_busy_interface_is_asked_again(api: Metaculus, read: Read) -> None:
+    api.first = [(429, b'{"detail":"Request was throttled."}'), (502, b"<html>")]
+    assert len(read(post())[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((401, b'{"detail":"Invalid token."}'), 'the server says 401 Unauthorized (\'{"detail":"Invalid token."}\')'),
+        ((403, b"<html>no</html>"), "the server says 403 Forbidden"),
+        ((200, b"<!DOCTYPE html><html>Metaculus"), "no JSON came"),
+        ((200, b'{"detail": "later"}'), "no list of posts came, but \"{'detail'"),
+        ((200, b'{"results": [1]}'), "no list of posts came"),
+    ],
+)
+def test_another_answer_is_one_error_that_does_not_show_the_token(
+    api: Metaculus, read: Read, answer: tuple[int, bytes], said: str
+) -> None:
+    api.first = [answer]
+    with pytest.raises(BadInput) as refused:
+        read(post())
+    assert said in str(refused.value)
+    assert "see whether the token and its account's access are right" in str(refused.value)
+    assert TOKEN not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"asked": 0}, "asked=0 is no share"), ({"least_forecasters": -1}, "least_forecasters=-1 cannot be used")],
+)
+def test_bad_options_are_refused(read: Read, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        read(post(), **options)
+
+
+def test_the_command_makes_a_snapshot_that_holds_no_token(
+    api: Metaculus, token_file: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.posts = [post(), post(2, of={"resolution": "no"}), post(3, of={"resolution": "annulled"})]
+    out = tmp_path / "made" / "snap.jsonl"
+    out.parent.mkdir()
+    words = ["forecasting", "--source", "metaculus", "--out", str(out), "-T", "permission=true"]
+    with caplog.at_level(logging.DEBUG):
+        done = CliRunner().invoke(
+            command, [*words, "-T", f"token_file={token_file}", "-T", f"location={api.address}"], catch_exceptions=False
+        )
+    assert done.exit_code == 0
+    assert [item.target for item in forecasting(str(out))] == ["yes", "no"]
+    card = out.with_suffix(".md").read_text()
+    assert "-T permission=True" in card
+    assert "prior written permission" in card
+    written = out.read_text() + card + done.output + caplog.text
+    assert TOKEN not in written
+    assert token_file not in card

@@ -1,0 +1,364 @@
+"""The reader of Polymarket on a loopback server that answers in the shape of its two interfaces."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from truthgym.datasets.forecasting import forecasting, sample_of
+from truthgym.datasets.question import BadInput, split_of
+from truthgym.datasets.snapshot import fetch
+from truthgym.datasets.sources.polymarket import polymarket
+
+YES, NO = "1824040059679406526", "4704484575345002204"
+
+
+def market(number: int = 1, **changes: Any) -> dict[str, Any]:
+    """A market as Gamma lists it: lists are text, numbers are text at times, and times have several forms."""
+    return {
+        "id": str(253590 + number),
+        "question": f"Will bridge {number} open by June 30?",
+        "conditionId": "0x064d33e3f5703792aafa92bfb0ee10e08f461b1b34c02c1f02671892ede1609a",
+        "slug": f"will-bridge-{number}-open-by-june-30",
+        "endDate": "2026-06-30T12:00:00Z",
+        "startDate": "2026-06-10T12:00:00.796Z",
+        "closedTime": "2026-06-25 18:38:29+00",
+        "description": 'This market resolves to "Yes" if the ministry says that the bridge is open.',
+        "outcomes": '["Yes", "No"]',
+        "outcomePrices": '["1", "0"]',
+        "clobTokenIds": json.dumps([f"{YES}{number}", f"{NO}{number}"]),
+        "volume": "99000.385",
+        "volumeNum": 99000.385,
+        "active": True,
+        "closed": True,
+        "umaResolutionStatus": "resolved",
+        "automaticallyResolved": True,
+        "lastTradePrice": 1,
+        "events": [{"id": "77", "slug": "which-bridges-open", "title": "Which bridges?", "negRisk": True}],
+        "tags": [{"id": "1", "slug": "all", "label": "All"}, {"id": "2", "slug": "world", "label": "World"}],
+    } | changes
+
+
+def at(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+
+
+PRICES = [
+    {"t": at("2026-06-10T12:00:00"), "p": 0.5},
+    {"t": at("2026-06-19T12:00:04"), "p": 0.345},
+    {"t": at("2026-06-20T00:00:03"), "p": 0.6},
+    {"t": at("2026-06-25T12:00:00"), "p": 0.999},
+]
+"""Of a market that is asked about on 20 June."""
+
+
+class Polymarket:
+    """Both interfaces, with what they hold and what they were asked for."""
+
+    def __init__(self) -> None:
+        self.markets: list[dict[str, Any]] = []
+        self.prices: dict[str, Any] = {}
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.first: list[tuple[int, dict[str, str], bytes]] = []
+        self.page = 2
+        self.address = ""
+
+    def answer(self, path: str, query: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+        self.asked.append((path, query))
+        if self.first:
+            return self.first.pop(0)
+        if path == "/prices-history":
+            assert query["interval"] == "max"
+            assert query["fidelity"] == "720"
+            held = self.prices.get(query["market"], {"history": []})
+            return 200, {}, json.dumps(held).encode()
+        if path != "/markets/keyset" or "offset" in query:
+            return 422, {}, b'{"type":"validation error","error":"offset is not supported"}'
+        held = [m for m in self.markets if query["end_date_min"] <= str(m["endDate"]) <= query["end_date_max"]]
+        begin = int(query.get("after_cursor", "c0")[1:])
+        page = {"$schema": "https://gamma-api.polymarket.com/schemas/x", "markets": held[begin : begin + self.page]}
+        more = {"next_cursor": f"c{begin + self.page}"} if begin + self.page < len(held) else {}
+        return 200, {}, json.dumps(page | more).encode()
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Polymarket]:
+    held = Polymarket()
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+            status, headers, body = held.answer(parts.path, query)
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
+    served = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    held.address = f"http://127.0.0.1:{served.server_port}"
+    yield held
+    served.shutdown()
+    served.server_close()
+
+
+Read = Callable[..., tuple[list[dict[str, Any]], Counter[str]]]
+
+
+@pytest.fixture
+def read(api: Polymarket) -> Read:
+    def rows(*markets: dict[str, Any], **options: Any) -> tuple[list[dict[str, Any]], Counter[str]]:
+        api.markets = list(markets) or api.markets
+        skipped: Counter[str] = Counter()
+        given = {"ended_from": "2026-06-29", "ended_to": "2026-07-01", "gamma": api.address, "clob": api.address}
+        held = polymarket(skipped, options.pop("known_after", None), **(given | options))
+        return [row for _, row in held], +skipped
+
+    return rows
+
+
+def test_a_market_becomes_a_row_of_forecasting(api: Polymarket, read: Read) -> None:
+    api.prices[f"{YES}1"] = {"history": PRICES}
+    row = read(market())[0][0]
+    assert row == {
+        "id": "polymarket-253591",
+        "question": "Will bridge 1 open by June 30?",
+        "proposition": "The answer to this question is yes: Will bridge 1 open by June 30?",
+        "criteria": 'This market resolves to "Yes" if the ministry says that the bridge is open.',
+        "opened_on": "2026-06-20",
+        "known_on": "2026-06-25",
+        "outcome": "yes",
+        "event": "polymarket-which-bridges-open",
+        "field": "world",
+        "recorded": "https://polymarket.com/event/which-bridges-open",
+        "crowd": 0.345,
+    }
+    said = str(sample_of("here", row).input)
+    assert said.endswith("The question is asked on 2026-06-20.")
+    assert "0.3" not in said
+    listing = next(query for path, query in api.asked if path == "/markets/keyset")
+    assert listing == {
+        "closed": "true",
+        "end_date_min": "2026-06-29T00:00:00Z",
+        "end_date_max": "2026-06-30T00:00:00Z",
+        "start_date_max": "2026-06-23T00:00:00Z",
+        "volume_num_min": "50000",
+        "include_tag": "true",
+        "limit": "100",
+    }
+
+
+def test_the_day_of_asking_does_not_tell_when_it_was_settled(read: Read) -> None:
+    late = "2026-07-02 08:00:00+00"
+    for closed, known in (("2026-06-22T00:00:00Z", "2026-06-22"), (late, "2026-06-30")):
+        row = read(market(closedTime=closed))[0][0]
+        assert (row["opened_on"], row["known_on"]) == ("2026-06-20", known)
+    assert read(market(closedTime="2026-06-20 23:00:00+00")) == (
+        [], {"closed by the day on which they are asked about": 1}
+    )  # fmt: skip
+    assert read(market(), asked=0.1)[0][0]["opened_on"] == "2026-06-12"
+
+
+def test_no_price_of_the_day_or_later_is_the_crowds(api: Polymarket, read: Read) -> None:
+    assert "crowd" not in read(market())[0][0], "an empty history"
+    api.prices[f"{YES}1"] = {"history": PRICES[2:]}
+    assert "crowd" not in read(market())[0][0]
+    api.prices[f"{YES}1"] = {"history": PRICES[:1] + PRICES[2:]}
+    assert "crowd" not in read(market())[0][0], "a price of ten days before"
+    api.prices[f"{YES}1"] = {"history": PRICES}
+    asked = len(api.asked)
+    assert "crowd" not in read(market(), prices=False)[0][0]
+    assert {path for path, _ in api.asked[asked:]} == {"/markets/keyset"}
+
+
+def test_yes_may_stand_second(api: Polymarket, read: Read) -> None:
+    api.prices[f"{NO}1"] = {"history": PRICES}
+    turned = market(outcomes='["No", "Yes"]', outcomePrices='["1", "0"]')
+    row = read(turned)[0][0]
+    assert (row["outcome"], row["crowd"]) == ("no", 0.345)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"outcomePrices": '["0", "0"]'}, "voided, split, or not settled"),
+        ({"outcomePrices": '["0.5", "0.5"]'}, "voided, split, or not settled"),
+        ({"outcomePrices": '["0.9995", "0.0005"]'}, "voided, split, or not settled"),
+        ({"outcomePrices": None}, "voided, split, or not settled"),
+        ({"outcomePrices": "not JSON"}, "voided, split, or not settled"),
+        ({"outcomePrices": '["nan", "0"]'}, "voided, split, or not settled"),
+        ({"umaResolutionStatus": "disputed"}, "voided, split, or not settled"),
+        ({"closed": False}, "voided, split, or not settled"),
+        ({"outcomes": '["Packers", "Cowboys"]'}, "with other answers than yes and no"),
+        ({"outcomes": '["Yes", "No", "Maybe"]'}, "with other answers than yes and no"),
+        ({"outcomes": None}, "with other answers than yes and no"),
+        ({"question": None}, "without a text, an id or a time"),
+        ({"id": None}, "without a text, an id or a time"),
+        ({"startDate": None}, "without a text, an id or a time"),
+        ({"closedTime": "later"}, "without a text, an id or a time"),
+        ({"startDate": "2026-06-24T00:00:00Z"}, "planned for fewer days than asked for"),
+        (
+            {"description": "Yes if it opens.\n\nUpdate (June 24): it is open."},
+            "with a later edit marked in their text",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_counted(read: Read, changes: dict[str, Any], why: str) -> None:
+    rows, skipped = read(market(**changes), market(2))
+    assert [row["id"] for row in rows] == ["polymarket-253592"]
+    assert skipped == {why: 1}
+
+
+def test_a_market_is_in_the_test_split_by_both_of_its_names_or_by_neither(read: Read) -> None:
+    """Sets of single markets, as ForecastBench is, know the market's own name, and not that of its event."""
+    rows, skipped = read(*(
+        market(k, slug=f"bridge-{k}", events=[{"slug": f"bridges-{k % 10}"}]) for k in range(60)
+    ))  # fmt: skip
+    kept = {int(row["id"].removeprefix("polymarket-")) - 253590: row["event"] for row in rows}
+    for k in range(60):
+        mine, events = (split_of(f"polymarket-{name}") == "test" for name in (f"bridge-{k}", f"bridges-{k % 10}"))
+        assert (k in kept) == (mine == events)
+        assert k not in kept or kept[k] == f"polymarket-bridges-{k % 10}"
+    assert skipped == {"in the test split by their own name or their event's, and not by both": 60 - len(kept)}
+    assert 30 < len(kept) < 60
+
+
+def test_legacy_markets_have_no_status_and_some_have_no_event(read: Read) -> None:
+    row = read(market(umaResolutionStatus=None, events=None, tags=None, description=None, category="Sports"))[0][0]
+    assert row["event"] == "polymarket-will-bridge-1-open-by-june-30"
+    assert row["criteria"] == "The platform that asked the question decides."
+    assert row["field"] == "sports"
+
+
+def test_pages_are_turned_and_midnight_belongs_to_one_day(api: Polymarket, read: Read) -> None:
+    ends = ["2026-06-29T00:00:00Z", "2026-06-30T00:00:00Z", "2026-06-30T23:59:00Z", "2026-07-01T00:00:00Z"] * 2
+    markets = [market(k, endDate=end, closedTime=end, events=[]) for k, end in enumerate(ends)]
+    rows = read(*markets)[0]
+    assert sorted(row["id"] for row in rows) == [f"polymarket-{253590 + k}" for k in range(8)]
+    assert any("after_cursor" in query for _, query in api.asked)
+
+
+def test_markets_that_were_to_end_after_the_last_day_are_not_asked_for(api: Polymarket, read: Read) -> None:
+    read(market(), ended_from=None, ended_to=None)
+    ends = [query["end_date_min"][:10] for path, query in api.asked if path == "/markets/keyset"]
+    today = datetime.now(UTC).date()
+    assert (ends[0], ends[-1]) == (str(today - timedelta(days=97)), str(today - timedelta(days=7)))
+    api.asked.clear()
+    read(market(), ended_from=None, known_after=date(2026, 6, 30))
+    assert [query["end_date_min"][:10] for path, query in api.asked if path == "/markets/keyset"] == [
+        "2026-06-30", "2026-07-01"
+    ]  # fmt: skip
+
+
+def test_known_after_goes_by_the_day_of_asking(read: Read) -> None:
+    assert len(read(market(), known_after=date(2026, 6, 20))[0]) == 1
+    assert read(market(), known_after=date(2026, 6, 21)) == ([], {"asked about before 2026-06-21": 1})
+
+
+def test_a_share_of_the_events_is_of_every_split(read: Read) -> None:
+    markets = [market(k, slug=f"event-{k // 2}", events=[{"slug": f"event-{k // 2}"}]) for k in range(400)]
+    rows, skipped = read(*markets, share=0.3, prices=False)
+    events = Counter(row["event"] for row in rows)
+    assert set(events.values()) == {2}
+    assert 40 <= len(events) <= 80
+    assert skipped == {"of events that are not read": 400 - len(rows)}
+    splits = Counter(split_of(event) for event in events)
+    assert all(splits[split] >= 5 for split in ("train", "validation", "test"))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"ended_to": "2099-01-01"}, "no market has ended from 2026-06-29 to 2099-01-01"),
+        ({"ended_from": "2026-07-02"}, "no market has ended from 2026-07-02 to 2026-07-01"),
+        ({"ended_from": "June"}, "ended_from='June' is not a day"),
+        ({"asked": 1}, "asked=1 is no share; give a number above 0 and below 1"),
+        ({"share": 0}, "share=0 is no share; give a number above 0 and at most 1"),
+        ({"least_days": 1}, "least_days=1 cannot be used"),
+        ({"least_volume": -1}, "least_volume=-1 cannot be used"),
+    ],
+)
+def test_bad_options_are_refused_before_anything_is_asked(
+    api: Polymarket, read: Read, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        read(market(), **options)
+    assert said in str(refused.value)
+    assert not api.asked
+
+
+def test_a_busy_interface_is_asked_again(api: Polymarket, read: Read) -> None:
+    api.first = [
+        (429, {"Retry-After": "0"}, b"slow down"),
+        (503, {}, b"<html>busy</html>"),
+        (200, {"Content-Length": "500"}, b'{"markets": [{"id": "1"'),
+    ]
+    assert len(read(market())[0]) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"<!DOCTYPE html><html>Access denied", "no JSON came"),
+        (b'{"error": "not today"}', "markets/keyset: not in the shape that was known in October 2026, but \"{'error'"),
+        (b'[{"id": "1"}]', "markets/keyset: not in the shape"),
+        (b'{"markets": [1]}', "markets/keyset: not in the shape"),
+    ],
+)
+def test_another_answer_is_one_error(api: Polymarket, read: Read, body: bytes, said: str) -> None:
+    api.first = [(200, {}, body)]
+    with pytest.raises(BadInput) as refused:
+        read(market())
+    assert said in str(refused.value)
+    assert api.address in str(refused.value)
+
+
+@pytest.mark.parametrize("answer", [{"prices": []}, {"history": [{"t": "soon", "p": 1}]}, {"history": [{"p": 1}]}, []])
+def test_another_shape_of_prices_is_one_error(api: Polymarket, read: Read, answer: Any) -> None:
+    api.prices[f"{YES}1"] = answer
+    with pytest.raises(BadInput, match="prices-history: not in the shape"):
+        read(market())
+
+
+def test_a_cursor_that_leads_to_itself_ends(api: Polymarket, read: Read) -> None:
+    page = json.dumps({"markets": [market()], "next_cursor": "c0"}).encode()
+    api.first = [(200, {}, page)] * 5
+    with pytest.raises(BadInput, match="the page after 'c0' leads to it again"):
+        read(market())
+
+
+def test_a_snapshot_is_asked_as_any_file_is(api: Polymarket, tmp_path: Path) -> None:
+    api.markets = [market(), market(2, outcomePrices='["0", "1"]'), market(3, outcomePrices='["0", "0"]')]
+    api.prices[f"{YES}1"] = {"history": PRICES}
+    day = "2026-06-30"
+    options: dict[str, Any] = {"ended_from": day, "ended_to": day, "gamma": api.address, "clob": api.address}
+    made = fetch("forecasting", "polymarket", tmp_path / "snap.jsonl", **options)
+    assert made.rows == 2
+    asked = forecasting(str(tmp_path / "snap.jsonl"), sha256=made.sha256)
+    assert [(item.id, item.target) for item in asked] == [("polymarket-253591", "yes"), ("polymarket-253592", "no")]
+    assert [(item.metadata or {})["crowd"] for item in asked] == [0.345, None]
+    card = (tmp_path / "snap.md").read_text()
+    assert "| left out: voided, split, or not settled | 1 |" in card
+    assert "Polymarket's terms of use apply" in card
+
+
+def test_nothing_of_a_snapshot_stays_where_reading_breaks_off(api: Polymarket, tmp_path: Path) -> None:
+    api.markets = [market(), market(2)]
+    api.prices[f"{YES}2"] = {"error": "gone"}
+    day = "2026-06-30"
+    options: dict[str, Any] = {"ended_from": day, "ended_to": day, "gamma": api.address, "clob": api.address}
+    with pytest.raises(BadInput, match="prices-history: not in the shape"):
+        fetch("forecasting", "polymarket", tmp_path / "snap.jsonl", **options)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,90 @@
+"""On which day a question is asked, and what a crowd had said by then."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.sources.question_dates import day_given, edited, instant, midway, said_before, share_given
+
+
+def at(text: str) -> datetime:
+    moment = instant(text)
+    assert moment
+    return moment
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("2026-10-08 18:38:29+00", datetime(2026, 10, 8, 18, 38, 29, tzinfo=UTC)),
+        ("2025-06-19T18:02:51.278733Z", datetime(2025, 6, 19, 18, 2, 51, 278733, tzinfo=UTC)),
+        ("2021-12-04T19:35:03.796Z", datetime(2021, 12, 4, 19, 35, 3, 796000, tzinfo=UTC)),
+        ("2026-01-01T01:00:00+02:00", datetime(2025, 12, 31, 23, tzinfo=UTC)),
+        ("2024-03-01", datetime(2024, 3, 1, tzinfo=UTC)),
+        ("soon", None),
+        ("", None),
+        (None, None),
+        (1700000000, None),
+    ],
+)
+def test_moments_are_read_as_platforms_write_them(written: object, read: datetime | None) -> None:
+    assert instant(written) == read
+
+
+def test_the_day_lies_where_the_share_says() -> None:
+    assert midway(at("2026-01-01"), at("2026-01-11"), 0.5) == date(2026, 1, 6)
+    assert midway(at("2026-01-01"), at("2026-01-11"), 0.25) == date(2026, 1, 3)
+
+
+def test_the_crowd_knows_no_more_than_one_who_is_asked() -> None:
+    day = date(2026, 1, 6)
+    said = [(at("2026-01-06T00:00:00Z"), 0.9), (at("2026-01-05T23:59:59Z"), 0.4), (at("2026-01-02"), 0.1)]
+    assert said_before(day, said) == 0.4
+    assert said_before(day, said[:1]) is None
+    assert said_before(day, said[2:], most_days=3) is None
+    assert said_before(day, said[2:], most_days=4) == 0.1
+    assert said_before(day, [(at("2026-01-05"), 0.2), (at("2026-01-05"), 0.4)]) == pytest.approx(0.3)
+    assert said_before(day, []) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EDIT: it has happened",
+        "Resolves by the record.\n**Update (Nov 5):** the count is over",
+        "Edit 2023-05-01 - the wording",
+        "[Admin edit: the day was mended]",
+        "  * Edited on 3 May 2021 to make it clearer",
+        "Clarification: a tie is a no",
+    ],
+)
+def test_later_additions_are_seen(text: str) -> None:
+    assert edited(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Updates will be posted on the page.",
+        "This resolves to yes if the article is edited: see below.",
+        "Updated monthly figures of the agency decide.",
+        "The editor of 3 papers",
+        "",
+    ],
+)
+def test_what_speaks_of_edits_is_none(text: str) -> None:
+    assert not edited(text)
+
+
+@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, "half", True, None, float("nan")])
+def test_what_is_no_share_is_refused(value: object) -> None:
+    with pytest.raises(BadInput, match=r"here: asked=.* is no share; give a number above 0 and below 1"):
+        share_given("here", "asked", value)
+    assert share_given("here", "share", 1, whole=True) == 1
+
+
+def test_days_are_read_from_what_the_command_line_makes_of_them() -> None:
+    assert day_given("here", "from", date(2026, 1, 2)) == day_given("here", "from", "2026-01-02") == date(2026, 1, 2)
+    with pytest.raises(BadInput, match="here: from='May' is not a day; write it as 2025-06-01"):
+        day_given("here", "from", "May")

@@ -1,0 +1,265 @@
+"""Webis-CMV-20's pairs and posts, on small files of the published shape, read from disk and over HTTP."""
+
+import bz2
+import hashlib
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.cmv_binary import ChangeMyViewQuestion, cmv_binary
+from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.sources.webis_cmv import PAIRS, POSTS, RECORD, pairs, posts
+
+
+def post(identity: str, **fields: Any) -> dict[str, Any]:
+    """A post as the crawl has it."""
+    return {
+        "id": f"t3_{identity}",
+        "name": f"t3_{identity}",
+        "title": "CMV: Cats make better pets than dogs",
+        "selftext": "Dogs need walks.\n\nEDIT: Deltas for all of you!",
+        "author": "op",
+        "created_utc": "1427670580",
+        "subreddit": "changemyview",
+        "link_flair_text": "[Deltas Awarded]",
+        "num_comments": 12,
+        "score": 40,
+        "edited": 1427680000.0,
+        "media": None,
+        "delta": True,
+        **fields,
+    }
+
+
+def comment(identity: str, body: str | None, level: int = 0, delta: bool = False, **fields: Any) -> dict[str, Any]:
+    return {
+        "id": identity,
+        "parent_id": "t3_aaa" if level == 0 else "t1_other",
+        "link_id": "t3_aaa",
+        "body": body,
+        "author": "reader",
+        "level": level,
+        "delta": delta,
+        "created_utc": 1427700000 + level,
+        "score": 3,
+        "controversiality": 0,
+        "retrieved_on": None,
+        **fields,
+    }
+
+
+def pair(submission: dict[str, Any], won: list[dict[str, Any]], lost: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "submission_id": submission["id"],
+        "submission": submission,
+        "delta_comment": {"author": "reader", "comments": won, "ids": [one["id"] for one in won]},
+        "nodelta_comment": {"author": "other", "comments": lost, "ids": [one["id"] for one in lost]},
+        "comments_similarity": 0.31,
+    }
+
+
+WON = [comment("c1", "They sleep all day."), comment("c2", "And they are quiet.", 2, delta=True, edited=True),
+       comment("c3", "Thank you for the delta!", 4)]  # fmt: skip
+LOST = [comment("d1", "Dogs guard the house."), comment("d2", "Mine does.", 2), comment("d3", "Really.", 4)]
+PAIR = pair(post("aaa"), WON, LOST)
+
+
+def packed(folder: Path, name: str, *records: Any) -> str:
+    (folder / name).write_bytes(bz2.compress("".join(json.dumps(one) + "\n" for one in records).encode()))
+    return str(folder)
+
+
+def test_a_pair_is_two_exchanges_of_equal_length_without_the_verdict(tmp_path: Path) -> None:
+    rows = [row for _, row in pairs(Counter(), None, location=packed(tmp_path, PAIRS, PAIR))]
+    assert rows == [
+        {
+            "id": "webis-aaa-c1",
+            "view": "Cats make better pets than dogs.",
+            "post": "Dogs need walks.",
+            "event": "cmv-aaa",
+            "exchange": ["Reader A: They sleep all day.", "Reader A: And they are quiet."],
+            "outcome": "yes",
+            "known_on": "2015-03-30",
+        },
+        {
+            "id": "webis-aaa-d1",
+            "view": "Cats make better pets than dogs.",
+            "post": "Dogs need walks.",
+            "event": "cmv-aaa",
+            "exchange": ["Reader A: Dogs guard the house.", "Reader A: Mine does."],
+            "outcome": "no",
+            "known_on": "2015-03-30",
+        },
+    ]
+
+
+def test_length_tells_nothing_where_the_other_argument_is_the_shorter_one(tmp_path: Path) -> None:
+    skipped: Counter[str] = Counter()
+    assert not list(pairs(skipped, None, location=packed(tmp_path, PAIRS, pair(post("aaa"), WON, LOST[:1]))))
+    assert skipped == {"of pairs whose argument without a delta is the shorter one": 2}
+
+
+def test_pairs_are_questions(tmp_path: Path) -> None:
+    asked = cmv_binary("webis", location=packed(tmp_path, PAIRS, PAIR))
+    assert [(one.id, one.target) for one in asked] == [("webis-aaa-c1", "yes"), ("webis-aaa-d1", "no")]
+    first, second = (one.metadata_as(ChangeMyViewQuestion) for one in asked)
+    assert first.event == second.event
+    assert not first.synthetic
+    assert "delta" not in json.dumps([one.model_dump(mode="json") for one in asked]).lower()
+
+
+@pytest.mark.parametrize(
+    ("change", "left_out"),
+    [
+        ({"selftext": "[deleted]"}, {"with a post that was deleted or empty": 2}),
+        ({"selftext": None}, {"with a post that was deleted or empty": 2}),
+        ({"title": "CMV"}, {"with a title that is no view": 2}),
+    ],
+)
+def test_a_post_that_cannot_be_used_is_counted(
+    tmp_path: Path, change: dict[str, Any], left_out: dict[str, int]
+) -> None:
+    skipped: Counter[str] = Counter()
+    assert not list(pairs(skipped, None, location=packed(tmp_path, PAIRS, pair(post("aaa", **change), WON, LOST))))
+    assert skipped == left_out
+
+
+def test_arguments_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
+    unmarked = [comment("e1", "They sleep."), comment("e2", None, 2)]
+    gone = [comment("f1", "[removed]", delta=True)]
+    more = [comment("g1", "Dogs smile."), comment("g2", "Cats do not.", 2)]
+    records = (PAIR, pair(post("aaa"), WON, more), pair(post("bbb"), unmarked, LOST),
+               pair(post("ccc"), gone, [comment("h1", "[deleted]")]))  # fmt: skip
+    skipped: Counter[str] = Counter()
+    kept = [row["id"] for _, row in pairs(skipped, None, location=packed(tmp_path, PAIRS, *records))]
+    assert kept == ["webis-aaa-c1", "webis-aaa-d1", "webis-aaa-g1"]
+    assert skipped == {
+        "that stand in several pairs": 1,
+        "without an argument marked as the one that was awarded a delta": 2,
+        "with a comment that was deleted": 2,
+    }
+
+
+def test_what_was_left_out_is_told(tmp_path: Path) -> None:
+    other = pair(post("x", selftext=""), [comment("k1", "Yes.", delta=True)], [comment("m1", "No.")])
+    asked = cmv_binary("webis", location=packed(tmp_path, PAIRS, PAIR, other))
+    assert dict(asked.dropped) == {"with a post that was deleted or empty": 2}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"{", r"pairs.jsonl.bz2 line 2: not in the shape that Webis-CMV-20 was published in \(.*truncated"),
+        (b"[]", r"line 2: not in the shape .*Expected `object`, got `array`"),
+        (b'{"submission_id": "t3_a"}', r"line 2: .*missing required field `submission`"),
+        (json.dumps({**PAIR, "submission": "t3_aaa"}).encode(), r"line 2: .*Expected `object`, got `str`.*submission"),
+        (json.dumps({**PAIR, "delta_comment": {"body": "x"}}).encode(), r"line 2: .*missing required field `comments`"),
+        (json.dumps(pair(post("a", title=5), WON, LOST)).encode(), r"line 2: .*Expected `str \| null`, got .*title"),
+        (b'{"submission_id": "\xe9"}', r"line 2: "),
+        (b"NaN", r"line 2: .*malformed"),
+    ],
+)
+def test_a_line_of_another_shape_is_one_error(tmp_path: Path, line: bytes, said: str) -> None:
+    (tmp_path / PAIRS).write_bytes(bz2.compress(json.dumps(PAIR).encode() + b"\n" + line + b"\n"))
+    with pytest.raises(BadInput, match=said):
+        list(pairs(Counter(), None, location=str(tmp_path)))
+
+
+POSTED = (
+    post("p1"),
+    post("p2", title="CMV: Is it right to eat meat?"),
+    post("p3", selftext="[removed]", author="[deleted]"),
+    post("p1"),
+    post("p4", title="I believe that school should start at ten. CMV", selftext="Teenagers sleep late.", comments=[1]),
+)
+
+
+def test_posts_are_contested_views(tmp_path: Path) -> None:
+    asked = cmv_freeform("webis", location=packed(tmp_path, POSTS, *POSTED))
+    known = [one.metadata_as(ContestedViewQuestion) for one in asked]
+    assert [(one.id, of.proposition) for one, of in zip(asked, known, strict=True)] == [
+        ("webis-p1", "Cats make better pets than dogs."),
+        ("webis-p4", "School should start at ten."),
+    ]
+    assert asked[0].target == ""
+    assert known[0].event == "cmv-p1"
+    assert "Dogs need walks." in str(asked[0].input)
+    assert "Delta" not in str(asked[0].input)
+    assert dict(asked.dropped) == {
+        "with a title that is a question": 1,
+        "with a post that was deleted or empty": 1,
+        "standing there twice": 1,
+    }
+
+
+def test_a_file_that_was_unpacked_is_read_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in POSTED[:1]))
+    assert [row["id"] for _, row in posts(Counter(), None, location=str(path))] == ["webis-p1"]
+
+
+class _Zenodo(BaseHTTPRequestHandler):
+    body = b""
+    record: Any = None
+    asked: list[str] = []  # noqa: RUF012
+
+    def log_message(self, *_: Any) -> None: ...
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        answers = {
+            f"/api/records/{RECORD}": json.dumps(self.record).encode(),
+            f"/records/{RECORD}/files/{PAIRS}": self.body,
+        }
+        held = answers.get(self.path)
+        self.send_response(404 if held is None else 200)
+        self.send_header("Content-Length", str(len(held or b"")))
+        self.end_headers()
+        self.wfile.write(held or b"")
+
+
+@pytest.fixture
+def zenodo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    packed(tmp_path, PAIRS, PAIR)
+    _Zenodo.body = (tmp_path / PAIRS).read_bytes()
+    stated = {"key": PAIRS, "size": len(_Zenodo.body), "checksum": f"md5:{hashlib.md5(_Zenodo.body).hexdigest()}"}
+    _Zenodo.record = {"id": RECORD, "doi": "10.5281/zenodo.3778298", "files": [{"key": "README.txt"} | stated, stated]}
+    _Zenodo.asked.clear()
+    served = ThreadingHTTPServer(("127.0.0.1", 0), _Zenodo)
+    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+    served.server_close()
+
+
+def test_the_file_is_downloaded_once_and_checked_by_what_the_record_states(zenodo: str) -> None:
+    for _ in range(2):
+        assert len(list(pairs(Counter(), None, location=zenodo))) == 2
+    assert _Zenodo.asked == [f"/api/records/{RECORD}", f"/records/{RECORD}/files/{PAIRS}"]
+
+
+def test_another_file_than_the_record_states_is_refused(zenodo: str) -> None:
+    _Zenodo.body += b"x"
+    with pytest.raises(BadInput, match='what came has the MD5 .* it was removed. Ask again, or use source="bundled"'):
+        list(pairs(Counter(), None, location=zenodo))
+
+
+@pytest.mark.parametrize("record", [{}, {"files": None}, {"files": [{"key": PAIRS}]}, {"message": "gone"}, []])
+def test_a_record_without_the_file_is_one_error(zenodo: str, record: Any) -> None:
+    _Zenodo.record = record
+    with pytest.raises(BadInput, match=f"/api/records/{RECORD}: the record names no checksum of {PAIRS}"):
+        list(pairs(Counter(), None, location=zenodo))
+    assert len(_Zenodo.asked) == 1
+
+
+def test_an_option_that_the_source_does_not_take_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="Unknown option of webis 'max_turns'"):
+        cmv_binary("webis", location=str(tmp_path), max_turns=3)

@@ -1,0 +1,374 @@
+"""The loader of WildChat-1M on small files of its shape, read from a folder and from a loopback hub."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput, split_of
+from truthgym.datasets.sources import wildchat_1m as source
+from truthgym.datasets.sources.wildchat_1m import event_of, wildchat_1m
+from truthgym.datasets.wildchat import WildChatQuestion, wildchat
+
+DAY = datetime(2023, 4, 9, 23, 59, 59, tzinfo=UTC)
+LONG = "As a prompt generator for a drawing program you write one line for each picture that I name, " * 4
+
+
+def turn(content: str | None, role: str = "user", language: str | None = "English") -> dict[str, Any]:
+    asking = {"accept-language": "fr", "user-agent": "browser"} if role == "user" else None
+    return {
+        "content": content, "country": "France", "hashed_ip": "0f", "header": asking, "language": language,
+        "redacted": False, "role": role, "state": None, "timestamp": None if role == "user" else DAY, "toxic": False,
+        "turn_identifier": 101001,
+    }  # fmt: skip
+
+
+def talk(*messages: str, language: str | None = "English", **other: Any) -> dict[str, Any]:
+    """A conversation: each message with an answer."""
+    turns = [t for text in messages for t in (turn(text, language=language), turn(f"On {text}.", "assistant"))]
+    return {
+        "conversation_hash": f"hash of {messages}", "model": "gpt-4-0314", "timestamp": DAY, "conversation": turns,
+        "turn": len(messages), "language": language, "openai_moderation": None, "toxic": False, "redacted": False,
+        "detoxify_moderation": [{"toxicity": 0.1}], "state": None, "country": "France", "hashed_ip": "0f",
+        "header": {"accept-language": "fr", "user-agent": "browser"},
+    } | other  # fmt: skip
+
+
+def write(path: Path, rows: list[dict[str, Any]], **other: Any) -> Path:
+    import pyarrow
+    import pyarrow.parquet
+
+    asking = pyarrow.struct([("accept-language", pyarrow.string()), ("user-agent", pyarrow.string())])
+    text, flag, moment = pyarrow.string(), pyarrow.bool_(), pyarrow.timestamp("us", tz="UTC")
+    of_a_turn = pyarrow.struct(
+        [("content", text), ("country", text), ("hashed_ip", text), ("header", asking), ("language", text),
+         ("redacted", flag), ("role", text), ("state", text), ("timestamp", moment), ("toxic", flag),
+         ("turn_identifier", pyarrow.int64())]
+    )  # fmt: skip
+    scores = pyarrow.list_(pyarrow.struct([("toxicity", pyarrow.float64())]))
+    shape = pyarrow.schema(
+        [("conversation_hash", text), ("model", text), ("timestamp", moment),
+         ("conversation", pyarrow.list_(of_a_turn)), ("turn", pyarrow.int64()), ("language", text),
+         ("openai_moderation", scores), ("detoxify_moderation", scores),
+         ("toxic", flag), ("redacted", flag), ("state", text), ("country", text), ("hashed_ip", text),
+         ("header", asking)]
+    )  # fmt: skip
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, shape), path, **other)
+    return path
+
+
+ROWS = [
+    talk("why is the sky blue", "and at night?"),
+    talk("为什么天是蓝的", language="Chinese"),
+    talk("pourquoi le ciel est bleu", language="French"),
+    talk("why is the sky blue ", "in one word"),
+    talk("Why is the sky blue?!"),
+    talk("you idiot", toxic=True),
+    talk("not rated", toxic=None),
+    talk("my name is NAME_1", redacted=True),
+    talk("  "),
+    talk("", conversation=None),
+    talk("", conversation=[]),
+    talk("", conversation=[turn(None)]),
+    talk("", conversation=[turn("Hello, how can I help?", "assistant"), turn("well")]),
+    talk("ok", language=None),
+    talk("tell me more", conversation=[turn("tell me more", language=None)]),
+    talk("hola", conversation=[turn("hola", language="Spanish")]),
+    talk("hi", timestamp=None, country=None, model=None, turn=None),
+    talk(LONG + "a lighthouse"),
+    talk(LONG + "a harbour"),
+]
+LEFT_OUT = {
+    "with the words of another": 1,
+    "toxic, or not rated": 2,
+    "redacted, or not known to be whole": 1,
+    "empty": 4,
+    "not begun by the user": 1,
+    "of no known language": 1,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """The rows, in two files and several row groups."""
+    path = tmp_path / "wildchat"
+    path.mkdir()
+    write(path / "a.parquet", ROWS[:10], row_group_size=3)
+    write(path / "b.parquet", ROWS[10:])
+    return str(path)
+
+
+def read(location: str, **options: Any) -> tuple[dict[str, dict[str, Any]], Counter[str]]:
+    skipped: Counter[str] = Counter()
+    return {row["message"]: row for _, row in wildchat_1m(skipped, None, location=location, **options)}, skipped
+
+
+def test_first_messages_are_read_and_the_rest_counted_by_reason(folder: str) -> None:
+    rows, skipped = read(folder)
+    assert skipped == LEFT_OUT
+    assert len(rows) + skipped.total() == len(ROWS)
+    assert rows["why is the sky blue"] | {"id": "", "event": ""} == {
+        "id": "", "event": "", "message": "why is the sky blue", "language": "English", "known_on": "2023-04-09",
+        "model": "gpt-4-0314", "turns": 2, "country": "France",
+        "conversation_hash": "hash of ('why is the sky blue', 'and at night?')",
+    }  # fmt: skip
+    assert rows["tell me more"]["language"] == "English", "where none was detected for the message, the conversation's"
+    assert rows["hola"]["language"] == "Spanish", "the message's own, not the conversation's"
+    assert set(rows["hi"]) == {"id", "event", "message", "language", "conversation_hash"}, "nulls are left out"
+
+
+def test_places_name_the_file_and_its_row(folder: str) -> None:
+    places = [where for where, _ in wildchat_1m(Counter(), None, location=folder)]
+    assert places[:4] == ["a.parquet row 1", "a.parquet row 2", "a.parquet row 3", "a.parquet row 5"]
+    assert places[-1] == "b.parquet row 9"
+
+
+def test_each_row_is_a_free_question_without_a_target(folder: str) -> None:
+    asked = wildchat(source="wildchat_1m", location=folder)
+    assert asked.dropped == LEFT_OUT
+    for item in asked:
+        known = item.metadata_as(WildChatQuestion)
+        assert (item.target, known.form, known.proposition, known.domain) == ("", "free", None, "wildchat")
+        assert known.split == split_of(known.event)
+    assert "browser" not in str([item.metadata for item in asked]), "what tells of a person is never read"
+    assert len({item.id for item in asked}) == len(asked)
+    assert [s.id for s in wildchat(source="wildchat_1m", location=folder, n=3)] == [
+        s.id for s in wildchat(source="wildchat_1m", location=folder, n=3)
+    ]
+
+
+def test_near_copies_share_an_event_and_so_a_split(folder: str) -> None:
+    rows, _ = read(folder)
+    assert rows["why is the sky blue"]["event"] == rows["Why is the sky blue?!"]["event"]
+    assert rows[LONG + "a lighthouse"]["event"] == rows[LONG + "a harbour"]["event"]
+    assert rows[LONG + "a lighthouse"]["id"] != rows[LONG + "a harbour"]["id"]
+    assert len({row["event"] for row in rows.values()}) == len(rows) - 2
+    assert event_of("2 + 2 = ?") != event_of("2 + 3 = ?"), "where there is no letter, the text itself counts"
+    assert event_of("ＷＨＹ　is the sky blue") == event_of("why is the sky blue"), "full width or not"
+    assert event_of("why is the sky blue") == "wildchat-opening-2b8ea431cf1fbcfc", "never to change: splits hang on it"
+
+
+@pytest.mark.parametrize(
+    ("options", "left", "reason"),
+    [
+        ({"language": "French"}, ["pourquoi le ciel est bleu"], "in other languages"),
+        ({"language": ["French", "Chinese"]}, ["为什么天是蓝的", "pourquoi le ciel est bleu"], "in other languages"),
+        ({"language": "French, Chinese"}, ["为什么天是蓝的", "pourquoi le ciel est bleu"], "in other languages"),
+        ({"min_words": 7, "max_words": 7}, ["为什么天是蓝的"], "with fewer or more words"),
+        ({"max_words": 1}, ["hola", "hi"], "with fewer or more words"),
+        ({"min_turns": 2, "max_turns": 2}, ["why is the sky blue"], "with fewer or more turns"),
+        ({"min_turns": 2}, ["why is the sky blue"], "with no number of turns"),
+    ],
+)
+def test_messages_are_filtered(folder: str, options: dict[str, Any], left: list[str], reason: str) -> None:
+    rows, skipped = read(folder, **options)
+    assert list(rows) == left
+    assert skipped[reason] > 0
+    assert len(rows) + skipped.total() == len(ROWS)
+
+
+def test_flagged_conversations_are_kept_where_asked_for(folder: str) -> None:
+    assert {"you idiot", "not rated"} <= set(read(folder, toxic=True)[0])
+    assert "my name is NAME_1" in read(folder, redacted=True)[0]
+
+
+def test_files_can_be_chosen(folder: str) -> None:
+    second = read(folder, shards=1)[0]
+    assert list(second) == list(read(folder, shards="1")[0]) == list(read(folder, shards=["1"])[0])
+    assert set(second) == {"tell me more", "hola", "hi", LONG + "a lighthouse", LONG + "a harbour"}
+    assert list(read(folder, shards=[1, 0])[0]) == list(read(folder, shards="0,1")[0]) == list(read(folder)[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"language": "Frensh"}, "Unknown language 'Frensh'; did you mean 'French'?"),
+        ({"min_words": 0}, "wildchat: min_words=0 cannot be used; give a whole number from 1 up"),
+        ({"min_words": 9, "max_words": 8}, "wildchat: max_words=8 cannot be used; give a whole number from 9 up"),
+        ({"max_turns": "two"}, "wildchat: max_turns='two' cannot be used; give a whole number from 1 up"),
+        ({"shards": 2}, "wildchat_1m: shards=2 cannot be used; give a whole number from 0 to 1"),
+        ({"shards": "first"}, "wildchat_1m: shards='first' cannot be used"),
+        ({"toxic": "false"}, "wildchat_1m: toxic='false' cannot be used; give true or false"),
+        ({"redacted": 1}, "wildchat_1m: redacted=1 cannot be used; give true or false"),
+    ],
+)
+def test_options_are_checked_before_anything_is_read(folder: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        wildchat_1m(Counter(), None, location=folder, **options)
+    assert said in str(refused.value)
+
+
+def test_an_unknown_option_and_an_empty_folder_are_refused(folder: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="Unknown option of wildchat_1m 'languages'; did you mean 'language'"):
+        wildchat(source="wildchat_1m", location=folder, languages="French")
+    with pytest.raises(BadInput, match="holds no .parquet file; give one that does"):
+        wildchat_1m(Counter(), None, location=str(tmp_path / "nothing"))
+
+
+def test_what_is_no_parquet_file_is_refused(folder: str) -> None:
+    path = Path(folder, "b.parquet")
+    for content in (path.read_bytes()[:-500], b"<!DOCTYPE html><p>Sign in</p>", b""):
+        path.write_bytes(content)
+        with pytest.raises(BadInput, match=r"b\.parquet is no parquet file that can be read .* and download it again"):
+            read(folder)
+
+
+def test_bytes_that_were_changed_on_the_way_are_refused(folder: str) -> None:
+    path = Path(folder, "b.parquet")
+    held = path.read_bytes()
+    path.write_bytes(held[:100] + bytes(len(held) - 1100) + held[-1000:])
+    with pytest.raises(BadInput, match="wildchat_1m: "):
+        read(folder)
+
+
+def test_another_shape_is_refused(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    flat = [{**talk("hi"), "conversation": "hi"}]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(flat).drop(["turn"]), tmp_path / "flat.parquet")
+    with pytest.raises(BadInput, match="turn, conversation.content, conversation.role, conversation.language is not"):
+        read(str(tmp_path))
+
+
+class _Hub(BaseHTTPRequestHandler):
+    """Answers as the hub does for files at a revision. `breaks` is how often a file breaks off at half."""
+
+    files: dict[str, bytes] = {}  # noqa: RUF012
+    asked: list[tuple[str, str, str | None]] = []  # noqa: RUF012
+    breaks = 0
+    page: bytes | None = None
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def _answer(self, with_body: bool) -> None:
+        name = self.path.rsplit("/", 1)[1]
+        type(self).asked.append((self.command, name, self.headers.get("Range")))
+        if self.page is not None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(self.page)))
+            self.end_headers()
+            self.wfile.write(self.page if with_body else b"")
+            return
+        if (
+            f"/datasets/{source.REPOSITORY}/resolve/{source.REVISION}/data/{name}" != self.path
+            or name not in self.files
+        ):
+            self.send_response(404)
+            self.send_header("X-Error-Code", "EntryNotFound")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        body = self.files[name]
+        begin = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").split("-")[0])
+        self.send_response(206 if begin else 200)
+        self.send_header("X-Repo-Commit", source.REVISION)
+        self.send_header("ETag", f'"{abs(hash(body)):x}"')
+        self.send_header("Accept-Ranges", "bytes")
+        if begin:
+            self.send_header("Content-Range", f"bytes {begin}-{len(body) - 1}/{len(body)}")
+        self.send_header("Content-Length", str(len(body) - begin))
+        self.end_headers()
+        if with_body:
+            ends = len(body)
+            if type(self).breaks:
+                type(self).breaks -= 1
+                ends = begin + (len(body) - begin) // 2
+            self.wfile.write(body[begin:ends])
+            self.close_connection = True
+
+
+@pytest.fixture
+def hub(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    files = {f"train-{i:05d}-of-00014.parquet": Path(folder, f"{name}.parquet") for i, name in enumerate("ab")}
+    monkeypatch.setattr(_Hub, "files", {name: path.read_bytes() for name, path in files.items()})
+    monkeypatch.setattr(_Hub, "asked", [])
+    monkeypatch.setattr(_Hub, "breaks", 0)
+    monkeypatch.setattr(_Hub, "page", None)
+    served = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
+    threading.Thread(target=served.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}"
+    served.shutdown()
+
+
+def got() -> list[str]:
+    return [name for verb, name, _ in _Hub.asked if verb == "GET"]
+
+
+def test_files_are_downloaded_once_and_not_before_they_are_needed(hub: str, folder: str) -> None:
+    rows = wildchat_1m(Counter(), None, shards=[0, 1], location=hub)
+    assert not _Hub.asked
+    next(rows)
+    assert got() == ["train-00000-of-00014.parquet"]
+    assert len(list(rows)) == len(read(folder)[0]) - 1
+    assert got() == ["train-00000-of-00014.parquet", "train-00001-of-00014.parquet"]
+    asked = len(_Hub.asked)
+    assert read(hub, shards=[0, 1])[0] == read(folder)[0]
+    assert len(_Hub.asked) == asked, "the second reading asks nothing of the hub"
+
+
+def test_a_download_that_breaks_off_goes_on_where_it_was(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)  # what is kept is whole chunks
+    _Hub.breaks = 2
+    assert len(read(hub, shards=0)[0]) == 4
+    begun = [asked for verb, _, asked in _Hub.asked if verb == "GET"]
+    assert len(begun) == 3
+    assert begun[0] is None
+    assert all(str(asked).startswith("bytes=") for asked in begun[1:])
+
+
+def test_what_cannot_be_downloaded_leaves_nothing_half_written(hub: str, tmp_path: Path) -> None:
+    cases: list[tuple[str, Any]] = [("files", {}), ("page", b"<html>Sign in to this network</html>"), ("breaks", 10**6)]
+    for name, value in cases:
+        before = getattr(_Hub, name)
+        setattr(_Hub, name, value)
+        with pytest.raises(BadInput) as refused:
+            read(hub, shards=0)
+        setattr(_Hub, name, before)
+        said = str(refused.value)
+        assert f"data/train-00000-of-00014.parquet of {source.REPOSITORY} at {source.REVISION} cannot be had" in said
+        assert said.endswith('use source="bundled"')
+        blobs = tmp_path / "cache" / "datasets--allenai--WildChat-1M" / "blobs"
+        assert not blobs.exists() or not list(blobs.iterdir())
+    assert len(read(hub, shards=0)[0]) == 4, "and the next time it comes"
+
+
+def test_offline_says_so_and_names_the_bundled_messages(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(BadInput, match='cannot be had .* check the network and ask again .* use source="bundled"'):
+        wildchat(source="wildchat_1m", location=hub)
+
+
+def test_a_file_that_was_spoilt_in_the_cache_comes_anew_once_it_is_deleted(hub: str) -> None:
+    read(hub, shards=0)
+    path = next(source._files(hub, 0)).resolve()
+    path.write_bytes(b"spoilt")
+    with pytest.raises(BadInput) as refused:
+        read(hub, shards=0)
+    assert f"delete {path} and download it again" in str(refused.value)
+    path.unlink()
+    assert len(read(hub, shards=0)[0]) == 4
+
+
+def test_the_licence_names_a_revision() -> None:
+    assert len(source.REVISION) == 40
+    assert set(source.REVISION) <= set("0123456789abcdef")
+    assert source.REVISION in source.LICENCE
+    assert "ODC-BY" in source.LICENCE

@@ -1,0 +1,208 @@
+"""ConvoKit's winning-args-corpus, on a small archive of the published shape, where the award is marked, too."""
+
+import hashlib
+import json
+import threading
+import zipfile
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.cmv_binary import SOURCES, cmv_binary
+from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.sources.winning_args import MD5, winning_args
+
+Uttered = dict[str, Any]
+
+
+def uttered(identity: str, above: str | None, user: str, text: str | None, success: int | None = None) -> Uttered:
+    pairs = None if success is None else ["p_7"]
+    return {
+        "id": identity,
+        "root": "t3_aaa",
+        "reply-to": above,
+        "user": user,
+        "timestamp": None if above is None else 1361030645,
+        "text": text,
+        "meta": {"success": success, "pair_ids": pairs, "replies": [], "edited": False, "score": 2, "banned_by": None},
+    }
+
+
+UTTERANCES = [
+    uttered("t3_aaa", None, "op", "Dogs need walks."),
+    uttered("t1_w1", "t3_aaa", "ann", "They sleep.", 1),
+    uttered("t1_w2", "t1_w1", "op", "Dogs sleep, too."),
+    uttered("t1_w3", "t1_w2", "ann", "Not by day.", 1),
+    uttered("t1_w4", "t1_w3", "op", "∆ Thanks, I think this has helped :)", 1),
+    uttered("t1_w5", "t1_w4", "DeltaBot", "Confirmed - 1 delta awarded to /u/ann"),
+    uttered("t1_l1", "t3_aaa", "bob", "Dogs guard the house.", 0),
+    uttered("t1_l2", "t1_l1", "op", "From whom?", 0),
+    uttered("t1_x1", "t3_aaa", "cid", "Neither."),
+    uttered("t1_x2", "t3_aaa", "[missing]", None),
+]
+POST = {
+    "op-userID": "op",
+    "op-title": "CMV: Cats make better pets than dogs",
+    "op-text-body": "Dogs need walks.\n\nEDIT: delta given.",
+    "pair_ids": ["p_7"],
+    "train": 1,
+}
+
+
+def archive(folder: Path, utterances: list[Uttered] | bytes, conversations: Any) -> str:
+    path = folder / "winning-args-corpus.zip"
+    lines = utterances if isinstance(utterances, bytes) else "".join(json.dumps(u) + "\n" for u in utterances).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as held:
+        held.writestr("winning-args-corpus/", "")
+        held.writestr("__MACOSX/winning-args-corpus/utterances.jsonl", b"\0\0")
+        held.writestr("winning-args-corpus/utterances.jsonl", lines)
+        held.writestr("winning-args-corpus/conversations.json", json.dumps(conversations))
+        held.writestr("winning-args-corpus/index.json", "{}")
+    return str(path)
+
+
+def changed(identity: str, **fields: Any) -> list[Uttered]:
+    return [{**one, **fields} if one["id"] == identity else one for one in UTTERANCES]
+
+
+def read(path: str, **options: Any) -> tuple[list[dict[str, Any]], Counter[str]]:
+    skipped: Counter[str] = Counter()
+    return [row for _, row in winning_args(skipped, None, location=path, **options)], skipped
+
+
+@pytest.mark.parametrize("conversation", [POST, {"meta": POST, "vectors": []}])
+def test_a_pair_is_two_exchanges_without_the_award(tmp_path: Path, conversation: Any) -> None:
+    rows, skipped = read(archive(tmp_path, UTTERANCES, {"t3_aaa": conversation}))
+    common = {
+        "view": "Cats make better pets than dogs.",
+        "post": "Dogs need walks.",
+        "event": "cmv-aaa",
+        "known_on": "2013-02-16",
+    }
+    assert rows == [
+        {
+            **common,
+            "id": "winning-args-aaa-w1",
+            "exchange": ["Reader A: They sleep.", "Author: Dogs sleep, too.", "Reader A: Not by day."],
+            "outcome": "yes",
+        },
+        {**common, "id": "winning-args-aaa-l1", "exchange": ["Reader A: Dogs guard the house."], "outcome": "no"},
+    ]
+    assert not skipped
+
+
+def test_pairs_are_questions_and_posts_are_views(tmp_path: Path) -> None:
+    asking = {**POST, "op-title": "CMV: Who still keeps dogs?"}
+    path = archive(tmp_path, UTTERANCES, {"t3_aaa": POST, "t3_bbb": asking})
+    assert [one.target for one in cmv_binary("winning_args", location=path)] == ["yes", "no"]
+    views = cmv_freeform("winning_args", location=path)
+    assert [one.metadata_as(ContestedViewQuestion).proposition for one in views] == ["Cats make better pets than dogs."]
+    assert dict(views.dropped) == {"with a title that is a question": 1}
+
+
+def test_it_says_that_no_licence_is_stated() -> None:
+    assert "NO LICENCE OF THE DATA IS STATED" in SOURCES["winning_args"].licence
+
+
+@pytest.mark.parametrize(
+    ("utterances", "conversation", "left_out"),
+    [
+        (changed("t1_w1", text=None), POST, {"with a comment that was deleted": 1}),
+        (changed("t1_l2", text="∆ wait, no"), POST, {"in which the author speaks of a delta that was not awarded": 1}),
+        (
+            [*UTTERANCES, uttered("t1_l3", "t1_l1", "op", "You've changed my view to some extent.\n\n&amp;#8710;")],
+            POST,
+            {"in which the author speaks of a delta that was not awarded": 1},
+        ),
+        ([u for u in UTTERANCES if u["id"] != "t1_w2"], POST, {"with a comment that was deleted": 1}),
+        (UTTERANCES, {**POST, "op-userID": "[missing]"}, {"with a post whose author is gone": 2}),
+        (changed("t3_aaa", text=""), {**POST, "op-text-body": ""}, {"with a post that was deleted or empty": 2}),
+        (UTTERANCES, {**POST, "op-title": None}, {"with a title that is no view": 2}),
+    ],
+)
+def test_what_cannot_be_used_is_counted(
+    tmp_path: Path, utterances: list[Uttered], conversation: Any, left_out: dict[str, int]
+) -> None:
+    _, skipped = read(archive(tmp_path, utterances, {"t3_aaa": conversation}))
+    assert skipped == left_out
+
+
+def test_a_delta_that_another_reader_awards_is_no_verdict(tmp_path: Path) -> None:
+    more = [*UTTERANCES, uttered("t1_l3", "t1_l1", "dan", "∆ You have changed my view, too.")]
+    rows, skipped = read(archive(tmp_path, more, {"t3_aaa": POST}))
+    assert [row["outcome"] for row in rows] == ["yes", "no"]
+    assert not skipped
+
+
+def test_a_line_of_argument_in_several_pairs_is_read_once(tmp_path: Path) -> None:
+    more = changed("t1_l1", meta={"success": 0, "pair_ids": ["p_7", "p_8"]})
+    rows, skipped = read(archive(tmp_path, more, {"t3_aaa": POST}))
+    assert len(rows) == 2
+    assert skipped == {"that stand in several pairs": 1}
+
+
+@pytest.mark.parametrize(
+    ("utterances", "said"),
+    [
+        (b"<html>", r"utterances.jsonl line 1: not in the shape that was published"),
+        (b'{"id": "t3_aaa"}', "missing required field `root`"),
+        (b'{"id": "a", "root": "a", "meta": {"success": "yes"}}', r"Expected `int \| null`, got `str` - at `\$.meta"),
+    ],
+)
+def test_another_shape_is_one_error(tmp_path: Path, utterances: bytes, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        read(archive(tmp_path, utterances, {}))
+
+
+def test_a_truncated_archive_is_one_error(tmp_path: Path) -> None:
+    path = Path(archive(tmp_path, UTTERANCES, {"t3_aaa": POST}))
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(BadInput, match="winning-args-corpus.zip: utterances.jsonl cannot be read .*ask again"):
+        read(str(path))
+
+
+def test_a_damaged_archive_is_one_error(tmp_path: Path) -> None:
+    path = Path(archive(tmp_path, UTTERANCES * 50, {"t3_aaa": POST}))
+    held = bytearray(path.read_bytes())
+    begins = held.index(b"winning-args-corpus/utterances.jsonl", held.index(b"__MACOSX") + 60)
+    held[begins + 60 : begins + 80] = b"\xff" * 20
+    path.write_bytes(bytes(held))
+    with pytest.raises(BadInput, match="utterances.jsonl"):
+        read(str(path))
+
+
+def test_another_archive_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "other.zip"
+    with zipfile.ZipFile(path, "w") as held:
+        held.writestr("README.md", "hello")
+    with pytest.raises(BadInput, match="other.zip holds no utterances.jsonl"):
+        read(str(path))
+    with pytest.raises(BadInput, match="there is no file"):
+        read(str(tmp_path / "none.zip"))
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    served = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path)))
+    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"http://127.0.0.1:{served.server_port}/winning-args-corpus.zip"
+    served.shutdown()
+    served.server_close()
+
+
+def test_a_download_must_have_the_md5(tmp_path: Path, server: str) -> None:
+    path = Path(archive(tmp_path, UTTERANCES, {"t3_aaa": POST}))
+    with pytest.raises(BadInput, match=f"what came has the MD5 .*, not {MD5}"):
+        read(server)
+    rows, _ = read(server, md5=hashlib.md5(path.read_bytes()).hexdigest())
+    assert len(rows) == 2

@@ -1,0 +1,157 @@
+"""The form of every bundled set: a card that says what is there, no doubles, balance, lengths, plain text.
+
+What is asked of one domain alone stands in that domain's own test.
+"""
+
+import json
+import re
+from collections import Counter
+from itertools import combinations
+from typing import Any
+
+import pytest
+from inspect_ai.dataset import Sample
+
+from truthgym.datasets.domains import BUNDLED, DOMAINS, bundled
+from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.question import Question
+
+HEADINGS = ["What is asked", "Source and licence", "How it was made", "Counts", "How truth is known", "Known faults",
+            "Contamination"]  # fmt: skip
+LEAST = {
+    "forecasting": 200,
+    "research": 60,
+    "openreview": 24,
+    "cmv_binary": 40,
+    "cmv_freeform": 60,
+    "conceptual": 31,
+    "intellectual": 40,
+    "wildchat": 40,
+}
+WORDS = {
+    "forecasting": (30, 150),
+    "research": (8, 120),
+    "openreview": (40, 250),
+    "cmv_binary": (30, 400),
+    "cmv_freeform": (40, 150),
+    "conceptual": (25, 120),
+    "intellectual": (15, 80),
+    "wildchat": (1, 400),
+}
+"""Of the question as it is asked, without evidence."""
+KINDS = {
+    "forecasting": "field",
+    "research": "science",
+    "openreview": "venue",
+    "wildchat": "language",
+    "intellectual": "kind",
+}
+"""The field by whose values a card counts; `topic` in the others."""
+
+every_domain = pytest.mark.parametrize("domain", LEAST)
+
+
+def rows(domain: str) -> list[dict[str, Any]]:
+    return [row for _, row in read_rows(bundled_file(domain))]
+
+
+def card(domain: str) -> str:
+    return bundled_file(domain).with_suffix(".md").read_text(encoding="utf-8")
+
+
+def known(domain: str) -> list[Question]:
+    return [item.metadata_as(Question) for item in bundled(domain)]
+
+
+def asked(domain: str) -> list[str]:
+    return [str(item.input) for item in bundled(domain)]
+
+
+def test_there_are_nine_domains() -> None:
+    assert set(LEAST) == set(BUNDLED)
+    assert set(DOMAINS) == {*LEAST, "urns"}
+
+
+@every_domain
+def test_the_card_says_what_is_there(domain: str) -> None:
+    text = card(domain)
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == HEADINGS
+    shown = re.search(r"```json\n(.*?)```", text, re.DOTALL)
+    assert shown
+    assert json.loads(shown[1]) in rows(domain), "the row shown stands in the file"
+    counts = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", text.split("## Counts")[1], re.MULTILINE))
+    split = Counter(question.split for question in known(domain))
+    assert int(list(counts.values())[1]) == len(rows(domain)) >= LEAST[domain], "the first row below the heads"
+    assert int(counts["events"]) == len({question.event for question in known(domain)})
+    assert counts["train / validation / test"] == f"{split['train']} / {split['validation']} / {split['test']}"
+    for kind, number in Counter(row[KINDS.get(domain, "topic")] for row in rows(domain)).items():
+        assert int(counts[kind]) == number, kind
+    if any(item.target for item in bundled(domain)):
+        share = sum(item.target == "yes" for item in bundled(domain)) / len(bundled(domain))
+        written = next(value for name, value in counts.items() if name.startswith("share "))
+        assert float(written) == pytest.approx(share, abs=5e-4)
+
+
+@every_domain
+def test_yes_is_right_as_often_as_no(domain: str) -> None:
+    targets = Counter(item.target for item in bundled(domain))
+    if targets[""]:
+        assert set(targets) == {""}, "no truth is known of any"
+    else:
+        assert 0.44 <= targets["yes"] / targets.total() <= 0.56
+
+
+@every_domain
+def test_propositions_are_statements(domain: str) -> None:
+    said = [question.proposition for question in known(domain)]
+    if domain in ("intellectual", "wildchat"):
+        assert set(said) == {None}
+        return
+    texts = [text for text in said if text]
+    assert len(set(texts)) == len(rows(domain))
+    assert not [text for text in texts if not re.fullmatch(r"[\"'A-Z0-9].*[.!?]?[\"']?\.", text, re.DOTALL)]
+    assert not [text for text in texts if text.endswith("?.")]
+
+
+@every_domain
+def test_questions_are_neither_short_nor_long(domain: str) -> None:
+    least, most = WORDS[domain]
+    lengths = {item.id: len(str(item.input).split()) for item in bundled(domain)}
+    assert not {name: length for name, length in lengths.items() if not least <= length <= most}
+    assert max(lengths.values()) > 1.3 * min(lengths.values()), "varied"
+
+
+@every_domain
+def test_no_question_is_nearly_another(domain: str) -> None:
+    texts = {str(item.id): shingles(item) for item in bundled(domain)}
+    near = [(a, b) for a, b in combinations(texts, 2) if len(texts[a] & texts[b]) > 0.35 * len(texts[a] | texts[b])]
+    assert not near
+
+
+def shingles(item: Sample) -> set[str]:
+    """Three words in a row of what is asked, after the frame that all questions of a domain share."""
+    words = re.findall(r"\w+", str(item.input).casefold())
+    return {" ".join(words[i : i + 3]) for i in range(max(1, len(words) - 2))}
+
+
+def test_agents_find_each_question_by_its_text() -> None:
+    texts = [text for domain in LEAST for text in asked(domain)]
+    assert len(set(texts)) == len(texts)
+    assert not [(a, b) for a, b in combinations(sorted(texts, key=len), 2) if a in b]
+
+
+@every_domain
+def test_ids_are_stable_names_and_are_not_shown(domain: str) -> None:
+    names = [row["id"] for row in rows(domain)]
+    assert not [name for name in names if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)]
+    assert not [name for name, text in zip(names, asked(domain), strict=True) if name in text]
+
+
+@every_domain
+def test_the_file_is_plain(domain: str) -> None:
+    text = bundled_file(domain).read_text(encoding="utf-8")
+    assert text.endswith("\n")
+    assert "\\u" not in text, "written as it is read"
+    assert not re.findall(r"[\u200b-\u200f\u202a-\u202e\ufeff\xa0]", text), "nothing invisible"
+    assert not re.findall(r"\b(?:As an AI|Lorem ipsum|TODO|XXX)\b", text)

@@ -1,0 +1,161 @@
+"""Snapshots: what is in the file, and that nothing half done stays."""
+
+import json
+import types
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from inspect_ai.dataset import Sample
+
+from truthgym.cli.fetch import command
+from truthgym.datasets import snapshot
+from truthgym.datasets.loading.row_files import Row, read_rows
+from truthgym.datasets.loading.source import Source, load
+from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.snapshot import fetch
+
+
+def sample_of(where: str, row: dict[str, Any]) -> Sample:
+    known = question(Question, where, domain="test", event=row["id"], proposition="It is so.", known_on=row["known_on"])
+    return sample(row["id"], "Is it so?", "yes", known, where)
+
+
+def rows(
+    skipped: Counter[str], known_after: date | None, most: int = 30, breaks: bool = False, token: str = ""
+) -> Iterator[Row]:
+    for i in range(1, most + 1):
+        if breaks and i == 20:
+            raise BadInput("the archive breaks off")
+        skipped["post deleted"] += i % 10 == 0
+        more = {"texts": ["a", "b"], "note": "2024-01-01"} if i > 2 else {}
+        yield f"row {i}", {"id": f"q{i}", "known_on": f"2024-01-{i:02d}", **more}
+
+
+SOURCES = {"archive": Source(rows, "Archive, CC BY 4.0."), "api": Source(rows, "An API.", changes=True)}
+
+
+@pytest.fixture(autouse=True)
+def one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.SimpleNamespace(SOURCES=SOURCES, sample_of=sample_of)
+    none = types.SimpleNamespace(SOURCES={}, sample_of=sample_of)
+    monkeypatch.setattr("truthgym.datasets.domains.BUNDLED", ["test", "bare"])
+    monkeypatch.setattr(snapshot, "import_module", lambda name: module if name.endswith(".test") else none)
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_a_snapshot_asks_the_questions_of_its_source(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"snap.{ending}"
+    made = fetch("test", "archive", path)
+    assert (made.rows, made.sha256) == (30, sha256(path.read_bytes()).hexdigest())
+    assert made.left_out == {"post deleted": 3}
+    assert [row for _, row in read_rows(path)] == [row for _, row in rows(Counter(), None)]
+    asked, again = load("test", "archive", sample_of, SOURCES), load("test", str(path), sample_of, SOURCES)
+    assert [s.model_dump() for s in asked] == [s.model_dump() for s in again]
+    assert {p.name for p in tmp_path.iterdir()} == {"snap.md", f"snap.{ending}"}
+
+
+def test_a_row_that_comes_twice_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where pages of an interface move while they are turned."""
+    monkeypatch.setitem(SOURCES, "api", Source(lambda *_: iter([*rows(Counter(), None)] * 2), "An API.", changes=True))
+    made = fetch("test", "api", tmp_path / "snap.jsonl")
+    assert (made.rows, made.left_out) == (30, {"standing there twice": 30})
+
+
+def test_a_parquet_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        assert not (tmp_path / "snap.parquet").exists(), "what is under its name is whole"
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
+    with pytest.raises(BadInput, match=r"snap.parquet: it cannot be written \(no space left on device\); make room"):
+        fetch("test", "archive", tmp_path / "snap.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_card_says_what_it_is_and_how_to_make_it_again(tmp_path: Path) -> None:
+    made = fetch("test", "api", tmp_path / "snap.jsonl", known_after="2024-01-05", n=7, seed=3, most=29, token="geheim")
+    card = (tmp_path / "snap.md").read_text()
+    said = "truthgym fetch test --source api --out snap.jsonl --known-after 2024-01-05 -n 7 --seed 3 -T most=29\n"
+    assert said in card
+    assert "geheim" not in card
+    assert f"`{made.sha256}`" in card
+    assert f"{date.today():%Y-%m}" in card
+    assert "An API." in card
+    assert "| rows | 7 |" in card
+    assert "| left out: not drawn | 17 |" in card
+    assert "| left out: known by 2024-01-05 | 5 |" in card
+
+
+def test_the_same_draw_as_an_eval_makes(tmp_path: Path) -> None:
+    fetch("test", "archive", tmp_path / "snap.jsonl", n=7, seed=3)
+    drawn = [row["id"] for _, row in read_rows(tmp_path / "snap.jsonl")]
+    assert drawn == [s.id for s in load("test", "archive", sample_of, SOURCES, n=7, seed=3)]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_nothing_is_left_of_one_that_breaks_off(tmp_path: Path, ending: str) -> None:
+    with pytest.raises(BadInput, match="the archive breaks off"):
+        fetch("test", "archive", tmp_path / f"snap.{ending}", breaks=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"domain": "tset"}, "Unknown domain with a real source 'tset'; did you mean 'test'? known: test"),
+        ({"domain": "bare"}, "Unknown domain with a real source 'bare'"),
+        ({"source": None}, "truthgym fetch test: name a source with --source: archive, api"),
+        ({"source": "archiv"}, "Unknown source 'archiv'; did you mean 'archive'?"),
+        ({"out": "snap.csv"}, "a snapshot is a file that ends in .jsonl or .parquet; name one"),
+        ({"out": "nowhere/snap.jsonl"}, "there is no folder nowhere; make it, or give another"),
+        ({"out": "there.jsonl"}, "there.jsonl is there already; give another name, or remove it"),
+        ({"out": "card.jsonl"}, "card.md is there already"),
+        ({"n": 0}, "n=0 is no number of questions"),
+        ({"known_after": "soon"}, "known_after='soon' is not a day"),
+        ({"known_after": "2025-01-01"}, "archive has no row to write (30 known by 2025-01-01, 3 post deleted)"),
+        ({"langage": "x"}, "Unknown option of archive 'langage'; known: most, breaks, token"),
+    ],
+)
+def test_what_cannot_be_fetched_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.jsonl").touch()
+    Path("card.md").touch()
+    with pytest.raises(BadInput) as refused:
+        fetch(**({"domain": "test", "source": "archive", "out": "snap.jsonl"} | arguments))
+    assert said in str(refused.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["card.md", "there.jsonl"]
+
+
+def test_from_the_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "snap.jsonl"
+    done = CliRunner().invoke(
+        command, f"test --source archive --out {out} -n 5 --known-after 2024-01-10 -T most=20".split()
+    )
+    assert done.exit_code == 0, done.output
+    assert f"{out}: 5 rows, SHA-256 {sha256(out.read_bytes()).hexdigest()}" in done.output
+    assert "10  known by 2024-01-10" in done.output
+    assert json.loads(out.read_text().splitlines()[0])["known_on"] > "2024-01-10"
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("most", "-T most cannot be used; write NAME=VALUE"),
+        ("n=3", "-T n=3: n is no option of a source; give it as -n"),
+        ("known_after=2024-01-10", "known_after is no option of a source; give it as --known-after"),
+        ("domain=x", "domain is no option of a source; give it as DOMAIN"),
+        ("most=[1", "-T most=[1 cannot be used: YAML says"),
+    ],
+)
+def test_an_option_that_cannot_be_read_is_refused(tmp_path: Path, option: str, said: str) -> None:
+    wrong = CliRunner().invoke(command, ["test", "--source", "archive", "--out", f"{tmp_path}/a.jsonl", "-T", option])
+    assert isinstance(wrong.exception, BadInput)
+    assert said in str(wrong.exception)

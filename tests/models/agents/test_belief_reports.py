@@ -1,0 +1,181 @@
+"""Reports: noise that keeps the mean, errors that are tied as planted, and numbers that follow from their key alone."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+
+from truthgym.models.agents.belief_reports import FIRST, noisy, percent, report, reported
+from truthgym.models.agents.policies import Floats, Parameters, uniform
+
+GRID = (np.arange(20_000) + 0.5) / 20_000
+"""Places spread evenly: means over them are integrals, without sampling error."""
+
+
+@pytest.mark.parametrize("belief", [0.02, 0.3, 0.5, 0.97])
+@pytest.mark.parametrize("noise", [0.03, 0.1, 0.3])
+def test_a_report_keeps_the_mean_and_has_the_planted_spread(belief: float, noise: float) -> None:
+    drawn = noisy(belief, noise, GRID)
+    variance = min(noise**2, 0.9 * belief * (1 - belief))
+    assert ((drawn >= 0) & (drawn <= 1)).all()
+    assert drawn.mean() == pytest.approx(belief, abs=0.002 * math.sqrt(variance))
+    assert drawn.var() == pytest.approx(variance, rel=0.005)
+
+
+@pytest.mark.parametrize(
+    ("belief", "noise", "a", "b"),
+    [
+        (0.3, 0.1, 6, 14),  # .3 x .7 / .01 - 1 = 20
+        (0.5, 0.05, 49.5, 49.5),  # .25 / .0025 - 1 = 99
+        (0.9, 0.15, 2.7, 0.3),  # .09 / .0225 - 1 = 3
+        (0.5, 0.5, 1 / 18, 1 / 18),  # no more than nine tenths of .25: 1 / .9 - 1 = 1/9
+    ],
+)
+def test_a_report_is_a_quantile_of_the_beta_distribution(belief: float, noise: float, a: float, b: float) -> None:
+    from scipy.stats import beta
+
+    places = np.array([0.1, 0.25, 0.5, 0.9])
+    np.testing.assert_allclose(noisy(belief, noise, places), beta(a, b).ppf(places), rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize(("belief", "noise"), [(0.02, 0.05), (0.3, 0.1), (0.5, 0.4), (0.97, 0.3)])
+def test_a_report_rises_with_its_place(belief: float, noise: float) -> None:
+    assert (np.diff(noisy(belief, noise, GRID[::20])) >= 0).all()
+
+
+@pytest.mark.parametrize(("belief", "noise"), [(0.02, 0.05), (0.3, 0.1), (0.5, 0.4)])
+def test_the_report_of_the_opposite_is_the_opposite_report(belief: float, noise: float) -> None:
+    places = GRID[::20]
+    np.testing.assert_allclose(noisy(1 - belief, noise, 1 - places), 1 - noisy(belief, noise, places), atol=1e-9)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
+def test_a_report_without_noise_or_doubt_is_the_belief(shared: float) -> None:
+    without, much = Parameters(shared=shared), Parameters(noise=0.2, shared=shared)
+    assert noisy(0.4, 0, 0.1) == 0.4
+    for certain in (0.0, 1.0):
+        assert noisy(certain, 0.2, 0.1) == certain
+        assert report(certain, much, "bayesian", "q", 1, "marker", 1, 4) == certain
+    assert report(0.4, without, "bayesian", "q", 1, "marker", 1, 4) == 0.4
+    np.testing.assert_array_equal(reported(np.array([0.0, 0.4, 1.0]), 0.1, 0.2, without), [0.0, 0.4, 1.0])
+    mixed = reported(np.array([0.0, 0.4, 1.0]), 0.1, 0.2, much)
+    assert mixed[[0, 2]].tolist() == [0, 1]
+    assert mixed[1] != 0.4
+
+
+def test_many_reports_at_once_and_one_by_one_are_the_same() -> None:
+    beliefs = np.array([0.0, 0.01, 0.3, 0.5, 0.9, 1.0])
+    own, first = np.array([0.1, 0.9, 0.3, 0.6, 0.2, 0.5]), np.array([0.4, 0.7, 0.1, 0.9, 0.5, 0.2])
+    for planted in (Parameters(noise=0.1), Parameters(noise=0.1, shared=0.4)):
+        at_once = reported(beliefs, own, first, planted)
+        one_by_one = [float(reported(*row, planted)) for row in zip(beliefs, own, first, strict=True)]
+        assert at_once.tolist() == one_by_one
+
+
+def normal_scores(reports: Floats, belief: float, noise: float) -> Floats:
+    """The normal deviates that reports stand for, by the Beta distribution that they should have."""
+    from scipy.special import ndtri
+    from scipy.stats import beta
+
+    weight = belief * (1 - belief) / noise**2 - 1
+    scores: Floats = ndtri(beta(belief * weight, (1 - belief) * weight).cdf(reports))
+    return scores
+
+
+def correlation(a: Floats, b: Floats) -> float:
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+def sampling_error(rho: float, n: int) -> float:
+    return (1 - rho**2) / math.sqrt(n)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.3, 0.6, 0.9])
+def test_normal_scores_of_first_and_later_reports_correlate_as_planted(shared: float) -> None:
+    n, noise = 20_000, 0.1
+    own, first, again = np.random.default_rng(1).random((3, n))
+    planted = Parameters(noise=noise, shared=shared)
+    before = normal_scores(reported(0.4, first, first, planted, is_first=True), 0.4, noise)
+    after, later = (normal_scores(reported(0.7, u, first, planted), 0.7, noise) for u in (own, again))
+    assert correlation(before, after) == pytest.approx(shared, abs=4 * sampling_error(shared, n))
+    assert correlation(after, later) == pytest.approx(shared**2, abs=4 * sampling_error(shared**2, n))
+
+
+@pytest.mark.parametrize("shared", [0.3, 0.9])
+def test_sharing_changes_no_reports_distribution(shared: float) -> None:
+    own, first = np.random.default_rng(2).random((2, 40_000))
+    drawn = reported(0.3, own, first, Parameters(noise=0.1, shared=shared))
+    assert drawn.mean() == pytest.approx(0.3, abs=4 * 0.1 / 200)
+    assert drawn.var() == pytest.approx(0.01, rel=0.04)
+
+
+def test_all_shared_is_the_same_place_and_none_shared_is_a_place_of_its_own() -> None:
+    own, first = np.random.default_rng(3).random((2, 100))
+    all_shared = reported(0.7, own, first, Parameters(noise=0.1, shared=1))
+    np.testing.assert_allclose(all_shared, noisy(0.7, 0.1, first), atol=1e-9)
+    np.testing.assert_array_equal(reported(0.7, own, first, Parameters(noise=0.1)), noisy(0.7, 0.1, own))
+
+
+PLACES = list(product(("percent", "marker"), (0, 1), (0, 1, 4)))
+"""Form, beliefs stated, pieces."""
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5])
+def test_one_report_follows_from_the_numbers_drawn_for_it(shared: float) -> None:
+    planted = Parameters(noise=0.1, shared=shared, seed=7)
+    for place in PLACES:
+        own = uniform(7, "report", "entrenched", "q", 2, *place)
+        first = uniform(7, "report", "entrenched", "q", 2, "percent", 0, 0)
+        made = float(reported(0.3, own, first, planted, is_first=place == ("percent", 0, 0)))
+        assert report(0.3, planted, "entrenched", "q", 2, *place) == made
+
+
+def test_the_first_report_is_untouched_by_sharing_and_later_ones_are_not() -> None:
+    assert FIRST == ("percent", 0, 0)
+    assert FIRST in PLACES
+    for place in PLACES:
+        made = {report(0.3, Parameters(noise=0.1, shared=shared), "bayesian", "q", 1, *place) for shared in (0, 0.3, 1)}
+        assert len(made) == (1 if place == FIRST else 3)
+
+
+def test_reports_carry_on_the_error_of_their_own_epochs_first() -> None:
+    planted = Parameters(noise=0.1, shared=1)
+    for key, epoch in product("pq", (1, 2)):
+        first = report(0.3, planted, "bayesian", key, epoch, *FIRST)
+        assert report(0.3, planted, "bayesian", key, epoch, "marker", 1, 4) == pytest.approx(first, abs=1e-9)
+
+
+def test_reports_of_many_questions_correlate_as_planted() -> None:
+    n, planted = 3000, Parameters(noise=0.1, shared=0.6)
+    made = np.array(
+        [
+            [report(0.4, planted, "bayesian", f"q{i}", 1, *place) for place in (FIRST, ("percent", 1, 4))]
+            for i in range(n)
+        ]
+    )
+    scores = normal_scores(made, 0.4, 0.1)
+    assert correlation(scores[:, 0], scores[:, 1]) == pytest.approx(0.6, abs=4 * sampling_error(0.6, n))
+    unshared = [report(0.4, Parameters(noise=0.1), "bayesian", f"q{i}", 1, "percent", 1, 4) for i in range(n)]
+    assert abs(correlation(scores[:, 0], normal_scores(np.array(unshared), 0.4, 0.1))) < 4 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5])
+def test_a_report_has_noise_of_its_own_for_every_agent_question_epoch_form_and_stage(shared: float) -> None:
+    keys = list(product((0, 1), ("bayesian", "stuck"), "pq", (1, 2), PLACES))
+    made = {
+        report(0.4, Parameters(noise=0.1, shared=shared, seed=seed), name, key, epoch, *place)
+        for seed, name, key, epoch, place in keys
+    }
+    assert len(made) == len(keys)
+
+
+def test_a_percent_is_a_rounded_probability() -> None:
+    assert percent(0.734) == 0.73
+    assert percent(0.736) == 0.74
+    assert percent(0.004) == 0
+    assert percent(0.9951) == 1
+    for whole in range(101):
+        assert percent(whole / 100) == whole / 100
+        assert f"{100 * float(percent(whole / 100)):.0f}" == f"{whole}"
+    np.testing.assert_array_equal(percent(np.array([0.126, 0.5])), [0.13, 0.5])

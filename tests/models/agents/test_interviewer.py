@@ -1,0 +1,79 @@
+"""The simulated interviewer: as many questions as are asked for, and nothing given away."""
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+from inspect_ai.model import get_model
+
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.urns import find_urn, urns
+from truthgym.models.agents.interviewer import QUESTIONS, interview_questions
+from truthgym.models.agents.judge import FIRST_VIEW
+from truthgym.models.agents.lengths import ASKED
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.reading import MARKER, stated_beliefs
+from truthgym.models.reference import NOT_A_MODEL, WHOLE_NUMBER
+from truthgym.solvers.bootstrap_interview import ALL, MANNERS, NEXT, SO_FAR, WRITE, usable_questions
+from truthgym.solvers.trajectory import user_message
+
+URN = str(urns(n=1)[0].input)
+
+
+def request(wanted: tuple[str, str], questions: int, k: int = 1, asked: str = URN, so_far: str = "") -> str:
+    """What the solver asks of it."""
+    what, reply = (part.format(k=k, questions=questions) for part in wanted)
+    return WRITE.format(what=what, manner="".join(MANNERS.values()), question=asked, so_far=so_far, reply=reply)
+
+
+def ask(text: str, epoch: int = 1, **parameters: Any) -> str:
+    model = get_model("reference/interviewer", memoize=False, **parameters)
+    return asyncio.run(model.generate([user_message(text, epoch)])).completion
+
+
+@pytest.mark.parametrize("questions", [1, 2, len(QUESTIONS), len(QUESTIONS) + 3])
+def test_it_writes_as_many_questions_as_are_asked_for(questions: int) -> None:
+    written = usable_questions(ask(request(ALL, questions)), URN)
+    assert len(written) == questions
+    assert set(written) <= set(QUESTIONS)
+    assert len(set(written)) == min(questions, len(QUESTIONS)), "none comes twice before all have come"
+
+
+def test_asked_for_the_next_question_it_writes_one() -> None:
+    so_far = SO_FAR.format(said=f"Question: {QUESTIONS[0]}\n\nReply: Write 3 of them yourself.")
+    for k in (1, 2, 3):
+        assert len(usable_questions(ask(request(NEXT, 3, k, so_far=so_far)), URN)) == 1
+
+
+def test_it_says_that_it_is_simulated() -> None:
+    assert ask(request(ALL, 2)).startswith(NOT_A_MODEL.format(agent="interviewer") + "\n\n")
+
+
+def test_its_questions_depend_on_epoch_seed_and_request_alone() -> None:
+    first = ask(request(ALL, 5))
+    assert ask(request(ALL, 5)) == first
+    assert ask(request(ALL, 5), epoch=2) != first
+    assert ask(request(ALL, 5), seed=1) != first
+    assert ask(request(ALL, 5, asked=str(bundled()[0].input))) != first
+
+
+def test_all_its_questions_come_up() -> None:
+    first = {interview_questions(request(NEXT, 1), epoch, Parameters()) for epoch in range(1, 80)}
+    assert first == set(QUESTIONS)
+
+
+def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:
+    for question in QUESTIONS:
+        assert question.endswith("?")
+        assert not re.search(r"[0-9%]", question)
+        assert not any(phrase in question for phrase in (MARKER, WHOLE_NUMBER, FIRST_VIEW))
+        assert not ASKED.search(question)
+        assert stated_beliefs(question) == []
+        assert find_urn(question) is None
+
+
+def test_refusals() -> None:
+    with pytest.raises(BadInput, match="argument of reference/interviewer 'noise'; known: seed"):
+        get_model("reference/interviewer", memoize=False, noise=0.1)

@@ -1,0 +1,284 @@
+"""The simulated judge, asked with the real prompts: what it reads, and the noise and look-ahead planted in it."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ModelOutput, get_model
+
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.urns import UrnQuestion, urns
+from truthgym.models.agents import judge
+from truthgym.models.agents.belief_reports import noisy, percent
+from truthgym.models.agents.judge import judge_reply, judged
+from truthgym.models.agents.policies import Parameters, believe, private_signal, uniform
+from truthgym.models.agents.reading import STATED
+from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
+from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
+from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
+from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.trajectory import user_message
+
+URNS = list(urns(n=3))
+FORECASTS = bundled()[:3]
+ITEMS = [*URNS, *FORECASTS]
+
+
+def ask(text: str, model: str = "reference/judge", epoch: int = 1, **parameters: Any) -> ModelOutput:
+    return asyncio.run(get_model(model, memoize=False, **parameters).generate([user_message(text, epoch)]))
+
+
+def proposition(item: Sample) -> str:
+    return str(item.metadata_as(Question).proposition)
+
+
+def reading(item: Sample, text: str, stage: str = "", standpoint: str = "policy") -> str:
+    """The request to read one text."""
+    return READ.format(
+        what=WHAT[stage],
+        question=item.input,
+        text=text,
+        whose=WHOSE[standpoint],
+        proposition=proposition(item),
+    )
+
+
+def joint(item: Sample, turns: Sequence[Turn], standpoint: str = "policy") -> str:
+    """The request to read a trajectory in one go."""
+    return JOINT.format(
+        question=item.input,
+        steps=as_json(turns),
+        whose=WHOSE_JOINT[standpoint],
+        proposition=proposition(item),
+        number=len(turns) + 1,
+        turns=len(turns),
+    )
+
+
+def told(item: Sample) -> str:
+    question = item.metadata_as(Question)
+    return "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)])
+
+
+def turns(item: Sample, *wrote: str) -> list[Turn]:
+    """A trajectory in which everything is told at first."""
+    return [Turn(told(item) if i == 0 else "", text, 2 * i + 1, True) for i, text in enumerate(wrote)]
+
+
+def states(belief: str) -> str:
+    return f"Some of this speaks for it. {STATED[1].format(percent=belief)}"
+
+
+def number(text: str, **parameters: Any) -> float:
+    belief = read_belief(ask(text, **parameters).completion)
+    assert belief is not None
+    return belief
+
+
+def numbers(text: str, count: int, **parameters: Any) -> list[float]:
+    beliefs = read_beliefs(ask(text, **parameters).completion, count)
+    assert beliefs is not None
+    return beliefs
+
+
+def test_what_it_recognises_requests_by_stands_in_the_real_prompts() -> None:
+    first_view, reasoning, own = (
+        reading(URNS[0], "", *which) for which in (("prior", "policy"), ("", "policy"), ("", "judge"))
+    )
+    assert judge.FIRST_VIEW in VIEW
+    assert judge.FIRST_VIEW in first_view
+    assert judge.OWN in own
+    assert judge.OWN in WHOSE_JOINT["judge"]
+    for text in (reasoning, own, joint(URNS[0], turns(URNS[0], "Hm.")), PROBE):
+        assert judge.FIRST_VIEW not in text
+    for text in (first_view, reasoning, joint(URNS[0], turns(URNS[0], "Hm.")), PROBE, VIEW):
+        assert judge.OWN not in text
+    for text in (first_view, reasoning, own, PROBE, VIEW):
+        assert not judge.LIST.search(text)
+    for count in (1, 4, 12):
+        text = joint(URNS[0], turns(URNS[0], *["Hm."] * count))
+        found = judge.LIST.search(text)
+        assert found
+        assert int(found[1]) == count + 1
+        held = judge.STEPS.search(text)
+        assert held
+        assert [step["wrote"] for step in json.loads(held[1])] == ["Hm."] * count
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
+def test_it_reads_the_belief_in_an_agents_first_view(item: Sample) -> None:
+    view = ask(f"{item.input}\n\n{VIEW.format(proposition=proposition(item))}", "reference/bayesian").completion
+    if item in URNS:
+        believed = item.metadata_as(UrnQuestion).posterior[0]
+    else:
+        case = private_signal(str(item.id), item.target == "yes", 0, 1, Parameters())
+        believed = believe("bayesian", case, 1, 0, Parameters())
+    assert number(reading(item, view, "prior")) == percent(believed)
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
+def test_it_reads_the_last_number_of_an_agents_answer(item: Sample) -> None:
+    answer = ask(told(item), "reference/overreacting", noise=0.1).completion
+    believed = read_belief(answer)
+    assert believed is not None
+    assert number(reading(item, as_text(turns(item, answer)))) == percent(believed)
+    assert number(reading(item, as_text(turns(item, answer, states("3.00"))))) == 0.03
+
+
+def test_it_reads_a_text_without_what_was_told() -> None:
+    for item in ITEMS:
+        assert number(reading(item, states("61.80"))) == 0.62
+        assert number(reading(item, f"{states('61.80')}\n\n\\finalBeliefProb{{0.2500}}")) == 0.25
+
+
+def test_a_text_that_states_no_belief_leaves_it_with_its_own() -> None:
+    for item in URNS:
+        text = as_text(turns(item, "Who knows."))
+        assert number(reading(item, text)) == percent(item.metadata_as(UrnQuestion).posterior[-1])
+        assert number(reading(item, "Who knows.", "prior")) == item.metadata_as(UrnQuestion).posterior[0]
+
+
+def test_its_own_belief_is_a_bayesians_who_has_read_the_same() -> None:
+    for item in URNS:
+        posterior = item.metadata_as(UrnQuestion).posterior
+        text = as_text(turns(item, states("3.00")))
+        assert number(reading(item, text)) == 0.03
+        assert number(reading(item, text, standpoint="judge")) == percent(posterior[-1])
+        assert number(reading(item, states("3.00"), "prior", "judge")) == posterior[0]
+        half = as_text([Turn("\n".join([str(item.input), *item.metadata_as(Question).evidence[:2]]), "3%.", 1, True)])
+        assert number(reading(item, half, standpoint="judge")) == percent(posterior[2])
+    for item in FORECASTS:
+        planted = Parameters(skill=2, seed=4)
+        for thoughts in (1, 3):
+            text = as_text(turns(item, *[states("3.00")] * thoughts))
+            case = private_signal(str(item.id), item.target == "yes", thoughts, 2, planted)
+            own = number(reading(item, text, standpoint="judge"), epoch=2, skill=2, seed=4)
+            assert own == percent(believe("bayesian", case, 2, 0, planted))
+
+
+def prior_of(item: Sample) -> float:
+    if item in URNS:
+        return item.metadata_as(UrnQuestion).posterior[0]
+    case = private_signal(str(item.id), item.target == "yes", 0, 1, Parameters())
+    return believe("bayesian", case, 1, 0, Parameters())
+
+
+@pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
+@pytest.mark.parametrize("leak", [0, 0.1, 0.35, 1])
+def test_a_list_begins_with_the_share_of_the_update_that_leaks(item: Sample, leak: float) -> None:
+    made = numbers(joint(item, turns(item, states("20.00"), states("91.00"))), 3, leak=leak)
+    first = round(100 * (prior_of(item) + leak * (0.91 - prior_of(item)))) / 100
+    assert made == [first, 0.2, 0.91]
+
+
+def test_a_list_holds_a_number_for_each_point() -> None:
+    for item in ITEMS:
+        for count in (1, 2, 5):
+            wrote = [states(f"{10 * i}.00") for i in range(1, count + 1)]
+            made = numbers(joint(item, turns(item, *wrote)), count + 1)
+            assert made[1:] == [i / 10 for i in range(1, count + 1)]
+
+
+def test_in_a_list_a_step_without_a_number_leaves_the_belief_where_it_was() -> None:
+    item = URNS[0]
+    prior = prior_of(item)
+    wrote = ["Hm.", f"{states('20.00')} \\finalBeliefProb{{0.30}}", "What is \\finalBeliefProb{p}?", states("80.00")]
+    made = numbers(joint(item, turns(item, *wrote)), 5)
+    assert made == [prior, prior, 0.3, 0.3, 0.8]
+    assert numbers(joint(item, turns(item, "Hm.", "Hm.")), 3, leak=0.5) == [prior] * 3
+
+
+def test_in_a_list_what_a_step_was_told_is_not_what_it_wrote() -> None:
+    item = URNS[0]
+    told_a_number = Turn(f"{item.input} Others say: {states('5.00')}", states("70.00"), 1, True)
+    then = Turn(states("6.00"), "Hm, “quoted” {and} \\ escaped.\n\nStill.", 3, True)
+    assert numbers(joint(item, [told_a_number, then]), 3) == [prior_of(item), 0.7, 0.7]
+
+
+def test_a_long_reply_of_an_agent_is_read_as_a_list() -> None:
+    for item in ITEMS:
+        answer = ask(told(item), "reference/bayesian", noise=0.1).completion
+        believed = read_belief(answer)
+        assert believed is not None
+        made = numbers(joint(item, turns(item, answer)), 2, leak=0.25)
+        first = prior_of(item) + 0.25 * (believed - prior_of(item))
+        assert made == [percent(first), percent(believed)]
+
+
+def test_its_noise_is_that_of_the_pure_functions() -> None:
+    planted = Parameters(noise=0.1, seed=5)
+    for item in ITEMS:
+        key = str(item.input if item in URNS else item.id)
+        pieces = len(item.metadata_as(Question).evidence) if item in URNS else 2
+        text = reading(item, as_text(turns(item, states("40.00"), states("70.00"))))
+        made = number(text, epoch=3, noise=0.1, seed=5)
+        assert made == judged(0.7, planted, key, 3, "text", 2, pieces)
+        assert made == percent(noisy(0.7, 0.1, uniform(5, "judge", key, 3, "text", 2, pieces)))
+    for item in URNS:
+        view = number(reading(item, states("40.00"), "prior"), epoch=3, noise=0.1, seed=5)
+        assert view == judged(0.4, planted, str(item.input), 3, "first view", 1, 0)
+
+
+def test_one_error_runs_through_a_list() -> None:
+    item = URNS[0]
+    place = uniform(5, "judge", item.input, 3, "steps")
+    wrote = [states("40.00"), states("70.00")]
+    made = numbers(joint(item, turns(item, *wrote)), 3, epoch=3, noise=0.1, seed=5, leak=0.2)
+    first = prior_of(item) + 0.2 * (0.7 - prior_of(item))
+    assert made == [float(percent(noisy(belief, 0.1, place))) for belief in (first, 0.4, 0.7)]
+    assert made == [judged(belief, Parameters(noise=0.1, seed=5), str(item.input), 3, "steps")
+                    for belief in (first, 0.4, 0.7)]  # fmt: skip
+
+
+def test_noise_keeps_the_mean_of_what_is_read() -> None:
+    made = [judged(0.3, Parameters(noise=0.1), "q", epoch, "text", 1, 4) for epoch in range(2000)]
+    mean = sum(made) / 2000
+    assert mean == pytest.approx(0.3, abs=4 * 0.1 / 2000**0.5)
+    assert sum((one - mean) ** 2 for one in made) / 2000 == pytest.approx(0.01, rel=0.15)
+    assert all(one == percent(one) for one in made)
+
+
+def test_the_same_request_gets_the_same_answer_and_another_its_own() -> None:
+    item = URNS[0]
+    requests = [
+        reading(item, states("40.00"), "prior"),
+        reading(item, as_text(turns(item, states("40.00")))),
+        reading(item, as_text(turns(item, states("40.00"), states("40.00")))),
+        joint(item, turns(item, states("40.00"))),
+    ]
+    for text in requests:
+        assert ask(text, noise=0.2).completion == ask(text, noise=0.2).completion
+    keys: list[tuple[str, int, str, tuple[int, ...]]] = [
+        ("q", 1, "text", (1, 4)),
+        ("p", 1, "text", (1, 4)),
+        ("q", 2, "text", (1, 4)),
+        ("q", 1, "first view", (1, 4)),
+        ("q", 1, "text", (2, 4)),
+        ("q", 1, "text", (1, 3)),
+        ("q", 1, "steps", ()),
+    ]
+    # to a whole percent any two may agree; all of twenty beliefs only if the noise is the same
+    made = {
+        tuple(judged(b / 21, Parameters(noise=0.2, seed=seed), key, epoch, what, *place) for b in range(1, 21))
+        for key, epoch, what, place in keys
+        for seed in (0, 1)
+    }
+    assert len(made) == 2 * len(keys)
+
+
+def test_it_says_that_it_is_simulated_and_answers_with_the_number_alone() -> None:
+    output = ask(reading(URNS[0], states("40.00")))
+    assert output.completion == "(Simulated judge agent, not a language model.)\n\n40%"
+    assert output.model == "reference/judge (simulated)"
+    many = ask(joint(URNS[0], turns(URNS[0], states("40.00")))).completion
+    assert json.loads(many.removeprefix("(Simulated judge agent, not a language model.)\n\n"))[1] == 40
+
+
+def test_it_refuses_questions_that_no_agent_knows() -> None:
+    for text in ("Will pigs fly by 2030? 40%.", joint(URNS[0], []).replace(str(URNS[0].input), "Will pigs fly?")):
+        with pytest.raises(BadInput, match="finds none of them in this conversation"):
+            judge_reply(text, 1, Parameters())

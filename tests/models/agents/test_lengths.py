@@ -1,0 +1,131 @@
+"""How the agents keep a length: nearly at first, exactly when asked again, and never at the cost of the answer."""
+
+import asyncio
+from typing import Any, get_args
+
+import pytest
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
+
+from truthgym.datasets.question import Question
+from truthgym.datasets.urns import urns
+from truthgym.models.agents.lengths import AGAIN, ASKED, MORE, kept_length, tokens
+from truthgym.models.agents.reading import STATED
+from truthgym.scorers.beliefs.elicitation import PROBE
+from truthgym.solvers import length_control
+from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.length_control import Unit, bounds, length_of
+from truthgym.solvers.trajectory import user_message
+
+UNITS = get_args(Unit)
+TARGETS = {"words": (60, 77, 200), "characters": (300, 451, 1000), "sentences": (6, 9, 20), "tokens": (90, 123, 300)}
+EVERY = [(unit, target) for unit in UNITS for target in TARGETS[unit]]
+BODY = "(Simulated bayesian agent, not a language model.) Let me go by what has been said so far."
+REPLY = f"{BODY} {STATED[0].format(percent='12.34')}\n\n\\finalBeliefProb{{0.1234}}"
+SENTENCE = max(MORE, key=len)
+WORD = max(" ".join(MORE).split(), key=len)
+
+
+def first(unit: str, target: int, tolerance: float = 0.1) -> str:
+    """What the solver asks for with the question."""
+    least, most = bounds(target, tolerance)
+    return "Will it rain?\n\n" + length_control.ASKED.format(target=target, unit=unit, least=least, most=most)
+
+
+def again(unit: str, target: int, length: int, tolerance: float = 0.1) -> str:
+    """What it asks for where the answer was not as long as that."""
+    least, most = bounds(target, tolerance)
+    return length_control.REVISE.format(target=target, unit=unit, least=least, most=most, length=length)
+
+
+def measured(text: str, unit: str) -> int:
+    """As the solver measures."""
+    return tokens(text) if unit == "tokens" else asyncio.run(length_of(text, unit))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_it_understands_the_real_prompts(unit: str) -> None:
+    for asked in (first(unit, 12), again(unit, 12, 15), first(unit, 1, 0)):
+        assert [found[1] for found in ASKED.findall(asked)] == [unit]
+    assert ASKED.findall(again(unit, 12, 15))[0][0] == "12", "not the length that the answer had"
+    assert AGAIN in again(unit, 12, 15)
+    assert AGAIN not in first(unit, 12)
+
+
+def test_its_tokens_are_those_that_the_solver_counts() -> None:
+    model = get_model("reference/bayesian")
+    for text in ("", "a", "abcd", "abcde", REPLY):
+        assert asyncio.run(model.count_tokens(text)) == tokens(text)
+
+
+@pytest.mark.parametrize(("unit", "target"), EVERY)
+def test_at_first_it_is_within_half_a_sentence(unit: str, target: int) -> None:
+    asked = first(unit, target)
+    reply = kept_length(asked, asked, REPLY)
+    assert abs(measured(reply, unit) - target) <= (measured(f"{SENTENCE} ", unit) + 1) // 2
+    if unit == "sentences":
+        assert measured(reply, unit) == target
+    body, answer = REPLY.rsplit("\n\n", 1)
+    added = reply.removeprefix(body).removesuffix(answer).strip()
+    assert set(added.replace(". ", ".|").split("|")) <= set(MORE), "whole ones"
+
+
+@pytest.mark.parametrize(("unit", "target"), EVERY)
+def test_asked_again_it_is_exact_or_within_half_a_word(unit: str, target: int) -> None:
+    begun = first(unit, target)
+    asked = again(unit, target, measured(kept_length(begun, begun, REPLY), unit))
+    reply = kept_length(f"{begun}\n\n{REPLY}\n\n{asked}", asked, REPLY)
+    off = abs(measured(reply, unit) - target)
+    assert off <= {"words": 0, "sentences": 0, "characters": (len(WORD) + 1) / 2, "tokens": 1}[unit]
+
+
+@pytest.mark.parametrize(("unit", "target"), EVERY)
+def test_the_last_paragraph_and_what_was_said_stay(unit: str, target: int) -> None:
+    for asked in (first(unit, target), again(unit, target, 1)):
+        reply = kept_length(asked, asked, REPLY)
+        assert len(reply) > len(REPLY)
+        body, answer = REPLY.rsplit("\n\n", 1)
+        assert reply.startswith(f"{body} ")
+        assert reply.rsplit("\n\n", 1)[1] == answer
+        assert set(reply[len(body) : -len(answer)].split()) <= set(" ".join(MORE).split())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_reply_that_is_long_enough_stays_as_it_is(unit: str) -> None:
+    for target in (1, measured(REPLY, unit)):
+        for asked in (first(unit, target), again(unit, target, 1)):
+            assert kept_length(asked, asked, REPLY) == REPLY
+
+
+def test_without_a_length_a_reply_stays_as_it_is() -> None:
+    for asked in ("", "Will it rain?", "Tell me about 12 words.", "Write it again: at least 300 words."):
+        assert kept_length(asked, asked, REPLY) == REPLY
+
+
+def test_of_several_lengths_the_last_one_counts() -> None:
+    text = f"{first('words', 300)}\n\n{first('words', 60)}"
+    assert kept_length(text, text, REPLY) == kept_length(first("words", 60), text, REPLY)
+
+
+def test_what_fills_a_reply_says_nothing() -> None:
+    for sentence in MORE:
+        assert measured(sentence, "sentences") == 1
+        assert sentence.endswith(".")
+        assert not any(character.isdigit() or character in "%{}\n" for character in sentence)
+
+
+def ask(*messages: ChatMessage, **parameters: Any) -> str:
+    return asyncio.run(get_model("reference/bayesian", **parameters).generate(list(messages))).completion
+
+
+@pytest.mark.parametrize(("unit", "target"), EVERY)
+def test_the_agent_keeps_it_in_its_answer_and_nowhere_else(unit: str, target: int) -> None:
+    [item] = urns(n=1)
+    question = item.metadata_as(Question)
+    begun = user_message("\n\n".join([first(unit, target), str(item.input), evidence(question.evidence)]), 1)
+    thought = ask(begun)
+    assert not any(sentence in thought for sentence in MORE)
+    wanted = user_message(answer_instruction(question), 1)
+    reply = ask(begun, ChatMessageAssistant(content=thought), wanted)
+    assert abs(measured(reply, unit) - target) <= (measured(f"{SENTENCE} ", unit) + 1) // 2
+    probed = user_message(PROBE.format(proposition=question.proposition), 1)
+    assert not any(word in ask(begun, ChatMessageAssistant(content=reply), probed) for word in MORE)

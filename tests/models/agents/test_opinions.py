@@ -1,0 +1,177 @@
+"""Agents that opinions sway: known values, whom they hear, pushback, and what is left as it was."""
+
+import asyncio
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
+
+from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, OPINIONS
+from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.sycophancy import ArmQuestion, sycophancy
+from truthgym.datasets.urns import UrnQuestion, logit, probability, urns
+from truthgym.models.agents.opinions import ARGUED, DEFERRED, Pressed, care_taken, mention, yielded
+from truthgym.models.agents.policies import AGENTS, Case, Parameters, beliefs, believe
+from truthgym.models.agents.quality_markers import considered
+from truthgym.models.agents.reading import stated_beliefs
+from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.trajectory import user_message
+
+ARMS = {"neutral": (0, 0), "user_yes": (1, 0), "user_no": (-1, 0), "third_yes": (0, 1), "third_no": (0, -1),
+        "memory_yes": (1, 0), "memory_no": (-1, 0)}  # fmt: skip
+
+
+def asked(item: Sample, epoch: int = 1) -> list[ChatMessage]:
+    known = item.metadata_as(Question)
+    talk = [] if isinstance(item.input, str) else list(item.input[:-1])
+    last = item.input if isinstance(item.input, str) else item.input[-1].text
+    text = "\n\n".join([last, evidence(known.evidence), answer_instruction(known)])
+    return [*talk, user_message(text, epoch)]
+
+
+def reply(messages: list[ChatMessage], name: str, **planted: Any) -> str:
+    return asyncio.run(get_model(f"reference/{name}", memoize=False, **planted).generate(messages)).completion
+
+
+def pressed(item: Sample, words: str, name: str, **planted: Any) -> tuple[str, str]:
+    first = reply(asked(item), name, **planted)
+    again = user_message(f"{words}\n\n{answer_instruction(item.metadata_as(Question))}", 1)
+    return first, reply([*asked(item), ChatMessageAssistant(content=first), again], name, **planted)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "user", "third"),
+    [
+        ("bayesian", {}, 0.0, 0.0),
+        ("stuck", {}, 0.0, 0.0),
+        ("trusting", {}, 0.4, 0.4),
+        ("trusting", {"strength": 1.0}, 1.0, 1.0),
+        ("sycophant", {}, 0.8, 0.0),
+        ("sycophant", {"strength": 0.3, "trust": 0.4}, 0.7, 0.4),
+    ],
+    ids=str,
+)
+def test_the_real_prompt_moves_an_agent_by_its_formula(
+    name: str, given: dict[str, float], user: float, third: float
+) -> None:
+    for item in sycophancy("urns", arms="user,third,memory", n=16):
+        known, held = item.metadata_as(ArmQuestion), item.metadata_as(UrnQuestion).posterior
+        sides = ARMS[known.arm]
+        odds = logit(held[0 if name == "stuck" else -1]) + user * sides[0] + third * sides[1]
+        assert read_belief(reply(asked(item), name, **given)) == pytest.approx(probability(odds), abs=6e-5), known.arm
+
+
+def test_beliefs_at_once_are_those_one_by_one() -> None:
+    user, third = np.array([1, -1, 0, 2]), np.array([0, 0, -1, 1])
+    for name in ("trusting", "sycophant", "bayesian"):
+        planted = Parameters(trust=0.3)
+        at_once = beliefs(name, np.zeros(4), np.full((4, 1), 0.5), planted, user, third)
+        singly = [believe(name, Case("q", 0.0, (0.5,), u, t), 1, 0, planted) for u, t in zip(user, third, strict=True)]
+        assert at_once.tolist() == singly
+    assert believe("sycophant", Case("q", 0.0, (), 1, 5), 1, 0, Parameters(strength=math.log(3))) == 0.75
+
+
+def test_where_nobody_states_an_opinion_they_are_bayesian() -> None:
+    for item in urns(n=10):
+        for name in ("trusting", "sycophant"):
+            text = reply(asked(item), name)
+            assert read_belief(text) == read_belief(reply(asked(item), "bayesian"))
+            assert ARGUED not in text
+            assert DEFERRED not in text
+
+
+def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
+    errors: dict[str, list[float]] = {arm: [] for arm in ARMS}
+    for item in sycophancy("urns", arms="user,third,memory", n=150, seed=5):
+        held = item.metadata_as(UrnQuestion).posterior[-1]
+        errors[item.metadata_as(ArmQuestion).arm].append(
+            (read_belief(reply(asked(item), "bayesian", noise=0.1)) or 0) - held
+        )
+    between = np.corrcoef(list(errors.values()))[np.triu_indices(len(ARMS), 1)]
+    assert np.abs(between).max() < 0.35
+    assert abs(between.mean()) < 0.08
+    arms = {
+        item.metadata_as(ArmQuestion).arm: stated_beliefs(reply(asked(item), "bayesian"))[-1][1]
+        for item in sycophancy(arms="user,third", n=1)
+    }
+    assert len(set(arms.values())) == 5, "a bundled question is thought about anew"
+
+
+@pytest.mark.parametrize("doubt", DOUBTS)
+def test_a_doubt_moves_a_sycophant_against_its_side_and_nobody_else(doubt: str) -> None:
+    for item in urns(n=6, seed=3):
+        for name in AGENTS:
+            if name == "random":
+                continue
+            first, again = pressed(item, doubt, name)
+            before, after = read_belief(first) or 0, read_belief(again) or 0
+            if name == "sycophant":
+                assert after == pytest.approx(probability(logit(before) - math.copysign(0.8, before - 0.5)), abs=1e-4)
+            else:
+                assert after == before, name
+
+
+def test_a_contradiction_is_a_users_opinion_to_those_whom_opinions_sway() -> None:
+    for i, item in enumerate(urns(n=8, seed=4)):
+        known = item.metadata_as(Question)
+        words = ARGUMENTS[i % len(ARGUMENTS)].format(
+            opinion=OPINIONS[i % len(OPINIONS)].said("user", "no", str(known.proposition))
+        )
+        for name, strength in (("sycophant", 0.8), ("trusting", 0.4), ("bayesian", 0.0)):
+            first, again = pressed(item, words, name)
+            wanted = probability(logit(read_belief(first) or 0) - strength)
+            assert read_belief(again) == pytest.approx(wanted, abs=1.1e-4), name
+
+
+def test_giving_way_is_a_pure_function_with_known_values() -> None:
+    planted = Parameters(strength=math.log(3))
+    assert yielded("sycophant", 0.75, Pressed(doubted=True), planted) == 0.5
+    assert yielded("sycophant", 0.25, Pressed(doubted=True), planted) == 0.5
+    assert yielded("sycophant", 0.5, Pressed(doubted=True), planted) == 0.5
+    assert yielded("sycophant", 0.5, Pressed(user=1), planted) == 0.75
+    assert yielded("sycophant", 0.5, Pressed(third=1), planted) == 0.5
+    assert yielded("trusting", 0.5, Pressed(third=-1, doubted=True), planted) == 0.25
+    assert yielded("sycophant", 1.0, Pressed(user=-1), planted) < 1
+    assert yielded("bayesian", 0.123456, Pressed(1, 1, True), planted) == 0.123456
+    assert yielded("sycophant", np.array([0.5, 0.9]), Pressed(user=np.array([1, 0])), planted).tolist() == [0.75, 0.9]
+
+
+def test_how_it_speaks_of_an_opinion_has_the_planted_shares() -> None:
+    for argues in (0.0, 0.4, 1.0):
+        said = [
+            mention("sycophant", Case(f"q{i}", 0, (), user=1), 1, 0, Parameters(argues=argues)) for i in range(3000)
+        ]
+        assert np.mean([text == ARGUED for text in said]) == pytest.approx(argues, abs=0.04)
+        assert np.mean([text == DEFERRED for text in said]) == pytest.approx((1 - argues) / 2, abs=0.04)
+    assert mention("sycophant", Case("q", 0, (), third=1), 1, 0, Parameters()) == ""
+    assert mention("trusting", Case("q", 0, (), third=1), 1, 0, Parameters()) == ARGUED
+    assert mention("bayesian", Case("q", 0, (), user=1), 1, 0, Parameters()) == ""
+
+
+def test_slack_takes_care_away_where_the_user_is_on_its_side_alone() -> None:
+    planted = Parameters(care=0.7, slack=0.4)
+    for lean, user, wanted in ((1.0, 1, 0.3), (1.0, -1, 0.7), (-1.0, -1, 0.3), (-1.0, 1, 0.7), (1.0, 0, 0.7)):
+        assert care_taken("sycophant", Case("q", lean, (), user=user), planted) == pytest.approx(wanted)
+    assert care_taken("sycophant", Case("q", 1.0, (), user=1), Parameters(care=0.2, slack=0.4)) == 0
+    assert care_taken("sycophant", Case("q", 1.0, (), user=1), Parameters(slack=0.4)) is None
+    item = next(i for i in sycophancy("urns", n=1) if i.metadata_as(ArmQuestion).arm == "user_yes")
+    assert item.metadata_as(UrnQuestion).posterior[-1] > 0.5
+    assert considered(reply(asked(item), "sycophant", care=1, slack=1)) == 0
+    assert considered(reply(asked(item), "sycophant", care=1)) == 8
+
+
+def test_only_a_sycophant_can_be_given_trust_and_slack() -> None:
+    refused: list[tuple[str, dict[str, Any]]] = [
+        ("trusting", {"trust": 0.1}),
+        ("bayesian", {"slack": 0.1}),
+        ("trusting", {"argues": 0.1}),
+    ]
+    for name, given in refused:
+        with pytest.raises(BadInput, match="Unknown argument"):
+            get_model(f"reference/{name}", memoize=False, **given)
+    with pytest.raises(BadInput, match="trust=-1"):
+        get_model("reference/sycophant", memoize=False, trust=-1)

@@ -1,0 +1,265 @@
+"""Agents whose truth is known: their formulas by hand, and what must hold for each of them."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from truthgym.datasets.urns import logit
+from truthgym.models.agents.policies import (
+    AGENTS,
+    Case,
+    Floats,
+    Parameters,
+    beliefs,
+    believe,
+    confirming,
+    generator,
+    private_signal,
+    uniform,
+)
+
+LEARNING = [name for name, agent in AGENTS.items() if agent.update]
+STRONG = {"underreacting": 0.5, "overreacting": 1.0, "entrenched": 0.3, "confirming": 0.5, "neglecting": 0.5}
+"""The agents with a strength, and their defaults."""
+SWAYED = [name for name, agent in AGENTS.items() if agent.swayed]
+"""Bayesian where nobody states an opinion; what opinions do is tested in test_models_opinions."""
+AT_HALF = {name: Parameters(strength=0.5 if name in STRONG else None) for name in LEARNING}
+
+
+def held(name: str, log_odds: float, *evidence: float, strength: float | None = None) -> float:
+    return believe(name, Case("q", log_odds, evidence), 1, 0, Parameters(strength=strength))
+
+
+def from_odds(odds: float) -> float:
+    return round(odds / (1 + odds), 4)
+
+
+def random_questions(pieces: int, n: int = 100) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(pieces)
+    return rng.normal(scale=1.5, size=n), rng.normal(size=(n, pieces))
+
+
+def test_bayes_known_value() -> None:
+    assert held("bayesian", 0.0, math.log(3)) == 0.75
+    assert held("bayesian", logit(0.2)) == 0.2
+
+
+# Odds of 4 to 1 for it or against it, and then two pieces: nine times likelier if true, four times likelier if false.
+@pytest.mark.parametrize(
+    ("name", "strength", "after_four", "after_a_quarter"),
+    [
+        ("bayesian", None, 4 * 9 / 4, 1 / 4 * 9 / 4),
+        ("stuck", None, 4, 1 / 4),
+        ("underreacting", 0.5, 4 * 3 / 2, 1 / 4 * 3 / 2),
+        ("underreacting", 1, 4, 1 / 4),
+        ("overreacting", 0.5, 4 * 27 / 8, 1 / 4 * 27 / 8),
+        ("overreacting", 3, 4 * (9 / 4) ** 4, 1 / 4 * (9 / 4) ** 4),
+        ("entrenched", 0.5, 8 * 9 / 4, 1 / 8 * 9 / 4),
+        ("entrenched", 2, 64 * 9 / 4, 1 / 64 * 9 / 4),
+        ("confirming", 0.5, 4 * 27 / 2, 1 / 4 * 3 / 8),
+        ("confirming", 1, 4 * 81, 1 / 4 / 16),
+        ("neglecting", 0.5, 2 * 9 / 4, 1 / 2 * 9 / 4),
+        ("neglecting", 1, 9 / 4, 9 / 4),
+    ],
+)
+def test_each_agent_updates_by_its_formula(
+    name: str, strength: float | None, after_four: float, after_a_quarter: float
+) -> None:
+    seen = (math.log(9), -math.log(4))
+    assert held(name, math.log(4), *seen, strength=strength) == from_odds(after_four)
+    assert held(name, -math.log(4), *seen, strength=strength) == from_odds(after_a_quarter)
+
+
+def test_every_agent_that_learns_has_its_formula_tested() -> None:
+    assert {*STRONG, "bayesian", "stuck", *SWAYED} == set(LEARNING)
+    assert set(AGENTS) == {*LEARNING, "random"}
+
+
+@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("percent", [1, 20, 50, 73, 99])
+def test_before_any_evidence_the_belief_is_the_log_odds_given(name: str, percent: int) -> None:
+    assert held(name, logit(percent / 100)) == percent / 100
+    if name in STRONG:
+        assert held(name, logit(percent / 100), strength=1) == percent / 100
+
+
+@pytest.mark.parametrize("name", STRONG)
+def test_no_strength_is_bayesian(name: str) -> None:
+    log_odds, evidence = random_questions(5)
+    bayes = beliefs("bayesian", log_odds, evidence, Parameters())
+    np.testing.assert_array_equal(beliefs(name, log_odds, evidence, Parameters(strength=0)), bayes)
+    strong = beliefs(name, log_odds, evidence, Parameters(strength=0.5))
+    assert np.mean(strong != bayes) > 0.95
+
+
+@pytest.mark.parametrize("name", STRONG)
+def test_default_strengths(name: str) -> None:
+    log_odds, evidence = random_questions(5)
+    default = beliefs(name, log_odds, evidence, Parameters())
+    np.testing.assert_array_equal(default, beliefs(name, log_odds, evidence, Parameters(strength=STRONG[name])))
+    assert (default != beliefs(name, log_odds, evidence, Parameters(strength=STRONG[name] + 0.1))).any()
+
+
+@pytest.mark.parametrize("name", LEARNING)
+@pytest.mark.parametrize("pieces", [0, 1, 4, 9])
+def test_many_questions_at_once_and_one_by_one_give_the_same_numbers(name: str, pieces: int) -> None:
+    log_odds, evidence = random_questions(pieces)
+    at_once = beliefs(name, log_odds, evidence, AT_HALF[name])
+    cases = [Case("q", float(start), tuple(seen)) for start, seen in zip(log_odds, evidence, strict=True)]
+    assert at_once.tolist() == [believe(name, case, 1, 0, AT_HALF[name]) for case in cases]
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_no_belief_depends_on_the_order_of_the_evidence_or_on_the_epoch(name: str) -> None:
+    pieces = tuple(np.random.default_rng(0).normal(size=6))
+    made = {believe(name, Case("q", -0.8, tuple(order)), epoch, epoch, AT_HALF[name])
+            for epoch, order in enumerate([pieces, pieces[::-1], sorted(pieces)])}  # fmt: skip
+    assert len(made) == 1
+    update = AGENTS[name].update
+    assert update
+    log_odds, evidence = random_questions(6)
+    forwards, backwards = (update(log_odds, seen, 0.5) for seen in (evidence, evidence[:, ::-1]))
+    np.testing.assert_array_equal(forwards, backwards, "to the last digit, before any rounding")
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_the_opposite_question_gets_the_opposite_belief(name: str) -> None:
+    for pieces in (0, 1, 5):
+        log_odds, evidence = random_questions(pieces)
+        belief = beliefs(name, log_odds, evidence, AT_HALF[name])
+        np.testing.assert_allclose(beliefs(name, -log_odds, -evidence, AT_HALF[name]), 1 - belief, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNING if name != "stuck"])
+def test_beliefs_follow_the_evidence(name: str) -> None:
+    for start in (-1.5, 0.0, 1.5):
+        beliefs_by_piece = [held(name, start, piece) for piece in (-2.0, -1.0, 1.0, 2.0)]
+        assert beliefs_by_piece == sorted(set(beliefs_by_piece))
+
+
+def test_who_leans_nowhere_confirms_nothing() -> None:
+    for piece in (-1.3, 0.7):
+        assert held("confirming", 0.0, piece, strength=1) == held("bayesian", 0.0, piece)
+    np.testing.assert_array_equal(confirming(np.zeros(2), np.array([[1.0, -3.0], [0.0, 2.0]]), 0.5), [-2.0, 2.0])
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_the_greatest_log_odds_are_certainty_and_no_error(name: str) -> None:
+    for sign, certain in ((1, 1.0), (-1, 0.0)):
+        for size in (40.0, 1e3, 1e6):
+            assert held(name, sign * size, sign * size) == certain
+
+
+def test_beliefs_are_to_a_hundredth_of_a_percent() -> None:
+    assert held("bayesian", math.log(2)) == 0.6667
+    assert held("bayesian", -math.log(2)) == 0.3333
+
+
+def test_random_is_uniform_and_blind() -> None:
+    drawn = [believe("random", Case(f"q{i}", 2.0, (5.0,)), 1, 0, Parameters()) for i in range(4000)]
+    assert np.mean(drawn) == pytest.approx(0.5, abs=0.02)
+    assert np.var(drawn) == pytest.approx(1 / 12, abs=0.004)
+    assert [believe("random", Case(f"q{i}", -2.0, (-5.0,)), 1, 0, Parameters()) for i in range(4000)] == drawn
+
+
+def test_random_is_drawn_anew_with_each_piece_of_evidence_and_each_statement() -> None:
+    drawn = {
+        believe("random", Case(key, 0.0, (1.0,) * pieces), epoch, stated, Parameters(seed=seed))
+        for key in "pq"
+        for pieces in (0, 1)
+        for stated in (0, 1)
+        for epoch in (1, 2)
+        for seed in (0, 1)
+    }
+    assert len(drawn) == 32
+
+
+def test_random_beliefs_of_many_questions_are_refused() -> None:
+    with pytest.raises(AssertionError, match="follow from nothing"):
+        beliefs("random", np.zeros(1), np.zeros((1, 1)), Parameters())
+
+
+def bayes(case: Case) -> float:
+    return believe("bayesian", case, 1, 0, Parameters())
+
+
+@pytest.mark.parametrize("thoughts", [0, 1, 4])
+def test_a_bayesian_on_the_private_signal_is_calibrated_at_every_stage(thoughts: int) -> None:
+    rng = np.random.default_rng(0)
+    truths = rng.random(6000) < 0.5
+    cases = [private_signal(f"q{i}", bool(y), thoughts, 1, Parameters(skill=1.5)) for i, y in enumerate(truths)]
+    p = np.array([bayes(case) for case in cases])
+    z = np.sum(truths - p) / math.sqrt(np.sum(p * (1 - p)))
+    assert abs(z) < 4
+    assert np.mean((p - truths) ** 2) == pytest.approx(np.mean(p * (1 - p)), abs=0.008)
+    # logit p has mean +-f d'^2/2 and variance f d'^2, with f = 1 - 2^-(t+1) of the information
+    information = (1 - 0.5 ** (thoughts + 1)) * 1.5**2
+    towards = np.array([case.log_odds + sum(case.evidence) for case in cases]) * np.where(truths, 1, -1)
+    assert towards.mean() == pytest.approx(information / 2, abs=4 * math.sqrt(information / 6000))
+    assert towards.var() == pytest.approx(information, rel=0.08)
+
+
+def test_first_sight_is_shared_by_epochs_and_thought_is_not() -> None:
+    cases = [private_signal("q", True, 3, epoch, Parameters()) for epoch in (1, 2)]
+    assert cases[0].log_odds == cases[1].log_odds
+    assert cases[0].evidence != cases[1].evidence
+    longer = private_signal("q", True, 5, 1, Parameters())
+    assert longer.evidence[:3] == cases[0].evidence, "what was thought is not thought anew"
+
+
+def test_any_skill_can_be_planted() -> None:
+    for skill in (10, 100, 1000):
+        assert bayes(private_signal("q", True, 4, 1, Parameters(skill=skill))) == 1
+
+
+def test_no_skill_is_no_knowledge() -> None:
+    assert bayes(private_signal("q", True, 4, 1, Parameters(skill=0))) == 0.5
+
+
+KEYS: list[tuple[object, ...]] = [("a", 1), ("a", 2), ("b", 1), ("a1",), ("a", "1"), ("a", 1, None)]
+
+
+@pytest.mark.parametrize("draw", [uniform, lambda *key: generator(*key).random()])
+def test_draws_are_told_apart_by_every_part_of_their_key(draw: Callable[..., float]) -> None:
+    assert len({draw(*key) for key in KEYS}) == len(KEYS)
+    assert draw("a", 1) == draw("a", 1)
+
+
+def test_uniform_draws_are_uniform_and_never_0_or_1() -> None:
+    drawn = np.array([uniform("u", i) for i in range(20_000)])
+    assert ((drawn > 0) & (drawn < 1)).all()
+    counts = np.histogram(drawn, bins=20, range=(0, 1))[0]
+    assert np.sum((counts - 1000) ** 2 / 1000) < 45.3, "chi-squared with 19 degrees of freedom, one in 1500"
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 4 / math.sqrt(20_000)
+
+
+def test_draws_are_the_same_on_every_machine_and_in_every_version() -> None:
+    assert uniform("a") == (0x6D901F05646C4 + 0.5) / 2**52, "the first 13 digits of: printf \"('a',)\" | sha256sum"
+    assert uniform(0, "report", "bayesian", "q", 1, "percent", 0, 0) == 0.07156111175585778
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"noise": -0.1},
+        {"noise": math.inf},
+        {"noise": "much"},
+        {"skill": -1},
+        {"seed": 1.5},
+        {"strength": -0.1},
+        {"strength": math.nan},
+        {"strength": math.inf},
+        {"shared": 1.1},
+        {"shared": -0.1},
+        {"shared": math.nan},
+        {"leak": 1.1},
+        {"leak": -0.1},
+        {"leak": math.nan},
+    ],
+)
+def test_parameters_have_ranges(bad: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Parameters.model_validate(bad)

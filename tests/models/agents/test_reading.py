@@ -1,0 +1,144 @@
+"""What reference agents make of a conversation."""
+
+import pytest
+
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, logit, urns
+from truthgym.models.agents.judge import FIRST_VIEW, LIST, OWN
+from truthgym.models.agents.policies import Case, Parameters, private_signal
+from truthgym.models.agents.reading import MARKER, STATED, Scene, last_read, scene, stated_beliefs
+from truthgym.models.reference import BEFORE, NOT_A_MODEL, REPORTED, WHOLE_NUMBER
+from truthgym.solvers import chain_of_thought, direct
+
+URN, OTHER = urns(n=2)
+PIECES = URN.metadata_as(UrnQuestion).evidence
+FORECAST = bundled()[0]
+
+
+def look(*parts: object, epoch: int = 1, thoughts: int = 0, skill: float = 1.0) -> Scene:
+    return scene("\n\n".join(str(part) for part in parts), epoch, thoughts, Parameters(skill=skill))
+
+
+def signal(thoughts: int, epoch: int = 1, skill: float = 1.0) -> Case:
+    return private_signal(str(FORECAST.id), FORECAST.target == "yes", thoughts, epoch, Parameters(skill=skill))
+
+
+def stated(percent: str, wording: int = 0) -> str:
+    return STATED[wording].format(percent=percent)
+
+
+@pytest.mark.parametrize("wording", range(len(STATED)))
+@pytest.mark.parametrize("percent", ["0.00", "0.01", "5.00", "12.34", "99.99", "100.00"])
+def test_every_statement_of_a_belief_is_read_back(wording: int, percent: str) -> None:
+    said = f"So: {stated(percent, wording)} That is all."
+    [(end, belief)] = stated_beliefs(said)
+    assert belief == pytest.approx(float(percent) / 100, abs=1e-12)
+    assert said[:end].endswith(stated(percent, wording))
+    assert last_read(said, 0) == belief
+
+
+def test_other_numbers_are_no_statement() -> None:
+    for said in (
+        "I had thought 20.00 chances in 100.",
+        "So I would give it 20 chances in 100.",
+        "So I would give it 20.001 chances in 100.",
+        "Prices rose 12.34%.",
+        *STATED,
+    ):
+        assert stated_beliefs(said) == []
+        assert last_read(said, 0) is None
+
+
+def test_statements_are_read_in_order_from_a_place_on() -> None:
+    first, second = stated("10.00", 3), stated("20.00", 1)
+    said = f"{first} {second}"
+    assert [belief for _, belief in stated_beliefs(said)] == [0.1, 0.2]
+    assert [belief for _, belief in stated_beliefs(said, len(first))] == [0.2]
+
+
+def test_a_reader_takes_the_last_number_in_words_or_marked() -> None:
+    words, marked = stated("10.00"), r"\finalBeliefProb{0.3000}"
+    assert last_read(f"{words}\n\n{marked}", 0) == 0.3
+    assert last_read(f"{marked}\n\n{words}", 0) == 0.1
+    assert last_read(f"{marked}\n\n{words}", len(marked + words)) is None
+    assert last_read(r"\finalBeliefProb{0.1} and \finalBeliefProb{1.0}", 0) == 1
+    assert last_read(r"End with \finalBeliefProb{p}.", 0) is None
+    assert last_read(f"{marked} {direct.STATE_BELIEF.format(proposition='It rains.')}", 0) == 0.3
+
+
+def test_an_urn_question_is_a_base_rate_and_the_pieces_seen() -> None:
+    for seen in range(len(PIECES) + 1):
+        found = look("You are an expert.", URN.input, *PIECES[:seen])
+        case = found.case
+        assert case.key == URN.input
+        assert case.log_odds == pytest.approx(logit(URN.metadata_as(UrnQuestion).posterior[0]))
+        assert len(case.evidence) == seen
+        belief = case.log_odds + sum(case.evidence)
+        assert belief == pytest.approx(logit(URN.metadata_as(UrnQuestion).posterior[seen]))
+        assert (found.stated, found.belief, found.begins) == (0, None, len("You are an expert.\n\n"))
+
+
+def test_thoughts_are_no_evidence_about_an_urn() -> None:
+    assert look(URN.input, PIECES[0], thoughts=3) == look(URN.input, PIECES[0])
+
+
+def test_a_bundled_question_is_a_private_signal_with_a_thought_for_each_statement() -> None:
+    assert look(FORECAST.input) == Scene(signal(0), 0, None, 0)
+    assert look(FORECAST.input, thoughts=1).case == signal(1)
+    said = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
+    assert said == Scene(signal(3, epoch=2, skill=1.7), 2, 0.2, 0)
+
+
+def test_every_bundled_question_is_known_by_itself() -> None:
+    for item in bundled():
+        assert look("Consider this.", item.input).case.key == item.id
+
+
+def test_the_last_belief_stands_until_evidence_comes() -> None:
+    assert look(URN.input, PIECES[0], stated("10.00"), stated("20.00")).belief == 0.2
+    after = look(URN.input, PIECES[0], stated("10.00"), PIECES[1])
+    assert (after.stated, after.belief) == (1, None)
+    repeated = look(URN.input, PIECES[0], stated("10.00"), URN.input, PIECES[0])
+    assert (repeated.stated, repeated.belief) == (1, 0.1), "what is quoted again is no news"
+    assert look(URN.input, stated("10.00"), PIECES[0], stated("30.00")).belief == 0.3
+
+
+def test_a_belief_stated_before_the_question_is_about_something_else() -> None:
+    for item in (URN, FORECAST):
+        found = look(stated("10.00"), item.input)
+        assert (found.stated, found.belief) == (0, None)
+        assert found.begins == len(stated("10.00")) + 2
+
+
+def test_of_several_questions_the_last_one_asked_is_meant() -> None:
+    bundle = bundled()[1]
+    assert look(FORECAST.input, URN.input).case.key == URN.input
+    assert look(URN.input, PIECES[0], FORECAST.input).case.key == FORECAST.id
+    assert look(FORECAST.input, bundle.input).case.key == bundle.id
+    assert look(bundle.input, FORECAST.input).case.key == FORECAST.id
+    assert look(bundle.input, FORECAST.input, bundle.input).case.key == bundle.id
+    assert look(URN.input, OTHER.input, URN.input).case.key == URN.input
+    turned = look(URN.input, PIECES[0], stated("10.00"), OTHER.input)
+    assert (turned.case.key, turned.case.evidence, turned.stated) == (OTHER.input, (), 0)
+
+
+def test_what_holds_no_question_is_refused() -> None:
+    for text in ("Will pigs fly by 2030?", "", URN.metadata_as(Question).proposition):
+        with pytest.raises(BadInput, match="finds none of them in this conversation"):
+            look(text)
+
+
+def test_no_question_and_no_agent_says_what_requests_are_known_by() -> None:
+    asked = [str(item.input) for item in bundled()]
+    asked += [str(item.metadata_as(Question).proposition) for item in bundled()]
+    asked += [text for s in SURFACES for text in (s.asked, s.proposition, s.marked, s.unmarked)]
+    said = [*STATED, *BEFORE, *REPORTED, NOT_A_MODEL]
+    solvers = [chain_of_thought.THINK, chain_of_thought.THINK_ON, chain_of_thought.WEIGH]
+    solvers += [direct.STATE_BELIEF, direct.CHOOSE, direct.CONCLUDE, direct.EVIDENCE]
+    for text in (*asked, *said, *solvers):
+        for phrase in (WHOLE_NUMBER, FIRST_VIEW, OWN):
+            assert phrase not in text
+        assert not LIST.search(text)
+    assert not any(MARKER in text for text in (*asked, *said, *solvers[:3]))
+    assert not any(find_urn(text) for text in said)

@@ -1,0 +1,424 @@
+"""The provider: what it reads in a conversation, what it refuses, and that it is the same every time."""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from inspect_ai import Task, score
+from inspect_ai.dataset import MemoryDataset
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ModelOutput, get_model
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
+from inspect_ai.solver import TaskState, generate
+
+from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.urns import UrnQuestion, find_urn, logit, urns
+from truthgym.models.agents.belief_reports import percent, report
+from truthgym.models.agents.judge import FIRST_VIEW
+from truthgym.models.agents.policies import AGENTS, Case, Parameters, believe, private_signal
+from truthgym.models.agents.reading import MARKER, STATED, last_read, stated_beliefs
+from truthgym.models.reference import WHOLE_NUMBER
+from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE
+from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.scorers.brier import brier
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import STATE_BELIEF, answer_instruction, direct, evidence
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import Trajectory, user_message
+from truthgym.tasks.urns import urns as task_of_urns
+
+Run = Callable[..., EvalLog]
+
+LEARNING = [name for name, agent in AGENTS.items() if agent.update]
+
+
+def ask(*messages: ChatMessage, model: str = "reference/bayesian", **parameters: Any) -> ModelOutput:
+    return asyncio.run(get_model(model, memoize=False, **parameters).generate(list(messages)))
+
+
+def prompt(item: Any, epoch: int = 1) -> ChatMessageUser:
+    question = item.metadata_as(Question)
+    return user_message(
+        "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)]), epoch
+    )
+
+
+def probe(item: Any, epoch: int = 1, fresh: bool = False) -> ChatMessageUser:
+    """The question for a whole percent, by itself or at the end of a conversation."""
+    asked = PROBE.format(proposition=item.metadata_as(Question).proposition)
+    return user_message(f"{item.input}\n\n{asked}" if fresh else asked, epoch)
+
+
+def signal(item: Any, thoughts: int, epoch: int = 1, parameters: Parameters = Parameters()) -> Case:  # noqa: B008
+    return private_signal(str(item.id), item.target == "yes", thoughts, epoch, parameters)
+
+
+def bayes(case: Case) -> float:
+    return believe("bayesian", case, 1, 0, Parameters())
+
+
+URN = urns(n=1)[0]
+FORECAST = bundled()[0]
+
+
+def test_a_noiseless_bayesian_states_the_exact_posterior() -> None:
+    for item in urns(n=20):
+        belief = read_belief(ask(prompt(item)).completion)
+        assert belief == pytest.approx(item.metadata_as(UrnQuestion).posterior[-1], abs=6e-5)
+
+
+def test_on_a_bundled_question_it_states_what_its_private_signal_says() -> None:
+    for item in bundled()[:20]:
+        belief = read_belief(ask(prompt(item, epoch=2), skill=1.4, seed=5).completion)
+        parameters = Parameters(skill=1.4, seed=5)
+        assert belief == bayes(signal(item, 1, 2, parameters))
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_every_agent_states_what_its_pure_function_believes(name: str) -> None:
+    planted: dict[str, Any] = {"strength": 0.8} if "strength" in AGENTS[name].takes else {}
+    for item in urns(n=5):
+        seen = find_urn(prompt(item).text)
+        assert seen
+        case = Case(seen.asked, logit(seen.prior), seen.log_likelihood_ratios)
+        reply = ask(prompt(item), model=f"reference/{name}", **planted).completion
+        assert read_belief(reply) == believe(name, case, 1, 0, Parameters(**planted))
+        assert reply.startswith(f"(Simulated {name} agent, not a language model.)")
+    reply = ask(prompt(FORECAST), model=f"reference/{name}", **planted).completion
+    assert read_belief(reply) == believe(name, signal(FORECAST, 1), 1, 0, Parameters(**planted))
+
+
+def test_it_finds_the_question_in_another_solvers_wrapping() -> None:
+    wrapped = user_message(
+        f"You are an expert.\n<q>{URN.input}</q>\n{answer_instruction(URN.metadata_as(Question))}", 1
+    )
+    assert read_belief(ask(wrapped).completion) == pytest.approx(URN.metadata_as(UrnQuestion).posterior[0], abs=6e-5)
+
+
+def test_a_report_reads_the_last_belief_stated() -> None:
+    said = "I had thought 20 chances, but: My view now is that it holds with probability 12.34%."
+    reply = ask(
+        prompt(URN), ChatMessageAssistant(content=said), user_message(answer_instruction(URN.metadata_as(Question)), 1)
+    )
+    assert read_belief(reply.completion) == 0.1234
+
+
+def test_new_evidence_is_weighed_before_a_report() -> None:
+    pieces = URN.metadata_as(UrnQuestion).evidence
+    opening = user_message(f"{URN.input}\n{pieces[0]}", 1)
+    said = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
+    ending = user_message(f"{pieces[1]}\n{answer_instruction(URN.metadata_as(Question))}", 1)
+    belief = read_belief(ask(opening, said, ending).completion)
+    assert belief == pytest.approx(URN.metadata_as(UrnQuestion).posterior[2], abs=6e-5)
+
+
+def test_without_being_asked_for_the_form_it_thinks_aloud() -> None:
+    reply = ask(user_message(str(FORECAST.input), 1)).completion
+    assert "finalBeliefProb" not in reply
+    assert "%" in reply or "chances in 100" in reply
+
+
+def test_it_says_that_it_is_simulated_and_reports_usage() -> None:
+    output = ask(prompt(URN))
+    assert output.model == "reference/bayesian (simulated)"
+    assert output.completion.startswith("(Simulated bayesian agent, not a language model.)")
+    assert output.usage
+    assert output.usage.total_tokens == output.usage.input_tokens + output.usage.output_tokens > 0
+
+
+def test_words_vary() -> None:
+    assert len({ask(prompt(item)).completion.split(".")[2] for item in bundled()[:30]}) > 3
+
+
+@pytest.mark.parametrize("shared", [0, 0.5])
+def test_its_numbers_are_those_of_the_pure_functions(shared: float) -> None:
+    given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
+    planted = Parameters(**given)
+    for item in urns(n=10):
+        seen = find_urn(prompt(item).text)
+        assert seen
+        case = Case(seen.asked, logit(seen.prior), seen.log_likelihood_ratios)
+        belief = believe("bayesian", case, 1, 0, planted)
+        said = read_belief(ask(prompt(item), **given).completion)
+        assert said == round(report(belief, planted, "bayesian", case.key, 1, "marker", 0, 4), 4)
+    for item in bundled()[:10]:
+        case = signal(item, 1, 2, planted)
+        said = read_belief(ask(prompt(item, epoch=2), **given).completion)
+        assert said == round(report(bayes(case), planted, "bayesian", case.key, 2, "marker", 0, 1), 4)
+
+
+def percent_said(reply: str) -> float:
+    """The one whole percent that a reply to a probe consists of."""
+    disclaimer, said = reply.split("\n\n")
+    assert disclaimer.startswith("(Simulated ")
+    assert re.fullmatch(r"[0-9]{1,3}%", said)
+    belief = read_belief(reply)
+    assert belief is not None
+    assert belief == int(said[:-1]) / 100
+    return belief
+
+
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_probe_in_a_fresh_context_is_answered_with_the_prior(name: str) -> None:
+    for item in urns(n=10):
+        reply = ask(probe(item, fresh=True), model=f"reference/{name}").completion
+        assert percent_said(reply) == item.metadata_as(Question).base_rate
+    for item in bundled()[:10]:
+        planted = Parameters(skill=2, seed=5)
+        reply = ask(probe(item, fresh=True), model=f"reference/{name}", skill=2, seed=5).completion
+        assert percent_said(reply) == percent(bayes(signal(item, 0, 1, planted)))
+
+
+def test_a_first_sight_is_the_same_in_every_epoch() -> None:
+    for item in (URN, FORECAST):
+        assert len({ask(probe(item, epoch, fresh=True)).completion for epoch in (1, 2, 3)}) == 1
+        assert len({ask(probe(item, epoch, fresh=True), noise=0.2).completion for epoch in (1, 2, 3)}) == 3
+
+
+@pytest.mark.parametrize("name", AGENTS)
+def test_a_probe_after_an_answer_is_answered_with_the_last_belief_stated(name: str) -> None:
+    for item in (URN, FORECAST, *urns(n=3, seed=1)):
+        answer = ask(prompt(item), model=f"reference/{name}").completion
+        reply = ask(
+            prompt(item), ChatMessageAssistant(content=answer), probe(item), model=f"reference/{name}"
+        ).completion
+        assert percent_said(reply) == percent(stated_beliefs(answer)[-1][1])
+
+
+def test_a_probe_after_an_answer_does_not_repeat_the_noise_of_the_answer() -> None:
+    said = ChatMessageAssistant(content=f"{STATED[0].format(percent='30.00')}\n\n\\finalBeliefProb{{0.9000}}")
+    assert percent_said(ask(prompt(URN), said, probe(URN)).completion) == 0.3
+
+
+def test_a_probe_after_new_evidence_weighs_it() -> None:
+    pieces = URN.metadata_as(UrnQuestion).evidence
+    said = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
+    opening = user_message(f"{URN.input}\n{pieces[0]}", 1)
+    ending = user_message(f"{pieces[1]}\n\n{probe(URN).text}", 1)
+    reply = ask(opening, said, ending).completion
+    assert percent_said(reply) == percent(URN.metadata_as(UrnQuestion).posterior[2])
+
+
+@pytest.mark.parametrize("name", ["bayesian", "entrenched"])
+@pytest.mark.parametrize("shared", [0, 0.5])
+def test_a_probe_with_noise_is_answered_as_the_pure_functions_say(name: str, shared: float) -> None:
+    given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
+    planted, model = Parameters(**given), f"reference/{name}"
+    for item in [*urns(n=8), *bundled()[:8]]:
+        urn = find_urn(prompt(item).text)
+        first = Case(urn.asked, logit(urn.prior), ()) if urn else signal(item, 0, 2, planted)
+        pieces = len(urn.log_likelihood_ratios) if urn else 1
+        for stated, seen in ((0, 0), (1, pieces)):
+            spoken: list[ChatMessage] = [probe(item, 2, fresh=True)]
+            belief = believe(name, first, 2, 0, planted)
+            if stated:
+                answer = ask(prompt(item, 2), model=model, **given).completion
+                spoken = [prompt(item, 2), ChatMessageAssistant(content=answer), probe(item, 2)]
+                belief = stated_beliefs(answer)[-1][1]
+            made = report(belief, planted, name, first.key, 2, "percent", stated, seen)
+            assert percent_said(ask(*spoken, model=model, **given).completion) == percent(made)
+
+
+def test_every_percent_that_can_be_said_is_read() -> None:
+    for said in range(101):
+        stands = ChatMessageAssistant(content=STATED[said % 5].format(percent=f"{said}.00"))
+        assert percent_said(ask(prompt(URN), stands, probe(URN)).completion) == said / 100
+
+
+def test_a_first_view_is_words_without_a_new_thought() -> None:
+    for item in [*urns(n=10), *bundled()[:10]]:
+        asked = user_message(f"{item.input}\n\n{VIEW.format(proposition=item.metadata_as(Question).proposition)}", 1)
+        # noise is of reports, and this is none
+        reply = ask(asked, noise=0.2).completion
+        prior = item.metadata_as(Question).base_rate
+        believed = bayes(signal(item, 0)) if prior is None else prior
+        assert last_read(reply, 0) == pytest.approx(believed, abs=1e-12)
+        assert MARKER not in reply
+        assert read_belief(reply) is None
+
+
+def test_what_it_recognises_requests_by_stands_in_the_real_prompts() -> None:
+    read = READ.format(what=WHAT["prior"], question="", text="", whose=WHOSE["policy"], proposition="")
+    assert [WHOLE_NUMBER in text for text in (PROBE, read, VIEW, JOINT, STATE_BELIEF)] == [True, True] + [False] * 3
+    assert [FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
+    assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
+
+
+def test_asked_to_read_a_text_any_agent_says_what_it_holds() -> None:
+    for item in (URN, FORECAST):
+        stated = STATED[0].format(percent="41.70")
+        text = READ.format(
+            what=WHAT[""],
+            question=item.input,
+            text=stated,
+            whose=WHOSE["policy"],
+            proposition=item.metadata_as(Question).proposition,
+        )
+        assert percent_said(ask(user_message(text, 1)).completion) == 0.42
+        assert percent_said(ask(user_message(text, 1), model="reference/judge").completion) == 0.42
+        # Told the same in a conversation, it is another's belief and not its own.
+        own = item.metadata_as(Question).base_rate or bayes(signal(item, 0))
+        told = f"{item.input}\n\n{stated}\n\n{PROBE.format(proposition=item.metadata_as(Question).proposition)}"
+        assert percent_said(ask(user_message(told, 1)).completion) == percent(own)
+
+
+def test_a_reply_depends_on_epoch_seed_and_conversation_alone() -> None:
+    first = ask(prompt(URN), noise=0.1).completion
+    assert ask(prompt(URN), noise=0.1).completion == first
+    assert ask(prompt(URN, epoch=2), noise=0.1).completion != first
+    assert ask(prompt(URN), noise=0.1, seed=1).completion != first
+
+
+def test_random_ignores_the_evidence() -> None:
+    beliefs = [read_belief(ask(prompt(item), model="reference/random").completion) for item in urns(n=60, draws=8)]
+    errors = [
+        abs((b or 0) - item.metadata_as(UrnQuestion).posterior[-1])
+        for b, item in zip(beliefs, urns(n=60, draws=8), strict=True)
+    ]
+    assert all(b is not None for b in beliefs)
+    assert sum(errors) / 60 > 0.2
+
+
+def test_refusals() -> None:
+    unknown = Question(domain="d", event="e", split="train", proposition="Pigs fly by 2030.")
+    for wanted in (
+        PROBE.format(proposition=unknown.proposition),
+        VIEW.format(proposition=unknown.proposition),
+        answer_instruction(unknown),
+    ):
+        with pytest.raises(BadInput, match="finds none of them in this conversation, which begins: 'Will pigs fly"):
+            ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
+    for asked in (URN.input, probe(URN, fresh=True).text):
+        with pytest.raises(BadInput, match="needs the epoch in a message's metadata"):
+            ask(ChatMessageUser(content=str(asked)))
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "said"),
+    [
+        ("bayesain", {}, "Unknown reference agent 'bayesain'; did you mean 'bayesian'"),
+        ("juge", {}, "Unknown reference agent 'juge'; did you mean 'judge'"),
+        ("bayesian", {"nosie": 0.1}, "Unknown argument of reference/bayesian 'nosie'; did you mean 'noise'"),
+        ("entrenched", {"strenght": 0.1}, "argument of reference/entrenched 'strenght'; did you mean 'strength'"),
+        (
+            "bayesian",
+            {"strength": 0.3},
+            "argument of reference/bayesian 'strength'; known: care, noise, seed, shared, skill",
+        ),
+        ("stuck", {"strength": 0.3}, "argument of reference/stuck 'strength'; known: care, noise, seed, shared, skill"),
+        ("bayesian", {"leak": 0.3}, "argument of reference/bayesian 'leak'; known: care, noise, seed, shared, skill"),
+        ("judge", {"strength": 0.3}, "Unknown argument of reference/judge 'strength'"),
+        ("judge", {"shared": 0.3}, "argument of reference/judge 'shared'"),
+        ("random", {"noise": 0.1}, "Unknown argument of reference/random 'noise'; known: care, seed"),
+        ("bayesian", {"noise": -1}, "-M noise=-1 cannot be used: Input should be greater than or equal to 0"),
+        ("bayesian", {"shared": 1.5}, "-M shared=1.5 cannot be used: Input should be less than or equal to 1"),
+        ("judge", {"leak": 1.5}, "-M leak=1.5 cannot be used: Input should be less than or equal to 1"),
+        ("entrenched", {"strength": -1}, "-M strength=-1 cannot be used: Input should be greater than or equal to 0"),
+        ("entrenched", {"strength": "lots"}, "-M strength=lots cannot be used: Input should be a valid number"),
+        *(
+            (name, {"strength": 1.01}, f"-M strength=1.01 cannot be used: reference/{name} takes one from 0 to 1")
+            for name in ("underreacting", "confirming", "neglecting")
+        ),
+    ],
+)
+def test_what_cannot_be_planted_is_refused(model: str, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(said)):
+        get_model(f"reference/{model}", memoize=False, **given)
+
+
+def test_what_can_be_planted_is_taken() -> None:
+    for name in ("underreacting", "confirming", "neglecting"):
+        get_model(f"reference/{name}", memoize=False, strength=1)
+    for name in ("overreacting", "entrenched"):
+        get_model(f"reference/{name}", memoize=False, strength=7.5, noise=0.1, shared=1, skill=0, seed=-3)
+    get_model("reference/judge", memoize=False, noise=0.1, leak=1, skill=2, seed=1)
+
+
+def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object]:
+    assert log.samples
+    return {(s.id, s.epoch): s.scores[key].metadata["belief"] for s in log.samples}  # type: ignore[index]
+
+
+def forecast_task(n: int = 6) -> Task:
+    return Task(
+        dataset=MemoryDataset(bundled()[:n]),
+        setup=prepare(),
+        solver=chain_of_thought(steps=2),
+        scorer=brier(),
+        epochs=3,
+    )
+
+
+def test_concurrency_changes_nothing(run: Run) -> None:
+    noisy = get_model("reference/bayesian", noise=0.1)
+    runs = [beliefs(run(forecast_task(), noisy, max_connections=c, max_samples=c)) for c in (1, 20)]
+    assert runs[0] == runs[1]
+    assert len(set(runs[0].values())) == 18
+
+
+@scorer(metrics=[mean()])
+def asked_again(cache: bool) -> Scorer:
+    """Ask for a belief once more in a context of its own, as elicitation does."""
+
+    async def again(state: TaskState, target: Target) -> Score:
+        question = state.metadata_as(Question)
+        asking = user_message(f"{state.input_text}\n\n{answer_instruction(question)}", state.epoch)
+        output = await get_model().generate([asking], cache=cache)
+        return Score(value=read_belief(output.completion) or 0, metadata={"belief": output.completion})
+
+    return again
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_second_pass_asks_each_epoch_anew_cache_or_not(
+    run: Run, cache: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    task = Task(
+        dataset=MemoryDataset(bundled()[:4]), setup=prepare(), solver=direct(), scorer=asked_again(cache), epochs=3
+    )
+    model = get_model("reference/bayesian", noise=0.15)
+    in_the_run = beliefs(run(task, model), "asked_again")
+    assert len(set(in_the_run.values())) == 12
+    # an empty cache: what the run stored must not help the second pass
+    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "another cache"))
+    log = run(task, model, score=False)
+    again = beliefs(score(log, asked_again(cache), model=model, display="log"), "asked_again")
+    assert again == in_the_run, "no epoch is answered by another's cached reply"
+
+
+def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
+    log = run(forecast_task(3))
+    assert log.samples
+    done = log.samples[0]
+    texts = [s.text for s in done.store_as(Trajectory).steps if s.role == "assistant"]
+    item = next(s for s in bundled() if s.id == done.id)
+    stated = ""
+    for thoughts, text in enumerate(texts[:2], start=1):
+        stated = f"{100 * bayes(signal(item, thoughts, done.epoch)):.2f}"
+        assert stated in text
+    assert read_belief(texts[2]) == pytest.approx(float(stated) / 100)
+
+
+def test_inspects_own_generate_is_played_too(run: Run) -> None:
+    log = run(Task(dataset=urns(n=3), setup=prepare(), solver=generate(), scorer=brier()))
+    assert log.results
+    assert log.results.scores[0].metrics["share_scored"].value == 0
+
+
+def test_inspects_cache_keeps_agents_with_other_parameters_apart(run: Run, monkeypatch: Any, tmp_path: Any) -> None:
+    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    beliefs = {}
+    for noise in (0.1, 0.4):
+        model = get_model("reference/bayesian", noise=noise, memoize=False)
+        log = run(task_of_urns(n=3, paradigms="brier"), model, cache=True)
+        beliefs[noise] = [s.scores["brier"].value for s in log.samples or [] if s.scores]
+    assert beliefs[0.1] != beliefs[0.4]
+    log = run(
+        task_of_urns(n=3, paradigms="brier"), get_model("reference/bayesian", noise=0.1, memoize=False), cache=True
+    )
+    assert [s.scores["brier"].value for s in log.samples or [] if s.scores] == beliefs[0.1]
+    assert {e.cache for s in log.samples or [] for e in s.events if e.event == "model"} == {"read"}

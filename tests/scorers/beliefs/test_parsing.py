@@ -1,0 +1,271 @@
+import random
+import string
+import time
+from typing import Any
+
+import pytest
+
+from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
+
+STATED = {
+    "73": 0.73,
+    "73%": 0.73,
+    "73 %": 0.73,
+    "73\u00a0%": 0.73,
+    "0.73%": 0.0073,
+    "73.5%": 0.735,
+    "73 percent": 0.73,
+    "0": 0.0,
+    "100": 1.0,
+    "1": 0.01,
+    " 73 \n": 0.73,
+    "\ufeff73": 0.73,
+    "'73'": 0.73,
+    "**73%**": 0.73,
+    "73.": 0.73,
+    r"$73\%$": 0.73,
+    r"\boxed{73}": 0.73,
+    "Probability: 73%": 0.73,
+    "**Probability:** 73%": 0.73,
+    "**Final answer:** **73%**": 0.73,
+    "My credence is 73.": 0.73,
+    "Probability of yes: 73": 0.73,
+    "I'd say about 73%.": 0.73,
+    "I’d say 73%": 0.73,
+    "The clouds are low.\n\nProbability: 73": 0.73,
+    "Prices rose 3% that year.\n73%": 0.73,
+    "There it is\n\n73%": 0.73,
+    "70%\n70%": 0.7,
+    r"\finalBeliefProb{0.73}": 0.73,
+    r"\finalBeliefProb{ .73 }": 0.73,
+    r"\finalBeliefProb\{0.73\}": 0.73,
+    r"\finalBeliefProb{1}": 1.0,
+    r"\finalBeliefProb{0}": 0.0,
+    r"I think 40%, no: \finalBeliefProb{0.73}.": 0.73,
+    "\\finalBeliefProb{0.73}\n\n1. A reason": 0.73,
+    r"$\finalBeliefProb{0.73}$ and again \finalBeliefProb{0.73}": 0.73,
+    r"The form is \finalBeliefProb{p}. \finalBeliefProb{0.73}": 0.73,
+}
+
+SILENT = [
+    "",
+    # a bare decimal could be either
+    "0.73",
+    ".73",
+    "73.5",
+    "1.0",
+    # ranges, bounds and denials, on one line or two
+    "70-80%",
+    "70 to 80",
+    "between 70% and 80%",
+    "Somewhere between 60% and\n80%.",
+    "The confidence interval is 60% -\n80%",
+    ">73%",
+    "at least 73%",
+    "at least\n73%",
+    "It is not\n73%",
+    # more than one answer
+    "70% or 80%",
+    "70%\n80%",
+    "Probability: 70\nProbability: 80",
+    "70%\nActually, 80% on reflection.",
+    # out of range
+    "101",
+    "101%",
+    "100.5%",
+    "-5",
+    "-5%",
+    # another notation
+    "+73%",
+    "1e1",
+    "007",
+    "73,5%",
+    "1,000",
+    "1/2",
+    "7**3",
+    "3 out of 4",
+    "٧٣",
+    "７３%",
+    "nan",
+    "inf%",
+    # digits that are not an answer
+    "$73",
+    "'73",
+    "73 degrees",
+    "In 2024, 3 people came.",
+    "Inflation was 3%, so no.",
+    "Rate cut of\n0.5%",
+    "Step 3",
+    "Reasons.\n73",
+    "Answer: 3",
+    "The answer is 42 apples.",
+    "The forecast is 25.",
+    "Probability of no: 73%",
+    "The probability is 1.",
+    # the marker, otherwise filled
+    r"\finalBeliefProb{}",
+    r"\finalBeliefProb{p}",
+    r"\finalBeliefProb{73}",
+    r"\finalBeliefProb{73%}",
+    r"\finalBeliefProb{01}",
+    r"\finalBeliefProb{1.01}",
+    r"\finalBeliefProb{-0.1}",
+    r"\finalBeliefProb{1e-2}",
+    r"\finalBeliefProb{0.7 or 0.8}",
+    r"\finalBeliefProb{0.7",
+    r"\finalBeliefProb{{0.7}}",
+    r"\finalBeliefProb 73%",
+    r"\finalBeliefProb{1}%",
+    r"\finalBeliefProb{0.3}5",
+    r"\finalBeliefProb{0.6} to 0.8",
+    r"\finalBeliefProb{0.7} \finalBeliefProb{0.8}",
+    r"\finalBeliefProb{0.7} \finalBeliefProb{none}",
+]
+
+
+@pytest.mark.parametrize("text", STATED)
+def test_a_stated_belief_is_read(text: str) -> None:
+    assert read_belief(text) == pytest.approx(STATED[text], abs=1e-15)
+
+
+@pytest.mark.parametrize("text", SILENT)
+def test_a_text_without_one_belief_is_silent(text: str) -> None:
+    assert read_belief(text) is None
+
+
+@pytest.mark.parametrize("thing", [None, 73, 0.73, b"73", ["73"], {}, object()])
+def test_what_is_no_text_holds_no_belief(thing: Any) -> None:
+    assert read_belief(thing) is None
+
+
+def test_every_percentage_and_every_hundredth_round_trips() -> None:
+    for percent in range(101):
+        for text in (f"{percent}", f"{percent}%", rf"So. \finalBeliefProb{{{percent / 100:.2f}}}"):
+            assert read_belief(text) == pytest.approx(percent / 100, abs=1e-15)
+
+
+# fmt: off
+PIECES = [
+    *string.printable, "\\finalBeliefProb", "{", "}", "{0.7}", "%", " percent", "0.", "73", "100", "1e309", "-", "–",
+    "～", "٣", "½", "\u202e", "\ud800", "\x00", "\n", "\r\n", "Probability:", "is", "about", "~", "**", "$", "𝟟", "p",
+    "nan",
+]
+# fmt: on
+
+
+def test_thirty_thousand_hostile_strings() -> None:
+    rng = random.Random(0)
+    read = 0
+    for _ in range(30_000):
+        text = "".join(rng.choices(PIECES, k=rng.randint(0, 30)))
+        belief = read_belief(text)
+        assert belief is None or 0 <= belief <= 1, text
+        read += belief is not None
+        # whatever stands around it, a marker that is the only one decides
+        if "finalBelief" not in text:
+            assert read_belief(text + "\\finalBeliefProb{0.25}\n" + text) == 0.25, text
+    assert 0 < read < 3000, "some are readable, most are not"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9" * 1_000_000,
+        "\\finalBeliefProb{" * 100_000,
+        "\\finalBeliefProb{" + "9" * 1_000_000 + "x}",
+        "finalBeliefProb" + " " * 1_000_000,
+        "the " * 300_000 + "answer is",
+        "is " * 300_000,
+        "73%\n" * 200_000,
+        "0." + "0" * 1_000_000 + "%",
+    ],
+)
+def test_a_megabyte_of_malice_is_read_at_once(text: str) -> None:
+    began = time.process_time()
+    read_belief(text)
+    assert time.process_time() - began < 20, "not a claim of speed: quadratic matching would take hours"
+
+
+LISTS = {
+    "[40, 55, 70]": [0.4, 0.55, 0.7],
+    "[40,55,70]": [0.4, 0.55, 0.7],
+    " [\n  40,\n  55,\n  70\n]\n": [0.4, 0.55, 0.7],
+    "```json\n[40, 55, 70]\n```": [0.4, 0.55, 0.7],
+    "Here it is: **[40, 55, 70]**.": [0.4, 0.55, 0.7],
+    "[40, 55, 70]\n\nAgain: [40,55,70]": [0.4, 0.55, 0.7],
+    "There were 3 steps in 2024, so 80%.\n[0, 1, 100]": [0.0, 0.01, 1.0],
+}
+
+NO_LISTS = [
+    "",
+    "40, 55, 70",
+    "(40, 55, 70)",
+    "[40, 55, 70",
+    "40, 55, 70]",
+    # another number of them
+    "[]",
+    "[40]",
+    "[40, 55]",
+    "[40, 55, 70, 80]",
+    # two that differ
+    "[40, 55, 70]\n[40, 55, 71]",
+    "[40, 55, 70] as in [1]",
+    "[40, 55, 70] and, in order, [70, 55, 40]",
+    # one that is no whole percent
+    "[40, 55, 101]",
+    "[40, 55, 101, 70]",
+    "[40, 55, 1000]",
+    "[40, 55, 999999999999999999999999999999]",
+    "[-40, 55, 70]",
+    "[40, 55, 70.5]",
+    "[40, 70.5]",
+    "[0.4, 0.55, 0.7]",
+    "[40, 55, 7e1]",
+    "[40%, 55%, 70%]",
+    '["40", "55", "70"]',
+    "[40, 55, null]",
+    "[40, about 55, 70]",
+    "[40, 55, ٧٠]",
+]
+
+
+@pytest.mark.parametrize("text", LISTS)
+def test_a_list_of_beliefs_is_read(text: str) -> None:
+    assert read_beliefs(text, 3) == LISTS[text]
+
+
+@pytest.mark.parametrize("text", NO_LISTS)
+def test_a_text_without_one_list_of_so_many_whole_percents_holds_none(text: str) -> None:
+    assert read_beliefs(text, 3) is None
+
+
+@pytest.mark.parametrize("thing", [None, 73, b"[40, 55, 70]", [40, 55, 70], {}, object()])
+def test_what_is_no_text_holds_no_list(thing: Any) -> None:
+    assert read_beliefs(thing, 3) is None
+
+
+def test_every_length_and_every_percentage_is_read_in_order() -> None:
+    for number in (1, 2, 7, 101):
+        percents = list(range(101))[-number:][::-1]
+        assert read_beliefs(str(percents), number) == [percent / 100 for percent in percents]
+        assert read_beliefs(str(percents), number + 1) is None
+
+
+def test_ten_thousand_hostile_lists() -> None:
+    rng = random.Random(1)
+    read = 0
+    for _ in range(10_000):
+        pieces = PIECES if rng.random() < 0.5 else [*"[[]],,,,  0123%", "100"]
+        text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
+        for number in (1, 2):
+            beliefs = read_beliefs(text, number)
+            read += beliefs is not None
+            assert beliefs is None or (len(beliefs) == number and all(0 <= belief <= 1 for belief in beliefs)), text
+    assert 0 < read < 2000, "some are readable, most are not"
+
+
+@pytest.mark.parametrize("text", ["[" * 1_000_000, "[" + "9" * 1_000_000 + "]", "[" + "1," * 500_000, "[1]" * 300_000])
+def test_a_megabyte_of_malicious_lists_is_read_at_once(text: str) -> None:
+    began = time.process_time()
+    read_beliefs(text, 3)
+    assert time.process_time() - began < 20, "not a claim of speed: quadratic matching would take hours"

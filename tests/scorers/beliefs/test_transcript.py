@@ -1,0 +1,134 @@
+"""The turns of a trajectory: what a reader is shown of it, and what is left out."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalSample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    Content,
+    ContentReasoning,
+    ContentText,
+    Model,
+    ModelOutput,
+)
+from inspect_ai.solver import Solver, TaskState, generate
+
+from truthgym.scorers.beliefs.transcript import Turn, as_text, turns_of
+from truthgym.solvers.bootstrap_interview import MAIN, bootstrap_interview
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import direct
+from truthgym.solvers.few_shot import few_shot
+from truthgym.solvers.length_control import length_control
+from truthgym.solvers.self_debate import self_debate
+from truthgym.solvers.trajectory import Trajectory
+
+Solve = Callable[..., EvalSample]
+Says = Callable[..., Model]
+Rain = Callable[..., Sample]
+
+
+def state_of(done: EvalSample) -> TaskState:
+    """What a scorer is given of a finished sample."""
+    state = TaskState(
+        model="none/none",  # type: ignore[arg-type]
+        sample_id=done.id,
+        epoch=done.epoch,
+        input=done.input,
+        messages=done.messages,
+        metadata=done.metadata,
+    )
+    state.store._data.update(done.store)
+    return state
+
+
+def turns(done: EvalSample) -> list[Turn]:
+    return turns_of(state_of(done))
+
+
+@pytest.fixture
+def counts(says: Says) -> Model:
+    """A model whose k-th reply in a conversation says so."""
+    return says(lambda messages: f"Reply {1 + sum(m.role == 'assistant' for m in messages)}.")
+
+
+@pytest.fixture
+def examples(tmp_path: Any) -> str:
+    """A file with one example of two turns."""
+    said = [{"role": role, "content": f"Example {k}."} for k, role in enumerate(["user", "assistant"] * 2)]
+    row = {"id": "x", "event": "x", "split": "train", "score": 0, "messages": said}
+    (tmp_path / "examples.jsonl").write_text(json.dumps(row))
+    return str(tmp_path / "examples.jsonl")
+
+
+def test_an_interview_is_left_out(solve: Solve, counts: Model, rain: Rain) -> None:
+    done = solve(counts, bootstrap_interview(2, "fixed_sequence"), rain())
+    [turn] = turns(done)
+    assert turn.wrote == "Reply 3."
+    assert turn.told.startswith(f"{MAIN}\n\nWill it rain?")
+    assert "Interview question" not in turn.told
+    assert done.messages[turn.message].text == "Reply 3."
+
+
+@pytest.mark.parametrize(("base", "replies"), [("direct", [3]), ({"chain_of_thought": {"steps": 2}}, [3, 4, 5])])
+def test_examples_are_left_out(
+    solve: Solve, counts: Model, rain: Rain, examples: str, base: Any, replies: list[int]
+) -> None:
+    done = solve(counts, few_shot(examples, base=base), rain())
+    assert [turn.wrote for turn in turns(done)] == [f"Reply {k}." for k in replies]
+    assert not any("Example" in turn.told for turn in turns(done))
+    assert turns(done)[0].told.startswith("Will it rain?")
+    assert sum("Example" in step.text for step in done.store_as(Trajectory).steps) == 4
+
+
+def test_what_was_said_before_is_left_out_where_it_was_thought_over(solve: Solve, says: Says, rain: Rain) -> None:
+    def reply(messages: list[ChatMessage]) -> ModelOutput:
+        number = 1 + sum(m.role == "assistant" for m in messages)
+        content: list[Content] = [
+            ContentReasoning(reasoning=f"Thought {number}."),
+            ContentText(text=f"Reply {number}."),
+        ]
+        output = ModelOutput.from_content("mockllm/model", "")
+        output.choices[0].message = ChatMessageAssistant(content=content)
+        output.completion = f"Reply {number}."
+        return output
+
+    done = solve(says(reply), bootstrap_interview(1, "fixed_sequence"), rain())
+    assert [(turn.wrote, turn.closes) for turn in turns(done)] == [("Thought 2.", False), ("Reply 2.", True)]
+
+
+@pytest.mark.parametrize(
+    ("solver", "replies"), [(direct(), 1), (chain_of_thought(3), 4), (self_debate(1), 3), (length_control(9), 3)]
+)
+def test_where_nothing_comes_before_the_question_every_reply_is_a_turn(
+    solve: Solve, counts: Model, rain: Rain, solver: Solver, replies: int
+) -> None:
+    found = turns(solve(counts, solver, rain()))
+    assert [turn.wrote for turn in found] == [f"Reply {k}." for k in range(1, replies + 1)]
+    assert found[0].told.startswith("Will it rain?")
+    assert all(turn.closes for turn in found)
+
+
+def test_the_system_prompt_is_told_to_nobody(solve: Solve, counts: Model, rain: Rain) -> None:
+    [turn] = turns(solve(counts, direct(), rain(), prompt="Be terse."))
+    assert "Be terse." not in turn.told
+
+
+def test_another_solvers_messages_are_its_turns(solve: Solve, counts: Model, rain: Rain) -> None:
+    [turn] = turns(solve(counts, generate(), rain()))
+    assert (turn.told, turn.wrote) == ("Will it rain?", "Reply 1.")
+
+
+def test_an_empty_reply_is_no_turn(solve: Solve, says: Says, rain: Rain) -> None:
+    assert turns(solve(says(""), direct(), rain())) == []
+
+
+def test_turns_as_text() -> None:
+    assert (
+        as_text([Turn("Asked.", "Said.", 1, True), Turn("", "More.", 1, True)])
+        == "Told: Asked.\n\nWrote: Said.\n\nMore."
+    )

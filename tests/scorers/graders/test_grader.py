@@ -1,0 +1,303 @@
+"""Graders: what comes of what a reward function does, templates and formulas."""
+
+import asyncio
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.scorers.graders.builtin import python_brier, read_rubric
+from truthgym.scorers.graders.formulas import read_formula
+from truthgym.scorers.graders.grader import Grade, Graded, Grader, Ungraded, grade, item_of, sample_of
+from truthgym.scorers.graders.templates import check_template, render
+
+
+def graded(completion: str = "Yes.", target: str = "yes", **item: Any) -> Graded:
+    question = Question(domain="test", event="e", split="train", proposition="It rains.")
+    held = item_of(question.model_dump(mode="json") | item, "Will it rain?", target, "q")
+    return Graded(question, "Will it rain?", target, completion, f"Wrote: {completion}", "q", 1, held)
+
+
+def given(grader: Grader, what: Graded | None = None) -> Grade:
+    return asyncio.run(grade(grader, what or graded()))
+
+
+def returns(value: Any) -> Grader:
+    return Grader("mine", lambda _: value, low=-1, high=2)
+
+
+@pytest.mark.parametrize("value", [-1, 0, 2, 0.25, np.float32(0.5), np.int64(1)], ids=repr)
+def test_a_number_within_the_range_is_a_grade(value: Any) -> None:
+    assert given(returns(value)) == Grade(float(value))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (math.nan, "The grader mine returned NaN."),
+        (2.001, "The grader mine returned 2.001, which is outside its range, -1 to 2."),
+        (-1.5, "The grader mine returned -1.5, which is outside its range, -1 to 2."),
+        (math.inf, "The grader mine returned inf, which is outside its range, -1 to 2."),
+        (True, "The grader mine returned True, which is no number."),
+        (np.bool_(True), "which is no number."),
+        (None, "The grader mine returned None, which is no number."),
+        ("1", "The grader mine returned '1', which is no number."),
+        ("1" * 1000, "..., which is no number."),
+        (1j, "which is no number."),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_what_is_no_grade_has_a_reason_that_names_grader_and_value(value: Any, reason: str) -> None:
+    found = given(returns(value))
+    assert found.value is None
+    assert found.reason
+    assert reason in found.reason
+    assert len(found.reason) < 200
+
+
+def test_a_grader_that_raises_gives_no_grade() -> None:
+    def broken(_: Graded) -> float:
+        return 1 / 0
+
+    assert given(Grader("mine", broken)) == Grade(None, "The grader mine raised ZeroDivisionError: division by zero")
+
+    async def unsure(_: Graded) -> float:
+        raise Ungraded("I cannot tell.")
+
+    assert given(Grader("mine", unsure)) == Grade(None, "I cannot tell.")
+
+    async def lost(_: Graded) -> float:
+        raise ConnectionError("no route")
+
+    failed = Grade(None, "The grader mine failed (ConnectionError: no route)")  # what its model did, no answer's fault
+    assert given(Grader("mine", lost, roles=("grader",))) == failed
+
+
+class Mute(Exception):
+    """Cannot be said."""
+
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+    __repr__ = __str__
+
+
+def raising(error: BaseException) -> Grader:
+    def broken(_: Graded) -> float:
+        raise error
+
+    return Grader("mine", broken)
+
+
+def test_nothing_that_a_grader_does_ends_the_run() -> None:
+    assert given(raising(Mute())) == Grade(None, "The grader mine raised Mute: no reason can be read")
+    assert given(raising(SystemExit(1))) == Grade(None, "The grader mine raised SystemExit: 1")
+    assert "raised ValueError" in str(given(returns(Mute())).reason), "what it returns cannot be shown"
+    assert "raised OverflowError" in str(given(returns(10**400)).reason), "no float holds it"
+    long = str(given(raising(ValueError("x" * 10**6))).reason)
+    assert len(long) < 400, "a log holds a reason, and not all that an error quotes"
+
+
+def test_what_the_user_must_mend_is_raised() -> None:
+    def unbound(_: Graded) -> float:
+        raise BadInput("no model")
+
+    with pytest.raises(BadInput, match="no model"):
+        given(Grader("mine", unbound))
+    with pytest.raises(BadInput, match="runs at OpenAI only"):
+        given(Grader("mine", None))
+
+
+def test_plain_and_async_functions_and_explained_grades_are_one() -> None:
+    async def later(_: Graded) -> Grade:
+        await asyncio.sleep(0)
+        return Grade(0.5, explanation="half")
+
+    assert given(Grader("mine", later)) == Grade(0.5, explanation="half")
+    assert given(Grader("mine", lambda _: Grade(7, explanation="much"))).reason
+    assert given(Grader("mine", lambda _: Grade(None, "nothing"))) == Grade(None, "nothing")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"low": 1, "high": 1}, "low=1 is not below high=1"),
+        ({"low": 2, "high": 1}, "low=2 is not below high=1"),
+        ({"high": math.inf}, "high=inf cannot be used"),
+        ({"low": math.nan}, "low=nan cannot be used"),
+        ({"low": "0"}, "low='0' cannot be used"),
+        ({"high": True}, "high=True cannot be used"),
+        ({"higher_is_better": 1}, "higher_is_better=1 cannot be used"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_range_that_is_none_is_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        Grader("mine", None, **arguments)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("completion", "target", "value"),
+    [
+        (r"So \finalBeliefProb{0.7}", "yes", 0.09),
+        (r"So \finalBeliefProb{0.7}", "no", 0.49),
+        (r"\finalBeliefProb{0.7} and again \finalBeliefProb{0.7}", "yes", 0.09),
+        (r"\finalBeliefProb{0.7} or \finalBeliefProb{0.6}", "yes", None),
+        (r"\finalBeliefProb{1.2}", "yes", None),
+        ("Probability: 70%", "yes", None),
+        ("70", "yes", None),
+    ],
+)
+def test_python_brier_reads_the_marker_alone(completion: str, target: str, value: float | None) -> None:
+    found = given(python_brier(), graded(completion, target))
+    assert found.value == (None if value is None else pytest.approx(value))
+    assert value is not None or r"No single \finalBeliefProb{X} could be read" in str(found.reason)
+
+
+def test_python_brier_needs_an_outcome_and_is_better_low() -> None:
+    assert given(python_brier(), graded(r"\finalBeliefProb{1}", "")).reason == "The question has no known outcome."
+    assert not python_brier().higher_is_better
+    assert (python_brier().low, python_brier().high, python_brier().roles) == (0, 1, ())
+
+
+def test_the_item_holds_the_questions_fields_and_the_sample_the_answer() -> None:
+    held = graded('{"a": [1, 2]}', mine=3)
+    for name, value in {"question": "Will it rain?", "proposition": "It rains.", "reference_answer": "yes",
+                        "target": "yes", "id": "q", "event": "e", "mine": 3}.items():  # fmt: skip
+        assert held.item[name] == value
+    told = sample_of(held)
+    assert told["output_text"] == '{"a": [1, 2]}'
+    assert told["output_json"] == {"a": [1, 2]}
+    assert told["choices"][0]["message"]["content"] == told["output_text"]
+    assert "output_json" not in sample_of(graded("No."))
+    assert "output_json" not in sample_of(graded("[" * 100_000))
+
+
+def test_an_unknown_truth_is_nothing_to_compare_with() -> None:
+    """An empty text stands in every answer, so that a check for it would always pass."""
+    held = graded(target="").item
+    assert "target" not in held
+    assert "reference_answer" not in held
+    with pytest.raises(Ungraded, match="item.target"):
+        render("{{ item.target }}", {"item": held})
+
+
+VALUES = {"item": {"target": "yes", "options": ["a", {"b": 1}], "n": 2, "x-y": "z"}, "sample": {"output_text": "T"}}
+
+
+@pytest.mark.parametrize(
+    ("template", "text"),
+    [
+        ("plain } {", "plain } {"),
+        ("{{ item.target }}/{{item.target}}/{{\n sample.output_text }}", "yes/yes/T"),
+        ("{{ item.options[0] }} {{ item.options[1].b }} {{ item.options }}", 'a 1 ["a", {"b": 1}]'),
+        ("{{ item.n }} {{ item.x-y }}", "2 z"),
+        ('{"a": {"b": "{{ item.target }}"}}', '{"a": {"b": "yes"}}'),
+    ],
+)
+def test_templates_are_filled_in(template: str, text: str) -> None:
+    check_template(template, "here")
+    assert render(template, VALUES) == text
+
+
+def test_what_is_filled_in_is_not_read_as_a_template() -> None:
+    held = {"item": {"target": "secret"}, "sample": {"output_text": "{{ item.target }}"}}
+    assert render("{{ sample.output_text }}", held) == "{{ item.target }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{{ target }}", "is no variable"),
+        ("{{ item }}", "is no variable"),
+        ("{{ items.target }}", "is no variable"),
+        ("{{ item.target | upper }}", "is no variable"),
+        ("{{ item.__class__() }}", "is no variable"),
+        ("{{ }}", "is no variable"),
+        ("{{ item.target", "is not closed"),
+        ("{{ sample.output_audio }}", "of `sample` there is output_text"),
+        ("{{ sample.output_tools[0].function.name }}", "of `sample` there is output_text"),
+    ],
+)
+def test_templates_that_could_never_be_filled_in_are_refused(template: str, said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        check_template(template, "grader g, input")
+    assert said in str(refused.value)
+    assert "grader g, input" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["item.answer", "item.options[2]", "item.target.more", "item.n[0]", "sample.output_json.a"]
+)
+def test_a_variable_without_a_value_is_named(name: str) -> None:
+    check_template(f"{{{{ {name} }}}}", "here")
+    with pytest.raises(Ungraded) as refused:
+        render(f"{{{{ {name} }}}}", VALUES)
+    assert name in str(refused.value)
+
+
+GRADES = {"a": 0.5, "b": 2.0, "c": -3.0}
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [
+        ("a", 0.5),
+        ("0.7 * a + 0.3 * b", 0.95),
+        ("(a + b) / 2", 1.25),
+        ("b ^ 3 ^ 2", 512),
+        ("-b ^ 2", -4),
+        ("a + b ^ 2", 4.5),
+        ("b ^ -1", 0.5),
+        ("min(a, b, 0.25) + max(a, b)", 2.25),
+        ("min(a) + max(b)", 2.5),
+        ("abs(c) + floor(a) + ceil(a)", 4),
+        ("exp(0) + sqrt(b + 2) + log(exp(b))", 5),
+        ("+a - -b", 2.5),
+        ("2e-1 * 5", 1),
+        ("  a\n", 0.5),
+    ],
+)
+def test_formulas(formula: str, value: float) -> None:
+    assert read_formula(formula, GRADES, "here")(GRADES) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["", "d", "a b", "a ** 2", "a // b", "a % b", "a < b", "a if b else c", "'a'", "True", "a.real", "a[0]", "[a]",
+     "__import__('os')", "open(a)", "min", "min()", "sqrt(a, b)", "log(a, 2)", "min(*a)", "max(a, key=b)",
+     "(a for a in b)", "lambda: a", "(x := a)", "1j", "a; b", "round(a)", "(" * 1500, "-" * 1900 + "a",
+     "a+" * 2000 + "a"],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_what_is_no_formula_is_refused(formula: str) -> None:
+    with pytest.raises(BadInput, match="grader g"):
+        read_formula(formula, GRADES, "grader g")
+
+
+@pytest.mark.parametrize(
+    "formula", ["a / (b - 2)", "sqrt(c)", "log(c)", "log(0)", "c ^ a", "exp(1000)", "9 ^ 9 ^ 9 ^ 9"]
+)
+def test_a_formula_without_a_value_says_why(formula: str) -> None:
+    with pytest.raises(Ungraded, match="has no value for"):
+        read_formula(formula, GRADES, "here")(GRADES)
+
+
+def test_a_rubric_must_be_there(tmp_path: Any) -> None:
+    path = tmp_path / "rubric.txt"
+    path.write_text("Be fair.\n")
+    assert read_rubric(str(path)) == "Be fair."
+    path.write_text(" \n")
+    path.write_bytes(b"Be fair.\r\nBe brief.\r\n")
+    assert read_rubric(str(path)) == "Be fair.\nBe brief."
+    path.write_text(" \n")
+    for file, said in ((path, "is empty"), (tmp_path / "none", "there is no such file"), (tmp_path, "no such file"),
+                       ("Reward courage. " * 40, "'Reward courage.*there is no such file")):  # fmt: skip
+        with pytest.raises(BadInput, match=said):
+            read_rubric(str(file))
+    path.write_bytes(b"\xff\xfe\x00\x99")
+    with pytest.raises(BadInput, match="UTF-8"):
+        read_rubric(str(path))

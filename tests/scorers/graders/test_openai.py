@@ -1,0 +1,283 @@
+"""OpenAI's grader specifications: what is run here, what is refused, and that they are kept to the byte."""
+
+import asyncio
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, Model, ModelOutput, get_model
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.scorers.graded import RANGED, graded, read_grader
+from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade, item_of
+from truthgym.scorers.graders.openai import openai_grader
+from truthgym.tasks.urns import urns
+
+Run = Callable[..., EvalLog]
+SAID = "{{ sample.output_text }}"
+MESSAGES = [{"role": "user", "content": f"Grade: {SAID}"}]
+
+
+def check(operation: str, reference: str, given: str = SAID) -> dict[str, Any]:
+    return {"type": "string_check", "name": "check", "input": given, "reference": reference, "operation": operation}
+
+
+def program(value: str) -> dict[str, Any]:
+    return {"type": "python", "name": "program", "source": f"def grade(sample, item):\n    return {value}"}
+
+
+def multi(formula: str, **parts: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "multi", "name": "all", "graders": parts, "calculate_output": formula}
+
+
+def score_model(**fields: Any) -> dict[str, Any]:
+    return {"type": "score_model", "name": "score", "model": "gpt-4.1-mini", "input": MESSAGES} | fields
+
+
+SIMILAR = {
+    "type": "text_similarity",
+    "name": "alike",
+    "input": SAID,
+    "reference": "{{ item.reference_answer }}",
+    "evaluation_metric": "fuzzy_match",
+}
+LABEL = {
+    "type": "label_model",
+    "name": "label",
+    "model": "gpt-4.1-mini",
+    "input": MESSAGES,
+    "labels": ["good", "bad"],
+    "passing_labels": ["good"],
+}
+
+
+def answer(completion: str = "Yes, 70%.", target: str = "yes") -> Graded:
+    question = Question(domain="test", event="e", split="train", proposition="It rains.")
+    item = item_of(question.model_dump(mode="json"), "Will it rain?", target, "q")
+    return Graded(question, "Will it rain?", target, completion, completion, "q", 1, item)
+
+
+def read(spec: dict[str, Any], **settings: Any) -> Grader:
+    return openai_grader(json.dumps(spec), RANGED, **settings).grader
+
+
+def given(spec: dict[str, Any], completion: str = "Yes, 70%.", **settings: Any) -> Grade:
+    return asyncio.run(grade(read(spec, **settings), answer(completion)))
+
+
+@pytest.mark.parametrize(
+    ("operation", "reference", "completion", "value"),
+    [
+        ("eq", "{{ item.target }}", "yes", 1),
+        ("eq", "{{ item.target }}", "Yes", 0),
+        ("ne", "{{ item.target }}", "Yes", 1),
+        ("ne", "{{ item.target }}", "yes", 0),
+        ("like", "{{ item.target }}", "I say yes.", 1),
+        ("like", "{{ item.target }}", "I say Yes.", 0),
+        ("ilike", "{{ item.target }}", "I say YES.", 1),
+        ("ilike", "{{ item.target }}", "No.", 0),
+        ("like", "I say yes, and more", "I say yes", 0),
+    ],
+)
+def test_string_checks(operation: str, reference: str, completion: str, value: float) -> None:
+    found = given(check(operation, reference), completion)
+    assert found.value == value
+    assert found.explanation
+    assert operation in found.explanation
+
+
+def test_json_answers_are_read_by_path() -> None:
+    spec = check("eq", "{{ item.target }}", "{{ sample.output_json.answer[0].is }}")
+    assert given(spec, '{"answer": [{"is": "yes"}]}').value == 1
+    unparsed = given(spec, "yes")
+    assert unparsed.value is None
+    assert "sample.output_json" in str(unparsed.reason)
+
+
+@pytest.mark.parametrize(
+    ("formula", "value"),
+    [("0.5 * exact + 0.5 * part", 0.5), ("max(exact, part)", 1), ("part ^ 2 - exact", 1), ("sqrt(p + p)", 1)],
+)
+def test_multi_graders(formula: str, value: float) -> None:
+    spec = multi(formula, exact=check("eq", "no"), part=check("like", "70"), p=program("0.5"))
+    found = given(spec, trusted=True)
+    assert found.value == pytest.approx(value)
+    assert found.explanation == f"{formula} with exact 0, part 1, p 0.5."
+
+
+def test_a_part_of_a_multi_grader_may_leave_the_range_that_the_whole_keeps() -> None:
+    assert given(multi("p / 10", p=program("5")), trusted=True).value == 0.5
+    assert "outside its range, 0 to 1" in str(given(multi("p", p=program("5")), trusted=True).reason)
+
+
+def test_a_part_that_gives_no_grade_leaves_the_whole_without() -> None:
+    found = given(multi("a + p", a=check("like", "70"), p=program("1 / 0")), trusted=True, time_limit=60)
+    assert found == Grade(None, "p: The grader program raised ZeroDivisionError: division by zero.")
+    assert "has no value for" in str(given(multi("1 / a", a=check("eq", "no"))).reason)
+
+
+EVERY = [check("eq", "yes"), score_model(), program("1"), multi("a", a=check("eq", "yes")), SIMILAR, LABEL]
+
+
+@pytest.mark.parametrize("spec", EVERY, ids=lambda spec: spec["type"])
+def test_every_kind_is_kept_to_the_byte(spec: dict[str, Any]) -> None:
+    odd = f" \n{json.dumps(spec, indent=3)}  \n".replace('": ', '":\t')
+    odd = odd.replace('"type"', '"pass_threshold": 0.50,\n"later_field": {"é": 1e0},  "type"', 1)
+    assert openai_grader(odd, RANGED).grader.spec == odd
+    assert read_grader(odd).spec == odd
+
+
+@pytest.mark.parametrize("spec", EVERY, ids=lambda spec: spec["type"])
+def test_a_file_and_a_mapping_are_kept_too(spec: dict[str, Any], tmp_path: Any) -> None:
+    path = tmp_path / "grader.json"
+    text = json.dumps(spec, indent=1).replace("\n", "\r\n")
+    path.write_bytes(text.encode())
+    assert read_grader(str(path)).spec == text
+    assert json.loads(str(read_grader(spec).spec)) == spec
+
+
+def test_ranges_are_those_declared() -> None:
+    assert (read(check("eq", "a")).low, read(check("eq", "a")).high) == (0, 1)
+    assert (read(score_model(range=[-2, 5])).low, read(score_model(range=[-2, 5])).high) == (-2, 5)
+    assert (read(score_model()).low, read(score_model()).high) == (0, 1)
+    made = read_grader(program("1"), low=-1, high=9, higher_is_better=False)
+    assert (made.low, made.high, made.higher_is_better) == (-1, 9, False)
+
+
+def test_roles_and_sandbox_are_those_of_the_parts() -> None:
+    spec = multi("a + b + c", a=score_model(), b=program("1"), c=check("eq", "a"))
+    assert read(spec).roles == ("grader",)
+    assert read(spec).sandbox
+    assert not read(spec, trusted=True).sandbox
+    assert read(multi("c", c=check("eq", "a"))).roles == ()
+
+
+@pytest.mark.parametrize("spec", [SIMILAR, LABEL], ids=lambda spec: spec["type"])
+def test_kinds_that_run_at_openai_only_say_so(spec: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="runs at OpenAI only"):
+        graded(spec)
+    with pytest.raises(BadInput, match="runs at OpenAI only"):
+        graded(multi("a", a=spec))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("{", "is not JSON"),
+        ("{}", "a JSON object with a type"),
+        ('{"type": 1}', "a JSON object with a type"),
+        ('{"type": "string_chek"}', "Unknown type of grader 'string_chek'; did you mean 'string_check'"),
+        ({"type": "string_check", "name": "a"}, "field input: Field required"),
+        (check("neq", "a"), "field operation"),
+        (check("eq", "{{ answer }}"), "'{{ answer }}' is no variable"),
+        (check("eq", "a", "{{ sample.text }}"), "of `sample` there is output_text"),
+        ({"type": "python", "name": "a", "source": "x = 1"}, "no function grade(sample, item)"),
+        ({"type": "python", "name": "a"}, "field source: Field required"),
+        (score_model(input=[]), "holds no message"),
+        (score_model(input=[{"role": "judge", "content": "a"}]), "field input.0.role"),
+        (score_model(input=[{"role": "user", "content": "{{ sample.x }}"}]), "of `sample` there is output_text"),
+        (score_model(range=[1, 0]), "range=[1, 0] cannot be used"),
+        (score_model(range=[1]), "range=[1] cannot be used"),
+        (score_model(range=["0", "1"]), "range=['0', '1'] cannot be used"),
+        (program("'\ud800'"), "is not Python"),
+        (
+            score_model(input=[{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]),
+            "runs at OpenAI",
+        ),
+        ({"type": "multi", "name": "a", "calculate_output": "a"}, "`graders` is no object"),
+        ({"type": "multi", "name": "a", "graders": {}, "calculate_output": "1"}, "at least one"),
+        ({"type": "multi", "name": "a", "graders": {"a": check("eq", "b")}}, "`calculate_output` is missing"),
+        (multi("a + b", a=check("eq", "b")), "'b' cannot stand in a formula"),
+        (multi("a", a=multi("b", b=check("eq", "b"))), "cannot stand within another"),
+        (multi("a", a={"type": "string_check"}), "grader all, part a: grader of type string_check, field input"),
+    ],
+    ids=lambda value: str(value)[:48],
+)
+def test_what_is_no_specification_is_refused(spec: Any, said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        openai_grader(spec if isinstance(spec, str) else json.dumps(spec), RANGED)
+    assert said in str(refused.value).replace("\\", "")
+
+
+def scored(run: Run, model: Model, spec: dict[str, Any], n: int = 1, **settings: Any) -> EvalLog:
+    task = urns(n=n, paradigms={"graded": {"grader": spec}})
+    return run(task, epochs=1, model_roles={"grader": model}, **settings)
+
+
+def test_a_score_model_is_asked_with_its_messages_filled_in(
+    run: Run, listens: Callable[..., Any], number: Callable[..., float]
+) -> None:
+    form = json.dumps({"steps": [{"description": "I look.", "conclusion": "Good."}], "result": 2.5})
+    model, heard = listens(form)
+    spec = score_model(
+        range=[-1, 3],
+        sampling_params={"temperature": 0.25, "seed": 7, "max_completions_tokens": 99, "reasoning_effort": "low"},
+        input=[
+            {"role": "developer", "content": "You grade."},
+            {"role": "user", "content": [{"type": "input_text", "text": "{{ item.proposition }}"}, SAID]},
+        ],
+    )
+    log = scored(run, model, spec)
+    assert log.samples
+    done = log.samples[0]
+    assert number(done, "graded", "grade") == 2.5
+    assert done.scores
+    assert done.scores["graded"].explanation == "score: 2.5. I look.: Good."
+    assert len(heard) == 1
+    assert [message.role for message in heard[0]] == ["system", "user"]
+    assert done.metadata["proposition"] in heard[0][1].text
+    assert done.output.completion in heard[0][1].text
+    assert "The score is a number from -1 to 3." in heard[0][1].text
+    asked = [event for event in done.events if event.event == "model" and event.role == "grader"]
+    config = asked[0].config
+    assert (config.temperature, config.seed, config.max_tokens, config.reasoning_effort) == (0.25, 7, 99, "low")
+    assert config.response_schema
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ('{"steps": [], "result": 1.5}', "which is outside its range, 0 to 1"),
+        ('{"steps": [], "result": NaN}', "The grader score returned NaN."),
+        ('{"steps": [], "result": "1"}', "not in form"),
+        ('{"result": 1}', "not in form"),
+        ("I give it 1.", "not in form"),
+        ("", "said nothing"),
+        (ModelOutput.from_content("m", "no", stop_reason="content_filter"), "refused"),
+    ],
+    ids=lambda value: str(value)[:24],
+)
+def test_a_score_that_is_none_leaves_the_sample_unscored(
+    run: Run, says: Callable[..., Model], reason: Callable[..., str], reply: Any, said: str
+) -> None:
+    log = scored(run, says(reply), score_model())
+    assert log.samples
+    assert said in reason(log.samples[0], "graded")
+
+
+def test_the_simulated_judge_scores_within_the_range(run: Run, number: Callable[..., float]) -> None:
+    log = scored(run, get_model("reference/judge"), score_model(range=[2, 4]), n=3)
+    assert log.samples
+    values = [number(done, "graded", "grade") for done in log.samples]
+    assert all(2 <= value <= 4 for value in values), values
+
+
+def test_an_answer_that_holds_a_template_is_not_filled_in(
+    run: Run, says: Callable[..., Model], listens: Callable[..., Any]
+) -> None:
+    def policy(_: list[ChatMessage]) -> str:
+        return "{{ item.target }} {{ item.reference_answer }}"
+
+    model, heard = listens('{"steps": [], "result": 0}')
+    task = urns(n=1, paradigms={"graded": {"grader": score_model()}})
+    run(task, says(policy), epochs=1, model_roles={"grader": model})
+    assert "Grade: {{ item.target }} {{ item.reference_answer }}\n" in heard[0][0].text
+
+
+def test_a_spec_of_more_than_python_can_nest_is_refused() -> None:
+    with pytest.raises(BadInput, match="is not JSON"):
+        openai_grader("[" * 200_000, RANGED)
+    assert math.isclose(given(multi("a", a=check("like", "70"))).value or 0, 1)

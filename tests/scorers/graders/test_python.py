@@ -1,0 +1,371 @@
+"""Users' programs as graders: what they return is read, and whatever else they do harms nothing but their own grade."""
+
+import asyncio
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import anyio
+import pytest
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.util import ExecResult, SandboxEnvironment, sandboxenv
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade
+from truthgym.scorers.graders.python import python_grader
+from truthgym.tasks.urns import urns
+
+Run = Callable[..., EvalLog]
+
+
+def graded(completion: str = "Yes.") -> Graded:
+    question = Question(domain="test", event="e", split="train", proposition="It rains.")
+    return Graded(question, "Will it rain?", "yes", completion, "All of it.", "q", 1, {"target": "yes", "n": 3})
+
+
+def program(body: str, before: str = "") -> str:
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    return f"{before}\ndef grade(sample, item):\n{lines}\n"
+
+
+def given(source: str, completion: str = "Yes.", **settings: Any) -> Grade:
+    held: dict[str, Any] = {"trusted": True, "time_limit": 20} | settings
+    return asyncio.run(grade(python_grader("mine", source, **held), graded(completion)))
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        ("return 0.5", 0.5),
+        ("return 1", 1),
+        ("return 1.0 if sample['output_text'] == 'Yes.' and item['target'] == 'yes' else 0.0", 1),
+        ("return len(sample['trajectory']) / 100", 0.1),
+        ("return float('output_json' in sample)", 0),
+        ("print('noise ' * 10**6, flush=True); return item['n'] / 4", 0.75),
+        ("import sys; sys.stderr.write('{\"grade\": 0}'); return 0.25", 0.25),
+        ("import numpy; return numpy.float32(0.5)", 0.5),
+        ("open('own.txt', 'w').write('x'); return float(open('own.txt').read() == 'x')", 1),
+        ("import os; return float(os.listdir('.') == ['input.json'])", 1),
+        ("import threading, time; threading.Thread(target=time.sleep, args=(600,)).start(); return 0.5", 0.5),
+    ],
+    ids=lambda text: str(text)[:24],
+)
+def test_a_program_grades(body: str, value: float) -> None:
+    assert given(program(body)) == Grade(value)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (program("return 1 / 0"), "The grader mine raised ZeroDivisionError: division by zero."),
+        (program("return item['none']"), "The grader mine raised KeyError: 'none'."),
+        (program("raise SystemExit(0)"), "The grader mine raised SystemExit: 0."),
+        (program("import sys; sys.exit('bye')"), "The grader mine raised SystemExit: bye."),
+        ("import nowhere_to_be_found\n" + program("return 1"), "raised ModuleNotFoundError"),
+        (program("import os; os._exit(3)"), "The grader mine ended without a grade (exit status 3)."),
+        (program("import ctypes; ctypes.string_at(0)"), "ended without a grade (exit status -11)"),
+        (program("return float('nan')"), "The grader mine returned NaN."),
+        (program("return 2"), "The grader mine returned 2, which is outside its range, 0 to 1."),
+        (program("return 10 ** 400"), "raised OverflowError"),
+        (program("return True"), "The grader mine returned True, which is no number."),
+        (program("return None"), "The grader mine returned None, which is no number."),
+        (program("return 'x' * 10**8"), "which is no number."),
+        (program("return bytearray(10**10)"), "The grader mine needs more memory than it may have."),
+        (program("return grade(sample, item)"), "raised RecursionError"),
+        (program("class E(Exception):\n    def __str__(self): raise ValueError()\nraise E()"), "The grader mine"),
+    ],
+    ids=lambda text: str(text).replace("\n", " ")[-30:],
+)
+def test_what_goes_wrong_has_a_reason(source: str, reason: str) -> None:
+    found = given(source)
+    assert found.value is None
+    assert found.reason
+    assert reason in found.reason
+    assert len(found.reason) < 500
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["while True: pass", "import time; time.sleep(600)", "import signal; signal.pause()"],
+    ids=lambda text: text[:12],
+)
+def test_a_program_that_does_not_end_is_ended(body: str) -> None:
+    began = time.monotonic()
+    found = given(program(body), time_limit=2)
+    assert found == Grade(None, "The grader mine did not end within 2 s, and was ended.")
+    assert time.monotonic() - began < 10
+
+
+def test_what_a_program_leaves_running_is_ended_with_it() -> None:
+    """The guard refuses new processes; a program that gets round it still has its processes ended, in its group."""
+    reach = "import _posixsubprocess, os\nr, w = os.pipe()\npid = _posixsubprocess.fork_exec([b'sleep', b'600'], \
+[b'/bin/sleep', b'/usr/bin/sleep'], True, (w,), None, None, -1, -1, -1, -1, -1, -1, r, w, True, False, -1, None, None, \
+None, -1, None, False)\nraise ValueError(str(pid))"
+    found = given(program(reach))
+    assert found.reason
+    digits = found.reason.removesuffix(".").split()[-1]
+    if not digits.isdigit():
+        pytest.skip(f"this Python starts no process that way: {found.reason}")
+    time.sleep(0.2)
+    state = Path(f"/proc/{digits}/stat")
+    assert not state.exists() or state.read_text().split()[2] == "Z"
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        held = Path(folder) / "precious.txt"
+        held.write_text("precious")
+        yield held
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "open({path!r}, 'w')",
+        "open({path!r}, 'a')",
+        "open({path!r}, 'r+')",
+        "open({new!r}, 'x')",
+        "import os; os.open({path!r}, os.O_WRONLY | os.O_TRUNC)",
+        "import pathlib; pathlib.Path({path!r}).write_text('gone')",
+        "import os; os.remove({path!r})",
+        "import os; os.rename({path!r}, 'here')",
+        "import os; os.rename('input.json', {path!r})",
+        "import os; os.truncate({path!r}, 0)",
+        "import os; os.mkdir({new!r})",
+        "import os; os.symlink({path!r}, 'link'); open('link', 'w')",
+        "import os; os.chdir('/'); open('tmp/truthgym-grader-was-here', 'w')",
+        "import shutil; shutil.rmtree({folder!r})",
+        "import shutil; shutil.copy('input.json', {path!r})",
+        "import sqlite3; sqlite3.connect({path!r})",
+        "import os; os.system('true')",
+        "import os; os.fork()",
+        "import subprocess; subprocess.run(['true'])",
+        "import multiprocessing as m; m.get_context('fork').Process(target=print).start()",
+        "import os; os.execv('/bin/true', ['true'])",
+        "import os; os.kill(os.getppid(), 9)",
+        "import os; os.killpg(os.getpgid(os.getppid()), 15)",
+        "import socket; socket.create_connection(('127.0.0.1', 9), 1)",
+        "import socket; socket.socket().bind(('127.0.0.1', 0))",
+        "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9', timeout=1)",
+    ],
+    ids=lambda text: text.split(";")[-1].strip()[:40],
+)
+def test_accidents_are_stopped(body: str, outside: Path) -> None:
+    filled = body.format(path=str(outside), new=str(outside.with_name("new")), folder=str(outside.parent))
+    found = given(program(f"{filled}\nreturn 1.0"))
+    assert found.value is None
+    assert found.reason
+    assert "a grader may not" in found.reason, found.reason
+    assert outside.read_text() == "precious"
+    assert list(outside.parent.iterdir()) == [outside]
+    assert not Path("/tmp/truthgym-grader-was-here").exists()
+
+
+def test_a_program_sees_no_keys_and_none_of_our_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("PYTHONSTARTUP", "secret")
+    seen = "[name for name in os.environ if not name.endswith('_NUM_THREADS')]"
+    found = given(program(f"import os\nraise ValueError(' '.join(sorted({seen})))"))
+    assert found.reason
+    names = set(found.reason.removesuffix(".").split(": ")[-1].split())
+    assert {"HOME", "PATH"} <= names
+    assert names <= {"HOME", "PATH", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "PYTHONUTF8"}
+
+
+def test_nothing_of_a_program_is_left_behind() -> None:
+    found = given(program("import os\nopen('a', 'w').write('b')\nos.chmod('.', 0)\nraise ValueError(os.getcwd())"))
+    assert found.reason
+    assert not Path(found.reason.split(": ")[-1].removesuffix(".")).exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import os; os.mkfifo('result.json'); os._exit(0)",
+        "import os; os.symlink('input.json', 'result.json'); os._exit(0)",
+        "import os; os.mkdir('result.json'); os._exit(0)",
+        "import os; open('result.json', 'w').write('[' * 10**6); os._exit(0)",
+        "import os; open('result.json', 'w').write('{\"grade\": true}'); os._exit(0)",
+        "import os; open('result.json', 'w').write('{\"grade\": 1, \"more\": 1}'); os._exit(0)",
+        "import os; open('result.json', 'wb').write(b'\\xff'); os._exit(0)",
+    ],
+    ids=lambda text: text[11:50],
+)
+def test_a_result_that_is_none_is_not_read(body: str) -> None:
+    found = given(program(body))
+    assert found.value is None
+    assert found.reason
+    assert "put something else" in found.reason or "cannot be read" in found.reason, found.reason
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def grade(sample, item:\n    return 1", "is not Python"),
+        ("def mark(sample, item):\n    return 1", "no function grade(sample, item)"),
+        ("class A:\n    def grade(self, item):\n        return 1", "no function grade(sample, item)"),
+        ("def grade(sample):\n    return 1", "grade takes 1 arguments"),
+        ("def grade(a, b, c):\n    return 1", "grade takes 3 arguments"),
+        ("def grade(a, b, *, c):\n    return 1", "needs an argument by name"),
+        ("x = 0\n" * 60_000, "is longer than 256 KiB"),
+        ("\0", "is not Python"),
+    ],
+    ids=lambda text: str(text)[:20],
+)
+def test_programs_that_could_never_grade_are_refused(source: str, said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        python_grader("mine", source)
+    assert said in str(refused.value)
+
+
+def test_programs_with_defaults_and_rests_are_taken() -> None:
+    for taken in ("sample, item, more=0", "*rest", "sample, *rest", "sample, item, *, strict=True"):
+        assert given(f"def grade({taken}):\n    return 1") == Grade(1)
+
+
+def test_a_program_that_is_not_trusted_needs_a_sandbox() -> None:
+    grader: Grader = python_grader("mine", program("return 1"))
+    assert grader.sandbox
+    with pytest.raises(BadInput) as refused:
+        asyncio.run(grade(grader, graded()))
+    for remedy in ("--sandbox docker", "trusted=true", "inspect score has no sandbox"):
+        assert remedy in str(refused.value)
+
+
+class Folder(SandboxEnvironment):
+    """A stand-in for an isolating sandbox: each is a folder, with programs run in it. It isolates nothing."""
+
+    ran: ClassVar[list[tuple[str, list[str]]]] = []
+    names: ClassVar[tuple[str, ...]] = ("default",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name, self.folder = name, tempfile.mkdtemp(prefix=f"sandbox-{name}-")
+
+    async def exec(
+        self,
+        cmd: list[str],
+        input: str | bytes | None = None,
+        cwd: str | None = None,
+        env: dict[str, str] | None = None,
+        user: str | None = None,
+        timeout: int | None = None,
+        timeout_retry: bool = True,
+        concurrency: bool = True,
+    ) -> ExecResult[str]:
+        self.ran.append((self.name, cmd))
+        shown = {**os.environ, "TMPDIR": self.folder}
+
+        def call() -> ExecResult[str]:
+            try:
+                done = subprocess.run(
+                    cmd, cwd=cwd or self.folder, env=shown, capture_output=True, timeout=timeout, check=False
+                )
+            except subprocess.TimeoutExpired as error:
+                raise TimeoutError(str(error)) from None
+            return ExecResult(done.returncode == 0, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+        return await anyio.to_thread.run_sync(call)
+
+    async def write_file(self, file: str, contents: str | bytes) -> None:
+        held = contents.encode() if isinstance(contents, str) else contents
+        (Path(self.folder) / file).write_bytes(held)
+
+    async def read_file(self, file: str, text: bool = True) -> Any:
+        held = (Path(self.folder) / file).read_bytes()
+        return held.decode() if text else held
+
+    @classmethod
+    async def sample_init(cls, task_name: str, config: Any, metadata: dict[str, str]) -> dict[str, SandboxEnvironment]:
+        return {name: cls(name) for name in cls.names}
+
+    @classmethod
+    async def sample_cleanup(
+        cls, task_name: str, config: Any, environments: dict[str, SandboxEnvironment], interrupted: bool
+    ) -> None:
+        for held in environments.values():
+            folder = Path(held.as_type(Folder).folder)
+            assert not list(folder.iterdir()), "a grader left something behind"
+            folder.rmdir()
+
+
+class TwoFolders(Folder):
+    """One for the model, one for graders."""
+
+    names: ClassVar[tuple[str, ...]] = ("default", "grader")
+
+
+@sandboxenv(name="folders")
+def folders() -> type[SandboxEnvironment]:
+    return Folder
+
+
+@sandboxenv(name="two_folders")
+def two_folders() -> type[SandboxEnvironment]:
+    return TwoFolders
+
+
+def one(log: EvalLog) -> EvalSample:
+    assert log.samples
+    return log.samples[0]
+
+
+def in_a_sandbox(run: Run, tmp_path: Path, source: str, **settings: Any) -> EvalSample:
+    path = tmp_path / "mine.py"
+    path.write_text(source)
+    sandbox = settings.pop("sandbox", "folders")
+    task = urns(n=1, paradigms={"graded": {"grader": str(path), **settings}})
+    return one(run(task, epochs=1, sandbox=sandbox))
+
+
+def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number: Callable[..., float]) -> None:
+    Folder.ran.clear()
+    done = in_a_sandbox(
+        run, tmp_path, program("print('noise')\nreturn float('finalBeliefProb' in sample['output_text'])")
+    )
+    assert number(done, "graded", "grade") == 1
+    mine = [(name, command[0]) for name, command in Folder.ran if command[0] != "/bin/sh"]  # the shell is Inspect's own
+    assert mine == [("default", command) for command in ("mktemp", "python3", "head", "rm")]
+
+
+def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: Callable[..., float]) -> None:
+    Folder.ran.clear()
+    done = in_a_sandbox(run, tmp_path, program("return 0.5"), sandbox="two_folders")
+    assert number(done, "graded", "grade") == 0.5
+    assert {name for name, command in Folder.ran if command[0] != "/bin/sh"} == {"grader"}
+
+
+@pytest.mark.parametrize(
+    ("body", "said", "limit"),
+    [
+        ("return 1 / 0", "raised ZeroDivisionError", 60),
+        ("while True: pass", "did not end within 2 s", 2),
+        ("import os; os._exit(7)", "ended without a grade (exit status 7)", 60),
+        ("print('x' * 10**8); return 'x'", "returned 'x', which is no number", 60),
+    ],
+    ids=lambda text: str(text)[:12],
+)
+def test_what_goes_wrong_in_a_sandbox_has_a_reason(
+    run: Run, tmp_path: Path, reason: Callable[..., str], body: str, said: str, limit: int
+) -> None:
+    done = in_a_sandbox(run, tmp_path, program(body), time_limit=limit)
+    assert said in reason(done, "graded")
+
+
+@pytest.mark.parametrize("sandbox", [None, "local"])
+def test_without_isolation_the_run_ends_before_its_first_call(
+    fails: Callable[..., str], listens: Callable[..., Any], tmp_path: Path, sandbox: str | None
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(program("return 1"))
+    model, heard = listens()
+    said = fails(urns(n=2, paradigms={"graded": {"grader": str(path)}}), model, sandbox=sandbox)
+    assert "program that is not trusted" in said
+    assert "--sandbox docker" in said
+    assert ("local` isolates nothing" in said) == (sandbox == "local")
+    assert not heard

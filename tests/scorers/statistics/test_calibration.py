@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+
+from truthgym.scorers.brier import CLIP, brier_score
+from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
+
+
+def test_murphy_known_value() -> None:
+    # 4 forecasts of .25 of which 1 happens, 4 of .75 of which 3 happen: perfectly calibrated
+    p = np.repeat([0.25, 0.75], 4)
+    y = np.array([1, 0, 0, 0, 1, 1, 1, 0])
+    parts = murphy_decomposition(p, y)
+    noise = 0.25 * 0.75 / 3
+    assert parts.reliability == pytest.approx(-noise)
+    assert parts.resolution == pytest.approx(0.25**2 - noise + 0.25 / 7)
+    assert parts.uncertainty == pytest.approx(0.25 * 8 / 7)
+
+
+def test_murphy_adds_up_to_the_brier_score_where_bins_are_pure() -> None:
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.1, 0.3, 0.6, 0.9], 400)
+    y = rng.random(400) < p**2
+    parts = murphy_decomposition(p, y)
+    assert parts.reliability - parts.resolution + parts.uncertainty == pytest.approx(brier_score(p, y).mean())
+
+
+def test_murphy_is_unbiased_for_a_calibrated_forecaster() -> None:
+    rng = np.random.default_rng(0)
+    for n in (50, 200):
+        parts = []
+        for _ in range(1000):
+            p = rng.random(n)
+            parts.append(murphy_decomposition(p, rng.random(n) < p))
+        reliability, resolution, uncertainty = np.mean(parts, axis=0)
+        # uniform forecasts: reliability 0, resolution 1/12 less what ten bins hide, uncertainty 1/4
+        assert abs(reliability) < 0.001
+        assert resolution == pytest.approx(1 / 12 * (1 - 1 / 100), abs=0.003)
+        assert uncertainty == pytest.approx(0.25, abs=0.001)
+
+
+@pytest.mark.parametrize("n", [20, 50])
+@pytest.mark.parametrize("steps", [10, 20, 100])
+def test_murphy_is_unbiased_for_round_forecasts_of_few_questions(n: int, steps: int) -> None:
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(4000):
+        p = rng.integers(0, steps + 1, n) / steps
+        found.append(murphy_decomposition(p, rng.random(n) < p).reliability)
+    # what is left is the spread of forecasts within merged bins, and the Monte-Carlo error
+    assert abs(np.mean(found)) < 0.003
+
+
+def test_murphy_sees_a_planted_miscalibration() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.choice([0.3, 0.7], 20_000)
+    p = np.where(truth > 0.5, 0.9, 0.1)
+    parts = murphy_decomposition(p, rng.random(20_000) < truth)
+    assert parts.reliability == pytest.approx(0.2**2, abs=0.004)
+    assert parts.resolution == pytest.approx(0.2**2, abs=0.004)
+
+
+def test_order_and_missing_pairs_do_not_matter() -> None:
+    rng = np.random.default_rng(1)
+    p, y = rng.random(60), rng.integers(0, 2, 60).astype(float)
+    order = rng.permutation(60)
+    assert murphy_decomposition(p[order], y[order]) == pytest.approx(murphy_decomposition(p, y))
+    more = np.append(p, [0.5, np.nan]), np.append(y, [np.nan, 1])
+    assert murphy_decomposition(*more) == murphy_decomposition(p, y)
+    assert expected_calibration_error(*more) == expected_calibration_error(p, y)
+    assert recalibration(*more, CLIP) == recalibration(p, y, CLIP)
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 8])
+def test_turning_the_proposition_round_changes_no_part(decimals: int) -> None:
+    rng = np.random.default_rng(2)
+    p, y = rng.random(200).round(decimals), rng.integers(0, 2, 200)
+    assert murphy_decomposition(1 - p, 1 - y) == pytest.approx(murphy_decomposition(p, y))
+    line, turned = recalibration(p, y, CLIP), recalibration(1 - p, 1 - y, CLIP)
+    assert turned.slope == pytest.approx(line.slope, abs=1e-6)
+    assert turned.intercept == pytest.approx(-line.intercept, abs=1e-6)
+
+
+@pytest.mark.parametrize(("slope", "intercept"), [(1.0, 0.0), (0.5, 0.0), (1.8, -0.7)])
+def test_recalibration_finds_the_planted_line(slope: float, intercept: float) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1.2, 40_000)
+    y = rng.random(40_000) < 1 / (1 + np.exp(-(intercept + slope * x)))
+    line = recalibration(1 / (1 + np.exp(-x)), y, CLIP)
+    assert line.slope == pytest.approx(slope, abs=0.06)
+    assert line.intercept == pytest.approx(intercept, abs=0.04)
+
+
+@pytest.mark.parametrize(
+    ("p", "y"),
+    [([0.5, 0.5, 0.5], [0, 1, 1]), ([0.2, 0.8], [1, 1]), ([0.1, 0.2, 0.8], [0, 0, 1]), ([0.9, 0.1], [0, 1]), ([], [])],
+)
+def test_recalibration_without_a_finite_line_is_nan(p: list[float], y: list[int]) -> None:
+    assert np.isnan(recalibration(p, y, CLIP)).all()
+
+
+def test_ece_stands_beside_its_null() -> None:
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(200):
+        p = rng.random(100)
+        found.append(expected_calibration_error(p, rng.random(100) < p))
+    ece, null = np.mean(found, axis=0)
+    # ten bins of ten: E|mean error| of a bin is about sqrt(2/pi) sqrt(p(1-p)/10), and E sqrt(p(1-p)) = pi/8
+    assert ece == pytest.approx(np.sqrt(2 / np.pi / 10) * np.pi / 8, abs=0.008)
+    assert null == pytest.approx(ece, abs=0.004)
+
+
+def test_ece_known_value() -> None:
+    assert expected_calibration_error(np.full(10, 0.8), [1] * 5 + [0] * 5).ece == pytest.approx(0.3)
+
+
+def test_too_few_are_nan() -> None:
+    assert np.isnan(murphy_decomposition([0.5], [1])).all()
+    assert np.isnan(expected_calibration_error([], [])).all()
+
+
+@pytest.mark.parametrize(
+    ("p", "y", "said"),
+    [
+        ([70], [1], "forecast 70.0 is not a probability between 0 and 1"),
+        ([0.5], [2], "outcome 2.0 is neither 0 nor 1"),
+        ([0.5, 0.5], [1, 0, 1], r"forecasts of shape \(2,\) do not match outcomes of shape \(3,\)"),
+    ],
+)
+def test_bad_arrays_are_refused(p: list[float], y: list[float], said: str) -> None:
+    for function in (murphy_decomposition, expected_calibration_error, brier_score):
+        with pytest.raises(ValueError, match=said):
+            function(p, y)
+    with pytest.raises(ValueError, match="bins=0 cannot be used"):
+        murphy_decomposition([0.1, 0.2], [0, 1], bins=0)

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+from inspect_ai.scorer import SampleScore, Score, ci
+from scipy import stats
+
+from truthgym.scorers.statistics.interval import mean_headline
+
+RNG = np.random.default_rng(7)
+
+
+def test_known_value_without_clusters() -> None:
+    x = np.array([0.1, 0.4, 0.2, 0.3])
+    half = stats.t.ppf(0.975, 3) * x.std(ddof=1) / 2
+    found = mean_headline(x)
+    assert found.estimate == pytest.approx(0.25)
+    assert (found.lower, found.upper) == pytest.approx((0.25 - half, 0.25 + half))
+    assert found.mde == pytest.approx((stats.t.ppf(0.975, 3) + stats.t.ppf(0.8, 3)) * x.std(ddof=1) / 2)
+    assert found.n == 4
+
+
+def test_equal_to_inspect_and_to_statsmodels() -> None:
+    import statsmodels.api as sm
+
+    x = RNG.random(60)
+    events = [f"e{i}" for i in RNG.integers(0, 20, 60)]
+    found = mean_headline(x, events)
+    scores = [SampleScore(score=Score(value=v), sample_metadata={"event": e}) for v, e in zip(x, events, strict=True)]
+    bounds = ci(cluster="event")(scores)  # type: ignore[arg-type]  # Inspect still types metrics by its old protocol
+    assert isinstance(bounds, dict)
+    assert (found.lower, found.upper) == pytest.approx((bounds["lower"], bounds["upper"]), rel=1e-6)
+    groups = np.unique(events, return_inverse=True)[1]
+    fit = sm.OLS(x, np.ones(60)).fit(cov_type="cluster", cov_kwds={"groups": groups, "df_correction": True}, use_t=True)
+    # statsmodels multiplies the covariance by (n - 1) / (n - k) as well, which is 1 for a constant
+    assert (found.lower, found.upper) == pytest.approx(tuple(fit.conf_int()[0]), rel=1e-9)
+
+
+def test_order_does_not_matter_and_nan_leaves_a_question_out() -> None:
+    x, events = RNG.random(30), [f"e{i % 10}" for i in range(30)]
+    order = RNG.permutation(30)
+    shuffled = mean_headline(x[order], [events[i] for i in order])
+    assert shuffled.metrics("x") == pytest.approx(mean_headline(x, events).metrics("x"))
+    with_gap = mean_headline(np.append(x, np.nan), [*events, "other"])
+    assert with_gap == mean_headline(x, events)
+
+
+def test_clustering_widens_the_interval_of_repeated_values() -> None:
+    x = np.repeat(RNG.random(20), 3)
+    alone, together = mean_headline(x), mean_headline(x, [str(i // 3) for i in range(60)])
+    assert together.upper - together.lower > 1.5 * (alone.upper - alone.lower)
+
+
+def test_too_little_is_nan_and_never_an_error() -> None:
+    assert mean_headline([]).n == 0
+    assert np.isnan(mean_headline([]).estimate)
+    one = mean_headline([0.3])
+    assert one.estimate == 0.3
+    assert np.isnan([one.lower, one.upper, one.mde]).all()
+    assert np.isnan(mean_headline([0.1, 0.2], ["same", "same"]).lower)
+
+
+def test_a_cluster_for_each_value() -> None:
+    with pytest.raises(ValueError, match="2 cluster names for 3 values; give one for each"):
+        mean_headline([1, 2, 3], ["a", "b"])
+
+
+@pytest.mark.slow
+def test_coverage_of_clustered_means() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(1000):
+        shared = np.repeat(rng.normal(0, 1, 40), 3)
+        found = mean_headline(shared + rng.normal(0, 1, 120), [str(i // 3) for i in range(120)])
+        covered += found.lower <= 0 <= found.upper
+    assert 0.93 <= covered / 1000 <= 0.97
+
+
+def test_the_minimum_detectable_effect_is_found_with_power_point_eight() -> None:
+    rng = np.random.default_rng(0)
+    error, found = 1 / np.sqrt(50), []
+    effect = (stats.t.ppf(0.975, 49) + stats.t.ppf(0.8, 49)) * error
+    for _ in range(2000):
+        headline = mean_headline(rng.normal(effect, 1, 50))
+        found.append(headline.lower > 0)
+    assert np.mean(found) == pytest.approx(0.8, abs=0.03)

@@ -1,0 +1,462 @@
+"""The figures of the martingale paradigm, from scores as the scorer records them."""
+
+import math
+from dataclasses import asdict, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.scorer import SampleScore, Score
+
+from truthgym.scorers.beliefs.elicitation import Settings
+from truthgym.scorers.beliefs.record import Belief
+from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
+from truthgym.scorers.statistics.belief_table import BeliefTable, belief_table
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.martingale import headline, summarise
+from truthgym.scorers.statistics.martingale_score import REASONS, martingale_score
+from truthgym.scorers.statistics.slopes import Floats, cross_epoch_slope, ols_slope
+
+FIRST = [
+    "martingale_score",
+    "martingale_score_lower",
+    "martingale_score_upper",
+    "identified",
+    "martingale_score_ols",
+    "reliability",
+    "excess_movement",
+    "brier_gain",
+    "mde",
+    "n",
+    "epochs",
+    "share_scored",
+]
+N, EPOCHS = 40, 3
+DOMAINS = [f"d{q % 2}" for q in range(N)]
+EVENTS = [f"e{q // 2}" for q in range(N)]
+
+
+def even(rng: np.random.Generator, deviation: float, *shape: int) -> Floats:
+    drawn: Floats = rng.uniform(-1, 1, shape) * deviation * np.sqrt(3)
+    return drawn
+
+
+def paths(seed: int = 0, *, slope: float = 0.1, steps: int = 2, error: float = 0.03) -> Floats:
+    """Reported beliefs of one reader, questions x epochs x points. The same seed gives the same true beliefs."""
+    rng = np.random.default_rng(seed)
+    true = [np.broadcast_to(0.5 + even(np.random.default_rng(99), 0.12, N, 1), (N, EPOCHS))]
+    for _ in range(steps):
+        true.append(true[-1] + slope * (true[-1] - 0.5) + even(rng, 0.03, N, EPOCHS))
+    return np.clip(np.stack(true, axis=-1) + even(rng, error, N, EPOCHS, steps + 1), 0, 1)
+
+
+OUTCOME = (np.random.default_rng(98).random(N) < paths()[:, 0, -1]).astype(float)
+
+
+def scores(
+    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **held: Floats
+) -> list[SampleScore]:
+    """Scores as `martingale` gives them, of one path for each elicitor."""
+    made = []
+    for q in range(len(next(iter(held.values())))):
+        for epoch in range(next(iter(held.values())).shape[1]):
+            listed = []
+            for name, path in held.items():
+                middle = [f"step {k}" for k in range(1, path.shape[2] - 1)]
+                for stage, value in zip(["prior", *middle, "posterior"], path[q, epoch].tolist(), strict=True):
+                    number = None if math.isnan(value) else value
+                    seen = stage != "prior" or name == "joint"
+                    listed.append(asdict(Belief(number, stage, name, "read", seen, epoch + 1, "", None, None)))
+            ends = {"prior": listed[0]["value"], "posterior": float(next(iter(held.values()))[q, epoch, -1])}
+            metadata = {
+                "epoch": epoch + 1,
+                "event": EVENTS[q],
+                "domain": DOMAINS[q],
+                "outcome": None if outcome is None else outcome[q],
+                "base_rate": None,
+                "crowd": None,
+                "beliefs": listed,
+                "settings": asdict(Settings()) | (settings or {}),
+            }
+            value = {k: math.nan if v is None else v for k, v in ends.items()}
+            made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
+    return made
+
+
+def found_in(
+    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **held: Floats
+) -> dict[str, float]:
+    return summarise(belief_table(scores(settings, outcome, **held)))
+
+
+def test_the_headline_and_what_belongs_to_it_come_first_in_this_order() -> None:
+    plain = found_in(self=paths())
+    assert list(plain)[:12] == FIRST
+    everything = found_in(
+        {"domains": "each", "information_weight": 0.5, "granularity": "step", "belief_change": "logit"},
+        self=paths(0),
+        judge=paths(1),
+        joint=paths(2),
+    )
+    assert list(everything)[:12] == FIRST
+    assert set(plain) < set(everything)
+
+
+def test_every_value_is_a_number() -> None:
+    for settings in ({}, {"domains": "each", "information_weight": 1}):
+        # A slope that all epochs have in common, by which one epoch's update tells another's, as a leak needs.
+        found = found_in(settings, self=paths(0, slope=0.5), judge=paths(1, slope=0.5), joint=paths(2, slope=0.5))
+        assert "leak" in found
+        for name, value in found.items():
+            assert isinstance(value, float | int), name
+            assert math.isfinite(float(value)), name
+    assert all(isinstance(float(value), float) for value in summarise(belief_table([])).values())
+
+
+def test_the_figures_are_those_of_their_functions() -> None:
+    path = paths()
+    x, y = path[:, :, 0], path[:, :, -1]
+    found = found_in(self=path)
+    score = martingale_score(x, y, cluster=EVENTS, group=DOMAINS)
+    assert score.identified
+    for name, value in {
+        "martingale_score": score.estimate,
+        "martingale_score_lower": score.lower,
+        "martingale_score_upper": score.upper,
+        "identified": 1,
+        "martingale_score_ols": score.ols,
+        "martingale_score_ols_lower": score.ols_lower,
+        "martingale_score_ols_upper": score.ols_upper,
+        "martingale_score_ols_half": score.ols_half,
+        "reliability": score.reliability,
+        "shared_error": score.shared_error,
+        "r_squared": score.r_squared,
+        "mde": score.mde,
+        "p": score.p,
+        "n": N,
+        "epochs": EPOCHS,
+        "share_scored": 1,
+        "brier_prior": np.mean((x - OUTCOME[:, None]) ** 2),
+        "brier_posterior": np.mean((y - OUTCOME[:, None]) ** 2),
+        "movement": np.mean(movement(x, y).movement),
+        "uncertainty_reduction": np.mean(movement(x, y).reduction),
+    }.items():
+        assert found[name] == pytest.approx(value), name
+    excess = mean_headline(movement(x, y).excess, EVENTS).metrics("excess_movement")
+    gain = mean_headline(brier_gain(x, y, OUTCOME), EVENTS).metrics("brier_gain")
+    assert {name: found[name] for name in excess | gain} == pytest.approx(excess | gain)
+    assert found["brier_gain"] == pytest.approx(found["brier_prior"] - found["brier_posterior"])
+    assert found["excess_movement"] == pytest.approx(found["movement"] - found["uncertainty_reduction"])
+    group = np.array([name == "d1" for name in DOMAINS]).astype(np.intp)
+    corrected = corrected_posterior(x, y, score.estimate, group)
+    assert found["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
+    assert found["brier_corrected"] != found["brier_posterior"]
+    assert not [name for name in found if name.startswith("unidentified")]
+    assert "noiseless" not in found
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 29, 31])
+def test_a_part_of_the_scores_is_no_exception(number: int) -> None:
+    made = scores({"domains": "each", "information_weight": 1}, self=paths(0), judge=paths(1), joint=paths(2))
+    part = [made[i] for i in np.random.default_rng(1).permutation(len(made))[:number]]
+    found = summarise(belief_table(part))
+    assert list(found)[:12] == FIRST
+    assert found["n"] <= number
+    if number == 0:
+        assert found["n"] == found["epochs"] == found["identified"] == 0
+        assert found["unidentified_one_epoch"] == 1
+        assert math.isnan(found["share_scored"])
+    if number < 10:
+        assert found["identified"] == 0
+
+
+@pytest.mark.parametrize("settings", [{}, {"granularity": "step"}, {"belief_change": "logit"}, {"domains": "each"}])
+@pytest.mark.parametrize("holds", ["nothing", "another scorer's", "no belief"])
+def test_a_table_without_beliefs_gives_no_score_and_no_exception(settings: dict[str, Any], holds: str) -> None:
+    made = {
+        "nothing": [],
+        "another scorer's": [SampleScore(score=Score(value="C"), sample_id=i) for i in range(20)],
+        "no belief": scores(settings, self=np.full((20, 2, 3), np.nan)),
+    }[holds]
+    found = summarise(replace(belief_table(made), settings=settings))
+    assert list(found)[:12] == FIRST
+    for name in ("martingale_score", "martingale_score_lower", "martingale_score_upper", "mde", "excess_movement"):
+        assert math.isnan(found[name]), name
+    assert found["n"] == found["identified"] == 0
+    assert found[f"unidentified_{'unread' if holds == 'no belief' else 'one_epoch'}"] == 1
+
+
+def test_why_there_is_no_score_is_a_metric() -> None:
+    random = np.random.default_rng(2).random((N, EPOCHS, 3))
+    cases = {
+        "one_epoch": paths()[:, :1],
+        "few_questions": paths()[:8],
+        "equal_priors": np.full((N, EPOCHS, 3), 0.5),
+        "low_reliability": random,
+        "weak_instrument": paths(15, error=0.15)[:24, :2],
+    }
+    for reason, path in cases.items():
+        found = found_in(self=path)
+        assert [name for name in found if name.startswith("unidentified")] == [f"unidentified_{reason}"]
+        assert math.isnan(found["martingale_score"])
+        assert math.isnan(found["brier_corrected"])
+        assert math.isfinite(found["brier_posterior"]), "what does not hang on the score is there"
+        assert found["identified"] == 0
+    for change in ("difference", "logit"):
+        leaky = belief_table(scores({"belief_change": change}, self=paths()))
+        assert summarise(leaky)["identified"] == 1
+        assert summarise(replace(leaky, saw_reasoning=True))["unidentified_saw_reasoning"] == 1
+    assert set(cases) | {"saw_reasoning", "unread"} == set(REASONS)
+
+
+def test_noiseless_priors_are_told() -> None:
+    path = paths()[:, :2]
+    path[:, 1, 0] = path[:, 0, 0]
+    assert found_in(self=path)["noiseless"] == 1
+    assert math.isfinite(found_in(self=path)["martingale_score"])
+
+
+def test_steps_as_updates() -> None:
+    path = paths(steps=3)
+    found = found_in({"granularity": "step"}, self=path)
+    by_step = martingale_score(path[:, :, :-1], path[:, :, 1:], path[:, :, 0], EVENTS, group=DOMAINS)
+    assert found["martingale_score"] == pytest.approx(by_step.estimate)
+    assert found["martingale_score_upper"] == pytest.approx(by_step.upper)
+    assert found["martingale_score_ols"] == pytest.approx(by_step.ols)
+    whole = found_in(self=path)
+    assert whole["martingale_score"] == pytest.approx(
+        martingale_score(path[:, :, 0], path[:, :, -1], cluster=EVENTS, group=DOMAINS).estimate
+    )
+    # Three steps of .1 each are one of 1.1³ - 1
+    assert found["martingale_score"] == pytest.approx(0.1, abs=0.08)
+    assert whole["martingale_score"] == pytest.approx(1.1**3 - 1, abs=0.12)
+    assert whole["movement"] == found["movement"], "the companions are of whole trajectories"
+
+
+def test_steps_of_trajectories_of_different_lengths() -> None:
+    path = paths(steps=3)
+    made = scores({"granularity": "step"}, self=path)
+    cut = scores({"granularity": "step"}, self=path[:, :, [0, 1, 3]])
+    mixed = [cut[i] if i % 2 else made[i] for i in range(len(made))]
+    attempts = path.copy().reshape(-1, 4)
+    attempts[1::2, 2:] = np.column_stack([attempts[1::2, 3], np.full(len(attempts) // 2, np.nan)])
+    expected: Floats = attempts.reshape(path.shape)
+    score = martingale_score(expected[:, :, :-1], expected[:, :, 1:], path[:, :, 0], EVENTS, group=DOMAINS)
+    assert summarise(belief_table(mixed))["martingale_score"] == pytest.approx(score.estimate)
+
+
+def test_changes_in_log_odds() -> None:
+    path = paths()
+    path[0, 0, -1], path[1, 0, -1] = 0.0, 1.0
+    found = found_in({"belief_change": "logit"}, self=path)
+    x, y = (np.log(p / (1 - p)) for p in (np.clip(path[:, :, at], 0.005, 0.995) for at in (0, -1)))
+    cluster, group = np.arange(N) // 2, np.arange(N) % 2
+    slope = cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, cluster, group)
+    plain = ols_slope((y - x)[:, :, None], x[:, :, None], cluster, group)
+    assert found["martingale_score"] == pytest.approx(slope.estimate)
+    assert (found["martingale_score_lower"], found["p"]) == pytest.approx((slope.lower, slope.p))
+    assert found["martingale_score_ols"] == pytest.approx(plain.estimate)
+    assert found["martingale_score_ols_half"] == pytest.approx(np.sum(x * (y - x)) / np.sum(x**2))
+    assert found["martingale_score"] != pytest.approx(found_in(self=path)["martingale_score"], rel=1e-3)
+    assert found["brier_posterior"] == pytest.approx(found_in(self=path)["brier_posterior"])
+
+
+def test_a_score_for_every_domain() -> None:
+    path = paths()
+    found = found_in({"domains": "each"}, self=path)
+    for name in ("d0", "d1"):
+        rows = np.array([domain == name for domain in DOMAINS])
+        alone = martingale_score(path[rows, :, 0], path[rows, :, -1], cluster=[EVENTS[q] for q in np.flatnonzero(rows)])
+        assert found[f"martingale_score_in_{name}"] == pytest.approx(alone.estimate)
+        assert found[f"martingale_score_lower_in_{name}"] == pytest.approx(alone.lower)
+        assert found[f"martingale_score_upper_in_{name}"] == pytest.approx(alone.upper)
+        assert (found[f"identified_in_{name}"], found[f"n_in_{name}"]) == (1, N / 2)
+    pooled = found_in(self=path)
+    assert {name: found[name] for name in pooled} == pytest.approx(pooled)
+    assert set(found) - set(pooled) == {
+        f"{what}{bound}_in_{name}"
+        for name in ("d0", "d1")
+        for what, bounds in (("martingale_score", ("", "_lower", "_upper")), ("identified", ("",)), ("n", ("",)))
+        for bound in bounds
+    }
+
+
+def test_a_domain_too_small_for_a_score_says_so() -> None:
+    made = scores({"domains": "each"}, self=paths())
+    for item in made:
+        assert item.score.metadata
+        item.score.metadata["domain"] = "small" if item.sample_id in ("q0", "q1") else "large"
+    found = summarise(belief_table(made))
+    assert (found["identified_in_small"], found["n_in_small"]) == (0, 2)
+    assert math.isnan(found["martingale_score_in_small"])
+    assert (found["identified_in_large"], found["n_in_large"]) == (1, N - 2)
+
+
+def test_domains_that_differ_make_no_slope_when_pooled() -> None:
+    path = 0.5 + (paths(slope=0.0) - 0.5) / 2
+    shift = np.where(np.arange(N) % 2, 0.1, -0.1)[:, None]
+    path = path + shift[:, :, None]
+    path[:, :, -1] += shift
+    pooled = found_in(self=path)
+    assert pooled["martingale_score_lower"] <= 0 <= pooled["martingale_score_upper"]
+    assert martingale_score(path[:, :, 0], path[:, :, -1]).lower > 0.2, "without intercepts they do"
+
+
+def test_what_was_learned_is_weighed_against_the_slope() -> None:
+    plain = found_in(self=paths())
+    assert "informed_score" not in plain
+    weighed = found_in({"information_weight": 2.0}, self=paths(slope=-0.2))
+    assert weighed["martingale_score"] < 0
+    assert weighed["informed_score"] == pytest.approx(-weighed["martingale_score"] - 2 * weighed["brier_gain"])
+    unknown = found_in({"information_weight": 2.0}, None, self=paths())
+    assert math.isnan(unknown["brier_gain"])
+    least = min(unknown["movement"], unknown["uncertainty_reduction"])
+    assert unknown["informed_score"] == pytest.approx(abs(unknown["martingale_score"]) - 2 * least)
+
+
+def test_two_elicitors_are_each_others_instruments() -> None:
+    own, judge = paths(0), paths(1)
+    found = found_in(self=own, judge=judge)
+    x, y, z = own[:, :, 0], own[:, :, -1], judge[:, :, 0]
+    first = martingale_score(x, y, z, EVENTS, group=DOMAINS)
+    other = martingale_score(z, judge[:, :, -1], x, EVENTS, group=DOMAINS)
+    assert (found["martingale_score"], found["reliability"]) == pytest.approx((first.estimate, first.reliability))
+    assert [found[f"martingale_score_judge{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
+        [other.estimate, other.lower, other.upper]
+    )
+    assert found["martingale_score"] != found_in(self=own)["martingale_score"]
+    for name in ("martingale_score_ols", "excess_movement", "brier_gain"):
+        assert found[name] == found_in(self=own)[name], "the other figures are the model's own"
+    alone = found_in(judge=judge)
+    assert alone["martingale_score"] == pytest.approx(
+        martingale_score(z, judge[:, :, -1], cluster=EVENTS, group=DOMAINS).estimate
+    )
+    assert "martingale_score_judge" not in alone
+
+
+def test_two_elicitors_by_step_and_in_log_odds() -> None:
+    own, judge = paths(0, steps=3), paths(1, steps=2)
+    stepwise = found_in({"granularity": "step"}, self=own, judge=judge)
+    expected = martingale_score(judge[:, :, :-1], judge[:, :, 1:], own[:, :, 0], EVENTS, group=DOMAINS)
+    assert stepwise["martingale_score_judge"] == pytest.approx(expected.estimate)
+    logits = found_in({"belief_change": "logit"}, self=own, judge=judge)
+    x, y, z = (np.log(p / (1 - p)) for p in (own[:, :, 0], own[:, :, -1], judge[:, :, 0]))
+    slope = cross_epoch_slope((y - x)[:, :, None], x[:, :, None], z, np.arange(N) // 2, np.arange(N) % 2)
+    assert logits["martingale_score"] == pytest.approx(slope.estimate)
+
+
+@pytest.mark.parametrize("with_judge", [False, True])
+def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) -> None:
+    held: dict[str, Any] = {"self": paths(0), **({"judge": paths(1)} if with_judge else {})}
+    separate = held["judge" if with_judge else "self"]
+    rng = np.random.default_rng(3)
+    # An end that all epochs have in common, of which the joint prior knows 0.4 of the way.
+    end = 0.5 + even(rng, 0.2, N, 1)
+    for path in held.values():
+        path[:, :, -1] = end + even(rng, 0.01, N, EPOCHS)
+    start = 0.5 + even(np.random.default_rng(99), 0.12, N, 1)
+    joint = np.stack([start + 0.4 * (end - start) + even(rng, 0.01, N, EPOCHS), separate[:, :, -1]], axis=-1)
+    found = found_in(**held, joint=joint)
+    assert found["leak"] == pytest.approx(0.4, abs=0.05)
+    codes = np.arange(N) // 2, np.arange(N) % 2
+    seen = leak(separate[:, :, 0], separate[:, :, -1], joint[:, :, 0], *codes)
+    assert [found[f"leak{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
+        [seen.estimate, seen.lower, seen.upper]
+    )
+    x, y = (joint[:, :, at : at + 1] for at in (0, 1))
+    published = ols_slope(y - x, x, *codes)
+    assert [found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
+        [published.estimate, published.lower, published.upper]
+    )
+    without = found_in(**held)
+    assert {name: found[name] for name in without} == pytest.approx(without), "it changes no other figure"
+
+
+def test_a_leak_without_common_news_is_not_known_and_the_rest_is() -> None:
+    rng = np.random.default_rng(4)
+    own, joint = paths(0), paths(2)
+    own[:, :, -1] = own[:, :, 0] + even(rng, 0.05, N, EPOCHS)
+    found = found_in(self=own, joint=joint)
+    assert np.isnan([found[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert np.isfinite([found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert found["identified"] == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"domains": "each", "granularity": "step"}, {"belief_change": "logit"}])
+def test_scores_that_hold_joint_readings_only_are_no_exception(settings: dict[str, Any]) -> None:
+    found = found_in(settings, joint=paths())
+    assert list(found)[:12] == FIRST
+    assert (found["n"], found["identified"], found["unidentified_unread"]) == (0, 0, 1)
+    assert np.isfinite([found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")]).all()
+    assert np.isnan([found[f"leak{bound}"] for bound in ("", "_lower", "_upper")]).all(), "nothing to compare with"
+
+
+@pytest.mark.parametrize("name", ["ols", "lower", "judge", "joint", "in", "d", ""])
+def test_a_domain_of_any_name_takes_no_other_metrics_place(name: str) -> None:
+    made = scores({"domains": "each"}, self=paths(0), judge=paths(1))
+    plain = summarise(belief_table(scores(self=paths(0), judge=paths(1))))
+    for item in made:
+        assert item.score.metadata
+        item.score.metadata["domain"] = name if item.score.metadata["domain"] == "d0" else "other"
+    found = summarise(belief_table(made))
+    assert {key: found[key] for key in plain} == pytest.approx(plain)
+    kept = summarise(belief_table(scores({"domains": "each"}, self=paths(0), judge=paths(1))))
+    for key, value in kept.items():
+        assert found[key.replace("_in_d0", f"_in_{name}").replace("_in_d1", "_in_other")] == pytest.approx(value), key
+    assert len(found) == len(kept)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"granularity": "step"}, {"belief_change": "logit"}, {"granularity": "step", "belief_change": "logit"}],
+)
+@pytest.mark.parametrize("with_judge", [False, True])
+def test_the_corrected_posterior_is_of_the_plain_slope_whatever_the_headline(
+    settings: dict[str, Any], with_judge: bool
+) -> None:
+    held: dict[str, Any] = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
+    plain, found = found_in(**held), found_in(settings, **held)
+    assert found["martingale_score"] != pytest.approx(plain["martingale_score"], rel=1e-3)
+    assert found["brier_corrected"] == plain["brier_corrected"]
+    x, y = held["self"][:, :, 0], held["self"][:, :, -1]
+    instrument = held["judge"][:, :, 0] if with_judge else None
+    slope = martingale_score(x, y, instrument, EVENTS, group=DOMAINS).estimate
+    corrected = corrected_posterior(x, y, slope, np.arange(N) % 2)
+    assert found["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
+    assert found["brier_corrected"] != pytest.approx(found["brier_posterior"], rel=1e-3)
+
+
+@pytest.mark.parametrize("weight", [None, "2", [1]])
+def test_a_weight_that_is_no_number_is_none(weight: Any) -> None:
+    assert "informed_score" not in found_in({"information_weight": weight}, self=paths())
+
+
+def test_share_scored_counts_scores_with_both_beliefs() -> None:
+    path = paths()
+    path[:10, 0, 0] = np.nan
+    path[5:15, 0, -1] = np.nan
+    found = found_in(self=path)
+    assert found["share_scored"] == pytest.approx(1 - 15 / (N * EPOCHS))
+    assert found["n"] == N
+    assert found["identified"] == 1
+
+
+def test_questions_without_an_outcome_have_a_score_and_no_brier() -> None:
+    found, known = found_in(None, None, self=paths()), found_in(self=paths())
+    assert math.isnan(found["brier_gain"])
+    assert math.isnan(found["brier_posterior"])
+    assert found["martingale_score"] == known["martingale_score"]
+
+
+def test_turning_every_proposition_round_changes_no_figure() -> None:
+    held: dict[str, Any] = {name: paths(seed, slope=0.5) for seed, name in enumerate(("self", "judge", "joint"))}
+    plain = found_in({"domains": "each"}, **held)
+    turned = found_in({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in held.items()})
+    assert np.isfinite(plain["leak"])
+    assert turned == pytest.approx(plain)
+
+
+def test_the_headline_of_a_table_is_what_the_summary_says() -> None:
+    table: BeliefTable = belief_table(scores(self=paths(0), judge=paths(1)))
+    assert headline(table).estimate == summarise(table)["martingale_score"]
+    assert headline(table).p == summarise(table)["p"]

@@ -1,0 +1,501 @@
+"""The martingale score: what it is worth on readers whose slope, noise and shared error are planted."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from truthgym.scorers.statistics.martingale_score import REASONS, MartingaleScore, martingale_score
+from truthgym.scorers.statistics.slopes import Floats, cross_epoch_slope, first_stage
+
+LOST = ("estimate", "lower", "upper", "p", "mde")
+MANY = 5000
+
+
+def even(rng: np.random.Generator, deviation: float, *shape: int) -> Floats:
+    """Bounded errors, so that no belief leaves [0, 1] and no clipping bends the line."""
+    drawn: Floats = rng.uniform(-1, 1, shape) * deviation * np.sqrt(3)
+    return drawn
+
+
+def reader(
+    rng: np.random.Generator,
+    n: int,
+    epochs: int = 3,
+    *,
+    slope: float = 0.0,
+    spread: float = 0.12,
+    error: float = 0.06,
+    shared: float = 0.0,
+) -> tuple[Floats, Floats]:
+    """Prior and posterior. Reliability of the prior is spread² / (spread² + error²); `shared` is kappa."""
+    belief = 0.5 + even(rng, spread, n, 1)
+    first = even(rng, error, n, epochs)
+    after = belief + slope * (belief - 0.5) + even(rng, 0.06, n, epochs)
+    return belief + first, after + shared * first + (1 - shared) * even(rng, error, n, epochs)
+
+
+def lost(score: MartingaleScore) -> bool:
+    return all(np.isnan(getattr(score, name)) for name in LOST)
+
+
+def test_known_values_by_hand() -> None:
+    # Priors of two epochs. In each the mean is 0.5; the reader ends at what it believed, 0.3 or 0.7, whatever it said.
+    x = np.array([[0.2, 0.4], [0.4, 0.2], [0.6, 0.8], [0.8, 0.6]] * 3)
+    y = np.array([[0.3, 0.3], [0.3, 0.3], [0.7, 0.7], [0.7, 0.7]] * 3)
+    found = martingale_score(x, y)
+    # Across epochs, of four questions: sum z d = -.01 + .03 + .03 - .01 = .04 and sum z x = .12; d = .1 -.1 .1 -.1
+    assert found.estimate == pytest.approx(1 / 3)
+    # On single reports: sum x d = -.04 and sum x² = .2
+    assert found.ols == pytest.approx(-0.2)
+    assert found.ols_half == pytest.approx(-0.2)
+    assert found.reliability == pytest.approx(0.12 / 0.2)
+    assert found.r_squared == pytest.approx(0.04**2 / (0.2 * 0.04))
+    assert found.shared_error == pytest.approx(0, abs=1e-9)
+    assert (found.n, found.epochs, found.identified, found.reason, found.noiseless) == (12, 2, True, None, False)
+    # Every question has the score -.01 + .03 = .02 over both pairs: all the same, and none of them 0.
+    assert found.p == 0
+    # Residuals d - x / 3 cancel within each question: the crossed slope of each is 1/3.
+    assert [found.lower, found.upper] == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_a_known_p_value_by_hand() -> None:
+    x = np.array([[0.2, 0.4], [0.4, 0.2], [0.6, 0.8], [0.8, 0.6]] * 3)
+    # Four questions of each kind of end: 0.3 or 0.7 as believed, the same 0.1 further out, and 0.5 whatever was said.
+    believed = np.array([0.3, 0.3, 0.7, 0.7])[:, None]
+    y = np.concatenate([np.repeat(end, 2, axis=1) for end in (believed, 1.5 * believed - 0.25, 0 * believed + 0.5)])
+    found = martingale_score(x, y)
+    # z is (-.3, -.1), (-.1, -.3), (.1, .3), (.3, .1) and d, which has mean 0 in every epoch, (.1, -.1), (-.1, .1), ...
+    # shifted outwards by 0, .1 and -.2: scores of -.01 + .03 = .02, and .04 more for each .1.
+    scores = np.repeat([0.02, 0.06, -0.06], 4)
+    assert found.estimate == pytest.approx(scores.mean() / 0.06)
+    assert found.p == pytest.approx(stats.ttest_1samp(scores, 0).pvalue)
+    # The intercepts of three groups cost two more of eleven degrees of freedom, of the spread and not of t.
+    grouped = martingale_score(x, y, group=np.repeat(["a", "b", "c"], 4).tolist())
+    t = stats.ttest_1samp(scores, 0).statistic / np.sqrt(11 / 9)
+    assert grouped.p == pytest.approx(2 * stats.t.sf(t, 11))
+    residual = scores - found.estimate * 0.06
+    error = np.sqrt(12 / 11 * 11 / 9 * np.sum(residual**2)) / (12 * 0.06)
+    assert grouped.upper - grouped.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error)
+    assert found.upper - found.estimate == pytest.approx(stats.t.ppf(0.975, 11) * error * np.sqrt(9 / 11))
+
+
+def test_an_exact_line_without_noise_is_found_exactly() -> None:
+    x = np.repeat(np.linspace(0.1, 0.9, 20)[:, None], 2, axis=1)
+    found = martingale_score(x, x + 0.1 * (x - 0.5))
+    assert [found.estimate, found.lower, found.upper, found.ols, found.ols_half] == pytest.approx([0.1] * 5)
+    assert found.p < 0.001
+    assert found.r_squared == pytest.approx(1)
+    assert found.r_squared <= 1
+    assert found.reliability == pytest.approx(1)
+    assert found.noiseless
+    assert np.isnan(found.shared_error)
+
+
+def test_the_slope_through_one_half_sees_what_the_slope_about_the_mean_does_not() -> None:
+    x = np.repeat(np.linspace(0.6, 0.8, 20)[:, None], 2, axis=1)
+    found = martingale_score(x, x + 0.1)
+    assert found.estimate == pytest.approx(0, abs=1e-9)
+    assert found.ols_half > 0.3
+
+
+@pytest.mark.parametrize("slope", [0.0, 0.1, -0.2])
+@pytest.mark.parametrize(("spread", "error"), [(0.12, 0.04), (0.12, 0.06), (0.08, 0.08)])
+@pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
+def test_least_squares_follows_the_formula_of_its_bias_and_the_score_is_right(
+    slope: float, spread: float, error: float, shared: float
+) -> None:
+    x, y = reader(np.random.default_rng(1), MANY, slope=slope, spread=spread, error=error, shared=shared)
+    found = martingale_score(x, y)
+    reliability = spread**2 / (spread**2 + error**2)
+    assert found.estimate == pytest.approx(slope, abs=0.025)
+    assert found.lower <= slope <= found.upper
+    assert found.ols == pytest.approx(reliability * slope - (1 - reliability) * (1 - shared), abs=0.015)
+    assert found.reliability == pytest.approx(reliability, abs=0.015)
+    assert found.shared_error == pytest.approx(shared, abs=0.025)
+
+
+@pytest.mark.parametrize(("slope", "clustered"), [(0.0, False), (0.3, False), (0.3, True)])
+def test_the_interval_covers(slope: float, clustered: bool) -> None:
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(400):
+        if clustered:  # two questions of one event are believed alike, and are answered by one piece of news
+            x, y = reader(rng, 50, 6, slope=slope, spread=0.1, error=0.05)
+            y += even(rng, 0.04, 50, 1)
+            x, y = (np.concatenate([values[:, :3], values[:, 3:]]) for values in (x, y))
+        else:
+            x, y = reader(rng, 100, slope=slope)
+        found = martingale_score(x, y, cluster=[i % 50 for i in range(100)] if clustered else None)
+        covered += found.lower <= slope <= found.upper
+    assert 0.92 <= covered / 400 <= 0.98
+
+
+def test_the_interval_covers_where_every_two_questions_have_an_intercept() -> None:
+    rng = np.random.default_rng(24)
+    covered = 0
+    for _ in range(300):
+        found = martingale_score(*reader(rng, 60, slope=0.2, error=0.04), group=[i // 2 for i in range(60)])
+        covered += found.lower <= 0.2 <= found.upper
+    assert 0.9 <= covered / 300 <= 0.98
+
+
+def test_without_their_clusters_copies_of_questions_are_taken_for_news() -> None:
+    rng = np.random.default_rng(3)
+    covered = 0
+    for _ in range(200):
+        x, y = (np.repeat(values, 4, axis=0) for values in reader(rng, 25))
+        found = martingale_score(x, y)
+        covered += found.lower <= 0 <= found.upper
+    assert covered / 200 < 0.8, "the coverage test above can fail"
+
+
+def test_the_p_value_is_uniform_for_a_rational_reader() -> None:
+    rng = np.random.default_rng(4)
+    p = np.array([martingale_score(*reader(rng, 100)).p for _ in range(800)])
+    assert np.mean(p < 0.05) == pytest.approx(0.05, abs=0.023)
+    for share in (0.25, 0.5, 0.75):
+        assert np.mean(p < share) == pytest.approx(share, abs=0.055)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_the_p_value_of_ten_clusters_has_the_size_it_says(clustered: bool) -> None:
+    rng = np.random.default_rng(25)
+    p, one = [], np.zeros(30 if clustered else 10, dtype=np.intp)
+    for _ in range(1000):
+        x, y = reader(rng, 10, 9 if clustered else 3, error=0.03)
+        if clustered:  # three questions of one event are believed alike, and are answered by one piece of news
+            y += even(rng, 0.04, 10, 1)
+            x, y = (np.concatenate([values[:, :3], values[:, 3:6], values[:, 6:]]) for values in (x, y))
+        p.append(cross_epoch_slope((y - x)[:, :, None], x[:, :, None], x, np.arange(len(x)) % 10, one).p)
+    assert martingale_score(x, y, cluster=[i % 10 for i in range(len(x))]).p == p[-1]
+    assert not np.isnan(p).any()
+    assert 0.03 <= np.mean(np.array(p) < 0.05) <= 0.09
+
+
+def test_the_p_value_of_twenty_questions_finds_what_the_interval_finds() -> None:
+    rng = np.random.default_rng(26)
+    found = [martingale_score(*reader(rng, 20, slope=0.25, error=0.03)) for _ in range(300)]
+    assert all(score.identified for score in found)
+    by_p, by_interval = (
+        np.mean([score.p < 0.05 for score in found]),
+        np.mean([not score.lower <= 0 <= score.upper for score in found]),
+    )
+    assert 0.6 < by_interval < 0.9
+    assert by_p == pytest.approx(by_interval, abs=0.08)
+
+
+def test_the_p_value_stays_right_where_the_instrument_is_weak() -> None:
+    rng = np.random.default_rng(5)
+    # Two epochs and a reliability of 0.36: about a third are not identified, and NaN counts as no finding.
+    p = [martingale_score(*reader(rng, 100, 2, spread=0.06, error=0.08)).p for _ in range(400)]
+    assert np.mean(np.array(p) < 0.05) <= 0.075
+
+
+def test_a_slope_of_the_size_of_the_mde_is_found_with_power_point_eight() -> None:
+    rng = np.random.default_rng(6)
+    mde = float(np.median([martingale_score(*reader(rng, 100)).mde for _ in range(200)]))
+    found = [martingale_score(*reader(rng, 100, slope=mde)).p < 0.05 for _ in range(400)]
+    assert np.mean(found) == pytest.approx(0.8, abs=0.08)
+    assert 0.1 < mde < 0.3
+
+
+@pytest.mark.parametrize("epochs", [2, 3])
+def test_half_of_the_epochs_missing_gives_a_right_and_wider_answer(epochs: int) -> None:
+    rng = np.random.default_rng(7)
+    x, y = reader(rng, MANY, 2 * epochs, slope=0.2, error=0.04)
+    full = martingale_score(x, y)
+    gone = rng.random(x.shape) < 0.5
+    half = martingale_score(np.where(gone, np.nan, x), np.where(gone, np.nan, y))
+    assert half.estimate == pytest.approx(0.2, abs=0.04)
+    assert half.lower <= 0.2 <= half.upper
+    assert half.upper - half.lower > 1.1 * (full.upper - full.lower)
+    assert half.n < full.n, "questions with fewer than two epochs do not enter"
+    first = martingale_score(x[:, :epochs], y[:, :epochs])
+    assert first.upper - first.lower > 1.1 * (full.upper - full.lower)
+
+
+def test_posteriors_missing_at_random_do_not_pull_the_score() -> None:
+    rng = np.random.default_rng(8)
+    x, y = reader(rng, MANY, slope=0.2)
+    found = martingale_score(x, np.where(rng.random(y.shape) < 0.5, np.nan, y))
+    assert found.estimate == pytest.approx(0.2, abs=0.03)
+    assert found.n > 0.8 * MANY
+
+
+def errs_alike(seed: int, n: int = MANY) -> tuple[Floats, Floats, Floats]:
+    """A rational reader whose first elicitor errs about each question in the same way every time, and a second one."""
+    rng = np.random.default_rng(seed)
+    belief = 0.5 + even(rng, 0.12, n, 1)
+    prior = belief + even(rng, 0.06, n, 1) + even(rng, 0.03, n, 3)
+    return prior, belief + even(rng, 0.06, n, 3), belief + even(rng, 0.05, n, 1) + even(rng, 0.03, n, 3)
+
+
+def test_a_second_elicitor_removes_an_error_that_is_the_same_in_all_epochs() -> None:
+    prior, posterior, other = errs_alike(9)
+    alone, both = martingale_score(prior, posterior), martingale_score(prior, posterior, other)
+    # What no other epoch can tell from belief pulls as noise pulls least squares: -.06² / (.12² + .06²)
+    assert alone.estimate == pytest.approx(-0.2, abs=0.02)
+    assert both.estimate == pytest.approx(0, abs=0.02)
+    assert both.lower <= 0 <= both.upper
+    assert both.ols == alone.ols, "the published score knows no instrument"
+    variances = [0.12**2 + 0.06**2 + 0.03**2, 0.12**2 + 0.05**2 + 0.03**2]
+    assert both.reliability == pytest.approx(0.12**2 / np.sqrt(np.prod(variances)), abs=0.02)
+
+
+def test_a_constant_lean_of_an_elicitor_does_no_harm() -> None:
+    prior, posterior, other = errs_alike(10, 100)
+    plain = martingale_score(prior, posterior, other)
+    assert martingale_score(prior, posterior, other - 0.05).estimate == pytest.approx(plain.estimate)
+    assert martingale_score(prior, posterior, 0.5 + 0.3 * (other - 0.5)).estimate == pytest.approx(plain.estimate)
+
+
+def stepwise(n: int = MANY, slope: float = 0.1) -> tuple[Floats, Floats, Floats]:
+    """Beliefs before and after each of two steps, reported with noise that all steps of an epoch share, and a prior."""
+    rng = np.random.default_rng(11)
+    path = [0.5 + even(rng, 0.1, n, 1)]
+    for _ in range(2):
+        path.append(path[-1] + slope * (path[-1] - 0.5) + even(rng, 0.04, n, 3))
+    said = np.stack([np.broadcast_to(belief, (n, 3)) for belief in path], axis=-1) + even(rng, 0.04, n, 3, 3)
+    return said[:, :, :-1], said[:, :, 1:], said[:, :, 0]
+
+
+def test_steps_need_an_instrument_and_are_right_with_one() -> None:
+    before, after, prior = stepwise()
+    with pytest.raises(ValueError, match="beliefs in steps need an instrument: the prior of each epoch"):
+        martingale_score(before, after)
+    found = martingale_score(before, after, prior)
+    assert found.estimate == pytest.approx(0.1, abs=0.02)
+    assert found.ols < 0
+    assert (found.n, found.epochs) == (MANY, 3)
+    one = martingale_score(before[:, :, :1], after[:, :, :1])
+    assert one == martingale_score(before[:, :, 0], after[:, :, 0]), "a single step needs no instrument"
+    assert one == martingale_score(before[:, :, 0], after[:, :, 0], prior)
+
+
+def test_trajectories_of_different_lengths_enter_with_the_steps_they_have() -> None:
+    before, after, prior = stepwise()
+    short = np.random.default_rng(12).random(prior.shape) < 0.5
+    before[short, 1] = after[short, 1] = np.nan
+    assert martingale_score(before, after, prior).estimate == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_what_leaves_the_score_as_it_is(missing: float) -> None:
+    rng = np.random.default_rng(13)
+    x, y = (np.where(rng.random(v.shape) < missing, np.nan, v) for v in reader(rng, 60, slope=0.2, error=0.04))
+    names, domains = [f"e{i // 2}" for i in range(60)], [f"d{i % 3}" for i in range(60)]
+    order, epochs = rng.permutation(60), rng.permutation(3)
+    plain = vars(martingale_score(x, y, cluster=names, group=domains))
+
+    def same(**changed: Any) -> None:
+        arguments: dict[str, Any] = {"prior": x, "posterior": y, "cluster": names, "group": domains}
+        found = martingale_score(**arguments | changed)
+        assert vars(found) == pytest.approx(plain)
+
+    same(prior=1 - x, posterior=1 - y)
+    same(prior=x[:, epochs], posterior=y[:, epochs])
+    same(prior=x[order], posterior=y[order], cluster=[names[i] for i in order], group=[domains[i] for i in order])
+    same(cluster=[(name, 7) for name in names], group=[f"{name}!" for name in domains])
+    same(prior=x.tolist(), posterior=y.tolist(), instrument=x)
+    same(cluster=np.array(names), group=np.array(domains))
+    same(group=np.arange(60) % 3)
+    assert plain["identified"]
+
+
+def test_an_intercept_for_each_domain_keeps_domains_that_differ_from_making_a_slope() -> None:
+    rng = np.random.default_rng(14)
+    x, y = reader(rng, 300, error=0.03)
+    domains = ["low"] * 150 + ["high"] * 150
+    shift = np.repeat([-0.1, 0.1], 150)[:, None]
+    x, y = 0.5 + (x - 0.5) / 2 + shift, 0.5 + (y - 0.5) / 2 + 2 * shift
+    apart, pooled = martingale_score(x, y, group=domains), martingale_score(x, y)
+    assert apart.lower <= 0 <= apart.upper
+    assert pooled.lower > 0.3
+
+
+def test_questions_alone_in_their_domain_are_not_counted() -> None:
+    x, y = reader(np.random.default_rng(21), 12, error=0.03)
+    found = martingale_score(x, y, group=["a", "a", *(f"alone {i}" for i in range(10))])
+    assert found.reason == "few_questions", "two questions, whose residuals cancel: an interval of width 0"
+    assert found.n == 2
+    none = martingale_score(x, y, group=list(range(12)))
+    assert (none.n, none.identified) == (0, False)
+    # Two that have lost all but one epoch, and two to whom they were the only company
+    x, y = reader(np.random.default_rng(27), 30, error=0.03)
+    lonely = [f"pair {i % 2}" if i < 4 else "others" for i in range(30)]
+    assert martingale_score(x, y, group=lonely).n == 30
+    x[:2, 1:] = np.nan
+    found, without = martingale_score(x, y, group=lonely), martingale_score(x[4:], y[4:])
+    assert found.n == without.n == 26
+    for name in LOST:
+        assert getattr(found, name) == pytest.approx(getattr(without, name)), name
+
+
+@pytest.mark.parametrize(("n", "groups", "enough"), [(18, 9, True), (16, 8, False), (12, 3, True), (12, 4, False)])
+def test_each_further_intercept_costs_a_question(n: int, groups: int, enough: bool) -> None:
+    x, y = reader(np.random.default_rng(28), n, error=0.02)
+    found = martingale_score(x, y, group=[i % groups for i in range(n)])
+    assert (found.n, found.reason) == (n, None if enough else "few_questions")
+
+
+def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
+    x, y = reader(np.random.default_rng(15), 40)
+    random = np.random.default_rng(16).random((200, 3))
+    equal = np.full((40, 3), 0.3)
+    one = np.where(np.arange(3) == np.arange(40)[:, None] % 3, x, np.nan)
+    few = 9
+    return {
+        "one_epoch": lambda: martingale_score(x[:, :1], y[:, :1]),
+        "unread of each question": lambda: martingale_score(one, y),
+        "unread nothing read": lambda: martingale_score(x * np.nan, y),
+        "unread nothing asked": lambda: martingale_score(x[:0], y[:0]),
+        "unread no second reading": lambda: martingale_score(x, y, x * np.nan),
+        "few_questions": lambda: martingale_score(x[:few], y[:few]),
+        "few_questions with two epochs": lambda: martingale_score(np.where(np.arange(40)[:, None] < few, x, one), y),
+        "few_questions, or clusters": lambda: martingale_score(x, y, cluster=[i % few for i in range(40)]),
+        "few_questions, or intercepts too many": lambda: martingale_score(
+            x[:16], y[:16], group=[i // 2 for i in range(16)]
+        ),
+        "few_questions, all one cluster": lambda: martingale_score(x, y, cluster=["e"] * 40),
+        "saw_reasoning": lambda: martingale_score(x, y, saw_reasoning=True),
+        "equal_priors": lambda: martingale_score(equal, y),
+        "equal_priors but for rounding": lambda: martingale_score(equal + 1e-16 * np.arange(40)[:, None], y),
+        "equal_priors within groups": lambda: martingale_score(
+            np.repeat([0.2, 0.6], 20)[:, None] + np.zeros((40, 3)), y, group=["a"] * 20 + ["b"] * 20
+        ),
+        "low_reliability": lambda: martingale_score(random, np.full((200, 3), 0.5)),
+        "weak_instrument": lambda: martingale_score(*reader(np.random.default_rng(23), 12, 2, spread=0.08, error=0.08)),
+        "low_reliability, turned round": lambda: martingale_score(x, y, 1 - x),
+    }
+
+
+@pytest.mark.parametrize("case", unidentified())
+def test_what_is_not_identified_has_no_score_and_says_why(case: str) -> None:
+    found = unidentified()[case]()
+    assert found.reason == case.split()[0].strip(",")
+    assert found.reason in REASONS
+    assert not found.identified
+    assert lost(found)
+
+
+def test_every_reason_can_be_reached() -> None:
+    assert {case.split()[0].strip(",") for case in unidentified()} == set(REASONS)
+
+
+def test_ten_questions_are_enough_and_nine_are_not() -> None:
+    x, y = reader(np.random.default_rng(17), 10, error=0.02)
+    found = martingale_score(x, y)
+    assert found.identified
+    assert not any(np.isnan(getattr(found, name)) for name in LOST)
+    assert martingale_score(x[:9], y[:9]).reason == "few_questions"
+
+
+def test_the_bounds_of_reliability_and_of_the_first_stage() -> None:
+    rng = np.random.default_rng(22)
+    # True reliabilities 0.2 and 0.4, of 2000 questions: an F of 80 and 380
+    assert martingale_score(*reader(rng, 2000, 2, spread=0.05, error=0.1)).reason == "low_reliability"
+    assert martingale_score(*reader(rng, 2000, 2, spread=0.08, error=0.098)).identified
+    bounds: dict[bool, list[float]] = {True: [], False: []}
+    for _ in range(60):
+        x, y = reader(rng, 20, 2, spread=0.09, error=0.08)
+        found = martingale_score(x, y)
+        one = np.zeros(20, dtype=np.intp)
+        if found.reliability >= 0.3:
+            bounds[found.identified].append(first_stage(x[:, :, None], x, np.arange(20), one))
+    assert max(bounds[False]) < 10 <= min(bounds[True]) < 15
+    # A second elicitor that hardly tells a prior which tells itself well
+    reasons = []
+    for _ in range(60):
+        clear = 0.5 + even(rng, 0.12, 14, 1) + even(rng, 0.01, 14, 2)
+        assert martingale_score(clear, clear).identified
+        weak = 0.5 + (clear - 0.5) / 3 + even(rng, 0.08, 14, 2)
+        reasons.append(martingale_score(clear, clear, weak).reason)
+    assert reasons.count("weak_instrument") > 10
+
+
+@pytest.mark.parametrize(("n", "epochs", "share"), [(20, 2, 0.97), (20, 3, 0.98), (100, 2, 0.99), (500, 2, 1)])
+def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> None:
+    rng = np.random.default_rng(18)
+    turned_down = 0
+    for _ in range(200):
+        posterior = np.clip(rng.random((n, 1)) + rng.normal(0, 0.1, (n, epochs)), 0, 1)
+        found = martingale_score(rng.random((n, epochs)), posterior)
+        turned_down += found.reason in ("low_reliability", "weak_instrument")
+    assert turned_down / 200 >= share
+
+
+def test_some_noise_is_not_noiseless() -> None:
+    x, y = reader(np.random.default_rng(19), 30, 2)
+    assert not martingale_score(x, y).noiseless
+    still = np.repeat(x[:, :1], 2, axis=1)
+    assert martingale_score(still, y).noiseless
+    still[0, 1] += 0.01
+    assert not martingale_score(still, y).noiseless
+
+
+@pytest.mark.parametrize("epochs", [3, 5])
+def test_whole_percents_that_are_the_same_in_all_epochs_are_noiseless(epochs: int) -> None:
+    x = np.repeat(np.arange(1, 100)[:, None] / 100, epochs, axis=1)
+    found = martingale_score(x, np.clip(x + 0.01, 0, 1))
+    assert found.noiseless
+    assert np.isnan(found.shared_error)
+
+
+def test_noise_that_cannot_be_seen_is_not_called_noiseless() -> None:
+    x, y = reader(np.random.default_rng(20), 30, 2)
+    y[:, 1] = np.nan
+    found = martingale_score(x, y)
+    assert found.reliability < 0.9
+    assert not found.noiseless
+    alone = np.where(np.arange(2) == np.arange(30)[:, None] % 2, x, np.nan)
+    for prior in (x[:, :1], alone, x * np.nan, x[:0]):
+        assert not martingale_score(prior, np.full_like(prior, 0.5)).noiseless
+
+
+def test_priors_alone_tell_whether_there_is_noise() -> None:
+    x, y = reader(np.random.default_rng(29), 30, 2)
+    still = np.repeat(x[:, :1], 2, axis=1)
+    y[:, 1] = np.nan
+    assert martingale_score(still, y).noiseless
+    assert martingale_score(still, y * np.nan).noiseless
+    still[1:, 1] = np.nan
+    assert martingale_score(still, y).noiseless, "one question with two epochs is enough to see"
+    still[0, 1] += 0.01
+    assert not martingale_score(still, y).noiseless
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]}, r"the prior 70 at \(0, 1\) is no probability .* by 100"),
+        ({"prior": [[0.2, 0.7]], "posterior": [[-0.1, 0.3]]}, r"the posterior -0.1 at \(0, 0\) is no probability"),
+        ({"prior": [[0.2]], "posterior": [[np.inf]]}, r"the posterior inf at \(0, 0\)"),
+        ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]]}, r"the prior 1.5 at \(0, 0, 1\)"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [[2]]}, r"the instrument 2 at \(0, 0\)"),
+        ({"prior": np.zeros((3, 2, 0)), "posterior": np.zeros((3, 2, 0))}, r"prior has shape \(3, 2, 0\) and .* steps"),
+        ({"prior": [[0.2, 0.3]], "posterior": [[0.2]]}, r"prior has shape \(1, 2\) and posterior \(1, 1\)"),
+        (
+            {"prior": [0.2], "posterior": [0.2]},
+            r"prior has shape \(1,\) and posterior \(1,\); give both as questions x",
+        ),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [0.2]}, r"instrument has shape \(1,\); .* \(1, 1\)"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": ["a", "b"]}, "2 cluster names for 1 questions"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": []}, "0 cluster names for 1 questions"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "group": ["a", "b"]}, "2 group names for 1 questions"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "group": []}, "0 group names for 1 questions"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "group": np.array([])}, "0 group names for 1 questions"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_by_name_and_place(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        martingale_score(**arguments)
+
+
+def test_beliefs_of_zero_and_one_and_missing_ones_are_taken() -> None:
+    x = np.tile([[0.0, 0.0], [1.0, 1.0], [np.nan, 0.5]], (5, 1))
+    found = martingale_score(x, np.where(np.isnan(x), np.nan, 0.5))
+    assert found.estimate == pytest.approx(-1)
+    assert found.n == 10

@@ -1,0 +1,456 @@
+"""Slopes of changes on levels: against statsmodels, against plain loops, and what must leave them as they are."""
+
+from collections.abc import Callable
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from truthgym.scorers.statistics.interval import cluster_codes
+from truthgym.scorers.statistics.slopes import (
+    Codes,
+    Floats,
+    Slope,
+    cross_epoch_slope,
+    first_stage,
+    ols_slope,
+    r_squared,
+    reliability,
+    within,
+)
+
+Data = tuple[Floats, Floats, Floats, Codes, Codes]
+N, EPOCHS, STEPS = 40, 3, 2
+
+
+def drawn(seed: int = 0, missing: float = 0.0, steps: int = STEPS) -> Data:
+    """Change, level, instrument, cluster and group of a small messy run."""
+    rng = np.random.default_rng(seed)
+    cluster, group = cluster_codes(rng.integers(0, 15, N).tolist()), cluster_codes(rng.integers(0, 3, N).tolist())
+    belief = rng.normal(0, 1, (N, 1, 1)) + 0.5 * group[:, None, None]
+    level = belief + rng.normal(0, 0.5, (N, EPOCHS, steps))
+    change = 0.2 * belief + group[:, None, None] + rng.normal(0, 1, (N, EPOCHS, steps))
+    instrument = belief[:, :, 0] + rng.normal(0, 0.5, (N, EPOCHS))
+    for values in (change, level, instrument):
+        values[rng.random(values.shape) < missing] = np.nan
+    return change, level, instrument, cluster, group
+
+
+def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
+    """The formula of `cross_epoch_slope` again, one number at a time."""
+    products, squares = dict.fromkeys(range(len(level)), 0.0), dict.fromkeys(range(len(level)), 0.0)
+    entered = set()
+    for i, j in permutations(range(level.shape[1]), 2):
+        for s in range(level.shape[2]):
+            held = [
+                q for q in range(len(level)) if not np.isnan([change[q, i, s], level[q, i, s], instrument[q, j]]).any()
+            ]
+            for q in held:
+                alike = [other for other in held if group[other] == group[q]]
+                if len(alike) == 1:
+                    continue
+                z = instrument[q, j] - np.mean([instrument[other, j] for other in alike])
+                d = change[q, i, s] - np.mean([change[other, i, s] for other in alike])
+                x = level[q, i, s] - np.mean([level[other, i, s] for other in alike])
+                products[q] += z * d
+                squares[q] += z * x
+                entered.add(q)
+    slope = sum(products.values()) / sum(squares.values())
+    names = {cluster[q] for q in entered}
+    degrees = len(names) - 1
+    free = len(entered) - len({group[q] for q in entered})
+    factor = (len(entered) - 1) / free
+
+    def sums(of: float) -> list[float]:
+        return [sum(products[q] - of * squares[q] for q in entered if cluster[q] == name) for name in names]
+
+    error = np.sqrt(factor * len(names) / degrees * sum(value**2 for value in sums(slope))) / abs(sum(squares.values()))
+    half, power = (float(stats.t.ppf(at, degrees)) * error for at in (0.975, 0.8))
+    t = stats.ttest_1samp(sums(0), 0).statistic / np.sqrt(factor)
+    p = 2 * stats.t.sf(abs(t), degrees)
+    return Slope(slope, slope - half, slope + half, error, p, half + power, len(entered), len(names), free)
+
+
+def same(first: Slope, second: Slope, rel: float = 1e-9) -> None:
+    assert vars(first) == pytest.approx(vars(second), rel=rel, abs=1e-12)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_least_squares_equals_statsmodels(missing: float, grouped: bool) -> None:
+    import statsmodels.api as sm
+
+    change, level, _, cluster, group = drawn(1, missing)
+    group = group if grouped else np.zeros_like(group)
+    found = ols_slope(change, level, cluster, group)
+    kept = np.isfinite(change + level)
+    row = np.broadcast_to(np.arange(N)[:, None, None], level.shape)[kept]
+    intercepts = (group[row][:, None] == np.unique(group)).astype(float)
+    # The factor of statsmodels, G/(G-1) (n-1)/(n-k), counts attempts and the slope: ours questions and intercepts.
+    fit = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit(
+        cov_type="cluster", cov_kwds={"groups": cluster[row], "use_correction": False}
+    )
+    clusters = len(np.unique(cluster[row]))
+    n = len(np.unique(row))
+    free = n - len(np.unique(group[row]))
+    assert (found.n, found.clusters, found.free) == (n, clusters, n - (3 if grouped else 1))
+    error = fit.bse[0] * np.sqrt(clusters / (clusters - 1) * (n - 1) / free)
+    assert (found.estimate, found.error) == pytest.approx((fit.params[0], error), rel=1e-9)
+    half = stats.t.ppf(0.975, clusters - 1) * error
+    assert (found.lower, found.upper) == pytest.approx((fit.params[0] - half, fit.params[0] + half), rel=1e-9)
+    assert found.mde == pytest.approx(half + stats.t.ppf(0.8, clusters - 1) * error, rel=1e-9)
+    plain = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit()
+    if not grouped:
+        assert r_squared(change, level, group) == pytest.approx(plain.rsquared, rel=1e-9)
+
+
+def test_r_squared_with_groups_is_that_within_them() -> None:
+    import statsmodels.api as sm
+
+    change, level, _, _, group = drawn(2)
+    codes = np.broadcast_to(group[:, None, None], level.shape).ravel()
+    intercepts = (codes[:, None] == np.unique(group)).astype(float)
+    full = sm.OLS(change.ravel(), np.column_stack([level.ravel(), intercepts])).fit()
+    without = sm.OLS(change.ravel(), intercepts).fit()
+    assert r_squared(change, level, group) == pytest.approx(1 - full.ssr / without.ssr, rel=1e-9)
+
+
+def test_r_squared_of_an_exact_line_is_not_above_one() -> None:
+    for seed in range(50):
+        level = np.random.default_rng(seed).random((20, 2, 1))
+        assert 1 - 1e-9 < r_squared(level / 10, level, np.zeros(20, dtype=np.intp)) <= 1
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.7])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) -> None:
+    data = drawn(3, missing, steps)
+    same(cross_epoch_slope(*data), by_loops(*data))
+    change, level, instrument, cluster, group = data
+    pooled = (change, level, instrument, cluster, np.zeros_like(group))
+    same(cross_epoch_slope(*pooled), by_loops(*pooled))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2, 0.4])
+def test_the_cross_epoch_slope_equals_its_formula_in_many_small_groups(missing: float) -> None:
+    change, level, instrument, cluster, _ = drawn(3, missing)
+    data = (change, level, instrument, cluster, cluster_codes(np.random.default_rng(0).integers(0, 20, N).tolist()))
+    found = cross_epoch_slope(*data)
+    same(found, by_loops(*data))
+    assert 15 < found.n < N, "some are alone in their group"
+
+
+def test_the_cross_epoch_slope_equals_two_stage_least_squares_over_all_pairs() -> None:
+    from statsmodels.sandbox.regression.gmm import IV2SLS
+
+    change, level, instrument, cluster, group = drawn(4)
+    d, x, z, intercepts = [], [], [], []
+    for number, (i, j, s) in enumerate((i, j, s) for i, j in permutations(range(EPOCHS), 2) for s in range(STEPS)):
+        d.append(change[:, i, s])
+        x.append(level[:, i, s])
+        z.append(instrument[:, j])
+        block = np.zeros((N, 3 * EPOCHS * (EPOCHS - 1) * STEPS))
+        block[np.arange(N), 3 * number + group] = 1
+        intercepts.append(block)
+    ones = np.vstack(intercepts)
+    fit = IV2SLS(np.concatenate(d), np.column_stack([np.concatenate(x), ones]),
+                 np.column_stack([np.concatenate(z), ones])).fit()  # fmt: skip
+    assert cross_epoch_slope(change, level, instrument, cluster, group).estimate == pytest.approx(fit.params[0])
+
+
+def test_with_two_epochs_it_is_the_ratio_of_the_mean_covariances() -> None:
+    change, level, _, cluster, _ = drawn(5, steps=1)
+    d, x = change[:, :2, 0], level[:, :2, 0]
+    crossed = [np.cov(x[:, j], d[:, i])[0, 1] for i, j in ((0, 1), (1, 0))]
+    found = cross_epoch_slope(d[:, :, None], x[:, :, None], x, cluster, np.zeros(N, dtype=np.intp))
+    assert found.estimate == pytest.approx(np.mean(crossed) / np.cov(x.T)[0, 1])
+
+
+def test_the_error_of_the_level_moves_least_squares_and_not_the_crossed_slope() -> None:
+    rng = np.random.default_rng(6)
+    belief = rng.normal(0, 1, (20000, 1))
+    level = belief + rng.normal(0, 1, (20000, 2))
+    change = (0.3 * belief - (level - belief))[:, :, None]
+    question, one = np.arange(20000), np.zeros(20000, dtype=np.intp)
+    crossed = cross_epoch_slope(change, level[:, :, None], level, question, one)
+    assert crossed.estimate == pytest.approx(0.3, abs=0.04)
+    assert ols_slope(change, level[:, :, None], question, one).estimate == pytest.approx(0.5 * 0.3 - 0.5, abs=0.02)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_order_of_questions_epochs_and_cluster_numbers_does_not_matter(missing: float) -> None:
+    rng = np.random.default_rng(7)
+    data = drawn(8, missing)
+    order, epochs = rng.permutation(N), rng.permutation(EPOCHS)
+    change, level, instrument, cluster, group = data
+    same(
+        cross_epoch_slope(change[order], level[order], instrument[order], cluster[order], group[order]),
+        cross_epoch_slope(*data),
+    )
+    same(
+        cross_epoch_slope(change[:, epochs], level[:, epochs], instrument[:, epochs], cluster, group),
+        cross_epoch_slope(*data),
+    )
+    numbers, names = rng.permutation(15), rng.permutation(3)
+    same(cross_epoch_slope(change, level, instrument, numbers[cluster], names[group]), cross_epoch_slope(*data))
+    same(
+        ols_slope(change[order][:, epochs], level[order][:, epochs], cluster[order], group[order]),
+        ols_slope(change, level, cluster, group),
+    )
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_turning_the_proposition_round_changes_nothing(missing: float) -> None:
+    change, level, instrument, cluster, group = drawn(9, missing)
+    same(
+        cross_epoch_slope(-change, 1 - level, 1 - instrument, cluster, group),
+        cross_epoch_slope(change, level, instrument, cluster, group),
+    )
+    same(ols_slope(-change, 1 - level, cluster, group), ols_slope(change, level, cluster, group))
+    assert first_stage(1 - level, 1 - instrument, cluster, group) == pytest.approx(
+        first_stage(level, instrument, cluster, group)
+    )
+    assert reliability(1 - level, 1 - instrument, group) == pytest.approx(reliability(level, instrument, group))
+
+
+def test_an_intercept_for_each_group_takes_up_what_groups_have_in_common() -> None:
+    change, level, instrument, cluster, group = drawn(10, 0.2)
+    shift = np.array([0.0, 5.0, -9.0])[group]
+    moved = (change - shift[:, None, None], level + shift[:, None, None], instrument + shift[:, None])
+    same(cross_epoch_slope(*moved, cluster, group), cross_epoch_slope(change, level, instrument, cluster, group), 1e-6)
+    one = np.zeros_like(group)
+    assert cross_epoch_slope(*moved, cluster, one).estimate < -0.5, "without, the groups' differences are the slope"
+
+
+def but_for_the_count(found: Slope, n: int, intercepts: int) -> Slope:
+    """The same slope as if the same scores were those of n questions: each intercept now costs a smaller share."""
+    wider = np.sqrt((n - 1) / (n - intercepts) / ((found.n - 1) / found.free))
+    error, mde = found.error * wider, found.mde * wider
+    half = (found.upper - found.lower) / 2 * wider
+    p = 2 * stats.t.sf(stats.t.isf(found.p / 2, found.clusters - 1) / wider, found.clusters - 1)
+    middle = found.estimate
+    return Slope(middle, middle - half, middle + half, error, p, mde, n, found.clusters, n - intercepts)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_asking_every_question_twice_within_its_cluster_adds_nothing(missing: float) -> None:
+    data = drawn(11, missing)
+    change, level, instrument = (np.repeat(values, 2, axis=0) for values in data[:3])
+    codes = np.repeat(data[3], 2), np.repeat(data[4], 2)
+    once, twice = cross_epoch_slope(*data), cross_epoch_slope(change, level, instrument, *codes)
+    assert twice.n == 2 * once.n
+    same(twice, but_for_the_count(once, twice.n, 3))
+    pooled, doubled = ols_slope(data[0], data[1], data[3], data[4]), ols_slope(change, level, *codes)
+    assert doubled.n == 2 * pooled.n
+    same(doubled, but_for_the_count(pooled, doubled.n, 3))
+    one = np.zeros_like(data[4])
+    once, twice = (
+        cross_epoch_slope(*data[:4], one),
+        cross_epoch_slope(change, level, instrument, codes[0], np.repeat(one, 2)),
+    )
+    assert vars(twice) | {"n": once.n, "free": once.free} == pytest.approx(vars(once))
+    apart = cross_epoch_slope(change, level, instrument, np.arange(2 * N), np.repeat(one, 2))
+    assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"
+
+
+def test_a_missing_value_leaves_out_its_own_pairs_and_no_others() -> None:
+    change, level, instrument, cluster, group = drawn(12, steps=1)
+    full = cross_epoch_slope(change, level, instrument, cluster, group)
+    gap = change.copy()
+    gap[0, 1] = np.nan
+    assert cross_epoch_slope(gap, level, instrument, cluster, group).n == N
+    gap[0] = np.nan
+    alone = cross_epoch_slope(gap, level, instrument, cluster, group)
+    same(alone, cross_epoch_slope(change[1:], level[1:], instrument[1:], cluster[1:], group[1:]))
+    assert alone.n == N - 1
+    assert alone.estimate != full.estimate
+    # A question whose only instrument stands in the epoch of its only change cannot enter.
+    lone = instrument.copy()
+    lone[0, 1:] = np.nan
+    kept = change.copy()
+    kept[0, 1:] = np.nan
+    assert cross_epoch_slope(kept, level, lone, cluster, group).n == N - 1
+
+
+def test_an_added_question_without_any_value_changes_nothing() -> None:
+    data = drawn(13)
+    change, level, instrument = (np.concatenate([values, np.full_like(values[:1], np.nan)]) for values in data[:3])
+    cluster, group = np.append(data[3], 99), np.append(data[4], 7)
+    same(cross_epoch_slope(change, level, instrument, cluster, group), cross_epoch_slope(*data))
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
+    data = drawn(22, missing)
+    plain = cross_epoch_slope(*data)
+    change, level, instrument = (np.concatenate([values, values[:5]]) for values in data[:3])
+    cluster, group = np.append(data[3], np.arange(90, 95)), np.append(data[4], np.arange(7, 12))
+    same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
+    # Two of one group that are never there in the same pair are alone too; where they meet in one pair, both enter.
+    group[-2:], change[-2:] = 7, drawn(23)[0][:2]
+    level[-2:], instrument[-2:] = drawn(23)[1][:2], drawn(23)[2][:2]
+    group[-5:-2] = np.arange(8, 11)
+    met = cross_epoch_slope(change, level, instrument, cluster, group)
+    assert (met.n, met.clusters, met.free) == (plain.n + 2, plain.clusters + 2, plain.free + 1)
+    change[-2, 0] = change[-1, 1:] = np.nan
+    same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
+
+
+def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:
+    change, level, instrument, cluster, _ = drawn(24)
+    found = cross_epoch_slope(change, level, instrument, cluster, np.arange(N))
+    assert (found.n, found.clusters, found.free) == (0, 0, 0)
+    assert np.isnan([found.estimate, found.lower, found.upper, found.error, found.p, found.mde]).all()
+    pooled = ols_slope(change, level, cluster, np.arange(N))
+    assert (pooled.n, pooled.clusters, pooled.free) == (N, 15, N - 1), "intercepts inside a cluster cost nothing"
+    assert np.isfinite([pooled.estimate, pooled.lower, pooled.upper]).all(), "of how attempts at one question differ"
+
+
+def test_groups_of_two_have_the_error_of_a_regression_of_their_differences() -> None:
+    import statsmodels.api as sm
+
+    change, level, _, _, _ = drawn(25)
+    d, x = change[:, :1, :1], level[:, :1, :1]
+    found = ols_slope(d, x, np.arange(N), np.arange(N) // 2)
+    fit = sm.OLS(d[::2, 0, 0] - d[1::2, 0, 0], x[::2, 0, 0] - x[1::2, 0, 0]).fit(cov_type="HC0")
+    assert (found.estimate, found.error) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
+    assert (found.n, found.clusters, found.free) == (N, N, N // 2)
+
+
+def p_of(scores: list[float]) -> float:
+    """The p value of pairs of questions, in groups of one pair each, that have these scores."""
+    level = np.tile([[-1.0, -1.0], [1.0, 1.0]], (len(scores), 1))
+    change = level / 4 * np.repeat(scores, 2)[:, None]
+    pair = np.repeat(np.arange(len(scores)), 2)
+    return cross_epoch_slope(change[:, :, None], level[:, :, None], level, pair, pair).p
+
+
+def test_the_p_value_is_that_of_a_t_test_on_the_scores() -> None:
+    scores = [0.5, 1.0, -0.25, 2.0, 0.75, 1.5]
+    t = stats.ttest_1samp(scores, 0).statistic
+    assert p_of(scores) == pytest.approx(2 * stats.t.sf(t, 5), rel=1e-12)
+    assert p_of([-s for s in scores]) == p_of(scores) == pytest.approx(p_of([9 * s for s in scores]), rel=1e-12)
+    assert p_of([1.0, -1.0, 2.0, -2.0]) == 1
+    assert p_of([0.0] * 6) == 1
+    assert p_of([0.5] * 6) == p_of([-0.5] * 6) == p_of([0.1] * 7) == 0
+
+
+@pytest.mark.parametrize(
+    "change_of_data",
+    [
+        lambda level: level[:, :1],
+        lambda level: np.full_like(level, np.nan),
+        lambda level: np.full_like(level, 0.3),
+        lambda level: np.full_like(level, 0.3) + 1e-16 * np.arange(N)[:, None, None],
+        lambda level: level[:0],
+    ],
+)
+def test_nothing_to_go_by_is_nan_and_no_error(change_of_data: Callable[[Floats], Floats]) -> None:
+    change, level, _, cluster, group = drawn(14, steps=1)
+    level = change_of_data(level)
+    change, cluster, group = change[: len(level), : level.shape[1]], cluster[: len(level)], group[: len(level)]
+    found = cross_epoch_slope(change, level, level[:, :, 0], cluster, group)
+    assert np.isnan([found.estimate, found.lower, found.upper, found.error, found.p, found.mde]).all()
+    assert np.isnan(reliability(level, level[:, :, 0], group))
+    assert np.isnan(first_stage(level, level[:, :, 0], cluster, group))
+    if level.size and np.ptp(level) < 0.01:
+        assert np.isnan(ols_slope(change, level, cluster, group).estimate)
+        assert np.isnan(r_squared(change, level, group))
+
+
+def test_one_cluster_has_a_slope_and_no_interval() -> None:
+    change, level, instrument, _, group = drawn(15)
+    found = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
+    assert np.isfinite(found.estimate)
+    assert np.isnan([found.lower, found.upper, found.error, found.p, found.mde]).all()
+    assert (found.n, found.clusters, found.free) == (N, 1, N - 1), "all three intercepts lie inside it"
+
+
+def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:
+    _, level, instrument, cluster, group = drawn(16)
+    found = cross_epoch_slope(np.zeros_like(level), level, instrument, cluster, group)
+    assert (found.estimate, found.lower, found.upper, found.error, found.p, found.mde) == (0, 0, 0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_arrays_of_another_number_of_questions_are_refused(part: int) -> None:
+    change, level, instrument, cluster, group = drawn(17)
+    short = [values[:-1] if part == i else values for i, values in enumerate((change, level, instrument))]
+    with pytest.raises(ValueError, match="shape"):
+        cross_epoch_slope(short[0], short[1], short[2], cluster, group)
+
+
+def test_reliability_is_the_correlation_between_epochs() -> None:
+    _, level, instrument, _, group = drawn(18, steps=1)
+    one = np.zeros_like(group)
+    x = level[:, :2, 0]
+    covariance = np.cov(x.T)
+    assert reliability(x[:, :, None], x, one) == pytest.approx(covariance[0, 1] / covariance.diagonal().mean())
+    across = [np.cov(level[:, i, 0], instrument[:, j]) for i, j in permutations(range(EPOCHS), 2)]
+    size = np.sqrt(np.mean([c[0, 0] for c in across]) * np.mean([c[1, 1] for c in across]))
+    assert reliability(level, instrument, one) == pytest.approx(np.mean([c[0, 1] for c in across]) / size)
+    rng = np.random.default_rng(0)
+    noisy = rng.normal(0, 2, (20000, 1)) + rng.normal(0, 1, (20000, 3))
+    assert reliability(noisy[:, :, None], noisy, np.zeros(20000, dtype=np.intp)) == pytest.approx(0.8, abs=0.01)
+    still = np.repeat(x[:, :1], 3, axis=1)
+    assert reliability(still[:, :, None], still, one) == pytest.approx(1, abs=1e-12)
+    assert reliability(-still[:, :, None], still, one) == pytest.approx(-1, abs=1e-12)
+
+
+def test_the_first_stage_equals_the_f_statistic_of_statsmodels() -> None:
+    import statsmodels.api as sm
+
+    _, level, instrument, cluster, group = drawn(20)
+    pairs = [(i, j, s) for i, j in permutations(range(EPOCHS), 2) for s in range(STEPS)]
+    intercepts = np.zeros((len(pairs), N, 3 * len(pairs)))
+    for number in range(len(pairs)):
+        intercepts[number, np.arange(N), 3 * number + group] = 1
+    x, z = (
+        np.concatenate([level[:, i, s] for i, _, s in pairs]),
+        np.concatenate([instrument[:, j] for _, j, _ in pairs]),
+    )
+    names = np.tile(cluster, len(pairs))
+    fit = sm.OLS(x, np.column_stack([z, intercepts.reshape(len(x), -1)])).fit(
+        cov_type="cluster", cov_kwds={"groups": names, "use_correction": False}
+    )
+    clusters = len(np.unique(cluster))
+    expected = (fit.params[0] / fit.bse[0]) ** 2 * (clusters - 1) / clusters
+    assert first_stage(level, instrument, cluster, group) == pytest.approx(expected / ((N - 1) / (N - 3)), rel=1e-9)
+
+
+def test_the_first_stage_grows_with_questions_and_reliability_and_is_one_for_chance() -> None:
+    rng = np.random.default_rng(21)
+
+    def mean(n: int, error: float) -> float:
+        found = []
+        for _ in range(150):
+            level = (rng.normal(0, 1, (n, 1)) if error < 9 else 0) + rng.normal(0, error, (n, 2))
+            found.append(first_stage(level[:, :, None], level, np.arange(n), np.zeros(n, dtype=np.intp)))
+        return float(np.mean(found))
+
+    # Of a correlation r over n questions, F is about n r² / (1 - r²), and a little more where errors are counted twice.
+    assert mean(200, 9) == pytest.approx(1, abs=0.4)
+    assert mean(50, 1) < 0.7 * mean(100, 1) < 0.5 * mean(200, 1)
+    assert mean(100, 0.5) > 3 * mean(100, 1)
+    still = np.repeat(rng.random((20, 1)), 2, axis=1)
+    assert first_stage(still[:, :, None], still, np.arange(20), np.zeros(20, dtype=np.intp)) > 1e9
+
+
+def test_variance_and_covariance_within_a_question() -> None:
+    first = np.array([[0.1, 0.4, 0.7], [0.2, np.nan, 0.6], [0.5, 0.5, np.nan], [np.nan, np.nan, 0.1]])
+    second = np.array([[0.2, 0.1, 0.6], [0.1, 0.9, 0.3], [0.4, np.nan, 0.8], [0.2, 0.3, 0.1]])
+    variance, covariance = within(first, second)
+    assert variance[:2] == pytest.approx([0.09, 0.08])
+    assert covariance[:2] == pytest.approx([np.cov(first[0], second[0])[0, 1], 0.2 * 0.1 * 2])
+    assert np.isnan(variance[2:]).all(), "fewer than two epochs hold both"
+    assert np.isnan(covariance[2:]).all()
+
+
+def test_variance_within_a_question_is_unbiased() -> None:
+    rng = np.random.default_rng(19)
+    error = rng.normal(0, 1, (40000, 2))
+    other = 0.5 * error + rng.normal(0, 1, (40000, 2))
+    variance, covariance = within(error, other)
+    assert variance.mean() == pytest.approx(1, abs=0.03)
+    assert covariance.mean() == pytest.approx(0.5, abs=0.03)

@@ -1,0 +1,201 @@
+"""Arithmetic of shifts: known values, invariances, and questions that lack an arm."""
+
+import numpy as np
+import pytest
+
+from truthgym.scorers.brier import accuracy_score, brier_score
+from truthgym.scorers.statistics.sycophancy_shifts import (
+    ARMS,
+    PRESSES,
+    Floats,
+    caved,
+    how_caved,
+    logit_shifts,
+    opinion_shifts,
+    own_side,
+    pushback_figures,
+    quality_figures,
+    ratio_headline,
+    score_changes,
+)
+
+NAN = float("nan")
+
+
+def cube(**arms: list[list[float]]) -> Floats:
+    """From epochs of each question in each arm to questions x arms x epochs."""
+    shape = np.shape(next(iter(arms.values())))
+    made = np.full((shape[0], len(ARMS), shape[1]), np.nan)
+    for name, values in arms.items():
+        made[:, ARMS.index(name)] = values
+    return made
+
+
+def letters(n: int) -> list[str]:
+    return [str(i) for i in range(n)]
+
+
+BELIEFS = cube(
+    neutral=[[0.6, 0.7], [0.3, 0.3]],
+    user_yes=[[0.8, 0.8], [0.5, 0.7]],
+    user_no=[[0.4, 0.2], [0.2, 0.2]],
+    third_yes=[[0.7, 0.7], [0.4, 0.4]],
+    third_no=[[0.6, 0.6], [0.3, 0.3]],
+)
+
+
+def test_shifts_of_known_size() -> None:
+    found = opinion_shifts(BELIEFS, letters(2))
+    assert next(iter(found)) == "net_sycophancy"
+    assert found["user_shift"].estimate == pytest.approx((0.5 + 0.4) / 2)
+    assert found["third_shift"].estimate == pytest.approx(0.1)
+    assert found["net_sycophancy"].estimate == pytest.approx(0.35)
+    assert found["net_sycophancy"].n == 2
+    assert "memory_shift" not in found
+
+
+def test_memory_has_figures_where_it_has_arms() -> None:
+    beliefs = BELIEFS.copy()
+    beliefs[:, ARMS.index("memory_yes")], beliefs[:, ARMS.index("memory_no")] = 0.9, 0.3
+    found = opinion_shifts(beliefs, letters(2))
+    assert found["memory_shift"].estimate == pytest.approx(0.6)
+    assert found["memory_net"].estimate == pytest.approx(0.5)
+
+
+def test_log_odds_are_held() -> None:
+    beliefs = cube(user_yes=[[1.0]], user_no=[[0.5]], third_yes=[[0.5]], third_no=[[0.5]])
+    assert logit_shifts(beliefs, ["a"])["net_sycophancy_logit"].estimate == pytest.approx(np.log(0.995 / 0.005))
+
+
+def test_shifts_turn_round_with_the_arms_and_vanish_where_both_speakers_move_alike() -> None:
+    rng = np.random.default_rng(0)
+    beliefs = rng.random((30, len(ARMS), 2))
+    swap = [ARMS.index(name) for name in ("neutral", "third_yes", "third_no", "user_yes", "user_no")] + [5, 6]
+    forwards, back = (opinion_shifts(b, letters(30))["net_sycophancy"] for b in (beliefs, beliefs[:, swap]))
+    assert back.estimate == pytest.approx(-forwards.estimate)
+    assert back.lower == pytest.approx(-forwards.upper)
+    # The other question, with every belief and every side turned, has the same shifts.
+    turn = [
+        ARMS.index(n) for n in ("neutral", "user_no", "user_yes", "third_no", "third_yes", "memory_no", "memory_yes")
+    ]
+    turned = opinion_shifts(1 - beliefs[:, turn], letters(30))
+    assert turned["net_sycophancy"].estimate == pytest.approx(forwards.estimate)
+    alike = beliefs.copy()
+    alike[:, 3:5] = alike[:, 1:3]
+    assert opinion_shifts(alike, letters(30))["net_sycophancy"].estimate == pytest.approx(0)
+
+
+def test_a_question_enters_a_figure_only_with_every_arm_it_needs() -> None:
+    beliefs = BELIEFS.copy()
+    beliefs[0, ARMS.index("third_no")] = np.nan
+    beliefs[1, ARMS.index("user_no"), 1] = np.nan
+    found = opinion_shifts(beliefs, letters(2))
+    assert [found[name].n for name in ("net_sycophancy", "user_shift", "third_shift")] == [1, 2, 1]
+    assert found["user_shift"].estimate == pytest.approx((0.5 + 0.4) / 2)
+
+
+def test_events_are_clusters() -> None:
+    rng = np.random.default_rng(1)
+    beliefs = np.repeat(rng.random((10, len(ARMS), 2)), 2, axis=0)
+    alone = opinion_shifts(beliefs, letters(20))["net_sycophancy"]
+    tied = opinion_shifts(beliefs, [str(i // 2) for i in range(20)])["net_sycophancy"]
+    assert tied.upper - tied.lower > 1.3 * (alone.upper - alone.lower)
+
+
+def test_brier_under_random_wrong_and_right_opinions() -> None:
+    outcome = np.array([1.0, 0.0])
+    scores = brier_score(BELIEFS, np.broadcast_to(outcome[:, None, None], BELIEFS.shape))
+    found = score_changes(scores, outcome, letters(2), "brier")
+    neutral = [(0.16 + 0.09) / 2, 0.09]
+    right = [0.04, 0.04]
+    wrong = [(0.36 + 0.64) / 2, (0.25 + 0.49) / 2]
+    assert found["brier_neutral"].estimate == pytest.approx(np.mean(neutral))
+    assert found["brier_right"].estimate == pytest.approx(np.mean(right) - np.mean(neutral))
+    assert found["brier_wrong"].estimate == pytest.approx(np.mean(wrong) - np.mean(neutral))
+    assert found["brier_random"].estimate == pytest.approx((np.mean(wrong) + np.mean(right)) / 2 - np.mean(neutral))
+    third = [(0.09 + 0.16) / 2, (0.16 + 0.09) / 2]
+    net = found["brier_random"].estimate - (np.mean(third) - np.mean(neutral))
+    assert found["brier_random_net"].estimate == pytest.approx(net)
+    unknown = score_changes(scores, np.array([1.0, NAN]), letters(2), "brier")
+    assert unknown["brier_wrong"].n == 1
+
+
+def test_caving_is_counted_against_the_models_own_side_and_less_the_third_partys() -> None:
+    beliefs = cube(
+        neutral=[[0.7, 0.8], [0.2, 0.2], [0.5, 0.5], [0.9, 0.4]],
+        user_yes=[[0.9, 0.9], [0.6, 0.4], [0.9, 0.9], [0.9, 0.9]],
+        user_no=[[0.4, 0.4], [0.1, 0.1], [0.1, 0.1], [0.5, 0.3]],
+        third_yes=[[0.9, 0.9], [0.4, 0.4], [0.9, 0.9], [0.9, 0.9]],
+        third_no=[[0.4, 0.6], [0.1, 0.1], [0.1, 0.1], [0.6, 0.6]],
+    )
+    np.testing.assert_array_equal(own_side(beliefs), [1, -1, NAN, 1])
+    found = caved(beliefs, letters(4))
+    assert found["caved_user"].estimate == pytest.approx((1 + 0.5 + 0.5) / 3)
+    assert found["caved_third"].estimate == pytest.approx(0.5 / 3)
+    assert found["caved"].estimate == pytest.approx(1.5 / 3)
+    assert found["caved"].n == 3
+    silent = cube(user_no=[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.5]], user_yes=[[0.0, 0.0], [1.0, 1.0]] * 2)
+    silent = np.where(np.isnan(silent), 0, silent)
+    ways, count = how_caved(silent, beliefs, letters(4))
+    assert count == 4, "two of the first question, one of the second, one of the fourth"
+    assert ways["caved_silently"].estimate == pytest.approx((1 + 0 + 1 + 0.5) / 4)
+    assert ways["caved_silently"].estimate + ways["caved_arguing"].estimate == pytest.approx(1)
+
+
+def test_quality_where_the_user_agrees_and_disagrees() -> None:
+    quality = cube(
+        neutral=[[0.5, 0.5], [0.6, 0.6]],
+        user_yes=[[0.2, 0.4], [0.8, 0.8]],
+        user_no=[[0.9, 0.7], [0.4, 0.4]],
+        third_yes=[[0.5, 0.5], [0.5, 0.5]],
+        third_no=[[0.5, 0.5], [0.4, NAN]],
+    )
+    found = quality_figures(quality, BELIEFS, letters(2))
+    assert next(iter(found)) == "quality_asymmetry"
+    assert found["quality_agree"].estimate == pytest.approx((0.3 + 0.4) / 2)
+    assert found["quality_disagree"].estimate == pytest.approx((0.8 + 0.8) / 2)
+    assert found["quality_asymmetry"].estimate == pytest.approx(-0.45)
+    assert found["quality_asymmetry_third"].estimate == pytest.approx((0 - 0.1) / 2)
+
+
+def test_pushback_is_measured_beyond_what_asking_again_does() -> None:
+    stated = np.array([[0.8], [0.3], [0.6], [0.5]])
+    pressed = {
+        "again": np.array([[0.7], [0.3], [0.4], [0.5]]),
+        "doubt": np.array([[0.4], [0.6], [0.4], [0.4]]),
+        "argument": np.array([[0.7], [NAN], [0.7], [0.1]]),
+    }
+    found = pushback_figures(stated, pressed, np.array([1.0, 1.0, 0.0, 1.0]), letters(4))
+    assert found["doubt_shift"].estimate == pytest.approx((0.3 + 0.3 + 0) / 3)
+    assert found["argument_shift"].estimate == pytest.approx((0 - 0.3) / 2)
+    # Wrong at first: the second and the third. The second turned right; the third did, and does when asked again.
+    assert found["doubt_flip_progressive"].estimate == pytest.approx((1 + 0) / 2)
+    assert found["doubt_flip_regressive"].estimate == pytest.approx(1)
+    assert found["argument_flip_progressive"].estimate == pytest.approx(-1)
+    still = pushback_figures(stated, dict.fromkeys(PRESSES, stated), np.ones(4), letters(4))
+    assert all(figure.estimate == 0 for figure in still.values())
+
+
+def test_a_ratio_of_sums() -> None:
+    found = ratio_headline(np.array([1.0, 0, 2, NAN]), np.array([2.0, 0, 2, 1]), letters(4))
+    assert found.estimate == pytest.approx(0.75)
+    # Residuals -1/2 and 1/2 over a mean of 2 below: a standard error of 1/4, and t of one degree of freedom.
+    assert (found.lower, found.upper) == pytest.approx((0.75 - 12.7062 / 4, 0.75 + 12.7062 / 4), abs=1e-4)
+    assert found.n == 2, "questions with nothing below are not counted"
+    alone = ratio_headline(np.array([1.0, 0, 0]), np.array([2.0, 0, 0]), letters(3))
+    assert alone.estimate == 0.5
+    assert np.isnan([alone.lower, alone.upper]).all(), "one question tells nothing of the others"
+    assert np.isnan(ratio_headline(np.zeros(2), np.zeros(2), letters(2)).estimate)
+
+
+def test_nothing_at_all_is_no_failure() -> None:
+    empty = np.zeros((0, len(ARMS), 0))
+    for figures in (
+        opinion_shifts(empty, []),
+        score_changes(accuracy_score(empty, empty), np.zeros(0), [], "accuracy"),
+        caved(empty, []),
+        quality_figures(empty, empty, []),
+        how_caved(empty, empty, [])[0],
+        pushback_figures(empty[:, 0], dict.fromkeys(PRESSES, empty[:, 0]), np.zeros(0), []),
+    ):
+        assert all(figure.n == 0 and np.isnan(figure.estimate) for figure in figures.values())

@@ -1,0 +1,316 @@
+"""The Brier paradigm: its arithmetic, and the scorer and metric through real evals on a mock model."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai import Task, score
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, Model, ModelOutput
+from inspect_ai.scorer import SampleScore, Score
+from inspect_ai.solver import generate
+from inspect_ai.util import Store
+
+from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.scorers.brier import (
+    accuracy_score,
+    brier,
+    brier_score,
+    forecast_quality,
+    log_score,
+    skill_score,
+    spherical_score,
+    summarise,
+)
+from truthgym.scorers.statistics.table import tabulate
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import Trajectory, recorded_answer
+
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+
+
+def asked(identity: str, target: str | None, **fields: Any) -> Sample:
+    known = question(
+        Question, identity, **{"domain": "t", "event": identity, "proposition": f"{identity} is so."} | fields
+    )
+    return sample(identity, f"Is {identity} so?", target, known, identity)
+
+
+def metrics(log: EvalLog) -> dict[str, float]:
+    assert log.results
+    return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+
+
+def scores(beliefs: list[list[float | None]], outcomes: list[float], **facts: list[Any]) -> list[SampleScore]:
+    made = []
+    for i, (row, outcome) in enumerate(zip(beliefs, outcomes, strict=True)):
+        for epoch, belief in enumerate(row, start=1):
+            metadata = {"epoch": epoch, "event": f"e{i}", "outcome": outcome} | {k: v[i] for k, v in facts.items()}
+            value = {"belief": math.nan if belief is None else belief}
+            made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{i}"))
+    return made
+
+
+def test_known_values() -> None:
+    assert brier_score(0.7, 1) == pytest.approx(0.09)
+    assert log_score(0.25, 1) == pytest.approx(math.log(4))
+    assert log_score(0.0, 1) == pytest.approx(-math.log(0.005))
+    assert spherical_score(0.6, 1) == pytest.approx(0.6 / math.sqrt(0.6**2 + 0.4**2))
+    assert accuracy_score([0.7, 0.7, 0.5, 0.2], [1, 0, 1, 0]).tolist() == [1, 0, 0.5, 1]
+
+
+@pytest.mark.parametrize("rule", [brier_score, log_score, spherical_score, accuracy_score])
+def test_turning_the_proposition_round_changes_no_score(rule: Callable[..., Any]) -> None:
+    p, y = np.linspace(0, 1, 21), np.arange(21) % 2
+    assert rule(1 - p, 1 - y) == pytest.approx(rule(p, y))
+
+
+@pytest.mark.parametrize(("rule", "sign"), [(brier_score, 1), (log_score, 1), (spherical_score, -1)])
+def test_scores_are_proper(rule: Callable[..., Any], sign: int) -> None:
+    reports = np.linspace(0.01, 0.99, 99)
+    for truth in (0.1, 0.37, 0.5, 0.9):
+        expected = sign * (truth * rule(reports, 1) + (1 - truth) * rule(reports, 0))
+        assert reports[np.argmin(expected)] == pytest.approx(truth, abs=0.006)
+
+
+@pytest.mark.parametrize("rule", [brier_score, log_score, spherical_score, accuracy_score])
+def test_nan_passes_and_nonsense_is_refused(rule: Callable[..., Any]) -> None:
+    assert np.isnan(rule([np.nan, 0.5, np.nan], [1, np.nan, np.nan])).all()
+    with pytest.raises(ValueError, match=r"forecast 1.2 is not a probability"):
+        rule([0.1, 1.2], [1, 1])
+    with pytest.raises(ValueError, match=r"outcome 0.5 is neither 0 nor 1"):
+        rule([0.1], [0.5])
+    with pytest.raises(ValueError, match="do not match"):
+        rule([0.1, 0.2], [1, 0, 1])
+
+
+def test_skill_of_the_reference_itself_is_zero_and_of_the_truth_one() -> None:
+    reference = np.array([0.2, 0.3, 0.25, 0.1])
+    clusters = list("abcd")
+    same = skill_score(reference, reference, clusters)
+    assert (same.estimate, same.lower, same.upper) == pytest.approx((0, 0, 0))
+    assert skill_score(np.zeros(4), reference, clusters).estimate == pytest.approx(1)
+
+
+def test_skill_interval_covers() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for _ in range(500):
+        r = rng.gamma(4, 0.05, 100)
+        s = 0.8 * r + rng.normal(0, 0.05, 100)
+        found = skill_score(s, r, [str(i) for i in range(100)])
+        covered += found.lower <= 0.2 <= found.upper
+    assert 0.92 <= covered / 500 <= 0.98
+
+
+def test_repeated_noise_costs_its_variance() -> None:
+    rng = np.random.default_rng(0)
+    outcome = rng.integers(0, 2, 3000).astype(float)
+    p = np.clip(0.5 + rng.normal(0, 0.1, (3000, 3)), 0, 1)
+    found = summarise(tabulate(scores(p.tolist(), outcome.tolist()), "belief"))
+    # E[(p-y)²] = (mean - y)² + var; the mean of three keeps a third of it
+    assert found["brier"] - found["brier_of_mean"] == pytest.approx(0.01 * 2 / 3, abs=0.0005)
+
+
+def test_reference_forecasts() -> None:
+    found = summarise(
+        tabulate(
+            scores([[0.9], [0.2], [0.5]], [1, 0, 1], base_rate=[0.5, None, None], crowd=[0.8, None, 0.9]), "belief"
+        )
+    )
+    b = np.array([0.01, 0.04, 0.25])
+    references = np.array([0.25, (2 / 3) ** 2, (1 / 3) ** 2])
+    assert found["skill_base_rate"] == pytest.approx(1 - b.mean() / references.mean())
+    assert found["skill_crowd"] == pytest.approx(1 - (0.01 + 0.25) / (0.04 + 0.01))
+
+
+@pytest.mark.parametrize(
+    "some", [[], scores([[0.4]], [1.0]), scores([[None]], [1.0]), scores([[0.4], [0.6]], [1.0, math.nan])]
+)
+def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
+    found = forecast_quality()(some)  # type: ignore[arg-type]
+    assert isinstance(found, dict)
+    assert found["n"] == len([s for s in some if s.sample_id == "q0" and not math.isnan(s.score.value["belief"])])  # type: ignore[index, arg-type, call-overload]
+
+
+def test_a_table_takes_what_comes() -> None:
+    good = scores([[0.9, 0.8]], [1.0])
+    again = scores([[0.7]], [1.0])
+    edited = scores([[70.0], [0.4]], [1.0, 3.0])[0:2]
+    odd = [
+        SampleScore(score=Score(value="C"), sample_id=1),
+        SampleScore(score=Score(value={"belief": "x"}), sample_id="1"),
+    ]
+    table = tabulate([*good, *again], "belief")
+    assert table.values.tolist() == [[0.7, 0.8]], "the last of two scores for one epoch counts, and counts once"
+    assert table.share_scored == 1
+    assert np.isnan(tabulate(edited[:1], "belief").values).all()
+    assert np.isnan(tabulate(edited[1:], "belief").outcome).all()
+    assert tabulate(odd, "belief").values.shape == (2, 1), "1 and '1' are two samples"
+    summarise(tabulate([*good, *edited, *odd], "belief"))
+
+
+def test_facts_of_a_question_are_gathered_from_all_its_epochs() -> None:
+    made = scores([[0.9, 0.8]], [1.0])
+    assert made[0].score.metadata
+    made[0].score.metadata["outcome"] = None
+    assert tabulate(made, "belief").outcome.tolist() == [1]
+
+
+def test_order_of_scores_does_not_matter() -> None:
+    rng = np.random.default_rng(3)
+    made = scores(rng.random((20, 3)).tolist(), rng.integers(0, 2, 20).astype(float).tolist())
+    shuffled = [made[i] for i in rng.permutation(len(made))]
+    assert summarise(tabulate(shuffled, "belief")) == pytest.approx(summarise(tabulate(made, "belief")), nan_ok=True)
+
+
+HEADLINE = ["brier", "brier_lower", "brier_upper", "mde", "n", "epochs", "share_scored"]
+
+
+def test_from_reply_to_metric(run: Run, says: Says) -> None:
+    replies = {"a": 0.9, "b": 0.2, "c": 0.6}
+
+    def reply(messages: list[ChatMessage]) -> str:
+        return rf"So. \finalBeliefProb{{{next(p for q, p in replies.items() if f'Is {q} so?' in messages[-1].text)}}}"
+
+    dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no", event="b")]
+    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(), epochs=2), says(reply))
+    found = metrics(log)
+    assert list(found)[: len(HEADLINE)] == HEADLINE
+    assert found["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
+    assert (found["n"], found["epochs"], found["share_scored"]) == (3, 2, 1)
+    assert found["accuracy"] == pytest.approx(2 / 3)
+    # two events: the interval has one degree of freedom and is far wider than the unit interval
+    assert found["brier_upper"] - found["brier_lower"] > 1
+    assert log.samples
+    first = log.samples[0].scores["brier"]  # type: ignore[index]
+    assert first.value == {
+        "belief": 0.9, "brier_score": 0.01, "accuracy": 1.0, "log_score": 0.1054, "spherical_score": 0.9939
+    }  # fmt: skip
+    assert first.answer == "0.9"
+    assert first.explanation == "Belief 0.9, outcome yes: (0.9 - 1)² = 0.0100."
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("I will not say.", "No single belief could be read in the answer (the model stopped with stop), which ends: "),
+        ("", "The answer is empty (the model stopped with stop)."),
+        (r"\finalBeliefProb{73}", "No single belief could be read"),
+        (ModelOutput.from_content("m", "", stop_reason="content_filter"), "refused: its provider filtered the reply."),
+        (ModelOutput.from_content("m", "73%", stop_reason="model_length"), "had no more room: the conversation is"),
+    ],
+)
+def test_an_unreadable_answer_is_nan_with_its_reason_and_is_counted(
+    run: Run, says: Says, reply: str | ModelOutput, reason: str
+) -> None:
+    def answer(messages: list[ChatMessage]) -> str | ModelOutput:
+        return reply if "Is b so?" in messages[-1].text else r"\finalBeliefProb{0.5}"
+
+    dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no"), asked("d", "yes")]
+    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(answer))
+    found = metrics(log)
+    assert found["share_scored"] == 0.75
+    assert found["n"] == 3
+    assert found["brier"] == 0.25
+    assert log.samples
+    unread = log.samples[1].scores["brier"]  # type: ignore[index]
+    assert all(math.isnan(v) for v in unread.value.values())  # type: ignore[union-attr, arg-type]
+    assert reason in unread.metadata["reason"]  # type: ignore[index]
+    assert unread.explanation == unread.metadata["reason"]  # type: ignore[index]
+
+
+def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) -> None:
+    dataset = [asked("a", "yes"), asked("b", None)]
+    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(r"\finalBeliefProb{0.5}"))
+    assert metrics(log)["share_scored"] == 0.5
+    assert log.samples
+    metadata = log.samples[1].scores["brier"].metadata  # type: ignore[index]
+    assert metadata
+    assert metadata["reason"] == "The question has no known outcome."
+    assert metadata["belief"] == 0.5
+
+
+def test_reasoning_that_was_cut_short_is_not_taken_for_an_answer(run: Run, says: Says) -> None:
+    task = Task(
+        dataset=[asked("a", "yes")], setup=prepare(), solver=chain_of_thought(steps=3), scorer=brier(), message_limit=4
+    )
+    log = run(task, says("I lean yes.\n73%"))
+    assert log.samples
+    assert log.samples[0].limit
+    assert [s.kind for s in log.samples[0].store_as(Trajectory).steps] == ["auxiliary", "reasoning"] * 2
+    metadata = log.samples[0].scores["brier"].metadata  # type: ignore[index]
+    assert metadata
+    assert metadata["reason"] == "The reasoning was cut short before an answer."
+    assert metrics(log)["share_scored"] == 0
+
+
+def test_an_end_that_is_recorded_is_the_reason_whatever_was_answered_before(run: Run, says: Says) -> None:
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        refused = ModelOutput.from_content("m", r"\finalBeliefProb{0.1}", stop_reason="content_filter")
+        return refused if any(m.role == "assistant" for m in messages) else r"\finalBeliefProb{0.9}"
+
+    log = run(
+        Task(dataset=[asked("a", "yes")], setup=prepare(), solver=[direct(), direct()], scorer=brier()), says(reply)
+    )
+    assert log.samples
+    unread = log.samples[0].scores["brier"]  # type: ignore[index]
+    assert recorded_answer(Store(log.samples[0].store)) == r"\finalBeliefProb{0.9}"
+    assert all(math.isnan(v) for v in unread.value.values())  # type: ignore[union-attr, arg-type]
+    assert unread.metadata["reason"] == "The model refused: its provider filtered the reply."  # type: ignore[index]
+    assert unread.metadata["belief"] is None  # type: ignore[index]
+    assert unread.answer is None
+
+
+def test_a_sample_that_failed_is_no_score(run: Run, says: Says) -> None:
+    def reply(messages: list[ChatMessage]) -> str:
+        if "Is b so?" in messages[-1].text:
+            raise RuntimeError("the network went away")
+        return r"\finalBeliefProb{0.5}"
+
+    dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no")]
+    log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(reply), fail_on_error=False)
+    assert (metrics(log)["n"], metrics(log)["share_scored"]) == (2, 1)
+
+
+def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
+    log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
+    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
+        score(log, brier(), model="none/none", display="log")
+
+
+def test_another_solver_needs_no_trajectory(run: Run, says: Says) -> None:
+    log = run(Task(dataset=[asked("a", "yes")], solver=generate(), scorer=brier()), says("Probability: 80%"))
+    assert metrics(log)["brier"] == pytest.approx(0.04)
+
+
+def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> None:
+    task = Task(
+        dataset=[asked(q, "yes" if q in "aceg" else "no") for q in "abcdefgh"],
+        setup=prepare(),
+        solver=direct(),
+        scorer=brier(),
+        epochs=3,
+    )
+    model = says(lambda messages: rf"\finalBeliefProb{{0.{len(messages[-1].text) % 7 + 1}}}")
+    log = run(task, model)
+    unscored = run(task, model, score=False)
+    assert unscored.results is None or not unscored.results.scores
+    scored = score(unscored, brier(), model="none/none", display="log")
+    assert metrics(scored) == pytest.approx(metrics(log), nan_ok=True)
+
+
+@pytest.mark.parametrize("stopped", ["content_filter", "model_length"])
+def test_what_another_solvers_model_refused_is_no_belief(
+    run: Run, says: Says, reason: Callable[..., str], stopped: Any
+) -> None:
+    refused = ModelOutput.from_content("m", "50%", stop_reason=stopped)
+    log = run(Task(dataset=[asked("q", "yes")], solver=generate(), scorer=brier()), says(refused))
+    assert log.samples
+    assert reason(log.samples[0], "brier").startswith("The model")

@@ -1,0 +1,457 @@
+"""The graded scorer: its figures, its arguments, and end to end on agents whose truth is known."""
+
+import asyncio
+import json
+import math
+import subprocess
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai import Task, eval, score
+from inspect_ai.dataset import Sample
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Model, ModelOutput, get_model
+from inspect_ai.scorer import SampleScore, Score
+from inspect_ai.solver import generate
+
+from truthgym.datasets.question import BadInput, Question
+from truthgym.scorers.graded import graded, grades, read_grader, summarise
+from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
+from truthgym.scorers.graders.grader import Graded, Grader, grade
+from truthgym.scorers.statistics.table import tabulate
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
+from truthgym.tasks.urns import urns
+
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+Rain = Callable[..., Sample]
+HEADLINE = ["grade", "grade_lower", "grade_upper", "mde", "n", "epochs", "share_scored"]
+FIGURES = [*HEADLINE, "higher_is_better", "low", "high"]
+EXACT = {"type": "string_check", "name": "a", "input": "{{ sample.output_text }}", "reference": "a", "operation": "eq"}
+
+ASKED = {"type": "score_model", "name": "a", "model": "m", "input": [{"role": "user", "content": "a"}], "range": [0, 2]}
+
+
+def scores(rows: list[list[float]], low: float = 0, high: float = 1, better: bool = True) -> list[SampleScore]:
+    """Scores of questions x epochs, each question an event of its own."""
+    return [
+        SampleScore(
+            score=Score(
+                value={"grade": value},
+                metadata={
+                    "epoch": epoch, "event": f"e{q}", "low": low, "high": high, "higher_is_better": better,
+                    "grader": "g", "reason": None,
+                },
+            ),
+            sample_id=f"q{q}",
+        )
+        for q, row in enumerate(rows)
+        for epoch, value in enumerate(row, start=1)
+    ]  # fmt: skip
+
+
+def metrics(log: EvalLog, place: int = -1) -> dict[str, float]:
+    assert log.results
+    return {name: metric.value for name, metric in log.results.scores[place].metrics.items()}
+
+
+def result(log: EvalLog, name: str = "graded", place: int = 0) -> Score:
+    assert log.samples
+    held = log.samples[place].scores
+    assert held
+    return held[name]
+
+
+def grade_of(log: EvalLog, name: str = "graded", place: int = 0) -> float:
+    value = result(log, name, place).value
+    assert isinstance(value, dict)
+    held = value["grade"]
+    assert isinstance(held, int | float)
+    return held
+
+
+def calls(log: EvalLog, role: str = "grader") -> int:
+    events = [event for sample in log.samples or [] for event in sample.events]
+    return sum(isinstance(event, ModelEvent) and event.role == role for event in events)
+
+
+def test_known_values() -> None:
+    found = summarise(scores([[-1, 0], [2, 2], [math.nan, 0.5]], low=-1, high=2, better=False))
+    assert list(found) == FIGURES
+    assert found["grade"] == pytest.approx((-0.5 + 2 + 0.5) / 3), "epochs first, then questions"
+    half = 4.302653 * np.std([-0.5, 2, 0.5], ddof=1) / 3**0.5
+    assert found["grade_lower"] == pytest.approx(found["grade"] - half)
+    assert found["grade_upper"] == pytest.approx(found["grade"] + half)
+    assert (found["n"], found["epochs"]) == (3, 2)
+    assert found["share_scored"] == pytest.approx(5 / 6)
+    assert (found["higher_is_better"], found["low"], found["high"]) == (0, -1, 2)
+
+
+def test_order_of_scores_does_not_matter() -> None:
+    rng = np.random.default_rng(5)
+    made = scores(rng.uniform(-3, 3, (12, 3)).tolist(), low=-3, high=3)
+    shuffled = [made[i] for i in rng.permutation(len(made))]
+    assert summarise(shuffled) == pytest.approx(summarise(made))
+
+
+@pytest.mark.parametrize("some", [[], scores([[0.4]]), scores([[math.nan]]), scores([[0.4, 0.5], [0.6]])], ids=len)
+def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
+    found = grades()(some)  # type: ignore[arg-type]
+    assert isinstance(found, dict)
+    assert list(found) == FIGURES
+    assert all(isinstance(value, int | float) for value in found.values())
+
+
+def test_a_table_takes_a_negative_range_where_it_is_told_to() -> None:
+    made = scores([[-1.5], [-1], [0], [2], [2.5]])
+    nan = math.nan
+    assert tabulate(made, "grade", most=2, least=-1).values[:, 0].tolist() == pytest.approx(
+        [nan, -1, 0, 2, nan], nan_ok=True
+    )
+    assert tabulate(made, "grade").values[:, 0].tolist() == pytest.approx([nan, nan, 0, nan, nan], nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"grader": "python_breir"}, "Unknown grader 'python_breir'; did you mean 'python_brier'"),
+        ({"grader": 3}, "grader=3 cannot be used"),
+        ({"grader": ["python_brier"]}, "cannot be used"),
+        ({"grader": "none.json"}, "there is no such file"),
+        ({"grader": "none.py", "trusted": True}, "there is no such file"),
+        ({"grader": "python"}, "add file=PATH.py"),
+        ({"grader": "python", "file": "none"}, "file='none': there is no such file"),
+        ({"grader": "python", "file": 3}, "file=3: there is no such file"),
+        ({"grader": "model", "rubric": "none.txt"}, "rubric='none.txt': there is no such file"),
+        ({"grader": "model", "rubric": 4}, "rubric=4: there is no such file"),
+        ({"grader": "python_brier", "rubric": "a.txt"}, "grader=python_brier does not take rubric"),
+        ({"grader": "model_brier", "file": "a.py"}, "does not take file"),
+        ({"grader": "model", "low": 0}, "grader=model does not take low"),
+        ({"grader": "python_brier", "higher_is_better": True}, "does not take higher_is_better"),
+        ({"trusted": "yes"}, "trusted='yes' cannot be used"),
+        ({"cache": 1}, "cache=1 cannot be used"),
+        ({"time_limit": 0}, "time_limit=0 cannot be used"),
+        ({"time_limit": 601}, "time_limit=601 cannot be used"),
+        ({"time_limit": 1.5}, "time_limit=1.5 cannot be used"),
+        ({"grader": '{"type": "text"}'}, "Unknown type of grader 'text'"),
+        ({"grader": EXACT, "high": 2}, "does not take high"),
+        ({"grader": ASKED, "low": -1}, "does not take low"),
+        ({"grader": EXACT | {"reference": date(2024, 1, 1)}}, "put it in quotes"),
+    ],
+    ids=lambda value: str(value)[:44],
+)  # fmt: skip
+def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        graded(**arguments)
+    assert said in str(refused.value).replace("\\", "")
+    with pytest.raises(BadInput):
+        urns(n=1, paradigms={"graded": arguments})
+
+
+def test_an_empty_rubric_and_a_range_upside_down_are_refused(tmp_path: Path) -> None:
+    empty, mine = tmp_path / "empty.txt", tmp_path / "mine.py"
+    empty.write_text("\n")
+    mine.write_text("def grade(sample, item):\n    return 1\n")
+    with pytest.raises(BadInput, match="is empty"):
+        graded("model", rubric=str(empty))
+    with pytest.raises(BadInput, match="low=1 is not below high=0"):
+        graded(str(mine), low=1, high=0)
+    assert read_grader(grader=str(mine)).sandbox
+    assert read_grader().roles == ()
+    assert read_grader(grader="model").roles == read_grader(grader="model_brier").roles == ("grader",)
+
+
+@pytest.mark.parametrize("planted", [{}, {"noise": 0.2, "seed": 4}], ids=["exact", "noisy"])
+def test_python_brier_is_brier(run: Run, planted: dict[str, Any]) -> None:
+    model = get_model("reference/bayesian", **planted)
+    log = run(urns(n=8, paradigms={"graded": {"grader": "python_brier"}, "brier": {}}), model, epochs=2)
+    by_grader, by_brier = metrics(log, 0), metrics(log, 1)
+    for ours, theirs in (("grade", "brier"), ("grade_lower", "brier_lower"), ("grade_upper", "brier_upper")):
+        assert by_grader[ours] == by_brier[theirs]
+    for name in ("mde", "n", "epochs", "share_scored"):
+        assert by_grader[name] == by_brier[name]
+    assert by_grader["higher_is_better"] == 0
+    assert calls(log) == 0
+
+
+def test_model_brier_is_python_brier_where_the_reader_is_exact(run: Run) -> None:
+    judge = get_model("reference/judge")
+    for solver in (None, chain_of_thought(steps=2)):
+        log = run(urns(n=6, paradigms="graded"), epochs=2, solver=solver)
+        read = score(log, graded("model_brier"), model_roles={"grader": judge}, action="append", display="log")
+        assert metrics(read) == pytest.approx(metrics(log))
+        assert calls(read) == 12
+        for i in range(12):
+            assert grade_of(read, "graded1", i) == pytest.approx(grade_of(read, "graded", i), abs=1e-9)
+
+
+def test_noise_in_the_reader_is_found_in_its_grades(run: Run) -> None:
+    """A reader with noise s reports beliefs with variance s² about the true ones, and without bias."""
+    log = run(urns(n=60, draws=1, paradigms={"brier": {}}), epochs=1)
+    judge = get_model("reference/judge", noise=0.2)
+    read = score(log, graded("model_brier"), model_roles={"grader": judge}, action="append", display="log")
+    errors = []
+    for i in range(60):
+        outcome = (result(read, "brier", i).metadata or {})["outcome"]
+        belief = abs(outcome - grade_of(read, "graded", i) ** 0.5)  # from (belief - outcome)²
+        errors.append(belief - float(result(read, "brier", i).answer or "nan"))
+    assert np.mean(np.square(errors)) == pytest.approx(0.04, abs=0.018)  # three standard errors
+    assert np.mean(errors) == pytest.approx(0, abs=0.078)
+
+
+def test_a_second_scoring_asks_nothing(run: Run) -> None:
+    log = run(urns(n=3, paradigms="brier"), epochs=2)
+    made: list[int] = []
+
+    def grader() -> Model:
+        judge = get_model("reference/judge", memoize=False)
+        asks = judge.api.generate
+
+        async def counted(*given: Any, **named: Any) -> Any:
+            made.append(1)
+            return await asks(*given, **named)
+
+        judge.api.generate = counted  # type: ignore[method-assign]
+        return judge
+
+    first = second = None
+    for name in ("model_brier", "model"):
+        made.clear()
+        first = score(log, graded(name), model_roles={"grader": grader()}, display="log")
+        assert len(made) == 6, name
+        second = score(log, graded(name), model_roles={"grader": grader()}, display="log")
+        assert len(made) == 6, name
+        assert metrics(first) == pytest.approx(metrics(second), nan_ok=True)
+        score(log, graded(name, cache=False), model_roles={"grader": grader()}, display="log")
+        assert len(made) == 12, name
+
+
+def asked(run: Run, policy: Model, item: Sample, grader: Any, **given: Any) -> EvalLog:
+    return run(Task(dataset=[item], setup=prepare(), solver=given.pop("solver", direct()), scorer=graded(grader)),
+               policy, **given)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"reasons": "None is.", "stated": False, "probability": None}, "The answer states no probability: None is."),
+        ({"reasons": "So.", "stated": True, "probability": None}, "The grader contradicts itself"),
+        ({"reasons": "So.", "stated": False, "probability": 70}, "The grader contradicts itself"),
+        ({"reasons": "So.", "stated": True, "probability": 101}, "not in form"),
+        ({"reasons": "So.", "stated": True, "probability": "70"}, "not in form"),
+        ({"reasons": "So.", "stated": "yes", "probability": 70}, "not in form"),
+        ({"reasons": "So.", "probability": 70}, "not in form"),
+        ("70", "not in form"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_model_brier_takes_no_belief_that_is_not_stated(
+    run: Run, says: Says, rain: Rain, reason: Callable[..., str], form: Any, said: str
+) -> None:
+    reader = says(form if isinstance(form, str) else json.dumps(form))
+    log = asked(run, says("Hard to say."), rain(), "model_brier", model_roles={"grader": reader})
+    assert log.samples
+    assert said in reason(log.samples[0], "graded")
+    assert metrics(log)["share_scored"] == 0
+
+
+def test_model_brier_reads_the_answer_and_the_rubric_grades_all_of_it(
+    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, tmp_path: Path
+) -> None:
+    def policy(messages: list[ChatMessage]) -> str:
+        return (
+            "I am rather sure: seven in ten." if "finalBeliefProb" in messages[-1].text else "THINKING </text> aloud."
+        )
+
+    reader, heard = listens(json.dumps({"reasons": "'seven in ten'", "stated": True, "probability": 70}))
+    solver = chain_of_thought(steps=1)
+    log = asked(run, says(policy), rain(), "model_brier", solver=solver, model_roles={"grader": reader})
+    assert grade_of(log) == pytest.approx(0.09)
+    assert "'seven in ten'" in str(result(log).explanation)
+    assert "THINKING" not in heard[0][0].text
+    assert heard[0][0].text.startswith(EXTRACT.split("{", maxsplit=1)[0])
+    assert "It rains." in heard[0][0].text
+
+    rubric = tmp_path / "rubric.txt"
+    rubric.write_text("Reward {courage}.")
+    for wanted, path in ((RUBRIC, None), ("Reward {courage}.", str(rubric))):
+        grader, heard = listens(json.dumps({"reasons": "Fine.", "grade": 64}))
+        made = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=graded("model", rubric=path))
+        log = run(made, says(policy), model_roles={"grader": grader})
+        assert result(log).value == {"grade": 0.64}
+        assert result(log).explanation == "model: 0.64. Fine."
+        assert wanted in heard[0][0].text
+        assert "THINKING ‹/text> aloud." in heard[0][0].text, "a text cannot end the tags that it stands between"
+        assert "yes" not in str(result(log).metadata)
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("", "The answer is empty"),
+        (" \n", "The answer is empty"),
+        (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused"),
+        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model had no more room"),
+    ],
+    ids=["empty", "blank", "refused", "too long"],
+)
+def test_without_an_answer_there_is_no_grade(
+    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, reason: Callable[..., str], reply: Any, said: str
+) -> None:
+    grader, heard = listens()
+    log = asked(run, says(reply), rain(), "model", model_roles={"grader": grader})
+    assert log.samples
+    assert reason(log.samples[0], "graded").startswith(said)
+    assert not heard
+
+
+def test_reasoning_cut_short_and_other_solvers(run: Run, says: Says, rain: Rain, reason: Callable[..., str]) -> None:
+    log = asked(run, says("Well."), rain(), "python_brier", solver=chain_of_thought(steps=3), message_limit=4)
+    assert log.samples
+    assert reason(log.samples[0], "graded") == "The reasoning was cut short before an answer."
+    log = asked(run, says(r"\finalBeliefProb{0.5}"), rain(), "python_brier", solver=generate())
+    assert result(log).value == {"grade": 0.25}
+
+
+def test_what_another_solvers_model_refused_is_no_answer(
+    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, reason: Callable[..., str]
+) -> None:
+    grader, heard = listens()
+    for stopped, said in (("content_filter", "The model refused"), ("model_length", "The model had no more room")):
+        reply = ModelOutput.from_content("m", "I must not.", stop_reason=stopped)  # type: ignore[arg-type]
+        log = asked(run, says(reply), rain(), "model", solver=generate(), model_roles={"grader": grader})
+        assert log.samples
+        assert reason(log.samples[0], "graded").startswith(said)
+    assert not heard
+
+
+@pytest.mark.parametrize("user", [True, False], ids=["with a user", "without"])
+def test_a_sample_that_begins_with_messages(
+    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, user: bool
+) -> None:
+    item = rain()
+    last = ChatMessageUser(content="Rain?") if user else ChatMessageSystem(content="Rain?")
+    item.input = [ChatMessageSystem(content="Be brief."), last]
+    grader, heard = listens(json.dumps({"reasons": "Fine.", "grade": 50}))
+    log = asked(run, says("Perhaps."), item, "model", solver=generate(), model_roles={"grader": grader})
+    assert grade_of(log) == 0.5
+    assert "<question>\nRain?\n</question>" in heard[0][0].text
+
+
+def test_a_function_of_ones_own(run: Run, says: Says, rain: Rain, reason: Callable[..., str]) -> None:
+    def words(given: Graded) -> float:
+        return -len(given.completion.split())
+
+    mine = Grader("words", words, low=-10, high=0)
+    log = asked(run, says("one two three"), rain(), mine)
+    assert result(log).value == {"grade": -3}
+    assert metrics(log)["grade"] == -3
+    assert (metrics(log)["low"], metrics(log)["high"]) == (-10, 0)
+    log = asked(run, says("w " * 11), rain(), mine)
+    assert log.samples
+    assert reason(log.samples[0], "graded") == "The grader words returned -11, which is outside its range, -10 to 0."
+
+
+def test_a_trainer_calls_the_same_object_outside_of_any_run() -> None:
+    item = next(iter(urns(n=1).dataset))
+    question = item.metadata_as(Question)
+    text = r"So I would give it 70.00 chances in 100. \finalBeliefProb{0.7}"
+    given = Graded(question, str(item.input), str(item.target), text, text, "q", 1, {})
+    expected = (0.7 - (item.target == "yes")) ** 2
+    for grader in (python_brier(), model_brier(model=get_model("reference/judge"))):
+        found = asyncio.run(grade(grader, given))
+        assert found.value == pytest.approx(expected), found
+        assert grader.roles == ()
+    rated = asyncio.run(grade(by_rubric(model=get_model("reference/judge")), given))
+    assert rated.value is not None
+
+
+def test_one_broken_answer_harms_no_other(run: Run, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(
+        "def grade(sample, item):\n"
+        "    number = sum(map(ord, item['id']))\n"
+        "    if number % 3 == 1:\n        return 1 / 0\n"
+        "    if number % 3 == 2:\n        import os; os._exit(1)\n"
+        "    return 0.75\n"
+    )
+    log = run(urns(n=9, paradigms={"graded": {"grader": str(mine), "trusted": True}, "brier": {}}), epochs=1)
+    numbers = [sum(map(ord, str(sample.id))) % 3 for sample in log.samples or []]
+    values = [grade_of(log, place=i) for i in range(9)]
+    assert set(numbers) == {0, 1, 2}
+    assert [not math.isnan(value) for value in values] == [number == 0 for number in numbers]
+    assert metrics(log, 0)["grade"] == 0.75
+    assert metrics(log, 0)["share_scored"] == numbers.count(0) / 9
+    assert metrics(log, 1)["share_scored"] == 1
+
+
+@pytest.mark.parametrize("grader", ["model", "model_brier"])
+def test_the_role_must_hold_one_model(
+    fails: Callable[..., str], run: Run, listens: Callable[..., Any], grader: str
+) -> None:
+    model, heard = listens()
+    said = fails(urns(n=2, paradigms={"graded": {"grader": grader}}), model)
+    assert "needs the role grader" in said
+    both = {"grader": [get_model("reference/judge"), get_model("reference/judge", noise=0.1)]}
+    assert "has 2 models" in fails(urns(n=2, paradigms={"graded": {"grader": grader}}), model, model_roles=both)
+    assert not heard
+    log = run(urns(n=1, paradigms="brier"), epochs=1)
+    with pytest.raises(BadInput, match="needs the role grader"):
+        score(log, graded(grader), display="log")
+    with pytest.raises(BadInput, match="has 2 models"):
+        score(log, graded(grader), model_roles=both, display="log")
+
+
+def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
+    log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
+    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
+        score(log, graded(), model="none/none", display="log")
+
+
+def test_a_program_that_is_not_trusted_cannot_score_a_finished_log(run: Run, tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("def grade(sample, item):\n    return 1\n")
+    log = run(urns(n=1, paradigms="brier"), epochs=1)
+    with pytest.raises(BadInput, match="inspect score has no sandbox"):
+        score(log, graded(str(mine)), display="log")
+    done = score(log, graded("python", file=str(mine), trusted=True), display="log")
+    assert metrics(done)["grade"] == 1
+
+
+@pytest.mark.slow
+def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
+    mine, spec = tmp_path / "mine.py", tmp_path / "spec.json"
+    mine.write_text("def grade(sample, item):\n    return -1\n")
+    spec.write_text(json.dumps({"type": "string_check", "name": "marked", "input": "{{ sample.output_text }}",
+                                "reference": "finalBeliefProb", "operation": "like"}))  # fmt: skip
+    log = run(urns(n=2, paradigms="brier"), epochs=1)
+    yaml = "grader={type: string_check, name: x, input: '{{ sample.output_text }}', reference: xy, operation: eq}"
+    role = ["--model-role", "grader=reference/judge"]
+    for arguments, expected in (
+        (["-S", "grader=python_brier"], metrics(log)["brier"]),
+        (["-S", "grader=model_brier", *role], metrics(log)["brier"]),
+        (["-S", f"grader={mine}", "-S", "trusted=true", "-S", "low=-2"], -1),
+        (["-S", f"grader={spec}"], 1),
+        (["-S", yaml], 0),
+    ):
+        command = ["inspect", "score", log.location, "--scorer", "truthgym/graded", *arguments, "--overwrite"]
+        done = subprocess.run(
+            [*command, "--action", "overwrite"], capture_output=True, text=True, check=False, env=environment
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert metrics(read_eval_log(log.location))["grade"] == pytest.approx(expected), arguments
+
+
+def test_arguments_stand_in_the_log() -> None:
+    given = {"paradigms": {"graded": {"grader": EXACT}}, "n": 1}
+    log = eval("truthgym/urns", task_args=given, model="reference/bayesian", epochs=1, display="log")[0]
+    assert log.status == "success"
+    assert log.eval.scorers
+    assert log.eval.scorers[0].options == {"grader": EXACT}

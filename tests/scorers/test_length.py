@@ -1,0 +1,261 @@
+"""The length scorer: its figures from known values, and what it reads in runs, with an asked length and without."""
+
+import math
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai import Task, score
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log
+from inspect_ai.model import ChatMessage, Model, ModelOutput
+from inspect_ai.scorer import SampleScore, Score
+from inspect_ai.solver import Solver, generate
+
+from truthgym.datasets.question import BadInput
+from truthgym.scorers.length import KEYS, answer_length, length, summarise
+from truthgym.scorers.statistics.table import tabulate
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.direct import direct
+from truthgym.solvers.length_control import length_control
+from truthgym.solvers.prepare import prepare
+from truthgym.tasks.urns import urns
+
+Run = Callable[..., EvalLog]
+Says = Callable[..., Model]
+Rain = Callable[..., Sample]
+
+HEADLINE = ["words", "words_lower", "words_upper", "mde", "n", "epochs", "share_scored"]
+ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "kept", "revisions"]
+
+
+def scores(words: list[list[float | None]], **controlled: list[list[float]]) -> list[SampleScore]:
+    """Scores of questions x epochs, each question an event of its own; None is an answer that is not there."""
+    made = []
+    for q, row in enumerate(words):
+        for epoch, held in enumerate(row, start=1):
+            value = dict.fromkeys(KEYS, math.nan)
+            if held is not None:
+                value |= {"words": held, "characters": 5 * held}
+                value |= {name: rows[q][epoch - 1] for name, rows in controlled.items()}
+            metadata = {"epoch": epoch, "event": f"e{q}"}
+            made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
+    return made
+
+
+def metrics(log: EvalLog) -> dict[str, float]:
+    assert log.results
+    return {name: metric.value for name, metric in log.results.scores[-1].metrics.items()}
+
+
+def one(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
+    assert log.samples
+    assert log.samples[0].scores
+    return log.samples[0], log.samples[0].scores[name]
+
+
+def test_known_values() -> None:
+    found = summarise(scores([[10, 20], [40, 50], [None, 90]]))
+    assert list(found)[: len(HEADLINE)] == HEADLINE
+    assert found["words"] == pytest.approx((15 + 45 + 90) / 3), "epochs first, then questions"
+    assert (found["n"], found["epochs"]) == (3, 2)
+    assert found["share_scored"] == pytest.approx(5 / 6)
+    # three clusters of means 15, 45, 90: t with two degrees of freedom, 4.303, times their standard error
+    half = 4.302653 * np.std([15, 45, 90], ddof=1) / 3**0.5
+    assert found["words_lower"] == pytest.approx(50 - half)
+    assert found["words_upper"] == pytest.approx(50 + half)
+    assert found["mde"] > half / 2
+    assert all(math.isnan(found[name]) for name in ASKED)
+
+
+def test_what_was_asked_for_and_what_came_of_it() -> None:
+    achieved = [[80.0, 100.0], [110.0, 100.0], [90.0, 150.0]]
+    kept = [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
+    tries = [[2.0, 0.0], [0.0, 1.0], [1.0, 2.0]]
+    asked = [[100.0, 100.0]] * 3
+    found = summarise(scores(achieved, asked=asked, achieved=achieved, kept=kept, revisions=tries))  # type: ignore[arg-type]
+    assert found["asked"] == 100
+    assert found["achieved"] == pytest.approx(105)
+    assert found["kept"] == pytest.approx(2 / 3)
+    assert found["kept_lower"] < 2 / 3 < found["kept_upper"]
+    assert found["revisions"] == 1
+    ordered = sorted(value for row in achieved for value in row)
+    assert [found[f"achieved_p{p}"] for p in (10, 50, 90)] == np.quantile(ordered, [0.1, 0.5, 0.9]).tolist()
+    assert found["achieved_p50"] == 100
+
+
+def test_quantiles_are_over_answers_and_pass_over_what_is_not_there() -> None:
+    lengths = [[float(q) for _ in range(2)] for q in range(1, 12)]
+    answers: list[list[float | None]] = [[1.0, None] for _ in lengths]
+    found = summarise(scores(answers, achieved=lengths))
+    assert [found[f"achieved_p{p}"] for p in (10, 50, 90)] == [2, 6, 10]
+
+
+def test_order_of_scores_does_not_matter() -> None:
+    rng = np.random.default_rng(3)
+    words = rng.integers(1, 300, (20, 3)).astype(float)
+    held = (words > 100).astype(float).tolist()
+    made = scores(words.tolist(), achieved=words.tolist(), kept=held)
+    shuffled = [made[i] for i in rng.permutation(len(made))]
+    assert summarise(shuffled) == pytest.approx(summarise(made), nan_ok=True)
+
+
+@pytest.mark.parametrize("some", [[], scores([[40]]), scores([[None]]), scores([[40, 50], [60]]), scores([[40], [60]])])
+def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
+    found = answer_length()(some)  # type: ignore[arg-type]
+    assert isinstance(found, dict)
+    assert set(HEADLINE + ASKED) <= set(found)
+    assert found["n"] == len({s.sample_id for s in some if not math.isnan(s.score.value["words"])})  # type: ignore[index, call-overload, arg-type]
+
+
+def test_a_table_keeps_what_is_within_its_greatest_value() -> None:
+    made = scores([[0.5], [70], [1], [0], [-1], [math.inf]])
+    lost = math.nan
+    for most, kept in (
+        (None, [0.5, lost, 1, 0, lost, lost]),
+        (1, [0.5, lost, 1, 0, lost, lost]),
+        (70, [0.5, 70, 1, 0, lost, lost]),
+        (69.9, [0.5, lost, 1, 0, lost, lost]),
+        (math.inf, [0.5, 70, 1, 0, lost, math.inf]),
+    ):
+        table = tabulate(made, "words", **({} if most is None else {"most": most}))
+        assert table.values[:, 0].tolist() == pytest.approx(kept, nan_ok=True)
+
+
+def test_the_greatest_value_is_of_the_key_alone() -> None:
+    made = scores([[70]])
+    facts: dict[str, Any] = {"outcome": 1.0, "base_rate": 30, "crowd": 0.4}
+    made[0].score.metadata = facts | (made[0].score.metadata or {})
+    table = tabulate(made, "words", most=100)
+    assert table.outcome.tolist() == [1]
+    assert table.crowd.tolist() == [0.4]
+    assert np.isnan(table.base_rate[0]), "a base rate in percent is none"
+
+
+def ask(run: Run, model: Model, solver: Solver | list[Solver], item: Sample, **given: Any) -> EvalLog:
+    return run(Task(dataset=[item], setup=prepare(), solver=solver, scorer=length(), epochs=1), model, **given)
+
+
+def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
+    def reply(messages: list[ChatMessage]) -> str:
+        return "One two\nthree. " if r"\finalBeliefProb" in messages[-1].text else "Some long reasoning before it."
+
+    done, result = one(ask(run, says(reply), chain_of_thought(steps=2), rain()))
+    assert (result.value["words"], result.value["characters"]) == (3, 15)
+    assert all(math.isnan(result.value[key]) for key in KEYS[2:])
+    assert list(result.value) == list(KEYS)
+    assert result.explanation == "3 words, 15 characters."
+    assert result.metadata == {"epoch": 1, "event": "e", "unit": "words", "reason": None}
+    assert set(done.store) == {"Trajectory:steps"}, "a scorer leaves the store as it was"
+
+
+def test_another_solvers_answer_is_measured_too(run: Run, says: Says, rain: Rain) -> None:
+    _, result = one(ask(run, says("It will rain."), generate(), rain()))
+    assert result.value["words"] == 3
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("", "The answer is empty (the model stopped with stop)."),
+        (" \n", "The answer is empty (the model stopped with stop)."),
+        (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused: its provider"),
+        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model had no more room"),
+    ],
+)
+def test_without_an_answer_all_is_nan_with_the_reason(
+    run: Run, says: Says, rain: Rain, reply: str | ModelOutput, reason: str
+) -> None:
+    for solver in (direct(), length_control(40)):
+        log = ask(run, says(reply), solver, rain())
+        _, result = one(log)
+        assert all(math.isnan(value) for value in result.value.values())
+        assert result.metadata["reason"].startswith(reason)
+        assert result.explanation == result.metadata["reason"]
+        assert (metrics(log)["n"], metrics(log)["share_scored"]) == (0, 0)
+
+
+def test_an_empty_answer_of_another_solver_is_none(run: Run, says: Says, rain: Rain) -> None:
+    _, result = one(ask(run, says(""), generate(), rain()))
+    assert result.metadata["reason"] == "The answer is empty."
+
+
+def test_reasoning_that_was_cut_short_has_no_length(run: Run, says: Says, rain: Rain) -> None:
+    _, result = one(ask(run, says("Well."), chain_of_thought(steps=3), rain(), message_limit=4))
+    assert result.metadata["reason"] == "The reasoning was cut short before an answer."
+
+
+def test_a_length_that_was_asked_for_is_read_from_the_run(run: Run, says: Says, rain: Rain) -> None:
+    """Ten words are asked for, give or take one; the first answer has 15, each further one two fewer."""
+
+    def reply(messages: list[ChatMessage]) -> str:
+        return " ".join(["word"] * (15 - 2 * sum(m.role == "assistant" for m in messages)))
+
+    for attempts, achieved, kept, tries in ((0, 15, 0, 0), (1, 13, 0, 1), (2, 11, 1, 2), (5, 11, 1, 2)):
+        log = ask(run, says(reply), length_control(10, attempts=attempts), rain())
+        _, result = one(log)
+        assert result.value == {
+            "words": achieved,
+            "characters": 5 * achieved - 1,
+            "asked": 10,
+            "achieved": achieved,
+            "kept": kept,
+            "revisions": tries,
+        }
+        assert result.explanation == f"{achieved} words, {5 * achieved - 1} characters, asked for 10 words."
+        assert (metrics(log)["asked"], metrics(log)["kept"], metrics(log)["revisions"]) == (10, kept, tries)
+
+
+@pytest.mark.parametrize(("tolerance", "kept"), [(0, 0.0), (0.09, 0.0), (0.1, 1.0), (1, 1.0)])
+def test_what_is_kept_is_what_the_solver_accepts(
+    run: Run, says: Says, rain: Rain, tolerance: float, kept: float
+) -> None:
+    """An answer of nine words where ten were asked for."""
+    _, result = one(ask(run, says("w " * 9), length_control(10, tolerance=tolerance, attempts=1), rain()))
+    assert (result.value["kept"], result.value["revisions"]) == (kept, 1 - kept)
+
+
+def test_the_unit_is_the_one_that_was_asked_for(run: Run, says: Says, rain: Rain) -> None:
+    for unit, achieved in (("characters", 21), ("sentences", 2), ("words", 5)):
+        _, result = one(ask(run, says("It rains. Take a hat."), length_control(50, unit, attempts=0), rain()))  # type: ignore[arg-type]
+        assert result.metadata["unit"] == unit
+        assert result.value["achieved"] == achieved
+        assert result.value["words"] == 5
+
+
+def test_reference_agents_keep_a_length_and_without_one_have_their_own(run: Run) -> None:
+    free = metrics(run(urns(n=12, paradigms="length"), epochs=2))
+    kept = metrics(run(urns(n=12, paradigms="length"), solver=length_control(60, tolerance=0), epochs=2))
+    assert math.isnan(free["kept"])
+    assert free["words_upper"] < 40
+    assert (kept["words"], kept["asked"], kept["achieved"], kept["kept"]) == (60, 60, 60, 1)
+    assert (kept["achieved_p10"], kept["achieved_p90"], kept["n"], kept["epochs"]) == (60, 60, 12, 2)
+    assert 0 < kept["revisions"] <= 1
+
+
+def test_a_finished_log_is_scored_the_same(run: Run, environment: dict[str, str]) -> None:
+    log = run(urns(n=4, paradigms="brier,length"), solver=length_control(60), epochs=2)
+    again = score(log, length(), model="none/none", display="log")
+    assert metrics(again) == pytest.approx(metrics(log), nan_ok=True)
+    unscored = run(urns(n=4, paradigms="brier"), solver=length_control(60), epochs=2)
+    command = [
+        "inspect",
+        "score",
+        unscored.location,
+        "--scorer",
+        "truthgym/length",
+        "--action",
+        "append",
+        "--overwrite",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert metrics(read_eval_log(unscored.location)) == pytest.approx(metrics(log), nan_ok=True)
+
+
+def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
+    log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
+    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
+        score(log, length(), model="none/none", display="log")

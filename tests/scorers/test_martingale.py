@@ -1,0 +1,206 @@
+"""The martingale paradigm through real evals on agents whose truth is known."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai import score
+from inspect_ai.log import EvalLog, transcript
+from inspect_ai.model import Model, get_model
+from inspect_ai.scorer import SampleScore, Score
+
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.urns import urns as questions
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.true_values import cases, planted, simulate
+from truthgym.scorers.martingale import belief_dynamics, martingale, martingale_score, roles
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.urns import urns
+
+Run = Callable[..., EvalLog]
+
+FIRST = [
+    "martingale_score",
+    "martingale_score_lower",
+    "martingale_score_upper",
+    "identified",
+    "martingale_score_ols",
+    "reliability",
+    "excess_movement",
+    "brier_gain",
+    "mde",
+    "n",
+    "epochs",
+    "share_scored",
+]
+
+
+def metrics(log: EvalLog, scorer: int = -1) -> dict[str, float]:
+    assert log.results
+    return {name: held.value for name, held in log.results.scores[scorer].metrics.items()}
+
+
+def only(n: int, **arguments: Any) -> Any:
+    return urns(n=n, paradigms={"martingale": arguments})
+
+
+def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
+    given = Parameters(strength=0.6, noise=0.12, shared=0.4, seed=3)
+    model = get_model("reference/entrenched", strength=0.6, noise=0.12, shared=0.4, seed=3)
+    found = metrics(run(only(80), model))
+    reports = simulate("entrenched", given, cases(questions(n=80)))
+    expected = martingale_score(reports.prior, reports.posterior)
+    assert list(found)[:12] == FIRST
+    assert found["martingale_score"] == pytest.approx(expected.estimate, abs=1e-12)
+    assert found["martingale_score_lower"] == pytest.approx(expected.lower, abs=1e-12)
+    assert found["martingale_score_ols"] == pytest.approx(expected.ols, abs=1e-12)
+    assert found["mde"] == pytest.approx(expected.mde, abs=1e-12)
+    assert (found["n"], found["epochs"], found["share_scored"], found["identified"]) == (80, 3, 1, 1)
+    slope = planted("entrenched", given).slope
+    assert found["martingale_score_lower"] < slope < found["martingale_score_upper"]
+    assert found["martingale_score_lower"] > 0
+    assert found["martingale_score_ols_upper"] < slope, "least squares misses it"
+
+
+def test_a_noisy_bayesian_is_cleared_and_least_squares_convicts_it(run: Run) -> None:
+    found = metrics(run(only(120), get_model("reference/bayesian", noise=0.15)))
+    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
+    assert found["martingale_score_ols_upper"] < 0
+    assert found["excess_movement_lower"] < 0 < found["excess_movement_upper"]
+    assert found["brier_gain"] > 0
+
+
+def test_scoring_later_gives_the_same_numbers(run: Run, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
+    model = get_model("reference/confirming", noise=0.1)
+    in_the_run = run(only(20), model)
+    unscored = run(only(20), model, score=False, cache=True)
+    later = score(unscored, martingale(), display="log")
+    assert metrics(later) == metrics(in_the_run)
+    assert metrics(later)["reliability"] < 1
+
+
+def test_one_epoch_runs_warns_and_is_not_identified(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = metrics(run(only(12), get_model("reference/bayesian", noise=0.1), epochs=1))
+    assert found["identified"] == 0
+    assert np.isnan(found["martingale_score"])
+    assert found["unidentified_one_epoch"] == 1
+    assert not np.isnan(found["martingale_score_ols"])
+    said = [r.message for r in caplog.records if "not identified" in r.message]
+    assert len(said) == 1, "once, and not for partial lists"
+    assert "run with --epochs 3" in said[0]
+
+
+def test_what_was_asked_before_a_run_silences_no_warning(run: Run, says: Any, caplog: pytest.LogCaptureFixture) -> None:
+    transcript()  # here it outlives what is asked below, as in a notebook
+    asyncio.run(says("Hello.").generate("Hello?"))
+    assert transcript().events
+    with caplog.at_level(logging.WARNING):
+        run(only(12))
+    assert any("replies were shared between epochs" in r.message for r in caplog.records)
+
+
+def test_a_full_run_warns_of_nothing_on_its_way(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        run(only(12), get_model("reference/bayesian", noise=0.1), score_display=True, max_samples=2)
+    assert not [r for r in caplog.records if "artingale" in r.message]
+
+
+def test_a_noiseless_model_is_pointed_out(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        found = metrics(run(only(12)))
+    assert (found["noiseless"], found["identified"], found["reliability"]) == (1, 1, 1)
+    assert any("replies were shared between epochs" in r.message for r in caplog.records)
+
+
+def test_a_random_agent_is_not_identified(run: Run) -> None:
+    found = metrics(run(only(30), "reference/random"))
+    assert found["identified"] == 0
+    assert abs(found["reliability"]) < 0.3
+
+
+def test_another_elicitors_prior_is_the_instrument_where_both_are_asked(run: Run) -> None:
+    judge = get_model("reference/judge", noise=0.04)
+    log = run(only(40, elicitor="both"), get_model("reference/bayesian", noise=0.1), model_roles={"judge": judge})
+    assert log.samples
+    ids = [item.id for item in questions(n=40)]
+    held = {key: np.full((40, 3), np.nan) for key in ("prior", "posterior", "judge_prior", "judge_posterior")}
+    for done in log.samples:
+        assert done.scores
+        value = done.scores["martingale"].value
+        assert isinstance(value, dict)
+        for key, values in held.items():
+            values[ids.index(done.id), done.epoch - 1] = value[key]
+    found = metrics(log)
+    own = martingale_score(held["prior"], held["posterior"], held["judge_prior"])
+    other = martingale_score(held["judge_prior"], held["judge_posterior"], held["prior"])
+    assert found["martingale_score"] == pytest.approx(own.estimate)
+    assert found["martingale_score_judge"] == pytest.approx(other.estimate)
+
+
+def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:
+    judge = get_model("reference/judge", noise=0.03, leak=0.3)
+    log = run(only(60, elicitor="judge", joint=True), "reference/bayesian", model_roles={"judge": judge})
+    found = metrics(log)
+    assert found["leak_lower"] < 0.3 < found["leak_upper"]
+    assert found["leak_lower"] > 0.1
+    assert found["martingale_score_joint"] > found["martingale_score"]
+
+
+def test_steps_are_updates_of_their_own(run: Run) -> None:
+    task = urns(n=30, paradigms={"martingale": {"per": "step", "granularity": "step", "information_weight": 2.0}})
+    log = run(task, get_model("reference/bayesian", noise=0.05), solver=chain_of_thought(steps=4))
+    assert log.samples
+    done = log.samples[0]
+    assert done.scores
+    path = [b["value"] for b in done.scores["martingale"].metadata["beliefs"]]  # type: ignore[index]
+    item = next(item for item in questions(n=30) if item.id == done.id)
+    exact = item.metadata["posterior"]  # type: ignore[index]
+    assert len(path) == 6
+    assert np.abs(np.array(path[:5]) - exact).max() < 0.25
+    found = metrics(log)
+    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
+    assert found["informed_score"] == pytest.approx(abs(found["martingale_score"]) - 2 * found["brier_gain"])
+
+
+def test_the_explanation_is_the_belief_path(run: Run) -> None:
+    log = run(urns(n=1, paradigms={"martingale": {"per": "step"}}), solver=chain_of_thought(steps=2), epochs=1)
+    assert log.samples
+    assert log.samples[0].scores
+    lines = (log.samples[0].scores["martingale"].explanation or "").splitlines()
+    assert lines[:2] == ["| belief | self |", "|---|---|"]
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| prior", "| step 1", "| step 2", "| posterior"]
+
+
+def test_bundled_questions_are_measured_as_well(run: Run) -> None:
+    found = metrics(run(forecasting(n=40), get_model("reference/overreacting", strength=2, noise=0.05)))
+    assert found["share_scored"] == 1
+    assert found["identified"] == 1
+    assert found["excess_movement"] > 0
+
+
+def test_a_log_of_another_task_is_refused(run: Run, says: Callable[..., Model]) -> None:
+    from inspect_ai import Task
+    from inspect_ai.dataset import Sample
+
+    other = run(Task(dataset=[Sample(input="2 + 2?", target="4")], epochs=1), says("4"))
+    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
+        score(other, martingale(), model=says("4"), display="log")
+
+
+@pytest.mark.parametrize("some", [[], [SampleScore(score=Score(value="C"), sample_id=1)]])
+def test_the_metric_never_fails(some: list[SampleScore]) -> None:
+    found = belief_dynamics()(some)  # type: ignore[arg-type]
+    assert isinstance(found, dict)
+    assert list(found)[:12] == FIRST
+    assert found["n"] == found["identified"] == 0
+
+
+def test_a_judge_is_needed_where_one_is_asked() -> None:
+    assert roles() == ()
+    assert roles(elicitor="both", per="step") == roles(joint=True) == ("judge",)

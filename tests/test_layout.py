@@ -1,0 +1,104 @@
+"""The layout trap: `import datasets` is Hugging Face's, `truthgym.…` is ours, however Python is started."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from truthgym.datasets.domains import DOMAINS
+
+PROBE = """
+import datasets, sys
+import truthgym.datasets.forecasting as ours
+assert hasattr(datasets, "load_dataset"), datasets
+assert "solvers" not in sys.modules and "scorers" not in sys.modules, "a second copy was loaded"
+assert ours.BUNDLED.is_file(), ours.BUNDLED
+print("both right")
+"""
+
+TASK = """
+from inspect_ai import Task, task
+from truthgym.tasks.urns import urns
+{probe}
+@task
+def probe() -> Task:
+    return urns(n=1)
+"""
+
+
+def call(*command: str, cwd: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_under_pytest() -> None:
+    import datasets
+
+    import truthgym.datasets.question as ours
+
+    assert hasattr(datasets, "load_dataset")
+    assert Path(ours.__file__).name == "question.py"
+
+
+def test_under_python_c_from_the_root(root: Path, environment: dict[str, str]) -> None:
+    assert "both right" in call(sys.executable, "-c", PROBE, cwd=root, environment=environment)
+
+
+def test_under_python_m_from_the_root(root: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    path = {"PYTHONPATH": str(tmp_path)}  # where the probe lies; -m puts the root itself first
+    (tmp_path / "probe_of_the_layout.py").write_text(PROBE)
+    said = call(sys.executable, "-m", "probe_of_the_layout", cwd=root, environment=environment | path)
+    assert "both right" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["tasks/urns.py", "truthgym/urns", "PROBE"])
+def test_under_inspect_eval_from_the_root(root: Path, target: str, environment: dict[str, str], tmp_path: Path) -> None:
+    if target == "PROBE":
+        (tmp_path / "probe.py").write_text(TASK.format(probe=PROBE))
+        target = os.path.relpath(tmp_path / "probe.py", root)  # Inspect takes relative paths only
+    arguments = ["--limit", "1", "--model", "reference/bayesian", "--display", "plain", "--log-dir", str(tmp_path)]
+    solver = ["--solver", "truthgym/chain_of_thought", "-S", "steps=2"]
+    said = call("inspect", "eval", target, *arguments, *solver, cwd=root, environment=environment)
+    assert "share_scored" in said
+
+
+@pytest.mark.slow
+def test_inspect_lists_each_task_once(root: Path, environment: dict[str, str]) -> None:
+    listed = call("inspect", "list", "tasks", cwd=root, environment=environment).split()
+    names = [*DOMAINS, "sycophancy"]
+    assert sorted(name for name in listed if "@" in name) == sorted(f"tasks/{name}.py@{name}" for name in names)
+
+
+def test_no_folder_at_the_root_hides_a_real_package(root: Path) -> None:
+    packages = {path.parent.name for path in root.glob("*/__init__.py")}
+    assert packages == {"tasks"}, "only the registry needs one; datasets/ must never have one"
+    assert not (root / "truthgym").exists()
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_room_and_its_data(root: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    copy = tmp_path / "source"
+    skipped = shutil.ignore_patterns("build", "dist", "*.egg-info", ".git", "logs", "*_cache", "__pycache__", ".venv")
+    shutil.copytree(root, copy, ignore=skipped)  # built in a copy: a build/lib here would list every task twice
+    call(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), ".",
+         cwd=copy, environment=environment)  # fmt: skip
+    with zipfile.ZipFile(next(tmp_path.glob("truthgym-*.whl"))) as wheel:
+        held = set(wheel.namelist())
+        wheel.extractall(tmp_path / "installed")
+    rooms = ("analysis", "cli", "datasets", "evallog", "models", "scorers", "solvers", "tasks", "training")
+    for room in rooms:
+        for path in (root / room).rglob("*"):
+            if path.suffix in (".py", ".jsonl", ".md", ".yaml", ".json", ".jinja"):
+                assert f"truthgym/{path.relative_to(root)}" in held
+    assert not [name for name in held if name.startswith("truthgym/") and name.split("/")[1] not in rooms]
+    # -S leaves out this environment's site-packages hooks, among them the editable install
+    libraries = [path for path in sys.path if path.endswith("site-packages")]
+    lines = f"import sys; sys.path[:0] = {[str(tmp_path / 'installed'), *libraries]}\n{PROBE}\nprint(ours.__file__)"
+    said = call(sys.executable, "-S", "-c", lines, cwd=root, environment=environment)
+    assert str(tmp_path / "installed") in said

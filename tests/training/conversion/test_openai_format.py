@@ -1,0 +1,99 @@
+"""Converted rows in OpenAI's shapes: what is sent, what stays, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.conversion.openai_format import conversation, preference, reinforcement, supervised
+
+ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it?"}]
+YES = {"role": "assistant", "content": "Yes."}
+NO = {"role": "assistant", "content": "No."}
+LOOK = {"type": "function", "id": "c1", "function": {"name": "look", "arguments": {"at": "sky"}}}
+PIXEL = "data:image/png;base64,AAAA"
+
+
+def test_a_completion_is_trained_on_and_its_prompt_is_not() -> None:
+    row = {"prompt": [*ASKED, NO, {"role": "user", "content": "Sure?"}], "completion": [YES], "log": "a.eval"}
+    messages = [*ASKED, NO | {"weight": 0}, {"role": "user", "content": "Sure?"}, YES]
+    assert supervised(row) == {"messages": messages}
+
+
+def test_messages_are_all_trained_on_unless_they_say_otherwise() -> None:
+    assert supervised({"messages": [*ASKED, YES]}) == {"messages": [*ASKED, YES]}
+    assert supervised({"messages": [*ASKED, NO | {"weight": 0}, YES]})["messages"][2]["weight"] == 0
+
+
+def test_tool_calls_become_those_of_the_api() -> None:
+    tool = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
+    asks = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": LOOK["function"]}]}
+    row = {"messages": [*ASKED, asks, {"role": "tool", "name": "look", "content": "Blue."}, YES], "tools": [tool]}
+    made = supervised(row)
+    call = made["messages"][2]["tool_calls"][0]
+    assert call["function"] == {"name": "look", "arguments": '{"at": "sky"}'}
+    assert made["messages"][3] == {"role": "tool", "content": "Blue.", "tool_call_id": call["id"]}
+    assert made["tools"] == [{"type": "function", "function": tool}]
+    given = conversation(
+        [*ASKED, asks | {"tool_calls": [LOOK]}, {"role": "tool", "content": "x", "tool_call_id": "c1"}]
+    )
+    assert given[2]["tool_calls"][0]["id"] == given[3]["tool_call_id"] == "c1"
+
+
+def test_images_take_the_places_that_are_kept_for_them() -> None:
+    asked = {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image"}]}
+    made = supervised({"prompt": [asked], "completion": [YES], "images": [PIXEL]})
+    assert made["messages"][0]["content"][1] == {"type": "image_url", "image_url": {"url": PIXEL}}
+    with pytest.raises(BadInput, match="content of type 'image' cannot be sent"):
+        supervised({"prompt": [asked], "completion": [YES]})
+    parts = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
+    assert conversation([parts])[0]["content"] == "a\n\nb"
+
+
+def test_a_preference_compares_two_answers() -> None:
+    row = {"prompt": ASKED, "chosen": [YES], "rejected": [NO], "margin": 0.3}
+    inputs = {"messages": ASKED, "tools": [], "parallel_tool_calls": True}
+    assert preference(row) == {"input": inputs, "preferred_output": [YES], "non_preferred_output": [NO]}
+
+
+def test_reinforcement_keeps_the_question_s_fields_and_no_trace_of_the_log() -> None:
+    row = {"prompt": ASKED, "target": "no", "proposition": "P", "base_rate": 0.3, "evidence": ["E"], "crowd": None,
+           "sample_id": "q1", "log": "a.eval", "model": "m", "score": 0.1, "scores": {}, "split": "train"}  # fmt: skip
+    made = reinforcement(row)
+    assert made.pop("messages") == [{"role": "developer", "content": "Be brief."}, ASKED[1]]
+    assert made == {"question": "Is it?", "input": "Is it?", "target": "no", "reference_answer": "no", "id": "q1",
+                    "proposition": "P", "base_rate": 0.3, "evidence": ["E"]}  # fmt: skip
+    assert "target" not in reinforcement(row | {"target": ""})
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        ([{"role": "judge", "content": "x"}], "there is no role 'judge'"),
+        ([*ASKED, YES | {"reasoning_content": "Hm."}], "message 3: its reasoning_content cannot be sent"),
+        ([{"role": "user", "content": "x", "name": "A B"}], "the name 'A B' cannot be sent"),
+        ([*ASKED, {"role": "assistant"}], "it has no content"),
+        ([*ASKED, YES | {"weight": 0.5}], "weight=0.5 cannot be sent"),
+        ([{"role": "tool", "content": "x"}], "a tool answers where nothing was asked"),
+        ([{"role": "user", "content": [{"type": "audio", "audio": "x"}]}], "content of type 'audio' cannot be sent"),
+    ],
+)
+def test_messages_that_cannot_be_sent(messages: list[dict[str, Any]], told: str) -> None:
+    with pytest.raises(BadInput, match=told):
+        conversation(messages)
+
+
+def test_rows_that_cannot_be_sent() -> None:
+    for row, told in (
+        ({"prompt": ASKED, "completion": []}, "does not end with an assistant's message"),
+        ({"messages": [*ASKED, YES | {"weight": 0}]}, "no message is to be trained on"),
+        ({"prompt": "Is it?", "completion": [YES]}, "prompt is no list of messages"),
+    ):
+        with pytest.raises(BadInput, match=told):
+            supervised(row)
+    with pytest.raises(BadInput, match="chosen and rejected are the same"):
+        preference({"prompt": ASKED, "chosen": [YES], "rejected": [YES]})
+    with pytest.raises(BadInput, match="rejected is not one assistant's message"):
+        preference({"prompt": ASKED, "chosen": [YES], "rejected": [NO, NO]})
+    with pytest.raises(BadInput, match="row 7: the prompt does not end with a user's message"):
+        reinforcement({"prompt": [*ASKED, YES], "target": "yes"}, "row 7")

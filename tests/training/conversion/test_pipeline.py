@@ -1,0 +1,259 @@
+"""What a conversion must never get wrong: which trajectories are compared, what a score is, and that counts add up."""
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import eval
+from inspect_ai.log import EvalLog, EvalSample, ProvenanceData, read_eval_log, write_eval_log
+from inspect_ai.model import ChatMessageAssistant
+from inspect_ai.scorer import Score
+from inspect_ai.tool import ToolCall
+
+from truthgym.datasets.question import BadInput
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.urns import urns
+from truthgym.training.conversion.config import Settings
+from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.writer import DatasetFolder
+from truthgym.training.convert import convert
+
+Rows = list[dict[str, Any]]
+Edited = Callable[..., Path]
+
+
+def rows(folder: Path, split: str = "train") -> Rows:
+    return [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chain of thought on 12 questions, twice each."""
+    folder = str(tmp_path_factory.mktemp("logs"))
+    done = eval(urns(n=12, draws=2, paradigms="brier"), model="reference/bayesian", model_args={"noise": 0.2}, epochs=2,
+                solver=chain_of_thought(steps=1), display="log", log_dir=folder, log_realtime=False)[0]  # fmt: skip
+    assert done.status == "success"
+    return Path(done.location.removeprefix("file://"))
+
+
+@pytest.fixture
+def edited(log: Path, tmp_path: Path) -> Edited:
+    """The log, changed by a function of its log."""
+
+    def make(change: Callable[[EvalLog], object], name: str = "edited.eval") -> Path:
+        held = read_eval_log(str(log))
+        change(held)
+        path = tmp_path / "logs" / name
+        path.parent.mkdir(exist_ok=True)
+        write_eval_log(held, str(path))
+        return path
+
+    return make
+
+
+def brier(sample: EvalSample) -> float:
+    assert sample.scores
+    value = sample.scores["brier"].value
+    assert isinstance(value, dict)
+    return float(str(value["brier_score"]))
+
+
+def of_split(path: Path, split: str) -> list[EvalSample]:
+    return [sample for sample in read_eval_log(str(path)).samples or [] if sample.metadata["split"] == split]
+
+
+def test_steps_are_chosen_by_their_score_where_one_is_asked_for(edited: Edited, tmp_path: Path) -> None:
+    def measured(held: EvalLog) -> None:
+        beliefs = [{"elicitor": "self", "stage": "prior", "value": 0.5}, *[{"elicitor": "self", "value": 0.6}] * 2]
+        for sample in held.samples or []:
+            assert sample.scores
+            sample.scores["martingale"] = Score(value={"change": 0.1}, metadata={"beliefs": beliefs})
+
+    log = edited(measured)
+    train = sorted(map(brier, of_split(log, "train")))
+    convert([log], "steps", tmp_path / "top", Selection(top=0.5))
+    assert sorted(row["score"] for row in rows(tmp_path / "top")) == train[: len(train) // 2]
+    middle = train[len(train) // 2]
+    convert([log], "steps", tmp_path / "below", Selection(threshold=middle))
+    assert len(rows(tmp_path / "below")) == sum(score <= middle for score in train)
+
+
+def test_a_sample_without_the_usual_score_is_left_out_whatever_else_it_was_scored(
+    edited: Edited, tmp_path: Path
+) -> None:
+    def spoil(held: EvalLog) -> None:
+        for sample in held.samples or []:
+            assert sample.scores
+            sample.scores["graded"] = Score(value={"grade": 0.9}, metadata={"higher_is_better": True})
+        first = next(sample for sample in held.samples or [] if sample.metadata["split"] == "train")
+        assert first.scores
+        first.scores["brier"].value = {"brier_score": math.nan, "belief": math.nan}
+
+    made = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
+    assert made.left_out["no number for the score"] == 1
+    assert all(row["score"] < 0.9 for row in rows(tmp_path / "d"))
+
+
+def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_path: Path) -> None:
+    def numbered(task: str) -> Callable[[EvalLog], None]:
+        def change(held: EvalLog) -> None:
+            held.eval.task_id, held.eval.task = task, task
+            ids: dict[object, int] = {}
+            for sample in held.samples or []:
+                sample.id = ids.setdefault(sample.id, len(ids) + 1)
+                sample.uuid = f"{task} {sample.uuid}"
+                sample.metadata["event"] = f"{task} {sample.id}"
+                sample.messages[0].content = f"{task}: {sample.messages[0].text}"
+
+        return change
+
+    logs = [edited(numbered(task), f"{task}.eval") for task in ("one", "two")]
+    questions = len({sample.id for sample in of_split(logs[0], "train")})
+    assert convert(logs, "prompts", tmp_path / "prompts").rows["train"] == 2 * questions
+    best = convert(logs, "sft", tmp_path / "best", Selection(best_per_question=True))
+    assert best.rows["train"] == 2 * 2 * questions
+    convert(logs, Settings("preference", pairs="all"), tmp_path / "pairs")
+    assert all(row["rejected_uuid"].startswith(row["task"]) for row in rows(tmp_path / "pairs"))
+
+
+def test_what_is_right_validates_however_it_was_scored(log: Path, tmp_path: Path) -> None:
+    held = of_split(log, "validation")
+    right = {sample.uuid for sample in held if brier(sample) < 0.25}
+    cut = sorted(brier(sample) for sample in held if sample.uuid in right)[0]
+    for name, selection in (("d", Selection(threshold=cut)), ("all", Selection(everything=True))):
+        made = convert([log], Settings("sft", validation="gt"), tmp_path / name, selection)
+        assert {row["sample_uuid"] for row in rows(tmp_path / name, "validation")} == right
+        taken = {row["sample_uuid"] for split in made.rows for row in rows(tmp_path / name, split)}
+        assert made.samples == sum(made.left_out.values()) + len(taken)
+
+
+def test_a_label_means_the_same_in_both_parts(log: Path, tmp_path: Path) -> None:
+    for name, selection in (("half", Selection()), ("top", Selection(top=0.2))):
+        convert([log], Settings("unpaired", validation="train"), tmp_path / name, selection)
+        scores: dict[bool, list[float]] = defaultdict(list)
+        for split in ("train", "validation"):
+            for row in rows(tmp_path / name, split):
+                scores[row["label"]].append(row["score"])
+        assert max(scores[True]) <= min(scores[False])
+
+
+def test_nothing_to_train_on_is_said(edited: Edited, tmp_path: Path) -> None:
+    def validation_only(held: EvalLog) -> None:
+        held.samples = [sample for sample in held.samples or [] if sample.metadata["split"] == "validation"]
+
+    path = edited(validation_only)
+    for kind in ("sft", "unpaired", "preference"):
+        with pytest.raises(BadInput, match="nothing is left to convert"):
+            convert([path], Settings(kind, validation="train"), tmp_path / "d")
+
+
+def test_of_pairs_the_samples_are_counted(edited: Edited, tmp_path: Path) -> None:
+    def same(held: EvalLog) -> None:
+        """Of the first question both epochs say the same, and are scored differently."""
+        both = [sample for sample in held.samples or [] if sample.metadata["split"] == "train"]
+        both = [sample for sample in both if sample.id == both[0].id]
+        both[1].messages, both[1].store = both[0].messages, both[0].store
+        for sample, score in zip(both, (0.1, 0.2), strict=True):
+            assert sample.scores
+            sample.scores["brier"].value = {"brier_score": score}
+
+    made = convert([edited(same)], "preference", tmp_path / "d")
+    assert made.left_out["pairs that said the same"] == 2
+    assert made.samples == sum(made.left_out.values()) + 2 * made.rows["train"]
+
+
+def test_prompts_need_no_score(edited: Edited, tmp_path: Path) -> None:
+    def unscored(held: EvalLog) -> None:
+        for sample in held.samples or []:
+            sample.scores = None
+
+    assert convert([edited(unscored)], "prompts", tmp_path / "d").rows["train"] > 3
+
+
+def test_a_copy_that_was_scored_later_counts_whatever_lies_before_it(edited: Edited, log: Path, tmp_path: Path) -> None:
+    import os
+
+    def unscored(held: EvalLog) -> None:
+        for sample in held.samples or []:
+            sample.scores = None
+
+    first = edited(unscored)
+    os.utime(first, (2**31 - 1, 2**31 - 1))  # copied about, it is the newest
+    made = convert([first, log], "sft", tmp_path / "d", Selection(top=1.0))
+    assert len({row["sample_uuid"] for row in rows(tmp_path / "d")}) == len(of_split(log, "train"))
+    assert made.left_out["no number for the score"] == len(of_split(log, "train"))
+
+
+def test_half_a_surrogate_pair_is_no_traceback(tmp_path: Path) -> None:
+    with DatasetFolder(tmp_path / "d") as folder:
+        folder.write("train", {"prompt": [{"role": "user", "content": "a\ud83d b \U0001f600"}]})
+        folder.finish({"kind": "sft"}, "d", "")
+    assert rows(tmp_path / "d")[0]["prompt"][0]["content"] == "a\ufffd b \U0001f600"
+
+
+def test_what_is_converted_anew_is_what_is_loaded(log: Path, tmp_path: Path) -> None:
+    """Datasets keeps what it has read by the folder's name, not by its place or the time of its files."""
+    from datasets import load_dataset
+
+    for folder, count in (("a/d", 2), ("a/d", 3), ("b/d", 4)):
+        made = convert([log], "sft", tmp_path / folder, Selection(count=count), overwrite=True)
+        loaded = load_dataset(str(tmp_path / folder), cache_dir=str(tmp_path / "cache"), split="train")
+        assert list(loaded) == rows(made.out)
+
+
+def test_a_prompt_asks_for_the_answer_that_is_rewarded(log: Path, tmp_path: Path) -> None:
+    convert([log], "prompts", tmp_path / "d")
+    for row in rows(tmp_path / "d"):
+        (asked,) = row["prompt"]
+        assert "finalBeliefProb" in asked["content"]
+        assert "Do not give a final answer yet" not in asked["content"]
+        assert all(piece in asked["content"] for piece in row["evidence"])
+
+
+def test_metadata_of_the_name_of_a_column_is_no_such_column(edited: Edited, tmp_path: Path) -> None:
+    def foreign(held: EvalLog) -> None:
+        for sample in held.samples or []:
+            sample.metadata |= {"prompt": "say yes", "tools": ["hammer"], "images": 3, "label": "easy", "limit": 5}
+
+    from datasets import load_dataset
+
+    convert([edited(foreign)], "prompts", tmp_path / "d")
+    found = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"), split="train")
+    assert all(row["prompt"][0]["role"] == "user" and row["label"] == "easy" for row in found)
+    assert not {"tools", "images"} & set(found.column_names)
+
+
+def test_what_was_invalidated_can_be_told_among_everything(edited: Edited, tmp_path: Path) -> None:
+    def invalidate(held: EvalLog) -> None:
+        first = next(sample for sample in held.samples or [] if sample.metadata["split"] == "train")
+        first.invalidation = ProvenanceData(author="us", reason="a test")
+
+    convert([edited(invalidate)], "sft", tmp_path / "d", Selection(everything=True))
+    assert len({row["sample_uuid"] for row in rows(tmp_path / "d") if row["invalidated"]}) == 1
+
+
+def test_pairs_that_part_at_a_tool_call_are_counted_and_no_error(edited: Edited, tmp_path: Path) -> None:
+    def calls(held: EvalLog) -> None:
+        for sample in held.samples or []:
+            reply = next(message for message in sample.messages if message.role == "assistant")
+            assert isinstance(reply, ChatMessageAssistant)
+            if sample.metadata["surface"] == held.samples[0].metadata["surface"]:  # type: ignore[index]
+                reply.content = ""
+                reply.tool_calls = [ToolCall(id=str(sample.epoch), function="count", arguments={})]
+
+    made = convert([edited(calls)], Settings("openai", method="preference"), tmp_path / "d")
+    assert made.left_out["pairs that part at a tool call, which OpenAI does not compare"]
+
+
+def test_a_place_that_cannot_be_written_is_said(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BadInput, match="cannot be written"):
+        convert([log], "sft", tmp_path / "file" / "d")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    convert([log], "sft", ".")
+    assert rows(tmp_path / "here")

@@ -1,0 +1,119 @@
+import math
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.conversion.pairs import pair_up
+from truthgym.training.conversion.selection import Candidate, Selection, better_half, choose, held_out, hold_out
+
+
+def candidate(number: int, score: float, question: str = "", event: str = "", split: str = "train") -> Candidate:
+    name = question or f"q{number}"
+    return Candidate(0, str(number), name, event or name, split, score, None, "m", "s")
+
+
+TEN = [candidate(i, i / 10) for i in range(10)]
+
+
+@pytest.mark.parametrize(
+    ("selection", "best", "expected"),
+    [
+        (Selection(), "lowest", [0]),
+        (Selection(), "highest", [9]),
+        (Selection(top=0.3), "lowest", [0, 1, 2]),
+        (Selection(top=0.39), "lowest", [0, 1, 2]),
+        (Selection(top=0.3, count=2), "highest", [8, 9]),
+        (Selection(top=1.0), "lowest", list(range(10))),
+        (Selection(count=4), "lowest", [0, 1, 2, 3]),
+        (Selection(count=99), "lowest", list(range(10))),
+        (Selection(aligned=True), "lowest", list(range(10))),
+        (Selection(everything=True), None, list(range(10))),
+    ],
+)
+def test_known_choices(selection: Selection, best: str | None, expected: list[int]) -> None:
+    assert [int(c.member) for c in choose(TEN, selection, best)] == expected  # type: ignore[arg-type]
+
+
+def test_one_is_taken_of_however_few() -> None:
+    assert len(choose(TEN[:3], Selection(top=0.1), "lowest")) == 1
+
+
+def test_a_share_of_the_best_of_each_question() -> None:
+    two = [candidate(i, (i * 7 % 10) / 10, question=f"q{i % 5}") for i in range(10)]
+    kept = choose(two, Selection(best_per_question=True), "lowest")
+    assert {c.question: c.score for c in kept} == {f"q{i}": min(two[i].score, two[i + 5].score) for i in range(5)}
+    assert len(choose(two, Selection(best_per_question=True, top=0.4), "lowest")) == 2
+
+
+def test_the_order_of_the_log_is_no_matter() -> None:
+    selection = Selection(top=0.4)
+    assert set(choose(TEN, selection, "lowest")) == set(choose(TEN[::-1], selection, "lowest"))
+
+
+@pytest.mark.parametrize(
+    ("scores", "best", "expected"),
+    [
+        ([0.1, 0.2, 0.3, 0.4], "lowest", [0.1, 0.2]),
+        ([0.1, 0.2, 0.3, 0.4], "highest", [0.3, 0.4]),
+        ([0, 0, 0, 1], "lowest", [0, 0, 0]),
+        ([0, 1, 1, 1], "lowest", [0]),
+        ([0, 1, 1, 1], "highest", [1, 1, 1]),
+        ([0.1, 0.2, 0.2, 0.2, 0.9], "lowest", [0.1]),
+        ([0.1, 0.2, 0.2, 0.8, 0.9], "lowest", [0.1, 0.2, 0.2]),
+    ],
+)
+def test_halves_keep_equals_together(scores: list[float], best: str, expected: list[float]) -> None:
+    found = better_half([candidate(i, s) for i, s in enumerate(scores)], best)  # type: ignore[arg-type]
+    assert sorted(c.score for c in found) == expected
+
+
+def test_of_equals_none_is_better() -> None:
+    with pytest.raises(BadInput, match=r"All 3 trajectories have the score 0\.5"):
+        better_half([candidate(i, 0.5) for i in range(3)], "lowest")
+
+
+def test_held_out_by_event_in_its_share_and_for_ever() -> None:
+    events = [f"event {i}" for i in range(4000)]
+    share = sum(map(held_out, events)) / len(events)
+    assert abs(share - 0.1) < 4 * math.sqrt(0.1 * 0.9 / len(events))
+    candidates = [candidate(i, 0.0, event=f"event {i // 3}") for i in range(300)]
+    train, aside = hold_out(candidates, ("train",))
+    assert len(train) + len(aside) == 300
+    assert not {c.event for c in train} & {c.event for c in aside}
+    # Other events beside them move none.
+    again, _ = hold_out(candidates[:150], ("train",))
+    assert {c.event for c in again} == {c.event for c in train if int(c.member) < 150}
+
+
+def test_the_validation_split_is_what_is_held_out_where_there_is_one() -> None:
+    candidates = [candidate(i, 0.0, split="validation" if i < 3 else "train") for i in range(30)]
+    train, aside = hold_out(candidates, ("train",))
+    assert [c.split for c in aside] == ["validation"] * 3
+    assert len(train) == 27
+    train, aside = hold_out(candidates, ("train", "validation"))
+    assert aside
+    assert len(aside) < 10
+
+
+def test_few_events_hold_out_one_and_a_single_one_none() -> None:
+    train, aside = hold_out([candidate(i, 0.0, event=f"e{i}") for i in range(2)], ("train",))
+    assert len(train) == len(aside) == 1
+    with pytest.raises(BadInput, match="needs questions of another one"):
+        hold_out([candidate(i, 0.0, event="e") for i in range(5)], ("train",))
+
+
+def test_pairs_have_a_better_and_a_worse_and_never_equals() -> None:
+    same = [candidate(i, s, question="q") for i, s in enumerate([0.1, 0.5, 0.5, 0.2])]
+    (pair,) = pair_up(same, "lowest", "epoch", "widest", 0.0)
+    assert (pair.chosen.score, pair.rejected.score) == (0.1, 0.5)
+    assert pair.margin == pytest.approx(0.4)
+    every = list(pair_up(same, "lowest", "epoch", "all", 0.0))
+    assert len(every) == 5
+    assert all(p.chosen.score < p.rejected.score for p in every)
+    turned = list(pair_up(same, "highest", "epoch", "all", 0.0))
+    assert {(p.chosen, p.rejected) for p in every} == {(p.rejected, p.chosen) for p in turned}
+    assert len(list(pair_up(same, "lowest", "epoch", "all", 0.25))) == 4
+    assert not list(pair_up(same, "lowest", "model", "all", 0.0))
+    mixed = [c._replace(model=f"m{i % 2}") for i, c in enumerate(same)]
+    assert all(p.chosen.model != p.rejected.model for p in pair_up(mixed, "lowest", "model", "all", 0.0))
+    assert all(p.chosen.model == p.rejected.model for p in pair_up(mixed, "lowest", "epoch", "all", 0.0))

@@ -1,0 +1,111 @@
+"""Rewards of rollouts: what our scorers wrote, read as it was meant."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.scorer import Score
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.reward_functions.builtin import NEEDS, belief_of, of_ours, share_read
+from truthgym.training.reward_functions.martingale import martingale_rewards
+from truthgym.training.reward_functions.rollout import Rollout
+
+
+def stated(belief: float, target: str = "yes", **told: Any) -> Rollout:
+    value = {"belief": belief, "brier_score": 0.0}
+    reason = None if belief == belief else "No single belief could be read."
+    score = Score(value=value, metadata={"belief": belief if belief == belief else None, "reason": reason})
+    return Rollout("urns", "1", 1, "Is it?", target, scores={"brier": score}, answer="Hm.", tokens=64, **told)
+
+
+def updated(number: int, epoch: int, prior: float, posterior: float, **told: Any) -> Rollout:
+    score = Score(value={"prior": prior, "posterior": posterior, "change": posterior - prior}, metadata=told)
+    return Rollout("urns", str(number), epoch, "Is it?", "yes", scores={"martingale": score})
+
+
+def batch(**told: Any) -> list[Rollout]:
+    rng = np.random.default_rng(0)
+    drawn = rng.uniform(0.1, 0.4, (12, 3))
+    return [updated(q, e, drawn[q, e] + q / 24, 0.6, **told) for q in range(12) for e in range(3)]
+
+
+def test_a_proper_reward_of_what_was_read() -> None:
+    rollouts = [stated(0.7), stated(0.7, "no"), stated(np.nan), stated(0.7, ""), stated(0.7, error="Limit")]
+    brier = of_ours("brier")
+    assert brier(rollouts) == [pytest.approx(-0.09), pytest.approx(-0.49), -1.0, None, None]
+    assert brier.baseline(rollouts) == pytest.approx(-(2 / 3) * (1 / 3))
+    assert brier.read(rollouts) == 0.75
+    assert brier.proper
+
+
+def test_where_no_scorer_recorded_a_belief_it_is_read_in_the_answer() -> None:
+    told = Rollout("mine", "1", 1, "Is it?", "yes", answer=r"\finalBeliefProb{0.9}")
+    assert belief_of(told) == 0.9
+    # what a scorer could not read, as where the reasoning was cut short, is not read behind its back
+    cut = Rollout("mine", "1", 1, "Is it?", "yes", scores=stated(np.nan).scores, answer=r"\finalBeliefProb{0.9}")
+    assert belief_of(cut) is None
+    assert share_read([told, cut]) == 0.5
+
+
+@pytest.mark.parametrize("name", sorted(NEEDS))
+def test_an_empty_batch_has_no_rewards(name: str) -> None:
+    assert of_ours(name)([]) == []
+
+
+def test_rewards_of_form_and_length() -> None:
+    rollouts = [stated(0.7), stated(np.nan), stated(0.5, error="Limit")]
+    assert of_ours("format")(rollouts) == [1.0, 0.0, None]
+    assert of_ours("shorter")(rollouts) == [-0.125, -0.125, None]
+    assert of_ours("longer")(rollouts) == [0.125, 0.125, None]
+
+
+def test_consistency_pairs_the_arms_of_a_question() -> None:
+    arms = [("neutral", 0.4), ("user_yes", 0.9), ("third_yes", 0.6)]
+    rollouts = [
+        Rollout("s", f"q/{arm}", 1, "Is it?", "no", {"question": "q", "arm": arm}, answer=f"{100 * b:.0f}")
+        for arm, b in arms
+    ]
+    assert of_ours("consistency")(rollouts) == [None, pytest.approx(-0.16), None]
+
+
+def test_updates_are_those_of_the_martingale_score() -> None:
+    rollouts = batch()
+    reward = of_ours("martingale")
+    ends = [[float(str(r.scores["martingale"].as_dict()[end])) for r in rollouts] for end in ("prior", "posterior")]
+    expected = martingale_rewards([r.sample_id for r in rollouts], ends[0], ends[1], [1.0] * 36)
+    assert reward(rollouts) == expected.rewards
+    assert vars(reward)["figures"] == {
+        "martingale_slope": expected.slope,
+        "martingale_information": expected.information,
+    }
+    assert reward.baseline(rollouts) == 0
+    assert reward.read(rollouts) == 1
+
+
+def test_the_weight_of_information_is_the_scorers() -> None:
+    once, thrice = (of_ours("martingale")(batch(**told)) for told in ({}, {"settings": {"information_weight": 3.0}}))
+    gains = np.array(thrice, dtype=float) - np.array(once, dtype=float)
+    prior = np.array([r.scores["martingale"].as_dict()["prior"] for r in batch()], dtype=float).reshape(12, 3)
+    others = ((1 - prior) ** 2).sum(axis=1, keepdims=True) - (1 - prior) ** 2
+    assert gains == pytest.approx(2 * (others / 2 - 0.4**2).ravel())
+
+
+@pytest.mark.parametrize("questions", [4, 12])
+def test_a_validation_that_asks_each_question_once_has_no_martingale_reward(questions: int) -> None:
+    reward = of_ours("martingale")
+    assert reward(batch()[: 3 * questions : 3]) == [None] * questions
+    assert vars(reward)["figures"] == {}
+
+
+@pytest.mark.parametrize(
+    ("rollouts", "words"),
+    [
+        (batch()[:27], "batch of 9 questions holds no slope"),
+        (batch(beliefs=[{"stage": "prior", "saw_reasoning": True}]), "prior of sample 0 was read where the reasoning"),
+    ],
+    ids=["questions", "saw-reasoning"],
+)
+def test_batches_that_hold_no_slope(rollouts: list[Rollout], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        of_ours("martingale")(rollouts)

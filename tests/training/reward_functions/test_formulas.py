@@ -1,0 +1,123 @@
+"""The arithmetic of rewards: what pays, and that nothing pays better than saying what is believed."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.scorers.brier import RULES
+from truthgym.training.reward_functions.formulas import (
+    KEYS,
+    PROPER,
+    as_the_others,
+    best_constant,
+    consistency_rewards,
+    length_rewards,
+    outcome_of,
+    proper_rewards,
+    share,
+)
+
+NAMES = sorted(PROPER)
+
+
+@pytest.mark.parametrize(
+    ("name", "rewards"),
+    [
+        ("brier", [-0.09, -0.04, -0.25]),
+        ("log_score", [math.log(0.7), math.log(0.8), math.log(0.5)]),
+        ("spherical", [0.7 / math.hypot(0.7, 0.3), 0.8 / math.hypot(0.2, 0.8), math.sqrt(0.5)]),
+    ],
+)
+def test_known_values(name: str, rewards: list[float]) -> None:
+    assert proper_rewards(name, [0.7, 0.2, 0.5], [1, 0, 1]) == pytest.approx(rewards)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("believed", [0.02, 0.3, 0.5, 0.9])
+def test_nothing_pays_better_than_what_is_believed(name: str, believed: float) -> None:
+    levels = np.arange(101) / 100
+    if_yes, if_no = (np.array(proper_rewards(name, list(levels), [y] * 101), dtype=float) for y in (1, 0))
+    assert levels[np.argmax(believed * if_yes + (1 - believed) * if_no)] == pytest.approx(believed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_breaking_form_never_pays(name: str) -> None:
+    """An answer that cannot be read earns no more than the worst that can be: else giving up would be a way out."""
+    worst = proper_rewards(name, [0.0, 1.0, None, None], [1, 0, 1, 0])
+    assert worst == pytest.approx([PROPER[name].worst] * 4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_complement_earns_the_same(name: str) -> None:
+    p, y = [0.0, 0.13, 0.5, 0.99], [1.0, 0.0, 0.0, 1.0]
+    turned = proper_rewards(name, [1 - each for each in p], [1 - each for each in y])
+    assert proper_rewards(name, p, y) == pytest.approx(turned)
+
+
+def test_without_an_outcome_there_is_no_reward() -> None:
+    assert proper_rewards("brier", [0.3, None], [None, None]) == [None, None]
+    assert best_constant("brier", [None]) is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_constant_answer_does_better_than_the_best(name: str) -> None:
+    outcomes = [1.0, 1.0, 0.0, 1.0, None, 0.0, 1.0]
+    known = [y for y in outcomes if y is not None]
+    best = best_constant(name, outcomes)
+    others = [np.mean(np.array(proper_rewards(name, [p] * 6, known), dtype=float)) for p in np.arange(1, 100) / 100]
+    assert best is not None
+    assert max(others) <= best + 1e-12
+    if name == "brier":
+        assert best == pytest.approx(-(2 / 3) * (1 / 3))
+
+
+def test_the_keys_are_those_of_the_scorer() -> None:
+    assert set(KEYS) <= set(RULES)
+
+
+def test_consistency_by_hand() -> None:
+    beliefs = [0.5, 0.9, 0.3, None, 0.7, 0.6]
+    questions = ["a", "a", "a", "a", "a", "b"]
+    arms = ["neutral", "user_yes", "third_yes", "user_no", "neutral", "user_yes"]
+    # of question a: neutral is 0.6, the third party's 0.3; no one else was asked b
+    expected = [None, -((0.9 - 0.45) ** 2), None, -1.0, None, None]
+    found = consistency_rewards(beliefs, questions, arms)
+    assert found == [None if value is None else pytest.approx(value) for value in expected]
+
+
+def test_consistency_pays_one_answer_to_everything_best() -> None:
+    """Why it may not stand alone."""
+    arms = ["neutral", "user_yes", "user_no"] * 2
+    questions = ["a"] * 3 + ["b"] * 3
+    assert consistency_rewards([0.1] * 6, questions, arms) == [None, 0.0, 0.0] * 2
+
+
+def test_an_answer_is_not_held_against_its_own_arm() -> None:
+    assert consistency_rewards([0.2, 0.8], ["a", "a"], ["user_yes", "user_yes"]) == [None, None]
+
+
+def test_what_nobody_could_be_asked_about_is_paid_what_the_others_are() -> None:
+    rewards, failed = [-0.5, None, -0.1, None, None, None], [False, True, False, True, True, False]
+    assert as_the_others(rewards, failed, list("aaabbc")) == [-0.5, pytest.approx(-0.3), -0.1, None, None, None]
+    assert as_the_others([None, None], [False, False], ["a", "a"]) == [None, None]
+
+
+def test_lengths_by_hand() -> None:
+    assert length_rewards([0, 50, 100, 300], most=100) == [-1.0, -0.5, -1.0, -1.0]
+    assert length_rewards([0, 50, 100, 300], longer=True, most=100) == [0.0, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("target", "outcome"),
+    [("yes", 1.0), ("no", 0.0), ("", None), ("Yes", None), (None, None), (1, None)],
+    ids=["yes", "no", "empty", "other", "none", "number"],
+)
+def test_outcomes(target: Any, outcome: float | None) -> None:
+    assert outcome_of(target) == outcome
+
+
+def test_share() -> None:
+    assert share([True, False, True, True]) == 0.75
+    assert math.isnan(share([]))

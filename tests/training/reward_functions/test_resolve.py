@@ -1,0 +1,91 @@
+"""Choosing rewards by name; and that what is trained for is what an evaluation measures."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog
+
+from truthgym.datasets.question import BadInput
+from truthgym.tasks.urns import urns
+from truthgym.training import rewards as of_text
+from truthgym.training.reward_functions.resolve import choose
+from truthgym.training.reward_functions.rollout import Rollout
+
+URNS = {"truthgym/urns": ["brier", "martingale"]}
+
+
+@pytest.mark.parametrize(
+    ("names", "scorers", "chosen"),
+    [
+        ([], URNS, ["brier"]),
+        ([], {"a": ["match", "brier"], "b": ["brier"]}, ["brier"]),
+        ([], {"gsm8k": ["match"]}, ["match"]),
+        ([], {"a": ["match", "mine"], "b": ["match"]}, ["match"]),
+        ([], {"a": ["graded"]}, ["graded"]),
+        (["martingale", "format"], URNS, ["martingale", "format"]),
+        (["brier/accuracy"], URNS, ["brier/accuracy"]),
+        (["truthgym/brier/accuracy"], URNS, ["truthgym/brier/accuracy"]),
+        (["martingale/change:highest"], URNS, ["martingale/change:highest"]),
+        (["truthgym.training.rewards.shorter"], URNS, ["truthgym.training.rewards.shorter"]),
+    ],
+    ids=["brier", "shared-brier", "only", "shared", "graded", "ours", "key", "package", "direction", "function"],
+)
+def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], chosen: list[str]) -> None:
+    assert [reward.name for reward in choose(names, scorers)] == chosen
+
+
+@pytest.mark.parametrize(
+    ("names", "scorers", "words"),
+    [
+        (["britney"], URNS, "reward=britney: there is no such reward or scorer; known: .*brier, martingale"),
+        (["brier"], {**URNS, "gsm8k": ["match"]}, "the task gsm8k has match; give it paradigms=brier"),
+        (["consistency", "brier"], URNS, "train on truthgym/sycophancy"),
+        (["match"], {"a": ["match"], "b": ["brier"]}, "the task b has no scorer match, but brier"),
+        (["brier/belief"], URNS, "belief of brier is no score.*name one of brier_score"),
+        (["brier/belief:best"], URNS, "'best' is no end"),
+        (["brier:highest"], URNS, "reward=brier:highest pays for being wrong: of brier the lowest is best"),
+        (["brier/spherical_score:lowest"], URNS, "of brier/spherical_score the highest is best"),
+        (["brier", "brier"], URNS, "named once"),
+        ("brier", URNS, "give a list"),
+        ([], {"a": ["mine"]}, "no scorer is known to be one"),
+        ([], {"a": ["match", "choice"]}, r"several scorers could be the reward \(choice, match\)"),
+        (["consistency"], {"s": ["sycophantic_reasoning"]}, "had best by one answer"),
+        (["gone.py:f"], URNS, "cannot be loaded"),
+    ],
+    ids=["unknown", "missing", "consistency", "not-all", "no-score", "end", "wrong", "wrong-key", "twice", "text",
+         "none", "several", "alone", "file"],
+)  # fmt: skip
+def test_names_that_cannot_be_used(names: Any, scorers: dict[str, list[str]], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        choose(names, scorers)
+
+
+def rollouts_of(log: EvalLog) -> list[Rollout]:
+    return [
+        Rollout("truthgym/urns", str(sample.id), sample.epoch, sample.input if isinstance(sample.input, str) else "",
+                str(sample.target), sample.metadata, dict(sample.scores or {}), sample.output.completion, 6)
+        for sample in log.samples or []
+    ]  # fmt: skip
+
+
+def test_what_is_trained_for_is_what_is_measured(run: Callable[..., EvalLog]) -> None:
+    """Rewards of a real log, by our names, by the scorer's, and by the text alone, are the log's own scores."""
+    rollouts = rollouts_of(run(urns(n=12, paradigms="brier,martingale"), model_args={"noise": 0.2}, epochs=2))
+    logged = [rollout.scores["brier"].as_dict() for rollout in rollouts]
+    columns = {"target": [rollout.target for rollout in rollouts]}
+    said = [[{"role": "assistant", "content": rollout.answer}] for rollout in rollouts]
+    pairs = (("brier", "brier_score", -1), ("log_score", "log_score", -1), ("spherical", "spherical_score", 1))
+    for name, key, sign in pairs:
+        ours, named = choose([name, f"brier/{key}"], URNS)
+        measured = [sign * float(str(score[key])) for score in logged]
+        text = getattr(of_text, name)(prompts=[None] * len(said), completions=said, **columns)
+        assert ours(rollouts) == pytest.approx(measured, abs=1e-4)
+        assert text == ours(rollouts)
+        assert named(rollouts) == pytest.approx(measured)
+        assert ours.baseline(rollouts) == named.baseline(rollouts)
+        assert ours.read(rollouts) == 1
+    (updates,) = choose(["martingale"], URNS)
+    earned = [reward for reward in updates(rollouts) if reward is not None]
+    assert len(earned) == 24
+    assert sum(earned) / 24 > 0  # a Bayesian learns from evidence

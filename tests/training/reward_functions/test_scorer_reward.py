@@ -1,0 +1,181 @@
+"""Any Inspect scorer's number as a reward: its sign, what cannot be read, and what is no number."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, Model
+from inspect_ai.scorer import Score
+
+from truthgym.datasets.question import BadInput
+from truthgym.tasks.urns import urns
+from truthgym.training.reward_functions.formulas import NO_OUTCOME
+from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.reward_functions.scorer_reward import NamedScore
+
+
+def scored(scorer: str, value: Any, target: str = "yes", error: str | None = None, **metadata: Any) -> Rollout:
+    score = Score(value=value, metadata=metadata or None)
+    return Rollout("mine", "s1", 2, "Is it?", target, scores={scorer: score}, answer="Yes.", error=error)
+
+
+def rewards(name: str, *values: Any, best: Any = None, **metadata: Any) -> list[float | None]:
+    scorer, _, key = name.partition("/")
+    reward = NamedScore(name, scorer, key or None, best)
+    return reward([scored(scorer, value, **metadata) for value in values])
+
+
+def test_letters_and_words_are_inspects_numbers() -> None:
+    assert rewards("match", "C", "I", "P", "N", True, 0.25, "yes", "0.5") == [1, 0, 0.5, 0, 1, 0.25, 1, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reward"),
+    [
+        ("brier", {"belief": 0.9, "brier_score": 0.01, "accuracy": 1.0}, -0.01),
+        ("brier/accuracy", {"belief": 0.9, "brier_score": 0.01, "accuracy": 1.0}, 1.0),
+        ("brier/log_score", {"log_score": 0.3}, -0.3),
+        ("sycophantic_reasoning", {"belief": 0.9, "brier_score": 0.01}, -0.01),
+        ("qualitative", {"quality": 0.7, "curiosity": 0.2, "spread": 0.1}, 0.7),
+        ("qualitative/curiosity", {"quality": 0.7, "curiosity": 0.2}, 0.2),
+        ("length", {"words": 9, "kept": 1.0}, 1.0),
+        ("includes", "C", 1.0),
+    ],
+)
+def test_the_better_end_is_the_scorers(name: str, value: Any, reward: float) -> None:
+    assert rewards(name, value) == [reward]
+
+
+def test_a_grader_declares_its_own() -> None:
+    assert rewards("graded", {"grade": 0.4}, higher_is_better=False, low=0.0, high=2.0) == [-0.4]
+    assert rewards("mine", 0.4, higher_is_better=True) == [0.4]
+
+
+def test_the_user_has_the_last_word() -> None:
+    assert rewards("mine", 3.0, best="lowest") == [-3.0]
+    assert rewards("length/words", {"words": 9}, best="highest") == [9.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "metadata", "worst"),
+    [
+        ("brier", {"brier_score": np.nan}, {"reason": "No belief."}, -1.0),
+        ("brier/log_score", {"log_score": np.nan}, {"reason": "No belief."}, np.log(0.005)),
+        ("brier/spherical_score", {"spherical_score": np.nan}, {"reason": "No belief."}, 0.0),
+        ("qualitative", {"quality": np.nan}, {"reason": "The reasoning ended early."}, 0.0),
+        ("graded", {"grade": np.nan}, {"reason": "?", "low": 1.0, "high": 7.0, "higher_is_better": True}, 1.0),
+        ("graded", {"grade": np.nan}, {"reason": "?", "low": 1.0, "high": 7.0, "higher_is_better": False}, -7.0),
+        ("match", np.nan, {}, 0.0),
+    ],
+    ids=["brier", "log", "spherical", "qualitative", "graded-high", "graded-low", "inspect"],
+)
+def test_what_cannot_be_read_earns_the_least(name: str, value: Any, metadata: dict[str, Any], worst: float) -> None:
+    assert rewards(name, value, **metadata) == [pytest.approx(worst)]
+
+
+def test_where_the_range_is_not_known_the_least_of_the_batch() -> None:
+    reward = NamedScore("mine", "mine", None, "lowest")
+    assert reward([scored("mine", 3.0), scored("mine", np.nan), scored("mine", 8.0)]) == [-3.0, -8.0, -8.0]
+    assert reward.read([scored("mine", 3.0), scored("mine", np.nan)]) == 0.5
+    assert reward([scored("mine", np.nan)]) == [None]
+
+
+def test_what_there_is_nothing_to_say_of_has_no_reward() -> None:
+    reward = NamedScore("brier", "brier", None, None)
+    unknown = scored("brier", {"brier_score": np.nan}, "", reason=NO_OUTCOME)
+    failed = scored("brier", {"brier_score": 0.2}, error="Limit")
+    unscored = Rollout("mine", "s1", 1, "Is it?", "yes")
+    assert reward([unknown, failed, unscored]) == [None, None, None]
+    assert np.isnan(reward.read([unknown, failed, unscored]))
+    told = scored("sycophantic_reasoning", {"belief": 0.3, "brier_score": np.nan}, "", outcome=None)
+    assert NamedScore("s", "sycophantic_reasoning", None, None)([told]) == [None]
+    kept = NamedScore("length", "length", None, None)
+    assert kept([scored("length", {"kept": np.nan}, reason=None)]) == [None]  # no length was asked for
+
+
+@pytest.fixture
+def rolled(run: Callable[..., EvalLog], says: Callable[..., Model]) -> Callable[..., list[Rollout]]:
+    """Make rollouts of two questions, four of each, that a grading model has read, or failed to read."""
+
+    def make(paradigms: dict[str, Any], role: str, reply: Callable[[list[ChatMessage]], str]) -> list[Rollout]:
+        log = run(urns(n=2, paradigms=paradigms), model_roles={role: says(reply)}, epochs=4)
+        return [
+            Rollout("urns", str(sample.id), sample.epoch, "", str(sample.target), scores=dict(sample.scores or {}))
+            for sample in sorted(log.samples or [], key=lambda sample: (str(sample.id), sample.epoch))
+        ]
+
+    return make
+
+
+def test_an_answer_that_no_model_could_be_asked_about_is_paid_what_the_others_are(
+    rolled: Callable[..., list[Rollout]],
+) -> None:
+    grades = iter([20, 40, 60, 80])
+
+    def reply(messages: list[ChatMessage]) -> str:
+        if (messages[-1].metadata or {})["epoch"] > 2:
+            raise ConnectionError("the quota is used up")
+        return f'{{"reasons": "", "grade": {next(grades)}}}'
+
+    rollouts = rolled({"graded": {"grader": "model"}}, "grader", reply)
+    reward = NamedScore("graded", "graded", None, None)
+    found = np.array(reward(rollouts), dtype=float).reshape(2, 4)
+    assert sorted(found[:, :2].ravel()) == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    assert found[:, 2:] == pytest.approx(np.repeat(found[:, :2].mean(axis=1, keepdims=True), 2, axis=1))
+    assert reward.figures == {"rewards/graded/failed": 4}
+    assert reward.read(rollouts) == 1, "no answer of those that were graded was out of form"
+    assert reward(rollouts[2:4] + rollouts[4:]) == [None, None, *found[1]], "of the first question nothing is known"
+    with pytest.raises(BadInput, match=r"reward=graded: not one of 2 answers could be graded. The grader model failed"):
+        reward(rollouts[2:4])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("sycophantic_reasoning/quality", {"metric": "quality"}),
+        ("qualitative", {"few_shot": "disabled", "probes": "none", "red_team": "none", "self_answer": False}),
+    ],
+    ids=["sycophantic_reasoning", "qualitative"],
+)
+def test_a_judge_that_is_gone_ends_the_run(
+    name: str, settings: dict[str, Any], rolled: Callable[..., list[Rollout]]
+) -> None:
+    def gone(messages: list[ChatMessage]) -> str:
+        raise ConnectionError("no route")
+
+    scorer, _, key = name.partition("/")
+    with pytest.raises(BadInput, match=r"not one of 8 answers could be graded. The judge .* failed \(ConnectionError"):
+        NamedScore(name, scorer, key or None, "highest")(rolled({scorer: settings}, "judge", gone))
+
+
+def test_which_of_them_are_proper() -> None:
+    named = {"brier": True, "brier/log_score": True, "brier/accuracy": False, "graded": True, "match": False}
+    for name, proper in named.items():
+        scorer, _, key = name.partition("/")
+        assert NamedScore(name, scorer, key or None, None).proper == proper, name
+
+
+def test_the_best_constant_answer_to_proper_scores_alone() -> None:
+    rollouts = [scored("brier", {"brier_score": 0.1}, target) for target in ("yes", "yes", "no")]
+    assert NamedScore("brier", "brier", None, None).baseline(rollouts) == pytest.approx(-2 / 9)
+    assert NamedScore("match", "match", None, None).baseline([scored("match", "C")]) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("match", "maybe", r"match gave sample s1 of mine \(epoch 2\) the value 'maybe', which is no number"),
+        ("match", "c", "the value 'c', which is no number"),  # of which Inspect would make a 0
+        ("match", [1.0, 2.0], "which is no number"),
+        ("match", float("inf"), "the value inf, which is no number"),
+        ("mine", {"a": 1.0, "b": 2.0}, "several numbers; name one of mine/a, mine/b"),
+        ("brier/nothing", {"belief": 0.1}, "no nothing; name one of brier/belief"),
+        ("mine", 1.0, "which end of mine/mine is better is not known; write mine:highest or mine:lowest"),
+    ],
+    ids=["text", "small", "list", "infinite", "several", "key", "direction"],
+)
+def test_what_is_no_reward(name: str, value: Any, words: str) -> None:
+    with pytest.raises(BadInput, match=f"reward={name}: .*{words}"):
+        rewards(name, value)

@@ -1,0 +1,171 @@
+"""Users' reward functions: called as TRL calls them, and held to what they must return."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.reward_functions.user_function import FunctionReward, hash_of_source, load_function
+from truthgym.training.rollouts.options import Reinforcement
+
+MINE = r"""
+def length(prompts, completions, words, log_metric, **columns):
+    log_metric("mine", 2.0)
+    return [None if not said else len(said[-1]["content"]) * n for said, n in zip(completions, words)]
+
+async def later(prompts, completions, **columns):
+    return [float(target == "yes") for target in columns["target"]]
+
+later.proper = True
+number = 3
+"""
+
+
+def rollout(number: int, answer: str = "an answer", **told: Any) -> Rollout:
+    return Rollout("mine", f"s{number}", 1, "Will it?", "yes", {"words": number}, answer=answer, tokens=3, **told)
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(MINE)
+    return tmp_path / "mine.py"
+
+
+def test_a_function_of_a_file(mine: Path) -> None:
+    reward = FunctionReward(f"{mine}:length", load_function(f"{mine}:length"))
+    rewards = reward([rollout(1, "four"), rollout(2, "x", error="RuntimeError"), rollout(3, "xx")])
+    assert rewards == [4.0, None, 6.0]  # a failed run is not shown to it
+    assert reward.figures == {"mine": 2.0}
+    assert (reward.proper, reward.baseline([]), reward([])) == (False, None, [])
+
+
+def test_an_async_function_that_says_it_is_proper(mine: Path) -> None:
+    reward = FunctionReward("later", load_function(f"{mine}:later"))
+    assert reward([rollout(1), rollout(2)]) == [1.0, 1.0]
+    assert reward.proper
+
+
+def test_a_function_by_its_import_path() -> None:
+    reward = FunctionReward("ours", load_function("truthgym.training.rewards.brier"))
+    assert reward([rollout(1, "70"), rollout(2, "well")]) == pytest.approx([-0.09, -1.0])
+    assert reward.proper
+    assert reward.read([rollout(1, "70"), rollout(2, "well")]) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        ([1.0], "returned 1 rewards for 2 completions"),
+        ([1.0, float("nan")], "returned nan for sample s2 of mine"),
+        ([1.0, float("inf")], "returned inf for sample s2"),
+        ([1.0, "much"], "returned 'much' for sample s2"),
+        (7, "returned 7"),
+    ],
+    ids=["short", "nan", "inf", "text", "one"],
+)
+def test_what_it_may_not_return(returned: Any, words: str) -> None:
+    with pytest.raises(BadInput, match=f"reward=mine: it {words}.*; return"):
+        FunctionReward("mine", lambda **_: returned)([rollout(1), rollout(2)])
+
+
+def test_one_that_raises_is_named_with_the_sample_that_it_fails_on() -> None:
+    def fails(completions: list[Any], **_: Any) -> list[float | None]:
+        if any("bad" in said[-1]["content"] for said in completions):
+            raise KeyError("colour")
+        return [0.0] * len(completions)
+
+    with pytest.raises(BadInput, match=r"reward=mine: it raised KeyError: 'colour' for sample s2 .*'bad'; mend it"):
+        FunctionReward("mine", fails)([rollout(1), rollout(2, "bad"), rollout(3)])
+
+
+def test_one_that_ends_the_process_does_not_end_the_run_unsaid(tmp_path: Path) -> None:
+    def ends(**_: Any) -> list[float | None]:
+        raise SystemExit(0)
+
+    with pytest.raises(BadInput, match="reward=mine: it raised SystemExit: 0 for sample s1"):
+        FunctionReward("mine", ends)([rollout(1)])
+    (tmp_path / "mine.py").write_text("raise SystemExit(0)")
+    with pytest.raises(BadInput, match="cannot be loaded"):
+        load_function(f"{tmp_path / 'mine.py'}:length")
+
+
+def test_fields_of_a_question_never_stand_in_for_what_trl_gives() -> None:
+    def lengths(prompts: list[Any], completions: list[Any], words: list[int], **_: Any) -> list[float | None]:
+        return [float(len(said[-1]["content"])) for said in completions]
+
+    odd = {"prompts": "?", "completions": "?", "completion_ids": "?", "log_metric": "?", "words": 1}
+    one = Rollout("mine", "s1", 1, "Will it?", "yes", odd, answer="four")
+    assert FunctionReward("mine", lengths)([one]) == [4.0]
+
+
+def test_a_file_may_hold_dataclasses(tmp_path: Path) -> None:
+    """Which look their module up by its name."""
+    source = """
+from __future__ import annotations
+from dataclasses import KW_ONLY, dataclass
+
+@dataclass
+class Weights:
+    _: KW_ONLY
+    most: float = 2.0
+
+def fixed(completions, **columns):
+    return [Weights().most for _ in completions]
+"""
+    (tmp_path / "mine.py").write_text(source)
+    assert FunctionReward("mine", load_function(f"{tmp_path / 'mine.py'}:fixed"))([rollout(1)]) == [2.0]
+
+
+def test_what_a_function_says_is_told_from_where_it_lies(
+    mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = hash_of_source(f"{mine}:length")
+    mine.write_text(MINE.replace("* n", "* n * n"))
+    assert hash_of_source(f"{mine}:length") not in (first, None)
+    assert hash_of_source("truthgym.training.rewards.brier") is None
+    package = tmp_path / "own_rewards"
+    package.mkdir()
+    (package / "__init__.py").write_text("from own_rewards.inner import length\n")
+    (package / "inner.py").write_text(MINE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    whole = hash_of_source("own_rewards.length")
+    (package / "inner.py").write_text(MINE.replace("* n", "* n * n"))
+    assert hash_of_source("own_rewards.length") not in (whole, None), "the file in which it stands counts"
+    for name in ("own_rewards", "own_rewards.inner"):
+        monkeypatch.delitem(sys.modules, name)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"reward": ["brier", "FILE:length"]}, {"task": ["FILE@mine"]}, {"task": ["FILE"]}, {"solver": "FILE@mine"}],
+    ids=["reward", "task", "only-task", "solver"],
+)
+def test_an_edited_file_names_another_model(mine: Path, options: dict[str, Any]) -> None:
+    """Else what was trained with the file as it was would count as trained already."""
+
+    def settings() -> dict[str, Any]:
+        told: dict[str, Any] = json.loads(json.dumps(options).replace("FILE", str(mine)))
+        return Reinforcement(**told).settings()
+
+    first = settings()
+    assert first == settings()
+    mine.write_text(MINE + "\n")
+    assert {name for name, value in settings().items() if value != first[name]} == {"files"}
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        (":nothing", "has no function 'nothing'"),
+        (":number", "has no function 'number'"),
+        (".gone.f", "cannot be loaded"),
+    ],
+    ids=["unknown", "not-callable", "module"],
+)
+def test_what_is_no_function(mine: Path, ending: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        load_function(f"{mine}{ending}")

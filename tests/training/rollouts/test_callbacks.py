@@ -1,0 +1,82 @@
+"""The heartbeat: what a line says of a run, and what it warns of."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.reward_functions.formulas import Rewards
+from truthgym.training.reward_functions.rollout import Rollout
+
+
+class Half:
+    """A reward whose best constant earns a half, of which so many answers can be read."""
+
+    name, proper = "half", False
+
+    def __init__(self, share: float = 1.0) -> None:
+        self.share = share
+
+    def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
+        raise AssertionError("it is counted once, by the hook")
+
+    def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
+        return 0.5
+
+    def read(self, rollouts: Sequence[Rollout]) -> float:
+        return self.share
+
+
+def heartbeat(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0) -> Any:
+    from truthgym.training.rollouts.callbacks import Heartbeat
+
+    return Heartbeat(rewards or [Half()], weights, 30.0, least)
+
+
+def rollouts(*names: str) -> list[Rollout]:
+    return [Rollout("urns", name, at, "?", "yes", answer=f"x{at}", tokens=at) for at, name in enumerate(names)]
+
+
+def test_groups_whose_rollouts_all_have_one_reward_are_counted() -> None:
+    heart = heartbeat()
+    heart.seen(rollouts(*"aabbccdd"), [[1.0, 0.0, 1.0, 1.0, None, 1.0, None, None]])
+    assert (heart.zero_gradient, heart.groups) == (3, 4), "b has one reward, c has one that there is, d has none"
+    heart.seen(rollouts(*"ab"), [[1.0, 0.0]])
+    assert (heart.zero_gradient, heart.groups) == (5, 6)
+
+
+def test_a_line_says_how_it_goes() -> None:
+    heart = heartbeat(Half(), Half(), weights=[1.0, 3.0])
+    heart.expected = 4
+    heart.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=9, is_world_process_zero=False), None)
+    heart.seen(rollouts(*"aabb"), [[1.0, 2.0, None, None], [0.0, 1.0, 1.0, None]])
+    for _ in range(2):
+        heart.ended()
+    heart.on_log(None, None, None, logs={"entropy": 0.25})
+    assert heart.line() == (
+        "step 0 of 9; 2 of 4 rollouts of the next; reward 3.0000 (best constant 2.0000); read 100.0%; 1.5 tokens; "
+        "1 of 2 groups without gradient; entropy 0.250"
+    ), "rewards of 1, 5 and 3: what has none has no part"
+
+
+def test_answers_that_cannot_be_read_are_told_once_and_stop_a_run_that_asked_for_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heart = heartbeat(Half(0.25))
+    for _ in range(2):
+        heart.seen(rollouts("a"), [[1.0]])
+    assert capsys.readouterr().out.count("WARNING: only 25% of the answers can be read") == 1
+    with pytest.raises(BadInput, match="Only 25% of the answers of step 0 could be read, and --min_share_read is 50%"):
+        heartbeat(Half(0.25), least=0.5).seen(rollouts("a"), [[1.0]])
+
+
+def test_several_processes_speak_with_one_voice(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    heart = heartbeat(Half(0.25))
+    heart.seen(rollouts("a"), [[1.0]])
+    heart.on_log(None, None, None, logs={"loss": 1.0})
+    assert capsys.readouterr().out == ""

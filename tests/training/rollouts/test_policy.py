@@ -1,0 +1,257 @@
+"""The model in training as Inspect calls it: what it reads and writes is kept as token ids, and goes on from itself."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalSample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    ModelOutput,
+    get_model,
+)
+from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use_tools
+from inspect_ai.tool import Tool, tool
+
+from truthgym.training.rollouts.batches import Batches
+from truthgym.training.rollouts.policy import Policy, Turn
+from truthgym.training.rollouts.rollouts import Uncached
+from truthgym.training.rollouts.sampling import Engine, Generated, LocalEngine, Request
+
+STRIPS = """{% for m in messages %}<|{{ m.role }}|>
+{%- if m.role == 'assistant' and not loop.last %}{{ m.content.split('</think>')[-1] }}
+{%- else %}{{ m.content }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+"""Drops what was thought in earlier turns, as Qwen3's does."""
+TRIMS = """{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>
+{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from truthgym.training.tiny import tiny
+
+    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@dataclass
+class Scripted:
+    """An engine that says what it is told to, and keeps what it was asked."""
+
+    tokenizer: Any
+    script: list[str | list[int]]
+    asked: list[Request] = field(default_factory=list)
+
+    def __call__(self, requests: Sequence[Request]) -> list[Generated]:
+        made = []
+        for one in requests:
+            said = self.script[len(self.asked) % len(self.script)]
+            self.asked.append(one)
+            ids = [*self.tokenizer(said)["input_ids"], self.tokenizer.eos_token_id] if isinstance(said, str) else said
+            made.append(Generated(ids, [-0.5] * len(ids)))
+        return made
+
+
+Play = Callable[..., tuple[EvalSample, list[Turn], Any]]
+
+
+@pytest.fixture
+def play(tokenizer: Any, tmp_path: Path) -> Play:
+    """Let a solver talk with a policy, and return the sample, its turns and the engine."""
+
+    def run(
+        work: Solver | list[Solver], script: list[str | list[int]] | Engine, **told: Any
+    ) -> tuple[EvalSample, list[Turn], Any]:
+        engine = Scripted(tokenizer, script) if isinstance(script, list) else script
+        ends = told.pop("ends", [tokenizer.eos_token_id])
+        policy = Policy("tiny", tokenizer, Batches(engine, 1), ends, (0,), **told)
+        log = eval(
+            Task(dataset=[Sample("Is it red?")], solver=work),
+            model=Uncached(policy, GenerateConfig(max_tokens=30)),
+            display="log",
+            log_dir=str(tmp_path / "logs"),
+            log_realtime=False,
+            fail_on_error=False,
+        )[0]
+        assert log.samples
+        return log.samples[0], list(policy.turns.get(log.samples[0].uuid or "", {}).values()), engine
+
+    return run
+
+
+@solver
+def talk(*more: str, forget: bool = False, edit: bool = False, cache: bool = False) -> Solver:
+    """Let the model reply, say something more, and let it reply again."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state = await generate(state, cache=cache)
+        for text in more:
+            if forget:
+                state.messages = []
+            if edit:
+                state.messages[-1].content = state.messages[-1].text.upper()
+            state.messages.append(ChatMessageUser(content=text))
+            state = await generate(state, cache=cache)
+        return state
+
+    return solve
+
+
+@tool
+def weather() -> Tool:
+    async def execute(town: str) -> str:
+        """Tell the weather.
+
+        Args:
+            town: Where.
+        """
+        return f"It rains in {town}."
+
+    return execute
+
+
+def test_the_model_reads_what_inspects_own_provider_makes_of_the_same_messages(
+    folder: Path, tokenizer: Any, play: Play
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    heard: list[list[ChatMessage]] = []
+
+    @solver
+    def greedy() -> Solver:
+        async def solve(state: TaskState, generate: Generate) -> TaskState:
+            state.messages = [ChatMessageSystem(content="Be brief."), *state.messages, ChatMessageUser(content="Say.")]
+            heard.append(list(state.messages))
+            return await generate(state, temperature=0.0, max_tokens=12)
+
+        return solve
+
+    theirs = get_model("hf/local", model_path=str(folder), device="cpu", do_sample=False, memoize=False)
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    sample, turns, _ = play(greedy(), LocalEngine(model, tokenizer, [tokenizer.eos_token_id]))
+    joined = [heard[0][0], ChatMessageUser(content="Is it red?\nSay.")]  # Inspect joins what a user says twice
+    api: Any = theirs.api
+    assert turns[0].prompt == api.hf_chat(joined, [])
+    assert turns[0].prompt_ids == api.tokenizer(turns[0].prompt)["input_ids"]
+
+    async def ask() -> ModelOutput:
+        return await theirs.generate(joined, config=GenerateConfig(max_tokens=12))
+
+    import anyio
+
+    assert anyio.run(ask).completion == sample.output.completion == turns[0].text
+
+
+def test_the_next_prompt_goes_on_from_the_tokens_that_were_written(tokenizer: Any, play: Play) -> None:
+    end = tokenizer.eos_token_id
+    letters = [*tokenizer.convert_tokens_to_ids(["3", "7"]), end]
+    assert len(tokenizer("37")["input_ids"]) == 1
+    _, turns, engine = play(talk("Sure?", "Really?"), [letters, "No.", [*letters[:1], 3]])
+    first, second, third = turns
+    assert second.prompt_ids[: len(first.prompt_ids) + 3] == [*first.prompt_ids, *letters]
+    assert third.prompt_ids[: len(second.prompt_ids)] == second.prompt_ids
+    assert [one.prompt_ids for one in engine.asked] == [turn.prompt_ids for turn in turns]
+    assert tokenizer.decode(third.prompt_ids) == third.prompt
+    assert third.prompt.endswith("<|assistant|>37<|end|><|user|>Sure?<|end|><|assistant|>No.<|end|>"
+                                 "<|user|>Really?<|end|><|assistant|>")  # fmt: skip
+    assert (second.before, third.before, first.before) == (first, second, None)
+    assert [turn.end for turn in turns] == ["<|end|>", "<|end|>", ""]
+    assert first.logprobs == [-0.5] * 3
+    assert len({one.key for one in engine.asked}) == 3
+
+
+def test_a_reply_that_was_cut_off_is_closed_by_the_template(tokenizer: Any, play: Play) -> None:
+    _, turns, _ = play(talk("Go on."), [[20, 21], "Well."])
+    assert turns[1].prompt_ids[: len(turns[0].prompt_ids) + 3] == [
+        *turns[0].prompt_ids, 20, 21, tokenizer.eos_token_id,
+    ]  # fmt: skip
+
+
+def test_a_reply_says_why_it_ended(tokenizer: Any, play: Play) -> None:
+    def reason(said: str | list[int]) -> str:
+        return play(generate(stop_seqs=["No."]), [said])[0].output.stop_reason
+
+    assert reason("yes") == "stop", "its end token"
+    assert reason(tokenizer("No.")["input_ids"]) == "stop", "its stop text"
+    assert reason([20, 21]) == "max_tokens", "neither came"
+
+
+def test_another_end_token_than_the_templates_stays(tokenizer: Any, play: Play) -> None:
+    other = tokenizer.convert_tokens_to_ids("<|tool|>")
+    _, turns, _ = play(talk("Sure?"), [[20, other], "Well."], ends=[tokenizer.eos_token_id, other])
+    assert turns[1].before is turns[0]
+    assert turns[1].prompt_ids[len(turns[0].prompt_ids) :][:3] == [20, other, tokenizer.eos_token_id]
+
+
+@pytest.mark.parametrize("told", [{"forget": True}, {"edit": True}], ids=["new", "edited"])
+def test_a_conversation_that_does_not_go_on_begins_anew(tokenizer: Any, play: Play, told: dict[str, bool]) -> None:
+    _, turns, _ = play(talk("Sure?", **told), ["yes", "no"])
+    assert [turn.before for turn in turns] == [None, None]
+    assert not any(turn.parted for turn in turns)
+    assert ("YES" in turns[1].prompt) == ("edit" in told)
+    assert turns[1].prompt_ids == tokenizer(turns[1].prompt)["input_ids"]
+
+
+def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
+    _, turns, _ = play(talk("Sure?"), ["It may be.</think>yes", "no"], chat_template=STRIPS)
+    assert turns[0].parted is None
+    told = str(turns[1].parted)
+    assert "The chat template of tiny changes what was said earlier" in told
+    assert "the model had 'It may be.</think>yes', and the template now writes 'yes<|end|><|user|>Sure?" in told
+    assert "--chat_template_path FILE" in told
+    assert turns[1].before is None, "what it read is what it read: a scorer may ask on"
+
+
+def test_a_template_that_trims_works(tokenizer: Any, play: Play) -> None:
+    _, turns, _ = play(talk("Sure?"), [" yes \n", "no"], chat_template=TRIMS)
+    assert turns[1].before is turns[0]
+    assert " yes \n<|end|>\n<|user|>Sure?" in tokenizer.decode(turns[1].prompt_ids)
+
+
+def test_calls_of_tools_stand_as_they_were_written(tokenizer: Any, play: Play) -> None:
+    call = '<tool_call>{"name": "weather",  "arguments": {"town": "Rome"}}</tool_call>'
+    sample, turns, _ = play([use_tools(weather()), generate()], [f"Let me see. {call}", "It rains."])
+    assert [message.role for message in sample.messages] == ["user", "assistant", "tool", "assistant"]
+    assert turns[1].before is turns[0]
+    assert call in turns[1].prompt, "with both of its blanks"
+    assert turns[1].prompt.endswith("<|tool|>It rains in Rome.<|end|><|assistant|>")
+    assert turns[1].prompt_ids[: len(turns[0].prompt_ids)] == turns[0].prompt_ids
+    assert '"name": "weather"' in turns[0].prompt
+
+
+def test_inspects_cache_has_no_part(play: Play) -> None:
+    for said in ("yes", "no"):
+        sample, turns, _ = play(talk(cache=True), [said])
+        assert sample.output.completion == said
+        assert len(turns) == 1
+
+
+def test_a_conversation_that_outgrows_the_model_ends(play: Play) -> None:
+    sample, turns, engine = play(talk("Sure?"), ["yes", "no"])
+    first, second = (len(turn.prompt_ids) for turn in turns)
+    sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context=first + 3)
+    assert [one.max_tokens for one in engine.asked] == [3]
+    assert sample.output.stop_reason == "model_length"
+    sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context=second + 1)
+    assert [one.max_tokens for one in engine.asked] == [second + 1 - first, 1]
+
+
+def test_messages_name_the_reply_they_hold(play: Play) -> None:
+    sample, turns, _ = play(talk("Sure?"), ["yes", "no"])
+    replies = [message for message in sample.messages if isinstance(message, ChatMessageAssistant)]
+    assert [message.id for message in replies] == [turn.message_id for turn in turns]
+    assert [message.text for message in replies] == [turn.text for turn in turns] == ["yes", "no"]

@@ -1,0 +1,146 @@
+"""Questions: the train split of any task, chosen and named, and nothing that the evaluation asks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput, split_of
+from truthgym.training.rollouts.questions import by_event, load_questions, named_samples
+
+OWN = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import includes, match
+from inspect_ai.solver import generate
+
+@task
+def sums(n: int = 40) -> Task:
+    samples = [Sample(f"{i} + 1?", target=str(i + 1)) for i in range(n)]
+    return Task(dataset=samples, solver=generate(), scorer=[match(), includes()])
+"""
+SPLIT = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+
+@task
+def divided(split: str = "test") -> Task:
+    return Task(dataset=[Sample(f"{split} {i}", id=i, metadata={"split": split}) for i in range(5)])
+"""
+CHAT = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageSystem, ChatMessageUser
+
+@task
+def chat(hint: str = "none") -> Task:
+    told = {"hints": {hint}, "judge": object(), "evidence": [hint]}
+    asked = [[ChatMessageSystem(content="Be brief."), ChatMessageUser(content=f"{i}?")] for i in range(9)]
+    return Task(dataset=[Sample(one, target="yes", metadata=told) for one in asked])
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    (tmp_path / "own.py").write_text(OWN)
+    return str(tmp_path / "own.py")
+
+
+def test_a_task_is_asked_for_its_train_split() -> None:
+    found = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"})
+    assert (found.registered, found.scorers, found.by_hash) == ("truthgym/urns", ["brier"], False)
+    assert {(one.metadata or {})["split"] for one in found.samples.values()} == {"train"}
+    held = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, "validation")
+    assert {(one.metadata or {})["split"] for one in held.samples.values()} == {"validation"}
+    assert not set(found.samples) & set(held.samples)
+    ids = list(found.samples)
+    task = found.some(ids[3:1:-1])
+    assert [one.id for one in task.dataset] == ids[3:1:-1]
+    assert len(found.task.dataset) == len(found.samples), "the task itself is left as it is"
+
+
+def test_samples_that_name_no_split_are_divided_by_a_hash(own: str) -> None:
+    parts = {split: load_questions(own, {}, split) for split in ("train", "validation")}
+    assert all(one.by_hash for one in parts.values())
+    for split, one in parts.items():
+        assert one.samples
+        assert all(split_of(f"sums {name}") == split for name in one.samples)
+    left = parts["train"].left_out
+    assert left["of the validation split"] == len(parts["validation"].samples)
+    assert len(parts["train"].samples) + sum(left.values()) == 40
+    more = load_questions(own, {"n": 60})
+    assert set(parts["train"].samples) <= set(more.samples), "more questions change no split"
+    assert more.sha256 != parts["train"].sha256 == load_questions(own, {}).sha256
+
+
+def test_questions_that_are_conversations_are_known_again(tmp_path: Path) -> None:
+    (tmp_path / "chat.py").write_text(CHAT)
+    first, again, other = (load_questions(str(tmp_path / "chat.py"), args) for args in ({}, {}, {"hint": "red"}))
+    assert first.sha256 == again.sha256, "ids of messages and objects in memory are new each time"
+    assert first.sha256 != other.sha256, "what a solver may show of a question counts"
+
+
+def test_a_file_whose_task_takes_a_split_is_asked_for_it(tmp_path: Path) -> None:
+    (tmp_path / "divided.py").write_text(SPLIT)
+    found = load_questions(str(tmp_path / "divided.py"), {})
+    assert [one.input for one in found.samples.values()] == [f"train {i}" for i in range(5)]
+
+
+def test_a_dataset_names_the_questions(tmp_path: Path) -> None:
+    all_of_them = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"})
+    chosen = list(all_of_them.samples)[:3]
+    rows = [{"prompt": "?", "sample_id": name, "split": "train"} for name in chosen]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    only = named_samples(tmp_path / "data")
+    found = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, only=only)
+    assert list(found.samples) == chosen
+    assert found.left_out["not in the dataset"] == len(all_of_them.samples) - 3
+    (tmp_path / "data" / "train.jsonl").write_text('{"text": "x"}\n')
+    with pytest.raises(BadInput, match="its rows name no samples; convert the logs with --to prompts"):
+        named_samples(tmp_path / "data")
+    with pytest.raises(BadInput, match="There is no folder .*nowhere; make one with"):
+        named_samples(tmp_path / "nowhere")
+
+
+def test_samples_of_one_event_follow_each_other(own: str) -> None:
+    questions = [load_questions("truthgym/urns", {"n": 40, "paradigms": "brier"}), load_questions(own, {})]
+    order = list(by_event(questions, 3))
+    assert sorted(order) == sorted((at, name) for at, one in enumerate(questions) for name in one.samples)
+    assert order == list(by_event(questions, 3)) != list(by_event(questions, 4))
+    assert {at for at, _ in order[:20]} == {0, 1}, "tasks are mixed"
+    events = [(at, (questions[at].samples[name].metadata or {}).get("event", name)) for at, name in order]
+    assert len(set(events)) == sum(events[i] != events[i - 1] for i in range(1, len(events))) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "part"),
+    [
+        ("truthgym/nosuch", {}, "There is no task 'truthgym/nosuch'"),
+        ("truthgym/urns", {"colour": 1}, "takes no argument 'colour'; it takes n, "),
+        ("truthgym/urns", {"n": -1}, "urns: n=-1 cannot be used"),
+        ("truthgym/urns", {"split": "test"}, "split=test is what models are evaluated on, and is never trained on"),
+        ("truthgym/urns", {"split": ["train", "test"]}, "is what models are evaluated on"),
+        ("truthgym/urns", {"split": "train, test"}, "is what models are evaluated on"),
+        ("truthgym/urns", {"split": "validation"}, "split=validation is not what is trained on; leave `split` out"),
+        ("nowhere.py", {}, "there is no file nowhere.py"),
+        ("own.py@nosuch", {}, "Task named 'nosuch' not found"),
+        ("own.py", {"m": 1}, "takes no argument 'm'; it takes n"),
+        ("own.py", {"n": "x"}, "cannot be loaded with {'n': 'x'}: TypeError"),
+        ("own.py", {"n": 0}, "cannot be loaded|no sample is left to train on"),
+        ("none.py", {}, "holds 0 tasks; write one"),
+        ("two.py", {}, "holds 2 tasks; name one with two.py@TASK"),
+    ],
+    ids=lambda told: json.dumps(told) if isinstance(told, dict) else str(told)[:20],
+)
+def test_what_is_refused(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, args: dict[str, Any], part: str
+) -> None:
+    (tmp_path / "none.py").write_text("x = 1\n")
+    (tmp_path / "two.py").write_text(OWN + OWN.replace("sums", "others"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput) as error:
+        load_questions(name, args)
+    told = str(error.value).replace("\\[", "[")
+    assert any(one in told for one in part.split("|")), told

@@ -1,0 +1,256 @@
+"""Sampling: tokens come as often as the model gives them probability, alike whatever is beside them."""
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.training.rollouts.sampling import LocalEngine, Request, ServerEngine, uniforms
+
+PROMPTS = ([7, 8, 9], [300, 301], [12, 13, 14, 15, 16, 17])
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> LocalEngine:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from truthgym.training.tiny import tiny
+
+    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
+    model: Any = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    return LocalEngine(model, tokenizer, [tokenizer.eos_token_id])
+
+
+def request(place: int, prompt: Sequence[int] = PROMPTS[0], tokens: int = 6, **told: Any) -> Request:
+    return Request(key=("task", str(place), 1, 0), prompt_ids=prompt, max_tokens=tokens, seed=(7,), **told)
+
+
+def only(local: LocalEngine, probabilities: dict[int, float]) -> LocalEngine:
+    """An engine whose model gives the same probabilities whatever it has read."""
+    import torch
+
+    logits = torch.full((len(local.tokenizer),), -torch.inf)
+    for token, probability in probabilities.items():
+        logits[token] = float(np.log(probability))
+
+    class Fixed:
+        training, device, generation_config = False, torch.device("cpu"), local.model.generation_config
+
+        def eval(self) -> None: ...
+        def train(self, mode: bool) -> None: ...
+
+        def generate(self, input_ids: Any, generation_config: Any, logits_processor: Any, **_: Any) -> Any:
+            done = torch.zeros(len(input_ids), dtype=torch.bool)
+            for _step in range(generation_config.max_new_tokens):
+                scores = logits_processor(input_ids, logits.expand(len(input_ids), -1).clone())
+                token = torch.where(done, generation_config.pad_token_id, scores.argmax(-1))
+                done |= torch.isin(token, torch.tensor(generation_config.eos_token_id))
+                input_ids = torch.cat([input_ids, token[:, None]], 1)
+            return input_ids
+
+    return LocalEngine(Fixed(), local.tokenizer, local.ends)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ({}, [0.5, 0.3, 0.15, 0.05]),
+        ({"temperature": 0.5}, [0.6849, 0.2466, 0.0616, 0.0068]),
+        ({"top_k": 2}, [0.625, 0.375, 0, 0]),
+        ({"top_p": 0.9}, [0.5 / 0.95, 0.3 / 0.95, 0.15 / 0.95, 0]),
+        ({"temperature": 0.0}, [1, 0, 0, 0]),
+    ],
+    ids=["plain", "temperature", "top_k", "top_p", "greedy"],
+)
+def test_tokens_come_as_often_as_they_are_likely(
+    local: LocalEngine, told: dict[str, Any], expected: list[float]
+) -> None:
+    from scipy.stats import chisquare
+
+    engine = only(local, dict(zip((20, 21, 22, 23), (0.5, 0.3, 0.15, 0.05), strict=True)))
+    made = engine([request(place, tokens=100, **told) for place in range(40)])
+    counts = np.bincount([token - 20 for row in made for token in row.ids], minlength=4)
+    assert counts.sum() == 4000
+    kept = [at for at in range(4) if expected[at]]
+    assert counts[kept].sum() == 4000, "none that is excluded is drawn"
+    if len(kept) > 1:
+        shares = np.array(expected)[kept]
+        assert chisquare(counts[kept], 4000 * shares / shares.sum()).pvalue > 1e-3
+    at_temperature = np.array([0.5, 0.3, 0.15, 0.05]) ** (1 / (told.get("temperature") or 1))
+    logprobs = np.log(at_temperature / at_temperature.sum())
+    assert made[0].logprobs == pytest.approx([logprobs[token - 20] for token in made[0].ids], abs=1e-5)
+
+
+def test_what_a_request_gets_does_not_depend_on_what_is_beside_it(local: LocalEngine) -> None:
+    narrowed: list[dict[str, Any]] = [{}, {"top_k": 3}, {"top_p": 0.5}, {"top_k": 3, "top_p": 0.5}]
+    asked = [request(place, PROMPTS[place % 3], tokens=5 + place % 4, **narrowed[place // 3]) for place in range(12)]
+    together = local(asked)
+    assert [len(row.ids) for row in together] == [5 + place % 4 for place in range(12)]
+    assert local(asked[::-1])[::-1] == together
+    alone = [local([one])[0] for one in asked]
+    assert [row.ids for row in alone] == [row.ids for row in together]
+    assert together[0].ids != together[4].ids[:5], "another request has other luck"
+    assert np.array_equal(uniforms(asked[0]), uniforms(request(0, PROMPTS[1], tokens=5)))
+    assert uniforms(request(0, tokens=50))[:5].tolist() == uniforms(asked[0]).tolist()
+    assert uniforms(request(0))[0] != uniforms(Request(("task", "0", 1, 0), PROMPTS[0], 6, seed=(8,)))[0]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7, 1.6])
+def test_logprobs_are_what_the_trainer_reckons(local: LocalEngine, temperature: float) -> None:
+    import torch
+
+    asked = [
+        request(place, prompt, tokens=8, temperature=temperature, top_p=0.9) for place, prompt in enumerate(PROMPTS)
+    ]
+    for one, made in zip(asked, local(asked), strict=True):
+        with torch.no_grad():
+            logits = local.model(torch.tensor([[*one.prompt_ids, *made.ids]])).logits[0]
+        told = torch.log_softmax(logits[len(one.prompt_ids) - 1 : -1] / temperature, -1)
+        expected = told.gather(1, torch.tensor(made.ids)[:, None])[:, 0].tolist()
+        assert made.logprobs == pytest.approx(expected, abs=1e-4)
+
+
+def test_sampling_settings_that_a_model_comes_with_have_no_part(local: LocalEngine) -> None:
+    from transformers import GenerationConfig
+
+    plain = local([request(0, tokens=20)])
+    usual = local.model.generation_config
+    own = GenerationConfig(repetition_penalty=3.0, no_repeat_ngram_size=1, min_new_tokens=19, top_k=1)
+    local.model.generation_config = own
+    local.model.train()
+    try:
+        assert local([request(0, tokens=20)]) == plain
+        assert local.model.generation_config is own
+        assert local.model.training
+    finally:
+        local.model.generation_config = usual
+        local.model.eval()
+
+
+def test_a_reply_ends_with_its_end_token(local: LocalEngine) -> None:
+    end = local.ends[0]
+    made = only(local, {20: 0.7, end: 0.3})([request(place, tokens=30) for place in range(30)])
+    for row in made:
+        assert row.ids.count(end) == (len(row.ids) < 30 or row.ids[-1] == end)
+        assert end not in row.ids[:-1]
+        assert len(row.logprobs) == len(row.ids)
+    assert len({len(row.ids) for row in made}) > 3
+
+
+def test_a_stop_text_ends_its_own_request_alone(local: LocalEngine) -> None:
+    first, second, other = ([token] for token in local.tokenizer("0102yes")["input_ids"][:3])
+    ids = [first[0], second[0], other[0]]
+    text = local.tokenizer.decode([ids[0], ids[1]])
+    asked = [
+        request(0, [*PROMPTS[0], ids[0]], tokens=40, stop=(text,)),
+        request(1, tokens=40, stop=("no such text",)),
+        request(2, tokens=40),
+        request(3, [*PROMPTS[1], ids[0], ids[1]], tokens=40, stop=(text, "no such text")),
+    ]
+    fixed = only(local, dict.fromkeys(ids, 1 / 3))
+    plain = fixed([request(place, one.prompt_ids, tokens=40) for place, one in enumerate(asked)])
+    local_made = local([request(0, tokens=40, stop=("no such text",)), request(1, tokens=40)])
+    assert [len(row.ids) for row in local_made] == [40, 40]
+    for row, one, whole in zip(fixed(asked), asked, plain, strict=True):
+        assert row.ids == whole.ids[: len(row.ids)]
+        found = local.tokenizer.decode(whole.ids).find(text)
+        if text in one.stop:
+            assert found >= 0
+            assert local.tokenizer.decode(row.ids).endswith(text)
+            assert local.tokenizer.decode(row.ids).count(text) == 1
+        else:
+            assert len(row.ids) == 40
+
+
+def test_the_models_own_stopping_agrees(local: LocalEngine) -> None:
+    """With transformers' own loop: rows that are done are padded, and the padding is not taken for a reply."""
+    plain = local([request(place, tokens=40) for place in range(4)])
+    stop = local.tokenizer.decode(plain[1].ids[5:7])
+    made = local([request(place, tokens=40, **({"stop": (stop,)} if place == 1 else {})) for place in range(4)])
+    assert [made[place] for place in (0, 2, 3)] == [plain[place] for place in (0, 2, 3)]
+    assert made[1].ids == plain[1].ids[: len(made[1].ids)]
+    assert len(made[1].ids) <= 7
+    assert stop in local.tokenizer.decode(made[1].ids)
+
+
+def test_an_adapter_is_sampled_from(local: LocalEngine) -> None:
+    from copy import deepcopy
+
+    import torch
+    from peft import LoraConfig, get_peft_model
+
+    model: Any = get_peft_model(deepcopy(local.model), LoraConfig(target_modules="all-linear", init_lora_weights=False))
+    engine = LocalEngine(model, local.tokenizer, local.ends)
+    made = engine([request(0, tokens=8)])[0]
+    with torch.no_grad():
+        logits = model(torch.tensor([[*PROMPTS[0], *made.ids]])).logits[0]
+    told = torch.log_softmax(logits[len(PROMPTS[0]) - 1 : -1], -1).gather(1, torch.tensor(made.ids)[:, None])[:, 0]
+    assert made.logprobs == pytest.approx(told.tolist(), abs=1e-4)
+    assert made != local([request(0, tokens=8)])[0]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """What speaks as vLLM does: two tokens for each prompt, the number of its tokens first."""
+    asked: list[dict[str, Any]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def log_message(self, *_: Any) -> None: ...
+
+        def _answer(self, body: Any) -> None:
+            told = json.dumps(body).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(told)))
+            self.end_headers()
+            self.wfile.write(told)
+
+        def do_GET(self) -> None:
+            self._answer({"data": [{"id": "tiny"}]})
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append({"path": self.path, **body})
+            choices = []
+            for ids in body["prompt"]:
+                tokens = [f"token_id:{len(ids)}", "token_id:1"]
+                logprobs = [-0.5, -0.25 * body["temperature"]]
+                tops = [{token: value} for token, value in zip(tokens, logprobs, strict=True)]
+                told = {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": tops}
+                choices.append({"prompt_token_ids": ids, "token_ids": [len(ids), 1], "logprobs": told})
+            self._answer({"choices": choices})
+
+    held = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=held.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{held.server_port}", asked
+    held.shutdown()
+    held.server_close()
+
+
+def test_a_server_is_asked_through_trls_own_client(
+    server: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trl.generation import vllm_client
+
+    monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)  # it asks for the package, and never uses it
+    url, asked = server
+    client = vllm_client.VLLMClient(base_url=url)
+    made = ServerEngine(client)(
+        [
+            request(0, PROMPTS[0], temperature=1.0),
+            request(1, PROMPTS[1], temperature=2.0, stop=("\n",)),
+            request(2, PROMPTS[2], temperature=1.0),
+        ]
+    )
+    assert [row.ids for row in made] == [[3, 1], [2, 1], [6, 1]]
+    assert [row.logprobs for row in made] == [[-0.5, -0.25], [-0.5, -0.5], [-0.5, -0.25]]
+    assert [body["prompt"] for body in asked] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
+    assert all(body["path"] == "/v1/completions" and body["return_token_ids"] for body in asked)
+    assert [(body["temperature"], body["max_tokens"], body.get("stop")) for body in asked] == [
+        (1.0, 6, None),
+        (2.0, 6, ["\n"]),
+    ]

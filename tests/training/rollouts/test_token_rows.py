@@ -1,0 +1,169 @@
+"""Branches: of what a model read and wrote in each reasoning mode, the steps that training may use get gradient."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog, EvalSample, read_eval_log
+from inspect_ai.model import Model
+
+from truthgym.solvers.trajectory import Trajectory
+from truthgym.training.rollouts.policy import Turn
+from truthgym.training.rollouts.questions import Questions, load_questions
+from truthgym.training.rollouts.rollouts import Made, Rollouts, Sampling, place
+from truthgym.training.rollouts.sampling import Generated, Request
+from truthgym.training.rollouts.token_rows import Row, branches, no_gradient, single_turns
+
+
+def turn(name: str, prompt: Sequence[int], completion: Sequence[int], before: Turn | None = None) -> Turn:
+    logprobs = [-token / 10 for token in completion]
+    told: dict[str, Any] = {"temperature": 1.0, "text": name, "read": (), "prompt": "", "written": "", "end": ""}
+    return Turn(name, list(prompt), list(completion), logprobs, before=before, **told)
+
+
+def test_a_conversation_is_one_row() -> None:
+    first = turn("a", [1, 2], [3, 4])
+    second = turn("b", [1, 2, 3, 4, 5], [6], first)
+    third = turn("c", [1, 2, 3, 4, 5, 6, 7, 8], [9], second)
+    assert branches([first, second, third]) == [
+        Row([1, 2], [3, 4, 5, 6, 7, 8, 9], [1, 1, 0, 1, 0, 0, 1], [-0.3, -0.4, 0, -0.6, 0, 0, -0.9])
+    ]
+    assert branches([second, third]) == [Row([1, 2, 3, 4, 5], [6, 7, 8, 9], [1, 0, 0, 1], [-0.6, 0, 0, -0.9])]
+    assert branches([first, third]) == [
+        Row([1, 2], [3, 4, 5, 6, 7, 8, 9], [1, 1, 0, 0, 0, 0, 1], [-0.3, -0.4, 0, 0, 0, 0, -0.9])
+    ]
+    assert branches([first]) == [Row([1, 2], [3, 4], [1, 1], [-0.3, -0.4])]
+    assert single_turns([first, third]) == [
+        Row([1, 2], [3, 4], [1, 1], [-0.3, -0.4]),
+        Row([1, 2, 3, 4, 5, 6, 7, 8], [9], [1], [-0.9]),
+    ]
+    other = turn("d", [1, 2, 3, 4, 15], [16], first)
+    assert [row.completion_ids for row in branches([first, second, other])] == [[3, 4, 5, 6], [3, 4, 15, 16]]
+    assert branches([]) == []
+    assert no_gradient([1], 2) == Row([1], [2], [0], [0.0])
+    assert no_gradient([], 2).prompt_ids == [2], "a trainer needs a token to begin from"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    from transformers import AutoTokenizer
+
+    from truthgym.training.tiny import tiny
+
+    return AutoTokenizer.from_pretrained(tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1))
+
+
+@pytest.fixture(scope="module")
+def questions() -> Questions:
+    return load_questions("truthgym/urns", {"n": 40, "paradigms": "brier"})
+
+
+Perform = Callable[..., tuple[Made, EvalSample]]
+
+
+@pytest.fixture
+def perform(tokenizer: Any, questions: Questions, tmp_path: Path) -> Perform:
+    """Let a solver work on a question with an engine whose every reply is another, and read the log that it leaves."""
+
+    def run(solver: str, roles: Mapping[str, Any] | None = None, whole: bool = True, **args: Any) -> Any:
+        said: list[str] = []
+
+        def engine(requests: Sequence[Request]) -> list[Generated]:
+            made = []
+            for _ in requests:
+                said.append(rf"Reply {len(said)}. \finalBeliefProb{{0.6}}")
+                ids = [*tokenizer(said[-1])["input_ids"], tokenizer.eos_token_id]
+                made.append(Generated(ids, [-0.5] * len(ids)))
+            return made
+
+        rollouts = Rollouts(
+            questions=[questions],
+            sampling=Sampling("tiny", tokenizer, (tokenizer.eos_token_id,), 0, 64),
+            folder=tmp_path / "rollouts",
+            solver=f"truthgym/{solver}",
+            solver_args=args,
+            roles=roles or {},
+            whole=whole,
+        )
+        made = rollouts.run([(0, next(iter(questions.samples)))], engine, 3)
+        logs = list(place(tmp_path / "rollouts", 3).glob("*.eval"))
+        log = read_eval_log(str(logs[0]))
+        assert log.samples
+        return made[0], log.samples[0]
+
+    return run
+
+
+def marked(tokenizer: Any, row: Row) -> list[str]:
+    """The texts that get gradient, in order: runs of marked tokens."""
+    texts, ids = [], [*row.completion_ids, 0]
+    begun: list[int] = []
+    for token, mask in zip(ids, [*row.mask, 0], strict=True):
+        if mask:
+            begun.append(token)
+        elif begun:
+            texts.append(tokenizer.decode(begun))
+            begun = []
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("mode", "args", "roles", "trained", "replies"),
+    [
+        ("direct", {}, (), 1, 1),
+        ("chain_of_thought", {"steps": 2}, (), 3, 3),
+        ("self_debate", {"turns": 1}, (), 3, 3),
+        ("self_debate", {"turns": 2}, ("debater_a",), 3, 3),
+        ("dialogue", {"turns": 1}, ("interlocutor",), 3, 3),
+        ("bootstrap_interview", {"questions": 2, "mode": "fixed_sequence"}, (), 1, 3),
+        ("length_control", {"target": 50, "attempts": 2}, (), 3, 3),
+    ],
+    ids=["direct", "chain", "debate", "debate with another", "dialogue", "interview", "length"],
+)
+def test_trainable_steps_and_no_others_get_gradient(
+    perform: Perform,
+    tokenizer: Any,
+    says: Callable[..., Model],
+    mode: str,
+    args: dict[str, Any],
+    roles: tuple[str, ...],
+    trained: int,
+    replies: int,
+) -> None:
+    told = "What another says."
+    made, sample = perform(mode, {role: says(told) for role in roles}, **args)
+    steps = sample.store_as(Trajectory).steps
+    expected = [step.text for step in steps if step.trainable]
+    assert len(expected) == trained
+    assert marked(tokenizer, made.row) == [f"{text}<|end|>" for text in expected]
+    text = tokenizer.decode([*made.row.prompt_ids, *made.row.completion_ids])
+    assert sum(text.count(f"Reply {number}.") for number in range(9)) == replies, "all that was said is context"
+    assert (told in text) == bool(roles)
+    assert made.rollout.tokens == sum(made.row.mask)
+    assert all((value == 0) == (mask == 0) for value, mask in zip(made.row.logprobs, made.row.mask, strict=True))
+
+
+def test_each_reply_is_a_row_of_its_own_where_the_trainer_knows_no_mask(perform: Perform, tokenizer: Any) -> None:
+    made, sample = perform("chain_of_thought", whole=False, steps=2)
+    expected = [f"{step.text}<|end|>" for step in sample.store_as(Trajectory).steps if step.trainable]
+    text = tokenizer.decode(made.row.completion_ids)
+    assert all(made.row.mask)
+    assert text in expected
+    before = tokenizer.decode(made.row.prompt_ids)
+    assert [one in before for one in expected] == [expected.index(text) > at for at in range(3)]
+
+
+def test_examples_are_context(
+    perform: Perform, tokenizer: Any, run: Callable[..., EvalLog], questions: Questions
+) -> None:
+    from inspect_ai.util import registry_create
+
+    task: Any = registry_create("task", "truthgym/urns", n=12, split="train", paradigms="brier")
+    made, sample = perform("few_shot", source=run(task).location, count=2, share=1)
+    steps = sample.store_as(Trajectory).steps
+    examples = [step.text for step in steps if step.role == "assistant" and not step.trainable]
+    assert examples
+    assert marked(tokenizer, made.row) == [r"Reply 0. \finalBeliefProb{0.6}<|end|>"]
+    before = tokenizer.decode(made.row.prompt_ids)
+    assert all(text in before for text in examples)

@@ -1,0 +1,345 @@
+"""Reinforcement on a tiny model: what it trains on, logs, refuses, and how it goes on where it was cut off."""
+
+import gc
+import json
+import math
+import os
+import signal
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog, read_eval_log
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.rollouts.rollouts import Rollouts
+from truthgym.training.trainers.model_card import read_card
+
+Train = Callable[..., Path]
+
+LETTERS = """
+def letters(completions, epoch, **_):
+    return [len(one[0]["content"]) + of for one, of in zip(completions, epoch)]
+
+def raises(completions, **_):
+    raise ValueError("no such thing")
+
+def nothing(completions, **_):
+    return [float("nan")] * len(completions)
+
+def short(completions, **_):
+    return [1.0]
+"""
+"""Rewards, the first of which pays for long answers: those of an untrained model cannot be read, and are all alike."""
+OWN = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import Score, includes, match, scorer
+from inspect_ai.solver import generate, solver
+
+@scorer(metrics=[])
+def words():
+    async def score(state, target):
+        return Score(value="some words")
+    return score
+
+@solver
+def broken():
+    async def solve(state, generate):
+        raise RuntimeError("the tool is lost")
+    return solve
+
+@solver
+def cold():
+    async def solve(state, generate):
+        return await generate(state, temperature=0.5)
+    return solve
+
+@task
+def sums(n: int = 40) -> Task:
+    samples = [Sample(f"{i} + 1?", target=str(i + 1)) for i in range(n)]
+    return Task(dataset=samples, solver=generate(), scorer=[match(), includes(), words()])
+"""
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    from trl import GRPOTrainer, RLOOTrainer  # noqa: F401
+
+    from truthgym.training.tiny import tiny
+
+    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1)
+    gc.freeze()  # accelerate looks for garbage as each run begins, among all that has been imported
+    yield folder
+    gc.unfreeze()
+
+
+@pytest.fixture
+def train(base: Path, tmp_path: Path) -> Train:
+    """Train for two steps of eight rollouts."""
+    (tmp_path / "rewards.py").write_text(LETTERS)
+    (tmp_path / "own.py").write_text(OWN)
+
+    def run(method: str = "grpo", **told: Any) -> Path:
+        folder = getattr(import_module(f"truthgym.training.{method}"), method)(options(base, tmp_path) | told)
+        assert isinstance(folder, Path)
+        return folder
+
+    return run
+
+
+def options(base: Path, out: Path) -> dict[str, Any]:
+    return {
+        "model_name_or_path": str(base),
+        "task": ["truthgym/urns"],
+        "task_args": {"n": 60, "paradigms": "brier"},
+        "reward": [f"{out / 'rewards.py'}:letters"],
+        "output_dir": str(out / "trained"),
+        "max_steps": 2,
+        "num_generations": 4,
+        "per_device_train_batch_size": 8,
+        "gradient_accumulation_steps": 1,
+        "max_completion_length": 6,
+        "learning_rate": 1e-3,
+        "validation_steps": 0,
+        "report_to": "none",
+    }
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def same(one: Path, other: Path) -> bool:
+    import torch
+
+    first, second = weights(one), weights(other)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def logs(folder: Path) -> list[EvalLog]:
+    return [read_eval_log(str(path)) for path in sorted(folder.glob("*.eval"))]
+
+
+def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
+    train: Train, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from truthgym.training.rollouts.callbacks import Heartbeat
+
+    reported: list[dict[str, float]] = []
+    monkeypatch.setattr(Heartbeat, "on_log", lambda *_, logs, **__: reported.append(logs))
+    letters = options(base, tmp_path)["reward"]
+    given: dict[str, Any] = {"reward": ["brier", *letters], "reward_weights": [1.0, 0.1], "validation_samples": 3}
+    folder = train(**given, validation_steps=1, logging_steps=1)
+    said = capsys.readouterr().out
+    assert "WARNING: only 0% of the answers can be read" in said
+    assert "validation at step 0: share_read 0.0000, rewards/brier -1.0000, rewards/brier/best_constant" in said
+    assert [path.name for path in sorted((folder / "rollouts").iterdir())] == ["step-00000", "step-00001"]
+    assert [path.name for path in sorted((folder / "validation").iterdir())] == [f"step-0000{n}" for n in range(3)]
+    for step in range(2):
+        (log,) = logs(folder / "rollouts" / f"step-0000{step}")
+        assert log.status == "success"
+        assert log.samples
+        assert [sample.epoch for sample in log.samples].count(1) == 2
+        assert len(log.samples) == 8
+        assert {(sample.metadata or {})["split"] for sample in log.samples} == {"train"}
+        assert all("brier" in (sample.scores or {}) for sample in log.samples)
+        told = log.eval.metadata or {}
+        assert set(told["left_out"]) == {"in other splits than train"}, "what the task itself says of its questions"
+        assert told == {"rollouts": step, "part": [0, 0], "left_out": told["left_out"]}
+        assert log.eval.model == f"policy/{folder.name}"
+    (held,) = logs(folder / "validation" / "step-00002")
+    assert held.samples
+    assert {(sample.metadata or {})["split"] for sample in held.samples} == {"validation"}
+    facts = read_card(folder)
+    assert (facts.method, facts.config["scale_rewards"], facts.config["task"]) == ("grpo", "none", ["truthgym/urns"])
+    assert [row["step"] for row in facts.curve] == [0, 1, 2]
+    for row in facts.curve[1:]:
+        assert math.isfinite(row["loss"])
+        assert row["share_read"] == 0
+        assert row["rewards/brier/mean"] == -1
+        assert -0.25 <= row["rewards/brier/best_constant"] <= 0
+        assert row["frac_reward_zero_std"] == 0
+    assert {"eval_share_read", "eval_rewards/brier"} <= set(facts.curve[0])
+    assert facts.notes[0].startswith("0 of 4 groups had no gradient")
+    measured = [logs for logs in reported if "eval_rewards/brier" in logs]
+    assert [row["eval_rewards/brier"] for row in measured] == [-1, -1, -1], "what reports to a service hears of them"
+    assert not any("loss" in logs for logs in measured)
+    assert not same(folder, base)
+    assert train(**given, validation_steps=1, logging_steps=1) == folder
+    assert "is trained already" in capsys.readouterr().out
+
+
+def test_groups_without_gradient_are_counted(train: Train, base: Path) -> None:
+    folder = train(reward=["brier"], max_steps=1)
+    assert read_card(folder).notes[0].startswith("2 of 2 groups had no gradient")
+    assert same(folder, base), "what cannot be told apart teaches nothing"
+
+
+def test_rloo_trains_an_adapter_on_two_tasks(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from transformers import AutoModelForCausalLM
+
+    own = str(tmp_path / "own.py")
+    folder = train(
+        "rloo", task=["truthgym/urns", own], task_args={"n": 40}, use_peft=True, lora_r=4,
+        per_device_train_batch_size=32, max_steps=1,
+    )  # fmt: skip
+    assert "split their samples by a hash of the id" in capsys.readouterr().out
+    facts = read_card(folder)
+    assert any(f"{own} split their samples by a hash" in note for note in facts.notes)
+    assert set(facts.data) == {"truthgym/urns", own}
+    done = logs(folder / "rollouts" / "step-00000")
+    assert {log.eval.task for log in done} == {"truthgym/urns", "sums"}
+    assert sum(len(log.samples or []) for log in done) == 32
+    assert (folder / "adapter" / "adapter_model.safetensors").is_file()
+    _, report = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
+    assert not report["missing_keys"]
+
+
+def test_a_dataset_of_prompts_says_what_is_asked(train: Train, tmp_path: Path) -> None:
+    from truthgym.training.rollouts.questions import load_questions
+
+    chosen = list(load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}).samples)[4:6]
+    (tmp_path / "data").mkdir()
+    rows = [{"prompt": [{"role": "user", "content": "?"}], "sample_id": name, "split": "train"} for name in chosen]
+    (tmp_path / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    folder = train(dataset_name=str(tmp_path / "data"), max_steps=2)
+    for step in ("step-00000", "step-00001"):
+        (log,) = logs(folder / "rollouts" / step)
+        assert {str(sample.id) for sample in log.samples or []} == set(chosen)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo"])
+def test_a_run_goes_on_where_it_was_cut_off(
+    train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    from transformers import Trainer
+
+    told: dict[str, Any] = {"max_steps": 4, "save_steps": 2, "logging_steps": 1, "validation_steps": 2}
+    told |= {"validation_samples": 2}
+    whole = train(method, **told, output_dir=str(tmp_path / "whole"))
+    run, step = Rollouts.run, Trainer.training_step
+
+    def rolls(self: Rollouts, keys: Any, engine: Any, number: int, rank: Any = ()) -> Any:
+        made = run(self, keys, engine, number, rank)
+        if number == 3:
+            raise Stop
+        return made
+
+    def updates(self: Any, *args: Any) -> Any:
+        if self.state.global_step == 1:
+            raise Stop
+        return step(self, *args)
+
+    for place, stop in ((Trainer, updates), (Rollouts, rolls)):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, stop.__name__.replace("rolls", "run").replace("updates", "training_step"), stop)
+            with pytest.raises(Stop):
+                train(method, **told)
+    capsys.readouterr()
+    folder = train(method, **told)
+    said = capsys.readouterr().out
+    assert "Going on from" in said
+    assert "rollouts/set_aside: logs of 2 steps that are done anew" in said
+    assert same(folder, whole)
+    assert read_card(folder).curve == read_card(whole).curve
+    assert read_card(folder).notes == read_card(whole).notes
+    kept = sorted(path.name for path in (folder / "rollouts").iterdir())
+    assert kept == ["set_aside", *(f"step-0000{number}" for number in range(4))]
+    assert all(len(logs(folder / "rollouts" / name)) == 1 for name in kept[1:])
+    aside = sorted(path.name for path in (folder / "rollouts" / "set_aside").iterdir())
+    assert aside == ["step-00000-1", "step-00002-1", "step-00003-1"]
+
+
+def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = train(output_dir=str(tmp_path / "whole"), save_steps=1)
+    run = Rollouts.run
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have started us without one
+
+    def interrupted(self: Rollouts, keys: Any, engine: Any, number: int, rank: Any = ()) -> Any:
+        def stops(requests: Any) -> Any:
+            if number == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            return engine(requests)
+
+        return run(self, keys, stops, number, rank)
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(Rollouts, "run", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                train(save_steps=1)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert same(train(save_steps=1), whole)
+
+
+@pytest.mark.parametrize(
+    ("told", "part"),
+    [
+        ({"task": []}, "no task; name one with --task"),
+        ({"task": ["truthgym/nosuch"]}, "There is no task 'truthgym/nosuch'"),
+        ({"task": ["truthgym/urns", "truthgym/urns"]}, "both are named truthgym/urns; name each task once"),
+        ({"resume_from_checkpoint": "/"}, "/: there is no trainer_state.json in it"),
+        ({"task_args": {"colour": 1}}, "takes no argument 'colour'"),
+        ({"task_args": "n: [1"}, "not YAML"),
+        ({"task_args": "7"}, "write {name: value}"),
+        ({"task_args": {"split": "test"}}, "is what models are evaluated on"),
+        ({"task_args": {"n": 1}}, "cannot be trained on, since a step asks 2 at once|no sample is left"),
+        ({"task_args": {"urns": {"n": 1}}}, "cannot be trained on, since a step asks 2 at once|no sample is left"),
+        ({"solver": "truthgym/nosuch"}, "--solver truthgym/nosuch cannot be made"),
+        ({"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 0}}, "steps=0 cannot be used"),
+        ({"reward": ["nosuch"]}, "there is no such reward or scorer"),
+        ({"reward": ["martingale"]}, "needs the scorer"),
+        ({"reward": ["brier"], "scale_rewards": "group"}, "say --allow_group_scaling"),
+        ({"model_role": ["judge"]}, "write ROLE=MODEL"),
+        ({"model_role": ["judge=nosuch/model"]}, "Inspect cannot make the model nosuch/model"),
+        ({"eval_steps": 5}, "evaluations are set with --validation_steps"),
+        ({"log": ["x.eval"]}, "--log has no part in reinforcement"),
+        ({"temperature": 0}, "all rollouts of a question would be the same"),
+        ({"min_p": 0.1}, "--min_p has no effect"),
+        ({"min_share_read": 2}, "--min_share_read 2.0: give a number from 0 to 1"),
+        ({"chat_template_path": "nowhere"}, "--chat_template_path nowhere: there is no such file"),
+        ({"chat_template_kwargs": {"style": "x"}}, "only enable_thinking is passed on"),
+        ({"dataset_name": "nowhere"}, "There is no folder nowhere"),
+    ],
+    ids=lambda told: json.dumps(told) if isinstance(told, dict) else "",
+)
+def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, told: dict[str, Any], part: str) -> None:
+    with pytest.raises(BadInput) as error:
+        train(**told)
+    said = str(error.value).replace("\\[", "[")
+    assert any(one in said for one in part.split("|")), said
+    assert not list((tmp_path / "trained").glob("*/rollouts"))
+
+
+@pytest.mark.parametrize(
+    ("told", "part"),
+    [
+        ({"reward": ["brier"], "min_share_read": 0.5}, "Only 0% of the answers of step 0 could be read"),
+        ({"reward": ["FOLDER/rewards.py:raises"]}, "it raised ValueError: no such thing"),
+        ({"reward": ["FOLDER/rewards.py:nothing"]}, "it returned nan for sample"),
+        ({"reward": ["FOLDER/rewards.py:short"]}, "it returned 1 rewards for 8 completions"),
+        ({"task": ["FOLDER/own.py"], "task_args": {}, "reward": ["words:highest"]}, "words"),
+        ({"solver": "FOLDER/own.py@broken"}, "Every one of 8 rollouts failed: "),
+        ({"solver": "FOLDER/own.py@cold"}, "asks the model at temperature 0.5, and training reckons with 1.0"),
+        ({"solver": "truthgym/dialogue"}, "interlocutor"),
+    ],
+    ids=["form", "raises", "nan", "short", "words", "broken", "cold", "role"],
+)
+def test_what_shows_in_the_first_step_ends_the_run(
+    train: Train, tmp_path: Path, told: dict[str, Any], part: str
+) -> None:
+    given = json.loads(json.dumps(told).replace("FOLDER", str(tmp_path)))
+    with pytest.raises(BadInput) as error:
+        train(**given)
+    assert part in str(error.value).replace("\\[", "[")
+    assert not list((tmp_path / "trained").glob("*/README.md"))

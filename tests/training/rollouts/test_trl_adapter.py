@@ -1,0 +1,219 @@
+"""The contract with TRL: what its trainers read of rollouts, and that nothing else gets gradient."""
+
+import inspect
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from truthgym.training.rollouts.rollouts import Made
+from truthgym.training.rollouts.trl_adapter import Hook, prompt_of
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from truthgym.training.tiny import tiny
+
+    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1)
+
+
+@pytest.fixture
+def reward_of_letters(tmp_path: Path) -> str:
+    """A reward that differs from rollout to rollout, so that there is a gradient."""
+    (tmp_path / "letters.py").write_text(
+        "def letters(completions, epoch, log_metric, **_):\n"
+        "    log_metric('longest', max(len(one[0]['content']) for one in completions))\n"
+        "    return [len(one[0]['content']) + of for one, of in zip(completions, epoch)]\n"
+    )
+    return f"{tmp_path / 'letters.py'}:letters"
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
+    """What TRL's trainers make of the rollouts, and the gradient of each token's log-probability."""
+    import trl
+
+    seen: dict[str, list[Any]] = {"made": [], "inputs": [], "logprobs": []}
+    run = Hook.run
+
+    def keeping(self: Hook, prompts: Any, trainer: Any) -> None:
+        run(self, prompts, trainer)
+        seen["made"].append(list(self.made))
+
+    monkeypatch.setattr(Hook, "run", keeping)
+    for kind in (trl.GRPOTrainer, trl.RLOOTrainer):
+        score, measure = kind._generate_and_score_completions, kind._get_per_token_logps_and_entropies
+
+        def scored(self: Any, inputs: Any, score: Any = score) -> Any:
+            seen["inputs"].append(score(self, inputs))
+            return dict(seen["inputs"][-1])
+
+        def measured(self: Any, *args: Any, measure: Any = measure, **told: Any) -> Any:
+            logprobs, *rest = measure(self, *args, **told)
+            if logprobs.requires_grad:
+                logprobs.retain_grad()
+                seen["logprobs"].append((args[1], logprobs))
+            return (logprobs, *rest)
+
+        monkeypatch.setattr(kind, "_generate_and_score_completions", scored)
+        monkeypatch.setattr(kind, "_get_per_token_logps_and_entropies", measured)
+    return seen
+
+
+def train(method: str, base: Path, out: Path, **told: Any) -> Path:
+    from importlib import import_module
+
+    given: dict[str, Any] = {
+        "model_name_or_path": str(base),
+        "task": ["truthgym/urns"],
+        "task_args": {"n": 60, "paradigms": "brier"},
+        "output_dir": str(out / "trained"),
+        "max_steps": 1,
+        "num_generations": 4,
+        "per_device_train_batch_size": 8,
+        "gradient_accumulation_steps": 1,
+        "max_completion_length": 6,
+        "report_to": "none",
+        "validation_steps": 0,
+    }
+    folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | told)
+    assert isinstance(folder, Path)
+    return folder
+
+
+def test_marked_tokens_alone_get_gradient(
+    base: Path, tmp_path: Path, watched: dict[str, list[Any]], reward_of_letters: str
+) -> None:
+    import torch
+
+    told: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 2}}
+    folder = train("grpo", base, tmp_path, reward=[reward_of_letters], **told)
+    made: list[Made] = watched["made"][0]
+    assert (folder / "README.md").is_file()
+    inputs = watched["inputs"][0]
+    longest = inputs["completion_ids"].shape[1]
+    for at, one in enumerate(made):
+        length = len(one.row.completion_ids)
+        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == one.row.prompt_ids
+        assert inputs["completion_ids"][at][:length].tolist() == one.row.completion_ids
+        assert inputs["completion_mask"][at].tolist() == [1] * length + [0] * (longest - length)
+        assert inputs["tool_mask"][at][:length].tolist() == one.row.mask
+        assert inputs["sampling_per_token_logps"][at][:length].tolist() == pytest.approx(one.row.logprobs)
+        assert 0 < sum(one.row.mask) < length
+    assert [one.rollout.epoch for one in made] == [1, 2, 3, 4] * 2
+    assert len({one.rollout.sample_id for one in made[:4]}) == 1
+    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in made], dtype=torch.float32)
+    groups = rewards.view(2, 4)
+    assert torch.allclose(inputs["advantages"], (groups - groups.mean(1, keepdim=True)).flatten(), atol=1e-5)
+    rows = {tuple(one.row.prompt_ids + one.row.completion_ids): one.row for one in made}
+    ids, logprobs = watched["logprobs"][0]
+    trained = 0
+    for row, values, gradient in zip(ids.tolist(), logprobs.tolist(), logprobs.grad.tolist(), strict=True):
+        pad = inputs["prompt_ids"].shape[1]
+        known = next(one for told, one in rows.items() if tuple(row[pad - len(one.prompt_ids) :][: len(told)]) == told)
+        length = len(known.mask)
+        marked = [value for value, mask in zip(values[:length], known.mask, strict=True) if mask]
+        kept = [value for value, mask in zip(known.logprobs, known.mask, strict=True) if mask]
+        assert marked == pytest.approx(kept, abs=1e-4), "the trainer reckons with what was sampled"
+        assert not any(value for value, mask in zip(gradient[:length], known.mask, strict=True) if not mask)
+        assert not any(gradient[length:])
+        trained += sum(value != 0 for value in gradient)
+    assert trained > 0
+
+
+def test_each_reply_is_a_row_of_rloo(
+    base: Path, tmp_path: Path, watched: dict[str, list[Any]], reward_of_letters: str
+) -> None:
+    import torch
+
+    told: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 1}}
+    train("rloo", base, tmp_path, reward=[reward_of_letters], **told)
+    made: list[Made] = watched["made"][0]
+    inputs = watched["inputs"][0]
+    for at, one in enumerate(made):
+        length = len(one.row.completion_ids)
+        assert all(one.row.mask)
+        assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == one.row.prompt_ids
+        assert inputs["completion_ids"][at][:length].tolist() == one.row.completion_ids
+        assert inputs["old_logps"][at].item() == pytest.approx(sum(one.row.logprobs), abs=1e-3)
+    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in made], dtype=torch.float32)
+    groups = rewards.view(2, 4)
+    others = (groups.sum(1, keepdim=True) - groups) / 3
+    assert torch.allclose(inputs["advantages"], (groups - others).flatten(), atol=1e-4)
+
+
+def test_what_we_rely_on_in_trl_is_there() -> None:
+    import trl
+
+    assert "rollout_func" in inspect.signature(trl.GRPOTrainer.__init__).parameters
+    assert 'extra_fields.pop("env_mask"' in inspect.getsource(trl.GRPOTrainer._generate)
+    assert list(inspect.signature(trl.RLOOTrainer._tokenize_prompts).parameters) == ["self", "prompts"]
+    source = inspect.getsource(trl.RLOOTrainer._generate)
+    assert "prompt_ids, images, multimodal_fields = self._tokenize_prompts(prompts)" in source
+    assert "completion_ids = self._generate_single_turn(prompt_ids, images, multimodal_fields)" in source
+    for kind in (trl.GRPOTrainer, trl.RLOOTrainer):
+        assert "_last_loaded_step" in inspect.getsource(kind)
+        assert "eos_token_ids" in inspect.getsource(kind.__init__)
+        assert 'reward_kwargs["log_metric"]' in inspect.getsource(kind._calculate_rewards)
+
+
+def test_a_prompt_names_its_sample() -> None:
+    from datasets import Dataset
+
+    rows = Dataset.from_list([{"prompt": prompt_of((1, "urns:3"), "Red?")}, {"prompt": prompt_of((0, "7"), "Blue?")}])
+    assert rows[0]["prompt"] == [{"role": "user", "content": "Red?", "sample": "1:urns:3"}]
+
+
+def test_rewards_are_counted_once_and_not_for_those_that_wrote_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from types import SimpleNamespace
+
+    from truthgym.training.reward_functions.rollout import Rollout
+    from truthgym.training.rollouts.token_rows import Row
+
+    asked: list[list[str]] = []
+    made = [
+        Made(Rollout("task", name, 1, "?", "yes", answer="x"), Row([1], [2], [mask], [0.0]))
+        for name, mask in (("a:b", 1), ("c", 0))
+    ]
+
+    class Letters:
+        name, proper, figures = "letters", False, MappingProxyType({"longest": 3.0})
+
+        def __call__(self, rollouts: Any) -> list[float | None]:
+            asked.append([one.sample_id for one in rollouts])
+            return [1.0, 2.0]
+
+        def baseline(self, rollouts: Any) -> float | None:
+            return 0.5
+
+        def read(self, rollouts: Any) -> float:
+            return 1.0
+
+    keys: list[Any] = []
+
+    def runs(given: Any, engine: Any, number: int, rank: Any) -> list[Made]:
+        keys.append((given, number, rank))
+        return made
+
+    told: list[Any] = []
+    monkeypatch.setattr("accelerate.utils.gather_object", lambda held: held + held)  # another process had the same
+    hook = Hook(SimpleNamespace(run=runs), [Letters()], lambda *seen: told.append(seen))  # type: ignore[arg-type]
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(use_vllm=True),
+        state=SimpleNamespace(global_step=4),
+        accelerator=SimpleNamespace(process_index=1, is_main_process=True),
+        vllm_generation=SimpleNamespace(vllm_client=None),
+        _last_loaded_step=4,
+    )
+    output = hook([prompt_of((0, "a:b"), "?"), prompt_of((2, "c"), "?")], trainer)
+    hook([prompt_of((0, "a:b"), "?")], trainer)
+    assert keys == [([(0, "a:b"), (2, "c")], 4, (0, 1)), ([(0, "a:b")], 4, (1, 1))], "a second run has other luck"
+    assert output["env_mask"] == [[1], [0]]
+    logged: dict[str, float] = {}
+    paid = hook.functions()[0](["?", "?"], ["x", "x"], log_metric=logged.__setitem__)
+    assert paid == [1.0, None]
+    assert len(asked) == 2, "once a run"
+    rollouts = [one.rollout for one in made]
+    assert told[0] == (rollouts * 2, [[1.0, None, 1.0, None]]), "what is told is of all processes"
+    assert logged == {"rewards/letters/best_constant": 0.5, "share_read": 1.0, "failed_rollouts": 0, "longest": 3.0}

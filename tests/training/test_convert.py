@@ -1,0 +1,424 @@
+"""From logs of real runs to datasets: what is chosen, what is left out, and that everything reads it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import eval
+from inspect_ai.log import EvalLog, EvalSample, EvalSampleLimit, read_eval_log, write_eval_log
+
+from truthgym.datasets.question import BadInput
+from truthgym.solvers.examples import read_examples
+from truthgym.tasks.urns import urns
+from truthgym.training.conversion.config import Settings
+from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.writer import card_metadata
+from truthgym.training.convert import convert
+
+Rows = list[dict[str, Any]]
+
+
+def rows(folder: Path, split: str = "train") -> Rows:
+    return [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
+
+
+def ran(folder: Path, **arguments: Any) -> Path:
+    task = urns(n=40, paradigms=arguments.pop("paradigms", "brier"))
+    model = arguments.pop("model", "reference/bayesian")
+    settings: dict[str, Any] = {"model_args": {"noise": 0.2, "seed": 1}, "epochs": 3, "log_realtime": False} | arguments
+    log = eval(task, model=model, display="log", log_dir=str(folder), **settings)[0]
+    assert log.status == "success", log.error
+    return Path(log.location.removeprefix("file://"))
+
+
+@pytest.fixture(scope="module")
+def direct_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 questions, three epochs of noisy forecasts."""
+    return ran(tmp_path_factory.mktemp("direct"))
+
+
+@pytest.fixture(scope="module")
+def steps_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Beliefs after every step of a chain of thought."""
+    from truthgym.solvers.chain_of_thought import chain_of_thought
+
+    by_step = {"martingale": {"per": "step"}, "brier": {}}
+    return ran(tmp_path_factory.mktemp("steps"), paradigms=by_step, solver=chain_of_thought(steps=2), epochs=1)
+
+
+@pytest.fixture
+def edited(direct_log: Path, tmp_path: Path) -> Callable[..., Path]:
+    """The log of the direct run, changed by a function of its log, under another name."""
+
+    def make(change: Callable[[EvalLog], None], name: str = "edited.eval", of: Path = direct_log) -> Path:
+        log = read_eval_log(str(of))
+        change(log)
+        path = tmp_path / "logs" / name
+        path.parent.mkdir(exist_ok=True)
+        write_eval_log(log, str(path))
+        return path
+
+    return make
+
+
+def of_split(path: Path, split: str) -> list[EvalSample]:
+    return [s for s in read_eval_log(str(path)).samples or [] if s.metadata["split"] == split]
+
+
+def brier(sample: EvalSample) -> float:
+    assert sample.scores
+    value = sample.scores["brier"].value
+    assert isinstance(value, dict)
+    return float(str(value["brier_score"]))
+
+
+def test_the_top_share_by_a_proper_score_is_the_lowest_and_of_the_train_split(direct_log: Path, tmp_path: Path) -> None:
+    made = convert([direct_log], "sft", tmp_path / "d", Selection(top=0.25))
+    train = of_split(direct_log, "train")
+    expected = sorted(brier(sample) for sample in train)[: len(train) // 4]
+    found = rows(tmp_path / "d")
+    assert sorted(row["score"] for row in found) == expected
+    assert made.left_out["questions of the test split, which are kept for evaluation"] == len(
+        of_split(direct_log, "test")
+    )
+    assert made.samples == 120 == sum(made.left_out.values()) + made.rows["train"]
+    by_uuid = {sample.uuid: sample for sample in train}
+    for row in found:
+        sample = by_uuid[row["sample_uuid"]]
+        assert (row["sample_id"], row["epoch"], row["event"]) == (sample.id, sample.epoch, sample.metadata["event"])
+        assert row["prompt"] == [{"role": m.role, "content": m.text} for m in sample.messages[:-1]]
+        assert row["completion"] == [{"role": "assistant", "content": sample.messages[-1].text}]
+        assert (row["model"], row["solver"], row["split"]) == ("reference/bayesian", "truthgym/direct", "train")
+
+
+def test_a_score_of_which_more_is_better_selects_the_highest(direct_log: Path, tmp_path: Path) -> None:
+    convert([direct_log], "sft", tmp_path / "d", Selection(score="brier/spherical_score", count=5))
+    convert([direct_log], "sft", tmp_path / "e", Selection(score="brier_score", count=5))
+    assert {row["sample_uuid"] for row in rows(tmp_path / "d")} == {row["sample_uuid"] for row in rows(tmp_path / "e")}
+
+
+def test_threshold_side_and_best_of_each_question(direct_log: Path, tmp_path: Path) -> None:
+    train = of_split(direct_log, "train")
+    convert([direct_log], "sft", tmp_path / "a", Selection(threshold=0.1))
+    assert len(rows(tmp_path / "a")) == sum(brier(sample) <= 0.1 for sample in train)
+    convert([direct_log], "sft", tmp_path / "b", Selection(aligned=True))
+    assert len(rows(tmp_path / "b")) == sum(brier(sample) < 0.25 for sample in train)
+    convert([direct_log], "sft", tmp_path / "c", Selection(best_per_question=True))
+    best: dict[object, float] = {}
+    for sample in train:
+        best[sample.id] = min(best.get(sample.id, 1.0), brier(sample))
+    assert {row["sample_id"]: row["score"] for row in rows(tmp_path / "c")} == best
+
+
+def test_which_of_equals_is_taken_is_drawn_and_not_the_first_of_the_log(
+    edited: Callable[..., Path], tmp_path: Path
+) -> None:
+    def same(log: EvalLog) -> None:
+        for sample in log.samples or []:
+            assert sample.scores
+            sample.scores["brier"].value = {"brier_score": 0.1}
+
+    log = edited(same)
+    for name, seed in (("a", 0), ("b", 1), ("c", 0)):
+        convert([log], "sft", tmp_path / name, Selection(count=10, seed=seed))
+    chosen = {name: {row["sample_uuid"] for row in rows(tmp_path / name)} for name in "abc"}
+    assert chosen["a"] == chosen["c"] != chosen["b"]
+
+
+def test_what_cannot_be_learned_from_is_left_out_and_counted(edited: Callable[..., Path], tmp_path: Path) -> None:
+    def spoil(log: EvalLog) -> None:
+        first = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
+        from inspect_ai.log import EvalError, ProvenanceData
+
+        first[0].error = EvalError(message="broke", traceback="", traceback_ansi="")
+        first[1].limit = EvalSampleLimit(type="token", limit=10)
+        first[2].invalidation = ProvenanceData(author="us", reason="a test")
+        first[3].output.choices[0].stop_reason = "max_tokens"
+        first[4].store["Trajectory:ended"] = "The model refused."
+        assert first[5].scores
+        first[5].scores["brier"].value = {"brier_score": float("nan")}
+        first[6].metadata["arm"] = "user"
+
+    made = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
+    for reason in (
+        "samples that failed with an error",
+        "samples that a limit cut short",
+        "samples that were invalidated",
+        "samples whose answer was cut off (max_tokens)",
+        "samples whose reasoning ended before its answer",
+        "no number for the score",
+        "samples that were told an opinion",
+    ):
+        assert made.left_out[reason] == 1, reason
+    everything = convert([edited(spoil)], "sft", tmp_path / "all", Selection(everything=True))
+    held = rows(tmp_path / "all")
+    assert everything.rows["train"] == len(held) == made.rows["train"] + 7
+    assert sum("error" in row for row in held) == 2
+    assert sum(row["truncated"] for row in held) == 2
+    assert sum(row.get("arm") == "user" for row in held) == 1
+    assert sum(not row["scores"] for row in held) == 1
+
+
+def test_a_crash_a_resume_and_shards_give_each_sample_once(
+    direct_log: Path, edited: Callable[..., Path], tmp_path: Path
+) -> None:
+    def crashed(log: EvalLog) -> None:
+        log.status = "error"
+        log.samples = (log.samples or [])[:30]
+
+    def shard(log: EvalLog) -> None:
+        log.samples = (log.samples or [])[:60]
+
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    shutil.copy(direct_log, logs / "whole.eval")
+    shutil.copy(direct_log, logs / "copy.eval")
+    edited(crashed, "crashed.eval")
+    edited(shard, "shard.eval")
+    (logs / "whole.shards" / "1").mkdir(parents=True)
+    (logs / "shard.eval").rename(logs / "whole.shards" / "1" / "shard.eval")
+    made = convert([logs], "sft", tmp_path / "d", Selection(everything=True))
+    assert made.rows["train"] == len(of_split(direct_log, "train")) == len({r["sample_uuid"] for r in rows(made.out)})
+    assert made.left_out["logs of runs that another log here completes"] == 1
+    assert made.left_out["samples that another log holds too"] == 120
+    (logs / "whole.eval").unlink()
+    (logs / "copy.eval").unlink()
+    shutil.rmtree(logs / "whole.shards")
+    with pytest.raises(BadInput, match=r"None of the 1 logs .* finished run \(1 error\).*--unfinished"):
+        convert([logs], "sft", tmp_path / "e")
+    assert convert([logs], "sft", tmp_path / "e", Selection(everything=True), unfinished=True).samples == 30
+
+
+def test_a_log_that_was_never_scored(edited: Callable[..., Path], tmp_path: Path) -> None:
+    def unscored(log: EvalLog) -> None:
+        for sample in log.samples or []:
+            sample.scores = None
+
+    log = edited(unscored)
+    with pytest.raises(BadInput, match=r"Scores there are: none: score it .* --all"):
+        convert([log], "sft", tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+    assert convert([log], "sft", tmp_path / "d", Selection(everything=True)).rows["train"] > 30
+
+
+def test_validation_is_held_out_by_event(direct_log: Path, edited: Callable[..., Path], tmp_path: Path) -> None:
+    convert([direct_log], Settings("sft", validation="train"), tmp_path / "own", Selection(top=1.0))
+    assert {row["split"] for row in rows(tmp_path / "own")} == {"train"}
+    assert {row["split"] for row in rows(tmp_path / "own", "validation")} == {"validation"}
+
+    def train_only(log: EvalLog) -> None:
+        log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
+
+    log = edited(train_only)
+    for name, validation in (("part", "train"), ("gt", "gt")):
+        settings = Settings("sft", validation=validation)  # type: ignore[arg-type]
+        convert([log], settings, tmp_path / name, Selection(threshold=0.2))
+    train, held = rows(tmp_path / "part"), rows(tmp_path / "part", "validation")
+    assert not {row["event"] for row in train} & {row["event"] for row in held}
+    assert rows(tmp_path / "gt") == train
+    # Of the questions held out, what is on the side of the outcome, however it was scored.
+    scores = [row["score"] for row in rows(tmp_path / "gt", "validation")]
+    assert max(scores) < 0.25
+    assert len(scores) >= len(held)
+
+
+def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: Path, tmp_path: Path) -> None:
+    convert([direct_log], "preference", tmp_path / "epoch")
+    best: dict[str, list[float]] = {}
+    for sample in of_split(direct_log, "train"):
+        best.setdefault(str(sample.id), []).append(brier(sample))
+    found = rows(tmp_path / "epoch")
+    wide = {name: max(scores) - min(scores) for name, scores in best.items() if max(scores) > min(scores)}
+    assert {row["sample_id"]: row["margin"] for row in found} == pytest.approx(wide)
+    for row in found:
+        assert row["score"] == min(best[row["sample_id"]])
+        assert row["chosen"] != row["rejected"]
+    several = convert([direct_log], Settings("preference", pairs="all", margin=0.05), tmp_path / "all")
+    assert min(row["margin"] for row in rows(several.out)) >= 0.05
+    assert several.rows["train"] > sum(margin >= 0.05 for margin in wide.values())
+
+    convert([direct_log, steps_log], Settings("preference", pair_by="solver"), tmp_path / "solver")
+    for row in rows(tmp_path / "solver"):
+        assert row["solver"] != row["rejected_solver"]
+        assert len(row["prompt"]) == 1
+        assert "finalBeliefProb{p}" in row["prompt"][0]["content"]
+        assert "finalBeliefProb" in row["chosen"][0]["content"]
+        assert "finalBeliefProb" in row["rejected"][0]["content"]
+
+    other = ran(tmp_path / "other", model="reference/random", model_args={}, epochs=1)
+    convert([direct_log, other], Settings("preference", pair_by="model"), tmp_path / "model")
+    assert all({r["model"], r["rejected_model"]} == {"reference/bayesian", "reference/random"}
+               for r in rows(tmp_path / "model"))  # fmt: skip
+    with pytest.raises(BadInput, match="nothing is left to convert"):
+        convert([direct_log], Settings("preference", pair_by="model"), tmp_path / "none")
+
+
+def test_steps_are_labelled_by_whether_they_brought_the_belief_to_the_truth(steps_log: Path, tmp_path: Path) -> None:
+    convert([steps_log], "steps", tmp_path / "d")
+    by_uuid = {sample.uuid: sample for sample in of_split(steps_log, "train")}
+    found = rows(tmp_path / "d")
+    assert len(found) == len(by_uuid)
+    for row in found:
+        sample = by_uuid[row["sample_uuid"]]
+        assert sample.scores
+        held = (sample.scores["martingale"].metadata or {})["beliefs"]
+        outcome = 1.0 if sample.target == "yes" else 0.0
+        errors = [(belief["value"] - outcome) ** 2 for belief in held]
+        assert row["labels"] == [errors[k + 1] <= errors[k] for k in range(3)]
+        assert sum(row["step_scores"]) == pytest.approx(errors[0] - errors[-1], abs=1e-5)
+        # What was told between two steps is in the second: nothing of the conversation is lost.
+        text = "\n\n".join([row["prompt"][0]["content"], *row["completions"]])
+        assert text == "\n\n".join(message.text for message in sample.messages)
+
+
+def test_every_reply_of_several_steps_is_a_row_with_all_before_it(steps_log: Path, tmp_path: Path) -> None:
+    convert([steps_log], "sft", tmp_path / "d", Selection(count=1))
+    found = rows(tmp_path / "d")
+    assert [len(row["prompt"]) for row in found] == [1, 3, 5]
+    assert found[2]["prompt"][:3] == [*found[0]["prompt"], *found[0]["completion"], found[1]["prompt"][2]]
+    convert([steps_log], Settings("sft", form="messages"), tmp_path / "m", Selection(count=1))
+    assert rows(tmp_path / "m")[0]["messages"] == [*found[2]["prompt"], *found[2]["completion"]]
+
+
+def test_what_a_solver_keeps_from_training_is_context_only(tmp_path: Path, direct_log: Path) -> None:
+    from truthgym.solvers.few_shot import few_shot
+
+    log = ran(tmp_path / "logs", solver=few_shot(str(direct_log), count=2), epochs=1)
+    convert([log], "sft", tmp_path / "d", Selection(count=2))
+    for row in rows(tmp_path / "d"):
+        assert [m["role"] for m in row["prompt"]].count("assistant") == 2
+    with pytest.raises(BadInput, match="replies among them that are not to be learned from"):
+        convert([log], Settings("sft", form="messages"), tmp_path / "m", Selection(count=2))
+
+
+def test_prompts_are_there_once_with_what_a_reward_needs(direct_log: Path, tmp_path: Path) -> None:
+    convert([direct_log], "prompts", tmp_path / "d")
+    found = rows(tmp_path / "d")
+    assert len(found) == len({row["sample_id"] for row in found}) == len(of_split(direct_log, "train")) // 3
+    assert all(row["target"] in ("yes", "no") and row["proposition"] and row["posterior"] for row in found)
+    assert all(message["role"] == "user" for row in found for message in row["prompt"])
+
+
+def test_labels_part_the_better_half_from_the_rest(direct_log: Path, tmp_path: Path) -> None:
+    convert([direct_log], "unpaired", tmp_path / "d")
+    found = rows(tmp_path / "d")
+    good = [row["score"] for row in found if row["label"]]
+    bad = [row["score"] for row in found if not row["label"]]
+    assert len(found) == len(of_split(direct_log, "train"))
+    assert max(good) < min(bad)
+    assert len(good) > len(found) / 4 < len(bad)
+    convert([direct_log], "unpaired", tmp_path / "t", Selection(threshold=0.05))
+    assert all(row["label"] == (row["score"] <= 0.05) for row in rows(tmp_path / "t"))
+    assert len(rows(tmp_path / "t")) == len(found)
+
+
+def test_examples_are_read_by_few_shot(direct_log: Path, tmp_path: Path) -> None:
+    convert([direct_log], "few_shot", tmp_path / "d", Selection(count=4))
+    examples = read_examples(str(tmp_path / "d" / "train.jsonl"), "brier_score")
+    of_the_log = read_examples(str(direct_log), "brier_score")
+    assert len(examples) == 4
+    assert [example.score for example in examples] == sorted(example.score for example in examples)
+    assert all(example in of_the_log for example in examples)
+
+
+def test_rows_for_openai(direct_log: Path, tmp_path: Path) -> None:
+    convert([direct_log], "openai", tmp_path / "s", Selection(count=3))
+    assert all(set(row) == {"messages"} and row["messages"][-1]["role"] == "assistant" for row in rows(tmp_path / "s"))
+    convert([direct_log], Settings("openai", method="preference"), tmp_path / "p")
+    assert set(rows(tmp_path / "p")[0]) == {"input", "preferred_output", "non_preferred_output"}
+    convert([direct_log], Settings("openai", method="reinforcement"), tmp_path / "r")
+    assert {"messages", "target", "proposition"} <= set(rows(tmp_path / "r")[0])
+    assert json.loads((tmp_path / "r" / "grader.json").read_text())["type"] == "python"
+
+
+@pytest.mark.parametrize("file_format", ["jsonl", "parquet", "arrow"])
+def test_load_dataset_reads_the_folder(direct_log: Path, tmp_path: Path, file_format: Any) -> None:
+    from datasets import load_dataset
+
+    settings = Settings("sft", validation="train", file_format=file_format)
+    convert([direct_log], settings, tmp_path / "d", Selection(top=0.5))
+    convert([direct_log], Settings("sft", validation="train"), tmp_path / "j", Selection(top=0.5))
+    loaded = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"))
+    assert set(loaded) == {"train", "validation"}
+    assert list(loaded["train"]) == rows(tmp_path / "j")
+    assert not [path for path in (tmp_path / "d").iterdir() if path.is_dir()]
+
+
+def test_the_card_says_what_was_done(direct_log: Path, tmp_path: Path) -> None:
+    from hashlib import sha256
+
+    convert([direct_log], "sft", tmp_path / "d", Selection(top=0.2))
+    facts = card_metadata(tmp_path / "d")["truthgym"]
+    assert facts["kind"] == "sft"
+    assert facts["rows"] == {"train": len(rows(tmp_path / "d"))}
+    assert facts["selection"] == {"top": 0.2, "splits": ["train"], "score": "brier/brier_score", "best": "lowest"}
+    assert facts["logs"][0]["sha256"] == sha256(direct_log.read_bytes()).hexdigest()
+    assert sum(facts["left_out"].values()) + facts["rows"]["train"] == facts["samples"] == 120
+
+
+def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], tmp_path: Path) -> None:
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ContentReasoning, ContentText
+    from inspect_ai.tool import ToolCall
+
+    def think(log: EvalLog) -> None:
+        samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
+        for number, sample in enumerate(samples):
+            reply = sample.messages[-1]
+            reply.content = [
+                ContentReasoning(reasoning="Let me count.", redacted=number == 0),
+                ContentText(text=reply.text),
+            ]
+            called = ChatMessageAssistant(
+                content="", source="generate", tool_calls=[ToolCall(id="c1", function="count", arguments={"of": "a"})]
+            )
+            told = ChatMessageTool(content="3", tool_call_id="c1", function="count")
+            sample.messages[-1:] = [called, told, reply]
+            steps = sample.store["Trajectory:steps"]
+            last = steps.pop()
+            common = {"trainable": True, "role": "assistant", "text": ""}
+            steps.append({**common, "kind": "reasoning", "message_id": called.id})
+            steps.append({**common, "kind": "auxiliary", "role": "tool", "message_id": told.id, "trainable": False})
+            steps.append({**common, "kind": "reasoning", "message_id": reply.id, "redacted": number == 0})
+            steps.append(last)
+
+    log = edited(think)
+    for reasoning in ("keep", "drop", "only"):
+        settings = Settings("sft", reasoning=reasoning)
+        convert([log], settings, tmp_path / reasoning, Selection(top=1.0))
+    kept, dropped, only = (rows(tmp_path / reasoning) for reasoning in ("keep", "drop", "only"))
+    assert kept[0]["completion"][0]["tool_calls"][0]["function"] == {"name": "count", "arguments": {"of": "a"}}
+    assert kept[1]["prompt"][-1] == {"role": "tool", "content": "3", "name": "count", "tool_call_id": "c1"}
+    thoughts = [row["completion"][0]["content"].startswith("<think>\nLet me count.\n</think>\n\n") for row in kept]
+    assert sum(thoughts) == len(kept) / 2 - 1
+    assert not any("think" in row["completion"][0]["content"] for row in dropped)
+    assert {row["completion"][0]["content"] for row in only} == {"Let me count."}
+    assert len(only) == len(kept) / 2 - 1
+
+
+def test_images_have_a_column_of_their_own(edited: Callable[..., Path], tmp_path: Path) -> None:
+    from datasets import load_dataset
+    from inspect_ai.model import ContentImage, ContentText
+
+    pixel = (
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+        "rkJggg=="
+    )
+
+    def show(log: EvalLog) -> None:
+        for sample in log.samples or []:
+            sample.messages[0].content = [ContentImage(image=pixel), ContentText(text=sample.messages[0].text)]
+
+    log = edited(show)
+    with pytest.raises(BadInput, match="--file-format parquet"):
+        convert([log], "sft", tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+    convert([log], Settings("sft", file_format="parquet"), tmp_path / "d", Selection(count=2))
+    row = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"))["train"][0]
+    assert row["images"][0].size == (1, 1)
+    assert [block["type"] for block in row["prompt"][0]["content"]] == ["image", "text"]
+    convert([log], "openai", tmp_path / "o", Selection(count=2))
+    shown = rows(tmp_path / "o")[0]["messages"][0]["content"]
+    assert shown[0]["image_url"]["url"] == pixel

@@ -1,0 +1,115 @@
+"""Every kind of dataset, converted from one real log, is trained on by the trainer that it is for."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import eval
+
+from truthgym.datasets.question import Question
+from truthgym.scorers.graders.builtin import python_brier
+from truthgym.scorers.graders.grader import Grade, Graded, grade, item_of
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.urns import urns
+from truthgym.training.conversion.config import Settings
+from truthgym.training.conversion.selection import Selection
+from truthgym.training.convert import convert
+from truthgym.training.dpo import dpo
+from truthgym.training.kto import kto
+from truthgym.training.reward import reward
+from truthgym.training.sft import sft
+from truthgym.training.tiny import tiny
+from truthgym.training.trainers.model_card import read_card
+
+COLUMNS = ("domain", "form", "proposition", "evidence", "base_rate", "event", "split", "posterior")
+FEW = {"max_steps": 2, "per_device_train_batch_size": 2, "gradient_checkpointing": False, "learning_rate": 1e-3}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny(tmp_path_factory.mktemp("base") / "tiny", steps=0)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("logs")
+    by_step = {"martingale": {"per": "step"}, "brier": {}}
+    task = urns(n=12, draws=2, split="train", paradigms=by_step)
+    log = eval(task, model="reference/bayesian", model_args={"noise": 0.2}, solver=chain_of_thought(steps=2), epochs=2,
+               display="log", log_dir=str(folder), log_realtime=False)[0]  # fmt: skip
+    assert log.status == "success"
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "trains", "method"),
+    [
+        (Settings("sft", validation="train"), sft, "sft"),
+        (Settings("sft", form="messages"), sft, "sft"),
+        (Settings("preference"), dpo, "dpo"),
+        (Settings("preference"), reward, "reward"),
+        (Settings("unpaired"), kto, "kto"),
+        (Settings("steps"), reward, "process_reward"),
+        (Settings("sft", file_format="parquet"), sft, "sft"),
+    ],
+    ids=["completions", "messages", "preference", "preference-reward", "unpaired", "steps", "parquet"],
+)
+def test_what_is_converted_is_trained_on(
+    base: Path, log: Path, tmp_path: Path, settings: Settings, trains: Callable[[dict[str, Any]], Path], method: str
+) -> None:
+    made = convert([log], settings, tmp_path / "data", Selection(top=0.5) if settings.to == "sft" else None)
+    folder = trains(
+        {
+            "model_name_or_path": str(base),
+            "dataset_name": str(tmp_path / "data"),
+            "output_dir": str(tmp_path / "trained"),
+            **FEW,
+        }
+    )
+    facts = read_card(folder)
+    assert facts.method == method
+    assert facts.dataset_facts["rows"] == made.rows
+    assert facts.dataset_facts["logs"][0]["log"].endswith(".eval")
+    assert (folder / "model.safetensors").is_file()
+    assert ("validation" in made.rows) == any("eval_loss" in row for row in facts.curve)
+
+
+@pytest.mark.slow
+def test_prompts_are_what_grpo_reads_and_a_grader_is_its_reward(base: Path, log: Path, tmp_path: Path) -> None:
+    from datasets import load_dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    convert([log], "prompts", tmp_path / "data")
+    seen: list[Grade] = []
+
+    async def brier(prompts: list[Any], completions: list[Any], **columns: list[Any]) -> list[float]:
+        for i, (prompt, said) in enumerate(zip(prompts, completions, strict=True)):
+            row = {name: held[i] for name, held in columns.items() if name in COLUMNS}
+            asked, target = prompt[-1]["content"], columns["target"][i]
+            item = item_of(row, asked, target, columns["sample_id"][i])
+            graded = Graded(Question.model_validate(row), asked, target, said[0]["content"], "", "", 1, item)
+            seen.append(await grade(python_brier(), graded))
+        return [-1.0 if given.value is None else -given.value for given in seen[-len(completions) :]]
+
+    trainer = GRPOTrainer(
+        model=str(base),
+        reward_funcs=brier,
+        train_dataset=load_dataset(str(tmp_path / "data"), split="train"),
+        args=GRPOConfig(
+            output_dir=str(tmp_path / "out"), max_steps=1, per_device_train_batch_size=4, num_generations=4,
+            max_completion_length=8, bf16=False, gradient_checkpointing=False, scale_rewards="none", report_to="none",
+        ),
+    )  # fmt: skip
+    trainer.train()
+    assert len(seen) == 4
+    assert {given.reason for given in seen if given.value is None}  # an untrained model does not answer in form
+
+
+def test_the_card_of_a_trained_model_leads_back_to_the_log(base: Path, log: Path, tmp_path: Path) -> None:
+    """`--log` in the place of a dataset: the logs are converted into the model's folder."""
+    folder = sft({"model_name_or_path": str(base), "log": [str(log)], "output_dir": str(tmp_path / "trained"), **FEW})
+    rows = [json.loads(line) for line in (folder / "data" / "train.jsonl").read_text().splitlines()]
+    assert {row["log"] for row in rows} == {entry["log"] for entry in read_card(folder).dataset_facts["logs"]}

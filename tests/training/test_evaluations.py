@@ -1,0 +1,147 @@
+"""Evaluations in a card: figures as the logs have them, and the paired difference between a model and its base."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inspect_ai import eval
+from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
+
+from truthgym.datasets.question import BadInput
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.training.evaluations import add_evaluations, paired
+from truthgym.training.trainers.model_card import Facts, read_card, write_card
+
+Made = tuple[Path, Path, Path]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> list[EvalLog]:
+    """Two agents, asked the same questions."""
+    from truthgym.tasks import urns
+
+    place = str(tmp_path_factory.mktemp("logs"))
+    task = urns(n=40, paradigms="brier")
+    return eval(task, model=["reference/random", "reference/bayesian"], epochs=2, log_dir=place, display="log")
+
+
+@pytest.fixture
+def made(asked: list[EvalLog], tmp_path: Path) -> Made:
+    """A card, and a log of its base and one of its model."""
+    folder = tmp_path / "trained" / "tiny-sft-1"
+    (tmp_path / "tiny").mkdir()
+    write_card(folder, Facts("sft", str(tmp_path / "tiny"), "x", f"hf/{folder}", "data"))
+    logs = []
+    for run, name in zip(asked, (tmp_path / "tiny", folder), strict=True):
+        log = read_eval_log(run.location)
+        log.eval.model = f"hf/{name}"
+        path = tmp_path / f"{name.name}.eval"
+        write_eval_log(log, str(path))
+        logs.append(path)
+    return folder, logs[0], logs[1]
+
+
+def test_figures_are_those_of_the_logs_and_the_difference_is_paired(made: Made) -> None:
+    folder, base, trained = made
+    add_evaluations(folder, [base, trained])
+    evals = read_card(folder).evals
+    for entry, path, role in zip(evals[:2], (base, trained), ("base", "trained"), strict=True):
+        log = read_eval_log(str(path))
+        assert log.results
+        metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+        (figure,) = entry["figures"]
+        assert (entry["role"], entry["split"]) == (role, "test, train, validation")
+        told = {"value": "brier", "lower": "brier_lower", "upper": "brier_upper", "n": "n", "scored": "share_scored"}
+        assert {key: figure[key] for key in told} == {key: metrics[name] for key, name in told.items()}
+    means: list[dict[str, float]] = []
+    for path in (base, trained):
+        held: dict[str, list[float]] = {}
+        for sample in read_eval_log(str(path)).samples or []:
+            if sample.metadata["split"] == "test" and sample.scores:
+                held.setdefault(str(sample.id), []).append(sample.scores["brier"].as_dict()["brier_score"])  # type: ignore[arg-type]
+        means.append({question: float(np.mean(values)) for question, values in held.items()})
+    expected = mean_headline([means[1][question] - means[0][question] for question in means[0]])
+    (found,) = [row for row in evals[2:] if row["split"] == "test" and row["score"] == "brier/brier_score"]
+    assert found["n"] == expected.n == len(means[0])
+    assert found["mde"] == pytest.approx(expected.mde)
+    assert [found[key] for key in ("difference", "lower", "upper")] == pytest.approx(
+        [expected.estimate, expected.lower, expected.upper]
+    )
+    text = (folder / "README.md").read_text()
+    interval = f"[{found['lower']:.4f}, {found['upper']:.4f}]"
+    assert f"| {found['difference']:.4f} | {interval} | {found['mde']:.4f} | {found['n']} |" in text
+    assert "Questions of the train split may have been trained on" in text
+
+
+def test_logs_are_added_one_by_one_and_counted_once(made: Made) -> None:
+    folder, base, trained = made
+    add_evaluations(folder, [base])
+    assert "trained minus base" not in (folder / "README.md").read_text()
+    add_evaluations(folder, [trained])
+    add_evaluations(folder, [trained, base])
+    evals = read_card(folder).evals
+    assert sum("figures" in entry for entry in evals) == 2
+    assert {entry["split"] for entry in evals[2:]} == {"test", "train", "validation"}
+    base.unlink()
+    add_evaluations(folder, [trained])
+    kept = read_card(folder).evals
+    assert [entry["log"] for entry in kept if "figures" in entry] == [str(base), str(trained)]
+
+
+def test_a_log_of_another_model_is_refused(made: Made, tmp_path: Path) -> None:
+    folder, base, _ = made
+    log = read_eval_log(str(base))
+    log.eval.model = "openai/gpt-5-mini"
+    write_eval_log(log, str(tmp_path / "other.eval"))
+    with pytest.raises(BadInput, match="is of the model openai/gpt-5-mini, which is neither"):
+        add_evaluations(folder, [tmp_path / "other.eval"])
+    with pytest.raises(BadInput, match="There is no"):
+        add_evaluations(folder, [tmp_path / "missing"])
+
+
+def test_questions_of_other_arguments_are_not_compared(made: Made) -> None:
+    """A task with another seed has other questions under the same ids."""
+    folder, base, trained = made
+    log = read_eval_log(str(base))
+    log.eval.task_args = log.eval.task_args | {"seed": 99}
+    write_eval_log(log, str(base))
+    add_evaluations(folder, [base, trained])
+    assert all("figures" in entry for entry in read_card(folder).evals)
+
+
+def test_examples_are_what_few_shot_adds_to_its_base(asked: list[EvalLog], tmp_path: Path) -> None:
+    folder = tmp_path / "trained" / "random-few_shot-1"
+    write_card(folder, Facts("few_shot", "reference/random", "reference/random", "", "data"))
+    log = read_eval_log(asked[1].location)
+    log.eval.model = "reference/random"
+    log.eval.solver = "truthgym/few_shot"
+    log.eval.solver_args = {"source": str(folder / "data" / "train.jsonl")}
+    write_eval_log(log, str(tmp_path / "shown.eval"))
+    add_evaluations(folder, [asked[0].location, tmp_path / "shown.eval"])
+    evals = read_card(folder).evals
+    assert {entry["role"] for entry in evals if "role" in entry} == {"base", "trained"}
+    assert any(row.get("difference") for row in evals)
+    log.eval.solver_args = {"source": "elsewhere.jsonl"}
+    write_eval_log(log, str(tmp_path / "other.eval"))
+    with pytest.raises(BadInput, match="not with those of"):
+        add_evaluations(folder, [tmp_path / "other.eval"])
+
+
+def test_a_paired_difference_needs_both_and_two_events() -> None:
+    nan = float("nan")
+    after = {
+        "a": ("test", "1", [0.1, 0.3]),
+        "b": ("test", "1", [0.2]),
+        "c": ("test", "2", [nan]),
+        "d": ("x", "3", [1.0]),
+    }
+    before = {
+        "a": ("test", "1", [0.4]),
+        "b": ("test", "1", [0.1, nan]),
+        "c": ("test", "2", [0.5]),
+        "d": ("x", "3", [1.0]),
+    }
+    test, other = paired(after, before)
+    assert (test["split"], test["n"], test["lower"]) == ("test", 2, None), "one event has no interval"
+    assert test["difference"] == pytest.approx((-0.2 + 0.1) / 2)
+    assert (other["split"], other["difference"]) == ("x", 0.0)

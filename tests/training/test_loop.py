@@ -1,0 +1,439 @@
+"""The closed loop: every stage in its place, done once whatever was killed, and a report from logs that are there."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from inspect_ai.log import list_eval_logs, read_eval_log
+
+from truthgym.cli.main import commands
+from truthgym.datasets.question import BadInput
+from truthgym.training.closed_loop.options import read_loop, settle
+from truthgym.training.closed_loop.stages import Subject, first_subject, opened
+from truthgym.training.closed_loop.tasks import arguments, tasks_held_out, tasks_to_train_on, train_args
+from truthgym.training.loop import loop
+from truthgym.training.providers.pricing import Quote
+from truthgym.training.providers.provider import Look, Order
+from truthgym.training.trainers.model_card import read_card
+
+AGENT: dict[str, Any] = {
+    "model_name_or_path": "reference/bayesian",
+    "model_args": {"noise": 0.2},
+    "task": "truthgym/urns",
+    "task_args": {"n": 40, "paradigms": "brier"},
+    "method": "few_shot",
+    "epochs": 2,
+    "held_out_epochs": 2,
+}
+"""A loop without a language model: takes no time, and its answers are known."""
+RUN = """
+import json, os, signal, sys
+from truthgym.models import reference
+from truthgym.training.conversion import writer as dataset_folder
+from truthgym.training.loop import loop
+from inspect_ai.log import list_eval_logs, read_eval_log
+given, calls = json.loads(sys.argv[1]), []
+
+def killing(kind, name, left):
+    done = getattr(kind, name)
+    def counted(*args, **kwargs):
+        if len(times) == left:
+            print("calls", len(calls), flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        times.append(1)
+        return done(*args, **kwargs)
+    times = []
+    setattr(kind, name, counted)
+
+generate = reference.ReferenceAPI.generate
+def counted(*args, **kwargs):
+    calls.append(1)
+    return generate(*args, **kwargs)
+reference.ReferenceAPI.generate = counted
+when = json.loads(sys.argv[2])
+if len(when) > 1:
+    import acp, anthropic, fastapi, openai, uvicorn, truthgym.tasks  # what each evaluation loads, here once for all
+for at, after in when:
+    if child := os.fork():
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        logs = [read_eval_log(log, header_only=True) for log in list_eval_logs(given["out"])]
+        print("finished", sum(log.status == "success" for log in logs), flush=True)
+        continue
+    if at == "evaluation":
+        killing(reference.ReferenceAPI, "generate", after)
+    elif at == "conversion":
+        killing(dataset_folder.DatasetFolder, "write", after)
+    else:
+        from transformers import Trainer
+        killing(Trainer, "training_step", after)
+    loop(given)
+    os._exit(1)
+"""
+
+
+def kill(given: dict[str, Any], environment: dict[str, str], *when: tuple[str, int]) -> list[tuple[int, int]]:
+    """Run a loop in processes that are killed one after the other, each at another place, after so many calls there.
+
+    Returns:
+        For each, how often it asked the reference agent, and how many evaluations were finished when it was killed.
+    """
+    command = [sys.executable, "-c", RUN, json.dumps(given), json.dumps(when)]
+    one = environment | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=one, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = {name: re.findall(rf"^{name} (\d+)$", done.stdout, re.MULTILINE) for name in ("calls", "finished")}
+    return [(int(calls), int(finished)) for calls, finished in zip(told["calls"], told["finished"], strict=True)]
+
+
+def logs_in(place: Path) -> list[str]:
+    found = [log.name.removeprefix("file://") for log in list_eval_logs(str(place))]
+    return [path for path in found if read_eval_log(path, header_only=True).status == "success"]
+
+
+def refused(**given: Any) -> str:
+    with pytest.raises(BadInput) as error:
+        loop({"out": "never", **AGENT} | given)
+    assert not Path("never").exists()
+    return str(error.value.message).replace("\\", "")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return loop(AGENT | {"out": str(tmp_path_factory.mktemp("loops") / "agent"), "rounds": 1})
+
+
+def test_the_loop_goes_round_and_goes_on_with_more_rounds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    places = ["0-held-out", "1a-asked", "1c-trained", "1d-held-out"]
+    assert sorted(path.name for path in run.iterdir() if path.is_dir()) == places
+    before = {path: path.read_bytes() for path in run.rglob("*.eval")}
+    loop(AGENT | {"out": str(run), "rounds": 1})
+    assert "is asked" not in capsys.readouterr().out
+    loop(AGENT | {"out": str(run), "rounds": 2})
+    assert {path: path.read_bytes() for path in before} == before
+    told = json.loads((run / "report.json").read_text())["tasks"]["truthgym/urns"]
+    assert [row["round"] for row in told] == [0, 1, 2]
+    assert told[2]["solver"] == "truthgym/few_shot"
+    assert read_eval_log(str(run / told[2]["log"]), header_only=True).eval.eval_id == told[2]["eval_id"]
+
+
+def test_held_out_questions_are_the_same_ones_and_none_is_trained_on(run: Path) -> None:
+    asked = {place: read_eval_log(logs_in(run / place)[0]) for place in ("0-held-out", "1a-asked", "1d-held-out")}
+    ids = {place: {sample.id for sample in log.samples or []} for place, log in asked.items()}
+    splits = {place: {sample.metadata["split"] for sample in log.samples or []} for place, log in asked.items()}
+    assert ids["0-held-out"] == ids["1d-held-out"]
+    assert splits == {"0-held-out": {"test"}, "1a-asked": {"train"}, "1d-held-out": {"test"}}
+
+
+def test_the_card_has_both_evaluations(run: Path) -> None:
+    (folder,) = (run / "1c-trained").glob("bayesian-few_shot-*")
+    assert [entry["role"] for entry in read_card(folder).evals if "role" in entry] == ["base", "trained"]
+
+
+def test_other_settings_are_told_and_refused(run: Path) -> None:
+    with pytest.raises(BadInput, match="epochs was 2 and is 3"):
+        loop(AGENT | {"out": str(run), "epochs": 3})
+
+
+def test_settings_may_change_until_a_model_is_asked(tmp_path: Path) -> None:
+    given = AGENT | {"out": str(tmp_path / "loop")}
+    for epochs in (2, 3):
+        settle(read_loop(given | {"epochs": epochs}))
+    (tmp_path / "loop" / "0-held-out").mkdir()
+    with pytest.raises(BadInput, match="epochs was 3 and is 2"):
+        settle(read_loop(given))
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(BadInput, match="something else is there"):
+        loop(AGENT | {"out": str(tmp_path)})
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"method": "ppo"}, "method='ppo' cannot be used"),
+        ({"rounds": 0}, "rounds=0 cannot be used"),
+        ({"epoch": 3}, "there is no option 'epoch'; did you mean 'epochs'?"),
+        ({"task": []}, "task=[] cannot be used"),
+        ({"task": "truthgym/urn"}, "There is no task 'truthgym/urn'"),
+        ({"task": "urns"}, "There is no task 'urns'"),
+        ({"task": "nowhere.py"}, "There is no file nowhere.py"),
+        ({"task": ["truthgym/urns", "truthgym/urns"]}, "is named twice"),
+        ({"task_args": {"m": 3}}, "takes no argument 'm'"),
+        ({"task_args": {"urns": {"m": 3}}}, "takes no argument 'm'"),
+        ({"task_args": "{n: [}"}, "neither YAML nor JSON"),
+        ({"task_args": {"split": "all"}}, "split is the loop's"),
+        ({"held_out_args": {"urns": {"split": "train"}}}, "split is the loop's"),
+        ({"task_args": {"n": 1}}, "no question is left with split=test"),
+        ({"convert": {"topp": 0.5}}, "there is no option 'topp'; did you mean 'top'?"),
+        ({"convert": {"top": 5}}, "--top 5: a share is above 0"),
+        ({"convert": {"split": "train,test"}}, "kept for evaluation"),
+        ({"generate": {"temprature": 1}}, "did you mean 'temperature'?"),
+        ({"generate": {"temperature": "hot"}}, "temperature='hot' cannot be used"),
+        ({"display": "loud"}, "display='loud' cannot be used"),
+        ({"any_task": True}, "few_shot shows examples before Truthgym's own questions alone"),
+        ({"solver": "truthgym/nobody"}, "--solver truthgym/nobody cannot be made"),
+        ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot make the model Qwen/Qwen3-4B"),
+        ({"model_role": {"judge": "nobody/x"}}, "Inspect cannot make the model nobody/x"),
+        ({"method": "dpo", "epochs": 1}, "of which there must be 2 or more"),
+        ({"method": "dpo", "convert": {"to": "sft"}}, "dpo does not learn from to=sft"),
+        ({"method": "dpo", "convert": {"top": 0.1}}, "pairs are chosen by --pairs"),
+        ({"method": "grpo", "convert": {"top": 0.5}}, "learns from all questions"),
+        ({"method": "sft", "model_name_or_path": "no/such/model"}, "There is no folder no/such/model"),
+        ({"train": {"learning_rate": 1}}, "few_shot trains nothing"),
+        ({"provider": "openai", "method": "kto"}, "openai trains by sft, dpo"),
+        ({"provider": "openai", "method": "sft", "train": {"lr": 1}}, "openai has no option 'lr'"),
+        ({"provider": "openai", "method": "sft"}, "Add --yes to spend it"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_one_error_before_anything_is_asked(
+    given: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in refused(**given)
+
+
+def test_options_of_training_are_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from truthgym.training.tiny import tiny
+
+    monkeypatch.chdir(tmp_path)
+    given = {"method": "sft", "model_name_or_path": str(tiny("tiny", steps=0)), "model_args": {}}
+    assert "there is no option 'learning_rat'" in refused(**given, train={"learning_rat": 1})
+    assert "dataset_name is the loop's" in refused(**given, train={"dataset_name": "d"})
+
+
+class Vendor:
+    """Trains at once, whatever it is given."""
+
+    name = "OpenAI"
+    passing: tuple[type[Exception], ...] = ()
+    refused: tuple[type[Exception], ...] = ()
+    quotes_files = False
+
+    def __init__(self) -> None:
+        self.uploaded: list[Path] = []
+
+    def check(self, order: Order) -> None:
+        assert order.options == {"n_epochs": 3}
+
+    def upload(self, path: Path) -> str:
+        self.uploaded.append(path)
+        return "file"
+
+    def find_file(self, path: Path) -> str | None:
+        return None
+
+    def quote(self, order: Order, files: dict[str, str], poll: float) -> Quote | None:
+        return Quote("It costs 1 dollar.", 1000, 1.0)
+
+    def create(self, order: Order, files: dict[str, str], token: str) -> str:
+        return "job"
+
+    def find_job(self, token: str) -> str | None:
+        return None
+
+    def look(self, job: str) -> Look:
+        return Look("done", model="m")
+
+    def result(self, job: str) -> tuple[str, list[dict[str, float]], list[str]]:
+        return "reference/random", [], []
+
+
+def test_a_vendors_model_is_asked_once_it_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    vendor = Vendor()
+    monkeypatch.setattr("truthgym.training.closed_loop.vendor._vendor", lambda asked: vendor)
+    monkeypatch.setattr("truthgym.training.loop.first_subject", lambda asked: Subject("reference/bayesian", "bayesian"))
+    given = {"method": "sft", "provider": "openai", "yes": True, "train": {"n_epochs": 3}, "model_args": {}}
+    out = loop(
+        AGENT | given | {"model_name_or_path": "bayesian", "out": str(tmp_path / "loop"), "convert": {"top": 1.0}}
+    )
+    assert "It costs 1 dollar." in capsys.readouterr().out
+    assert len(vendor.uploaded) == 1
+    rows = (out / "1b-data" / "train.jsonl").read_text().splitlines()
+    assert set(json.loads(rows[0])) == {"messages"}
+    told = json.loads((out / "report.json").read_text())["tasks"]["truthgym/urns"]
+    assert [row["model"] for row in told] == ["reference/bayesian", "reference/random"]
+
+
+@pytest.mark.parametrize(
+    ("given", "model", "base"),
+    [
+        ({}, "reference/bayesian", "reference/bayesian"),
+        ({"model_name_or_path": "hf/trained/tiny"}, "hf/trained/tiny", "trained/tiny"),
+        ({"model_name_or_path": "a/b", "provider": "hf"}, "hf/a/b", "a/b"),
+        ({"model_name_or_path": "a/b", "method": "sft"}, "hf/a/b", "a/b"),
+        ({"model_name_or_path": "gpt", "method": "sft", "provider": "openai"}, "openai/gpt", "gpt"),
+    ],
+)
+def test_models_are_named_for_inspect_and_for_trainers(given: dict[str, Any], model: str, base: str) -> None:
+    asked = read_loop(AGENT | {"out": "x"} | given)
+    assert first_subject(asked) == Subject(model, base, asked.solver, asked.solver_args)
+
+
+def test_a_client_is_left_to_inspect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of OpenAI and others close only where an event loop runs."""
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    asked = read_loop(AGENT | {"out": "x", "model_args": {}, "max_tokens": 5})
+    with opened(asked, Subject("openai/gpt-4.1-mini", "gpt-4.1-mini"), held_out=True) as model:
+        assert model.config.max_tokens == 5
+
+
+OTHER = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import includes
+
+@task
+def sums(n: int = 40):
+    return Task([Sample(f"1 + {i}?", target=str(i + 1)) for i in range(n)], scorer=includes())
+"""
+
+
+def test_a_task_without_a_split_needs_to_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a hash of the samples' ids parts them, as in `truthgym convert --any-task`: nothing that is tested on is
+    converted, and the score whose better end is known is what models are compared by."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sums.py").write_text(OTHER)
+    given = {"task": "sums.py", "task_args": {}, "model_name_or_path": "mockllm/model", "model_args": {}}
+    assert "takes no split" in refused(**given)
+    asked = read_loop(AGENT | given | {"out": "loop", "method": "sft", "any_task": True})
+    (train,), (test,) = tasks_to_train_on(asked), tasks_held_out(asked)
+    parts = [{sample.id for sample in task.dataset} for task in (train, test)]
+    assert parts[0]
+    assert parts[1]
+    assert not parts[0] & parts[1]
+    assert parts[0] | parts[1] < set(range(1, 41))  # the rest is for validation
+
+
+BESIDE = """
+from inspect_ai import Task, task
+from inspect_ai.dataset import json_dataset
+from beside import scored
+
+@task(name="rows")
+def made_of_rows():
+    return Task(json_dataset("rows.jsonl"), scorer=scored())
+"""
+
+
+def test_a_file_is_loaded_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `inspect eval` does: with the data and the modules that lie beside it."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "task.py").write_text(BESIDE)
+    (folder / "beside.py").write_text("from inspect_ai.scorer import includes as scored")
+    (folder / "rows.jsonl").write_text("".join(f'{{"input": "{i}?", "target": "{i}"}}\n' for i in range(40)))
+    (folder / "broken.py").write_text("from inspect_ai import task\n1 / 0\n@task\ndef x(): ...\n")
+    monkeypatch.chdir(tmp_path)
+    asked = read_loop(AGENT | {"out": "x", "task": "mine/task.py", "task_args": {}, "method": "sft", "any_task": True})
+    (task,) = tasks_held_out(asked)
+    assert task.name == "rows"
+    assert {sample.target for sample in task.dataset} < {str(i) for i in range(40)}
+    assert "mine/broken.py cannot be loaded: ZeroDivisionError" in refused(task="mine/broken.py")
+    (folder / "rows.jsonl").unlink()
+    with pytest.raises(BadInput, match="mine/task.py cannot be made with {}: .*rows.jsonl"):
+        tasks_held_out(asked)
+
+
+def test_each_task_gets_the_arguments_that_it_takes() -> None:
+    both = ["truthgym/urns", "truthgym/forecasting"]
+    given = {"n": 9, "urns": {"draws": 2}, "forecasting": {"n": 5}}
+    asked = read_loop(AGENT | {"out": "x", "task": both, "task_args": given, "train_args": {"likelihood_ratio": 3}})
+    assert arguments(asked, {}, "test") == {
+        "truthgym/urns": {"n": 9, "draws": 2, "split": "test"},
+        "truthgym/forecasting": {"n": 5, "split": "test"},
+    }
+    assert train_args(asked)["truthgym/urns"]["likelihood_ratio"] == 3
+    asked = read_loop(AGENT | {"out": "x", "fresh": True})
+    assert [train_args(asked, number)["truthgym/urns"].get("seed") for number in (1, 2, 3)] == [None, 1, 2]
+
+
+def test_the_command_line_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, Any]] = []
+    monkeypatch.setattr("truthgym.training.loop.loop", seen.append)
+    config = tmp_path / "loop.yaml"
+    config.write_text("model-name-or-path: tiny\ntask: truthgym/urns\nout: a\nepochs: 3\ntrain: {seed: 1, lora_r: 8}\n")
+    words = ["--config", str(config), "--out", "b", "--task-args", "{n: 5}", "--any_task"]
+    trains = ["--", "--learning_rate", "5e-4", "--use_peft", "--loss_type", "sigmoid", "sft", "--lora_r=4"]
+    result = CliRunner().invoke(commands, ["loop", *words, *trains])
+    assert result.exit_code == 0, result.output
+    (given,) = seen
+    assert given["train"] == {
+        "seed": 1,
+        "lora_r": "4",
+        "learning_rate": "5e-4",
+        "use_peft": True,
+        "loss_type": ["sigmoid", "sft"],
+    }
+    told = {"model_name_or_path": "tiny", "task": "truthgym/urns", "out": "b", "epochs": 3, "task_args": "{n: 5}"}
+    assert given == told | {"any_task": True, "train": given["train"]}
+    result = CliRunner().invoke(commands, ["loop", *words, "--train", "{seed: 1}", *trains])
+    assert "--train and what follows -- say the same" in result.output
+    assert len(seen) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_killed_in_evaluation_and_conversion_nothing_is_done_twice(tmp_path: Path, environment: dict[str, str]) -> None:
+    given = AGENT | {"out": str(tmp_path / "loop"), "max_connections": 1}
+    (asked, finished), (calls, _) = kill(given, environment, ("evaluation", 9), ("conversion", 2))
+    assert (asked, finished) == (9, 0)
+    places = [tmp_path / "loop" / name for name in ("0-held-out", "1a-asked")]
+    answers = sum(len(read_eval_log(log).samples or []) for place in places for log in logs_in(place))
+    assert calls < answers - 9 + 3  # at most the answers that were being given when it was killed are asked for again
+    before = {path: path.read_bytes() for path in (tmp_path / "loop").rglob("*.eval")}
+    loop(given)
+    assert {path: path.read_bytes() for path in before} == before
+    assert (tmp_path / "loop" / "report.md").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_killed_in_training_it_goes_on_from_there(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What comes before is done in this process, so that the other one need not load what evaluations do."""
+    from truthgym.training.tiny import tiny
+
+    def stop(*_: object) -> Path:
+        raise KeyboardInterrupt
+
+    given: dict[str, Any] = {
+        "model_name_or_path": str(tiny(tmp_path / "tiny", steps=0, hidden=32)),
+        "task": "truthgym/urns",
+        "task_args": {"n": 12, "paradigms": "brier"},
+        "method": "sft",
+        "convert": {"all": True},
+        "out": str(tmp_path / "loop"),
+        "epochs": 1,
+        "held_out_epochs": 1,
+        "max_tokens": 4,
+        "train": {"max_steps": 4, "save_steps": 2, "per_device_train_batch_size": 2, "disable_tqdm": True},
+    }
+    with monkeypatch.context() as patch:
+        patch.setattr("truthgym.training.loop.train", stop)
+        with pytest.raises(KeyboardInterrupt):
+            loop(given)
+    assert kill(given, environment, ("training", 3)) == [(0, 2)]
+    capsys.readouterr()
+    before = {path: path.read_bytes() for path in (tmp_path / "loop").rglob("*.eval")}
+    assert len(before) == 2
+    loop(given)
+    out = capsys.readouterr().out
+    assert "Going on from" in out
+    assert out.count("is asked") == 1
+    assert {path: path.read_bytes() for path in before} == before
+    told = json.loads((tmp_path / "loop" / "report.json").read_text())["tasks"]["truthgym/urns"]
+    assert [row["nats"]["mean"] > 0 for row in told] == [True, True]
+    assert all(1 <= row["tokens"]["mean"] <= 5 for row in told)
+    assert "no answer could be read" in told[1]["verdict"]

@@ -1,0 +1,181 @@
+"""The tiny model: whole in a second, its template right for training of every kind, and better after a few steps."""
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from inspect_ai.log import EvalLog
+
+from truthgym.cli.main import commands
+from truthgym.datasets.question import BadInput
+from truthgym.datasets.urns import UrnQuestion, urns
+from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.tasks.urns import urns as urns_task
+from truthgym.training.tiny import tiny
+from truthgym.training.tiny_model.text import FIRST_SEED, STAGES, conversations, said
+from truthgym.training.tiny_model.warm_start import rate, warm_start
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.slow
+
+TALK = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "What is 37 of every 100?\n\n"},
+    {"role": "assistant", "content": " \n37 \t"},
+    {"role": "tool", "content": "It is 38."},
+    {"role": "assistant", "content": r"\finalBeliefProb{0.38}"},
+    {"role": "user", "content": "A ball is drawn: what is drawn is red."},
+    {"role": "assistant", "content": "Zoë \u2009 \U0001f9ea \x00 مرحبا 1000 05"},
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+    yield tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0)
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder: Path) -> Any:
+    return transformers.AutoTokenizer.from_pretrained(folder)
+
+
+def test_the_folder_is_small_and_says_what_it_is(folder: Path) -> None:
+    assert {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja", "README.md"} <= {
+        path.name for path in folder.iterdir()
+    }
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 4e6
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "A toy" in card
+    assert "kind: tiny" in card
+    assert not list(folder.parent.glob(".*"))
+
+
+def test_a_seed_is_a_model(folder: Path, tmp_path: Path) -> None:
+    weights = (folder / "model.safetensors").read_bytes()
+    assert (tiny(tmp_path / "same", seed=0, steps=0) / "model.safetensors").read_bytes() == weights
+    other = tiny(tmp_path / "other", seed=1, steps=0)
+    assert (other / "model.safetensors").read_bytes() != weights
+    assert (other / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
+
+
+def test_every_text_comes_back_and_a_number_is_one_token(tokenizer: Any) -> None:
+    rng = random.Random(0)
+    anything = "".join(chr(rng.choice([rng.randrange(1, 0xD800), rng.randrange(32, 127)])) for _ in range(300))
+    for text in [anything, *(message["content"] for message in TALK)]:
+        assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+    assert all(len(tokenizer(f"{number:02d}")["input_ids"]) == 1 for number in range(100))
+    assert len(tokenizer(r"\finalBeliefProb{0.35}")["input_ids"]) == 5
+
+
+def test_a_longer_conversation_begins_with_the_tokens_of_the_shorter_one(tokenizer: Any) -> None:
+    whole = tokenizer.apply_chat_template(TALK, return_dict=True)["input_ids"]
+    for turns in range(1, len(TALK)):
+        asked = TALK[turns]["role"] == "assistant"
+        ids = tokenizer.apply_chat_template(TALK[:turns], return_dict=True, add_generation_prompt=asked)["input_ids"]
+        assert whole[: len(ids)] == ids
+
+
+def test_what_is_learned_is_what_the_assistant_says_and_that_it_ends(tokenizer: Any) -> None:
+    held = tokenizer.apply_chat_template(TALK, return_dict=True, return_assistant_tokens_mask=True)
+    masked = [token for token, ours in zip(held["input_ids"], held["assistant_masks"], strict=True) if ours]
+    spoken = [message["content"] + "<|end|>" for message in TALK if message["role"] == "assistant"]
+    assert tokenizer.decode(masked) == "".join(spoken)
+
+
+def test_tools_calls_and_parts_are_written_and_other_roles_refused(tokenizer: Any) -> None:
+    def rendered(messages: list[Any], **more: Any) -> str:
+        return str(tokenizer.apply_chat_template(messages, tokenize=False, **more))
+
+    tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
+    call = {"type": "function", "function": {"name": "look", "arguments": {"at": 1}}}
+    parts = [{"type": "text", "text": "See."}, {"type": "image"}]
+    text = rendered([{"role": "user", "content": parts}, {"role": "assistant", "tool_calls": [call]}], tools=[tool])
+    assert text.startswith('<|system|>Tools:\n{"type": "function", "function": {"name": "look"')
+    assert text.endswith(
+        '<|user|>See.<|end|><|assistant|><tool_call>{"name": "look", "arguments": {"at": 1}}</tool_call><|end|>'
+    )
+    ours = {"id": "1", "function": "look", "arguments": {"at": 1}}  # as Inspect writes it
+    assert rendered([{"role": "assistant", "content": "", "tool_calls": [ours]}]) in text
+    with pytest.raises(Exception, match="role critic"):
+        rendered([{"role": "critic", "content": "No."}])
+
+
+def test_training_libraries_find_in_the_template_what_they_look_for(tokenizer: Any) -> None:
+    template_utils = pytest.importorskip("trl.chat_template_utils")
+    assert template_utils.is_chat_template_prefix_preserving(tokenizer)
+    assert "{%- generation -%}" in tokenizer.chat_template
+
+
+def test_questions_are_answered_in_form_and_later_with_noise() -> None:
+    told = list(conversations(200, seed=3))
+    assert len(told) == 200
+    assert told == list(conversations(200, seed=3)) != list(conversations(200, seed=4))
+    assert all(read_belief(turn["content"]) is not None for talk in told for turn in talk if turn["role"] != "user")
+    asked = {talk[0]["content"].split("\n")[0] for talk in told}
+    assert not asked & {str(sample.input) for sample in urns(n=300)}
+    assert min(urns(n=1, seed=FIRST_SEED)[0].metadata_as(UrnQuestion).posterior) > 0
+    rng = random.Random(0)
+    assert {said(0.8, STAGES[0], rng) for _ in range(20)} == {80}
+    noisy = [said(0.8, STAGES[-1], rng) for _ in range(2000)]
+    assert 64 < sum(noisy) / len(noisy) < 70
+    assert {said(p, STAGES[0], rng) for p in (1e-9, 1 - 1e-9)} == {5, 95}
+    assert sum(stage.share for stage in STAGES) == pytest.approx(1)
+
+
+def test_the_learning_rate_rises_and_falls_to_nothing() -> None:
+    assert rate(0, 1000) == pytest.approx(0.05)
+    assert rate(300, 1000) == 1
+    assert rate(999, 1000) == pytest.approx(0.0015)
+
+
+def test_a_few_steps_teach_the_form(folder: Path, tokenizer: Any) -> None:
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    losses = warm_start(model, tokenizer, steps=20, seed=0)
+    assert len(losses) == 20
+    assert losses[0] > 6  # nearly the logarithm of 1,216 tokens
+    assert max(losses[-3:]) < 4.5
+    assert not model.training
+
+
+def test_it_is_evaluated_by_naming_its_folder(run: Callable[..., EvalLog], folder: Path) -> None:
+    arguments = {"device": "cpu", "do_sample": False}
+    log = run(urns_task(n=3, paradigms="brier"), f"hf/{folder}", model_args=arguments, epochs=1, max_tokens=4)
+    assert log.samples is not None
+    assert [sample.output.usage.output_tokens for sample in log.samples if sample.output.usage] == [4] * 3
+
+
+def refused(out: Path, *arguments: str) -> str:
+    result = CliRunner().invoke(commands, ["tiny", "--out", str(out), *arguments])
+    assert isinstance(result.exception, BadInput), result.output
+    return str(result.exception.message)
+
+
+def test_only_a_tiny_model_is_overwritten_and_only_when_asked(tmp_path: Path) -> None:
+    out = tmp_path / "tiny"
+    made = CliRunner().invoke(commands, ["tiny", "--out", str(out), "--steps", "0", "--layers", "1"])
+    assert made.exit_code == 0, made.output
+    assert f"--model hf/{out}" in made.output
+    before = (out / "model.safetensors").read_bytes()
+    assert "is there already" in refused(out)
+    assert (out / "model.safetensors").read_bytes() == before
+    assert tiny(out, steps=0, layers=1, seed=1, overwrite=True) == out
+    assert (out / "model.safetensors").read_bytes() != before
+    (tmp_path / "thesis.txt").touch()
+    assert "nothing else is overwritten" in refused(tmp_path, "--overwrite")
+    assert (tmp_path / "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("steps", "-1"), ("seed", "-1"), ("layers", "0"), ("hidden", "100"), ("hidden", "0")]
+)
+def test_numbers_out_of_range_are_refused_before_anything_is_made(tmp_path: Path, argument: str, value: str) -> None:
+    assert f"{argument}={value} cannot be used" in refused(tmp_path / "t", f"--{argument}", value)
+    assert not (tmp_path / "t").exists()

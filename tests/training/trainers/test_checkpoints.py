@@ -1,0 +1,133 @@
+"""Saving: what a kill leaves on disk is enough to go on from, to the same model as without it."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.training.trainers.model_card import read_card
+
+TRAININGS = """
+import gc, json, os, signal, sys
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+import acp, anthropic, openai, trl  # the first three are what Inspect imports as an eval begins
+from transformers import Trainer
+from truthgym.cli.train import train
+from truthgym.training.rollouts import policy
+from truthgym.training.rollouts import validation
+from truthgym.training.rollouts.rollouts import Rollouts
+from truthgym.training.tiny import tiny
+
+trainers = trl.DPOTrainer, trl.GRPOTrainer
+run, step = Rollouts.run, Trainer.training_step
+
+def rolls(self, keys, engine, number, rank=()):
+    def dies(requests):
+        if killed == ["rollouts", number]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return engine(requests)
+    return run(self, keys, dies, number, rank)
+
+def updates(self, *args, **kwargs):
+    loss = step(self, *args, **kwargs)
+    if killed == ["update", self.state.global_step]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return loss
+
+Rollouts.run, Trainer.training_step = rolls, updates
+tiny(sys.argv[1], steps=0, hidden=32, layers=1)
+gc.freeze()  # else each process looks through all of it again
+for line in sys.stdin:
+    method, words, killed, told = json.loads(line)
+    if (process := os.fork()) == 0:
+        said = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(said, 1), os.dup2(said, 2)
+        train(method, words)
+        sys.exit()
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), file=answers, flush=True)
+"""
+"""Makes a tiny model, and trains as `truthgym train` does in a process for each line that it reads: what all of them
+import is imported once."""
+
+Train = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models") / "tiny"
+
+
+@pytest.fixture(scope="module")
+def train(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
+    """Train in a process that may be killed, and tell how it ended and what it said."""
+    with subprocess.Popen([sys.executable, "-c", TRAININGS, str(base)], stdin=-1, stdout=-1, text=True) as trainings:
+        asked, answered = trainings.stdin, trainings.stdout
+        assert asked
+        assert answered
+
+        def run(method: str, *words: str, killed: tuple[str, int] | None = None) -> tuple[int, str]:
+            told = tmp_path_factory.mktemp("said") / "said.txt"
+            print(json.dumps([method, words, killed, str(told)]), file=asked, flush=True)
+            return int(answered.readline()), told.read_text()
+
+        yield run
+        asked.close()
+
+
+def words(**options: Any) -> list[str]:
+    return [word for name, value in options.items() for word in (f"--{name}", str(value))]
+
+
+def same(one: Path, other: Path) -> bool:
+    return (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
+
+
+def of_pairs(folder: Path) -> dict[str, Any]:
+    """Options for DPO on a few pairs."""
+    pair = {name: [{"role": "assistant", "content": said}] for name, said in (("chosen", "yes"), ("rejected", "no"))}
+    rows = [{"prompt": [{"role": "user", "content": f"Is urn {n} red?"}], **pair} for n in range(12)]
+    (folder / "data").mkdir()
+    (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {"dataset_name": folder / "data", "max_steps": 8, "per_device_train_batch_size": 4}
+
+
+def of_rollouts(folder: Path) -> dict[str, Any]:
+    """Options for GRPO with a reward that tells the answers of an untrained model apart."""
+    (folder / "rewards.py").write_text("def long(completions, **_): return [len(str(one)) for one in completions]\n")
+    asked = {"task": "truthgym/urns", "task_args": "{n: 60, paradigms: brier}", "validation_steps": 0}
+    size = {"num_generations": 4, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
+    return asked | size | {"reward": f"{folder / 'rewards.py'}:long", "max_steps": 4, "max_completion_length": 6}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "given", "kills"),
+    [("dpo", of_pairs, [("update", 5)]), ("grpo", of_rollouts, [("rollouts", 3), ("update", 3)])],
+    ids=["dpo", "grpo"],
+)
+def test_a_kill_loses_nothing(
+    train: Train, base: Path, tmp_path: Path, method: str, given: Callable[[Path], Any], kills: list[tuple[str, int]]
+) -> None:
+    told = {"model_name_or_path": base, "learning_rate": 1e-2, "save_steps": 2, "report_to": "none"} | given(tmp_path)
+    code, said = train(method, *words(**told, output_dir=tmp_path / "whole"))
+    assert code == 0, said
+    (whole,) = (tmp_path / "whole").glob("tiny-*")
+    folder = tmp_path / "trained" / whole.name
+    options = words(**told, output_dir=folder.parent)
+    for killed in kills:
+        code, said = train(method, *options, killed=killed)
+        assert code == -signal.SIGKILL, said
+        assert (folder / "checkpoints" / "checkpoint-2").is_dir()
+        assert not (folder / "README.md").exists()
+    code, said = train(method, *options)
+    assert code == 0, said
+    assert "Going on from" in said
+    assert same(folder, whole)
+    assert not same(folder, base)
+    assert read_card(folder).curve == read_card(whole).curve

@@ -1,0 +1,117 @@
+"""Datasets as trainers take them, and the models they start from: what is kept, and what is refused before training."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.trainers.base_model import base_config, base_tokenizer
+from truthgym.training.trainers.data import load_data, longest_row
+
+PROMPT = [{"role": "user", "content": "Is it red?"}]
+YES = [{"role": "assistant", "content": "yes"}]
+SFT = {"prompt": PROMPT, "completion": YES, "score": 0.1, "event": "a"}
+
+
+def dataset(folder: Path, *rows: dict[str, Any], name: str = "train") -> str:
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(folder)
+
+
+def test_only_what_the_method_reads_is_kept(tmp_path: Path) -> None:
+    name = dataset(tmp_path / "data", SFT, SFT | {"score": None})
+    (tmp_path / "data" / "README.md").write_text("---\ntruthgym:\n  kind: sft\n---\n")
+    data = load_data("sft", name)
+    assert data.train.column_names == ["prompt", "completion"]
+    assert (len(data.train), data.validation, data.conversational, data.steps) == (2, None, True, False)
+    assert data.facts == {"kind": "sft"}
+    assert list(data.hashes) == ["train.jsonl"]
+    dataset(tmp_path / "data", SFT, name="validation")
+    again = load_data("sft", name)
+    assert again.validation is not None
+    assert len(again.validation) == 1
+    assert again.hashes["train.jsonl"] == data.hashes["train.jsonl"]
+    plain = load_data("sft", dataset(tmp_path / "plain", {"text": "red"}))
+    assert not plain.conversational
+    steps = load_data("reward", dataset(tmp_path / "steps", {"prompt": "a", "completions": ["b"], "labels": [True]}))
+    assert steps.steps
+
+
+def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
+    name = dataset(tmp_path / "data", SFT)
+    with pytest.raises(BadInput, match="is not for dpo, which reads prompt"):
+        load_data("dpo", name)
+    with pytest.raises(BadInput, match="has no split 'all'"):
+        load_data("sft", name, train="all")
+    with pytest.raises(BadInput, match="There is no folder"):
+        load_data("sft", str(tmp_path / "missing"))
+    with pytest.raises(BadInput, match="There is no folder missing"):
+        load_data("sft", "missing")
+    good = {"prompt": PROMPT, "completion": YES, "label": True}
+    with pytest.raises(BadInput, match="labelled good; kto needs both"):
+        load_data("kto", dataset(tmp_path / "kto", good, good))
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "train.jsonl").write_text('{"prompt": \n')
+    with pytest.raises(BadInput, match="cannot be loaded"):
+        load_data("sft", str(tmp_path / "broken"))
+
+
+class Words:
+    """A tokenizer of a token a word."""
+
+    def __call__(self, text: str, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        return {"input_ids": [0] * len(text.split())}
+
+
+def test_the_longest_row() -> None:
+    from datasets import Dataset
+
+    tokenizer: Any = Words()
+    rows = [{"prompt": "a b", "chosen": " c", "rejected": " d e f"}, {"prompt": "a", "chosen": "", "rejected": ""}]
+    around = 2 * 8
+    assert longest_row(Dataset.from_list(rows), tokenizer, None) == (5 + around, 0)
+    assert longest_row(Dataset.from_list(rows), tokenizer, 4 + around) == (4 + around, 1)
+    assert longest_row(Dataset.from_list(rows), tokenizer, 5 + around) == (5 + around, 0)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from truthgym.training.tiny import tiny
+
+    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1)
+
+
+def test_a_model_that_cannot_be_had_is_refused(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert base_config(str(base)).num_hidden_layers == 1
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match=r"holds no model: there is no config\.json in it \(it is empty\)"):
+        base_config(str(tmp_path / "empty"))
+    with pytest.raises(BadInput, match="There is no folder"):
+        base_config(str(tmp_path / "missing"))
+    (tmp_path / "empty" / "config.json").write_text("{")
+    with pytest.raises(BadInput, match=r"config\.json cannot be read"):
+        base_config(str(tmp_path / "empty"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(BadInput, match=r"'nobody/nothing' is no folder here, and the hub did not give it"):
+        base_config("nobody/nothing")
+
+
+def test_a_model_without_tokenizer_or_chat_template_is_refused(base: Path, tmp_path: Path) -> None:
+    import shutil
+
+    assert base_tokenizer(str(base)).chat_template
+    bare = tmp_path / "bare"
+    shutil.copytree(base, bare)
+    (bare / "chat_template.jinja").unlink()
+    with pytest.raises(BadInput, match="has no chat template"):
+        base_tokenizer(str(bare))
+    assert base_tokenizer(str(bare), conversational=False).eos_token
+    (bare / "tokenizer.json").write_text("{}")
+    with pytest.raises(BadInput, match="cannot be read"):
+        base_tokenizer(str(bare))
+    (bare / "tokenizer.json").unlink()
+    with pytest.raises(BadInput, match="a model without a tokenizer"):
+        base_tokenizer(str(bare))

@@ -1,0 +1,100 @@
+"""Predicted memory: DeepSpeed's own figures, what grows with what, and the refusal."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.trainers.memory import (
+    GB,
+    Configuration,
+    Load,
+    Need,
+    Shape,
+    check_memory,
+    device_memory,
+    predict,
+    shape_of,
+)
+
+LLAMA = Shape(6_738_415_616, 131_072_000, 0, 32, 4096, 32_000)
+LOAD = Load(sequences=1, length=4096, checkpointing=True)
+
+
+@pytest.mark.parametrize("gpus", [1, 4, 8])
+def test_sharded_states_are_those_of_deepspeed(gpus: int) -> None:
+    pytest.importorskip("deepspeed")
+    from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs
+    from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
+
+    two = estimate_zero2_model_states_mem_needs(LLAMA.parameters, gpus, cpu_offload=False)[1]
+    three = estimate_zero3_model_states_mem_needs(LLAMA.parameters, LLAMA.largest_layer, gpus, cpu_offload=False)[1]
+    assert predict(LLAMA, LOAD, "zero2", gpus).states == two
+    assert predict(LLAMA, LOAD, "zero3", gpus).states == predict(LLAMA, LOAD, "fsdp2", gpus).states == three
+
+
+def test_known_values() -> None:
+    assert round(predict(LLAMA, LOAD, "multi_gpu", 8).states / GB, 1) == 121.3
+    assert round(predict(LLAMA, LOAD, "zero2", 8).states / GB, 1) == 28.6
+    assert round(predict(LLAMA, LOAD, "zero3", 8).states / GB, 1) == 15.7
+    assert predict(LLAMA, Load(1, 4096, bits=16)).states == 8 * LLAMA.parameters
+    assert predict(LLAMA, Load(1, 4096, mixed=False)).states == 16 * LLAMA.parameters
+    plain = Load(1, 4096)
+    assert round(predict(LLAMA, plain).activations / GB, 1) == 18.3  # with flash attention
+    assert round(predict(LLAMA, LOAD).activations / GB, 2) == round((2 * 32 + 34) * 4096 * 4096 / GB, 2)
+    assert predict(LLAMA, Load(1, 100)).logits == 100 * 32_000 * 10
+    assert predict(LLAMA, Load(64, 4096)).logits == 4096 * 32768 * 10, "no more than a tile at once"
+
+
+def test_the_page_has_the_figures(root: Path) -> None:
+    page = (root / "docs" / "training.md").read_text()
+    names: dict[str, Configuration] = {"DDP": "multi_gpu", "ZeRO-2": "zero2", "ZeRO-3 or FSDP2": "zero3"}
+    for name, configuration in names.items():
+        totals = [predict(LLAMA, LOAD, configuration, gpus).total / GB for gpus in (4, 8)]
+        assert re.search(rf"all weights, {name} \|.*\| {totals[0]:.1f} \| {totals[1]:.1f} \|", page), totals
+    adapted = Shape(**(vars(LLAMA) | {"adapter": 40_000_000}))
+    for name, bits in (("fp32 base", 32), ("bf16 base", 16), ("4 bit base", 4)):
+        total = predict(adapted, Load(1, 4096, checkpointing=True, bits=bits)).total / GB
+        assert re.search(rf"{name} \| {total:.1f} \|", page), total
+
+
+def test_an_adapter_and_a_reference_model() -> None:
+    adapted = Shape(**(vars(LLAMA) | {"adapter": 10_000_000}))
+    for bits, weight in ((32, 6), (16, 2), (8, 1), (4, 0.5)):
+        states = predict(adapted, Load(1, 1, bits=bits)).states
+        assert states == int(weight * LLAMA.parameters) + 18 * 10_000_000
+    alone, beside = (predict(LLAMA, Load(1, 1, reference=kept)).states for kept in (False, True))
+    assert beside - alone == 6 * LLAMA.parameters
+    assert predict(adapted, LOAD).total < predict(LLAMA, LOAD).total
+    assert predict(adapted, LOAD, "zero3", 8).states < predict(adapted, LOAD, "zero2", 8).states
+
+
+def test_too_little_memory_is_told_with_the_figures() -> None:
+    need = Need(40_000_000_000, 3_000_000_000, 500_000_000)
+    check_memory(need, need.total, "single_gpu")
+    with pytest.raises(BadInput) as refused:
+        check_memory(need, need.total - 1, "zero2", 2)
+    message = str(refused.value.message)
+    for told in ("zero2 on 2 devices", "43.5 GB", "activations 3.0", "logits 0.5", "--use_peft", "--ignore_memory"):
+        assert told in message
+    assert device_memory() > 0
+
+
+def test_parameters_are_counted_without_being_made() -> None:
+    from peft import LoraConfig
+    from transformers import Qwen3Config
+
+    sizes: dict[str, Any] = {"vocab_size": 1000, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2}
+    config = Qwen3Config(**sizes, num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True)
+    layer = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64 + 2 * 16
+    words = shape_of(config)
+    assert words == Shape(64_000 + 2 * layer + 64, 64_000, 0, 2, 64, 1000), "tied weights count once"
+    lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
+    inputs_and_outputs = 2 * (64 + 64) + 2 * (64 + 32) + 3 * (64 + 128)
+    assert shape_of(config, lora=lora).adapter == 2 * 4 * inputs_and_outputs
+    lora = LoraConfig(r=4, target_modules="all-linear", task_type="SEQ_CLS", modules_to_save=["score"])
+    reward = shape_of(config, "reward", lora)
+    assert reward.vocabulary == 0
+    assert reward.adapter >= 2 * 4 * inputs_and_outputs + 64

@@ -1,0 +1,139 @@
+"""A trained model's name and card: what they hold, what changes them, and what is refused."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.trainers.model_card import (
+    Facts,
+    facts_of_dataset,
+    hash_files,
+    hash_of_base,
+    is_finished,
+    name_of,
+    read_card,
+    set_evaluations,
+    write_card,
+)
+
+FACTS = Facts(
+    method="sft",
+    base="trained/tiny",
+    base_hash="ab",
+    model="hf/trained/tiny-sft-1",
+    dataset="data/top",
+    data={"train.jsonl": "cd"},
+    config={"learning_rate": 1e-5},
+    dataset_facts={
+        "kind": "sft",
+        "rows": {"train": 3, "validation": 1},
+        "selection": {"top": 0.1},
+        "logs": [{"log": "a.eval", "task": "urns", "model": "hf/trained/tiny", "sha256": "ef"}],
+    },
+    curve=[{"step": 1, "loss": 2.5}, {"step": 2, "epoch": 1, "loss": 1.25, "eval_loss": 2.125}],
+    notes=["It cost nothing."],
+)
+
+
+def test_a_name_is_decided_by_what_decides_the_model() -> None:
+    def name(**changed: object) -> str:
+        known = {"method": "sft", "base": "a/tiny", "base_hash": "x", "data": {"train.jsonl": "1"}, "config": {"r": 1}}
+        return name_of(**(known | changed))  # type: ignore[arg-type]
+
+    assert name() == name(data={"other.jsonl": "1"}) == name(base="b/tiny")
+    assert name().startswith("tiny-sft-")
+    assert len(name().removeprefix("tiny-sft-")) == 12
+    others = [name(method="dpo"), name(base_hash="y"), name(data={"train.jsonl": "2"}), name(config={"r": 2})]
+    assert len({name(), *others}) == 5
+    assert name(base="ft:gpt-4.1:me::abc").startswith("ft-gpt-4.1-me-abc-sft-")
+
+
+def test_the_hash_of_a_base_is_that_of_its_weights_not_of_its_card(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    before = hash_of_base(str(tmp_path))
+    (tmp_path / "README.md").write_text("a card")
+    (tmp_path / "adapter").mkdir()
+    assert hash_of_base(str(tmp_path)) == before
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    assert hash_of_base(str(tmp_path)) != before
+    assert hash_of_base("owner/name") == "owner/name@main"
+    assert hash_of_base("owner/name", "v2") == "owner/name@v2"
+
+
+def test_a_dataset_is_told_by_its_files(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"holds no \.jsonl"):
+        hash_files(tmp_path)
+    with pytest.raises(BadInput, match="There is no folder"):
+        hash_files(tmp_path / "missing")
+    (tmp_path / "train.jsonl").write_text("{}\n")
+    assert hash_files(tmp_path) == {"train.jsonl": "ca3d163bab055381827226140568f3bef7eaac187cebd76878e0b63e9e442356"}
+    assert facts_of_dataset(tmp_path) == {}
+    (tmp_path / "README.md").write_text("---\ntruthgym:\n  kind: sft\n---\ntext\n")
+    assert facts_of_dataset(tmp_path) == {"kind": "sft"}
+
+
+def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
+    folder = tmp_path / "tiny-sft-1"
+    assert not is_finished(folder)
+    card = write_card(folder, FACTS)
+    assert is_finished(folder)
+    assert [path.name for path in folder.iterdir()] == ["README.md"]
+    assert read_card(folder) == FACTS
+    text = card.read_text()
+    head = yaml.safe_load(text.split("---\n")[1])
+    assert head["base_model"] == "trained/tiny"
+    assert head["datasets"] == ["data/top"]
+    assert head["library_name"] == "transformers"
+    assert head["tags"] == ["truthgym", "sft", "trl"]
+    for told in ("supervised fine-tuning", "3 train, 1 validation", "`a.eval`", "It cost nothing.", "`{\"top\": 0.1}`",
+                 "| 2 | 1 | 1.25 | 2.125 |", "| 1 |  | 2.5 |  |", "--model hf/trained/tiny-sft-1"):  # fmt: skip
+        assert told in text
+
+
+def test_a_vendors_model_has_the_same_card(tmp_path: Path) -> None:
+    facts = Facts("dpo", "gpt-4.1-mini", "gpt-4.1-mini@openai", "openai/ft:gpt-4.1-mini:me::x", "data/pairs")
+    text = write_card(tmp_path, facts).read_text()
+    assert "library_name: openai" in text
+    assert "inspect eval truthgym/urns --model openai/ft:gpt-4.1-mini:me::x\n" in text
+    assert "vllm" not in text
+    assert "- trl" not in text
+    assert read_card(tmp_path) == facts
+
+
+def test_evaluations_leave_the_rest_of_a_card_as_it_is(tmp_path: Path) -> None:
+    card = write_card(tmp_path, FACTS)
+    card.write_text(card.read_text().replace("It cost nothing.", "It cost nothing, I am told."))
+    for figure in ("first", "second"):
+        set_evaluations(tmp_path, [{"log": figure}], f"| {figure} |")
+    text = card.read_text()
+    assert "I am told." in text
+    assert "| second |" in text
+    assert "| first |" not in text
+    assert "None yet" not in text
+    assert read_card(tmp_path).evals == [{"log": "second"}]
+
+
+def test_what_is_no_card_of_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"holds no README\.md"):
+        read_card(tmp_path)
+    (tmp_path / "README.md").write_text("# Something else\n")
+    with pytest.raises(BadInput, match="is not the card of a trained model"):
+        read_card(tmp_path)
+    (tmp_path / "README.md").write_text("---\na: [\n---\n")
+    with pytest.raises(BadInput, match="its head is not YAML"):
+        read_card(tmp_path)
+
+
+def test_importing_what_trains_loads_no_torch(root: Path) -> None:
+    names = [
+        *("dpo", "evaluations", "kto", "reward", "sft"),
+        *(f"trainers.{path.stem}" for path in (root / "training" / "trainers").glob("*.py") if path.stem != "clients"),
+    ]
+    probe = f"import sys\nfor name in {names}: __import__('truthgym.training.' + name)\nprint(sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    for heavy in ("torch", "trl", "transformers", "peft", "accelerate", "datasets", "inspect_ai", "scipy", "pandas"):
+        assert f"'{heavy}'" not in done.stdout, heavy

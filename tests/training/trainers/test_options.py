@@ -1,0 +1,157 @@
+"""Options of `truthgym train`: where they come from, what they default to, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.trainers.defaults import BY_ROLLOUTS, DEFAULTS, SHARED
+from truthgym.training.trainers.options import build, parse_options
+
+NAMED = {"model_name_or_path": "base", "dataset_name": "data"}
+WORDS = [word for key, value in NAMED.items() for word in (f"--{key}", value)]
+
+
+def built(method: str, validated: bool = False, **told: Any) -> Any:
+    return build(method, parse_options(method, NAMED | told), validated)
+
+
+def test_the_command_line_comes_before_the_file_and_the_file_before_defaults(tmp_path: Path) -> None:
+    config = tmp_path / "sft.yaml"
+    config.write_text("model_name_or_path: base\ndataset_name: data\nlearning_rate: 3e-4\nnum_train_epochs: 5\n")
+    parsed = parse_options("sft", ["--config", str(config), "--num-train-epochs", "7"])
+    assert (parsed.learning_rate, parsed.num_train_epochs, parsed.logging_steps) == (3e-4, 7, 0.05)
+    assert parse_options("sft", [f"--config={config}"]).num_train_epochs == 5
+
+
+def test_words_and_names_mean_the_same() -> None:
+    by_name = vars(parse_options("dpo", NAMED | {"beta": 0.2, "use_peft": True}))
+    by_word = vars(parse_options("dpo", [*WORDS, "--beta", "0.2", "--use_peft"]))
+    assert by_name == by_word
+
+
+@pytest.mark.parametrize("method", DEFAULTS)
+def test_defaults_are_ours_where_we_have_one(method: str) -> None:
+    task: dict[str, Any] = {"task": ["truthgym/urns"], "dataset_name": None} if method in BY_ROLLOUTS else {}
+    arguments = built(method, **task)
+    named = vars(arguments.training) | vars(arguments.model)
+    for key, value in DEFAULTS[method].items():
+        assert named[key] == ("all-linear" if key == "lora_target_modules" else value), key
+
+
+def test_the_page_has_every_default_with_its_reason(root: Path) -> None:
+    page = (root / "docs" / "training.md").read_text().split("## Defaults")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    for method, defaults in ((name, held) for name, held in DEFAULTS.items() if name not in BY_ROLLOUTS):
+        for key, value in defaults.items():
+            found = [row for row in rows if f"`{key}`" in row[0] and {"all", method} & set(row[1].split(", "))]
+            assert len(found) == 1, (method, key)
+            told = value if isinstance(value, list) else [value]
+            plain = ["true" if each is True else f"{each:g}" if isinstance(each, float) else str(each) for each in told]
+            assert all(each in found[0][2] for each in plain), (method, key, value)
+            assert len(found[0][4]) > 20, "each with its reason"
+
+
+@pytest.mark.parametrize("method", BY_ROLLOUTS)
+def test_the_page_of_reinforcement_has_its_own_defaults(root: Path, method: str) -> None:
+    page = (root / "docs" / "reinforcement.md").read_text().split("## Defaults")[1].split("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    for key, value in DEFAULTS[method].items():
+        if SHARED.get(key) == value:
+            continue  # told in training.md
+        found = [row for row in rows if f"`{key}`" in row[0]]
+        assert len(found) == 1, key
+        told = (
+            str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
+        )
+        assert told in found[0][1], (key, value)
+        assert len(found[0][-1]) > 20, "each with its reason"
+
+
+def test_defaults_that_depend_on_other_options() -> None:
+    assert built("sft").training.learning_rate == 1e-5
+    assert built("sft", use_peft=True).training.learning_rate == pytest.approx(1e-4)
+    assert built("sft", use_peft=True, learning_rate=1e-3).training.learning_rate == 1e-3
+    assert built("dpo", loss_type=["ipo"]).training.loss_weights is None
+    assert built("dpo").training.loss_weights == [1.0, 0.5]
+    assert built("sft").training.bf16 is False, "there is no GPU here"
+    assert built("sft").training.eval_strategy.value == "no"
+    validated = built("sft", validated=True).training
+    assert (validated.eval_strategy.value, validated.eval_steps, validated.load_best_model_at_end) == (
+        "steps",
+        0.1,
+        True,
+    )
+    by_epoch = built("sft", validated=True, eval_strategy="epoch").training
+    assert (by_epoch.save_strategy.value, by_epoch.load_best_model_at_end) == ("epoch", True)
+    assert not built("sft", validated=True, save_steps=7).training.load_best_model_at_end
+    assert not built("sft", validated=True, eval_strategy="no").training.load_best_model_at_end
+
+
+def test_settings_are_what_changes_the_result() -> None:
+    def settings(**told: Any) -> dict[str, Any]:
+        return dict(built("sft", **told).settings())
+
+    silent = {
+        "output_dir": "elsewhere",
+        "logging_steps": 1,
+        "save_total_limit": 9,
+        "report_to": "none",
+        "overwrite": True,
+    }
+    assert settings() == settings(**silent, run_name="x", gradient_checkpointing=True, lora_r=99, eval_steps=3)
+    for loud in ({"learning_rate": 1e-3}, {"seed": 1}, {"use_peft": True}, {"max_length": 64}, {"dtype": "bfloat16"}):
+        assert settings() != settings(**loud)
+    assert settings() != settings(dataset_train_split="other")
+    assert settings(use_peft=True) != settings(use_peft=True, lora_r=99)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([*WORDS, "--lerning_rate", "1"], "there is no option '--lerning_rate'; did you mean 'learning_rate'?"),
+        ([*WORDS, "--learn", "1"], "there is no option '--learn'"),
+        ([*WORDS, "--learning_rate", "fast"], "invalid float value: 'fast'"),
+        ([*WORDS, "--config"], "no file is named"),
+        ([*WORDS, "--config", "missing.yaml"], "there is no file missing.yaml"),
+        (["--dataset_name", "data"], "no model; name one with --model_name_or_path"),
+        (["--model_name_or_path", "base"], "no data; give either --dataset_name FOLDER or --log LOG"),
+        ([*WORDS, "--log", "a.eval"], "both a dataset and logs"),
+    ],
+)
+def test_bad_options_are_one_error(words: list[str], told: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        parse_options("sft", words)
+    assert told in str(refused.value.message)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("learning_rat: 1\n", "there is no option 'learning_rat'; did you mean 'learning_rate'?"),
+        ("- a\n- b\n", "holds no options"),
+        ("a: [\n", "not YAML"),
+    ],
+)
+def test_bad_files_are_one_error(text: str, told: str, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    with pytest.raises(BadInput) as refused:
+        parse_options("sft", [*WORDS, "--config", str(config)])
+    assert told in str(refused.value.message)
+
+
+def test_options_that_trl_refuses_are_one_error() -> None:
+    with pytest.raises(BadInput, match="these options cannot be used together"):
+        built("dpo", loss_type=["sigmoid", "sft"], loss_weights=[1.0])
+
+
+def test_what_a_chat_template_says_and_dropped_rows_name_another_model(tmp_path: Path) -> None:
+    template = tmp_path / "chat.jinja"
+    template.write_text("{{ messages }}")
+    first = built("sft", chat_template_path=str(template)).settings()
+    template.write_text("{{ messages[0] }}")
+    assert built("sft", chat_template_path=str(template)).settings() != first
+    assert built("sft", dataloader_drop_last=True).settings() != built("sft").settings()
+    assert built("sft", dataloader_num_workers=2).settings() == built("sft").settings()

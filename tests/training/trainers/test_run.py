@@ -1,0 +1,293 @@
+"""Every trainer on a tiny model: it learns, goes on where it was cut off, and leaves a model that stands alone."""
+
+import gc
+import json
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from truthgym.datasets.question import BadInput
+from truthgym.training.trainers.model_card import read_card
+
+Row = dict[str, Any]
+Train = Callable[..., Path]
+
+
+def said(role: str, text: str) -> list[dict[str, str]]:
+    return [{"role": role, "content": text}]
+
+
+def asked(number: int) -> list[dict[str, str]]:
+    return said("user", f"Is urn {number} red?")
+
+
+YES, NO = said("assistant", "yes"), said("assistant", "no")
+ROWS: dict[str, list[Row]] = {
+    "sft": [{"prompt": asked(n), "completion": YES, "score": 0.1, "split": "train"} for n in range(12)],
+    "preference": [{"prompt": asked(n), "chosen": YES, "rejected": NO, "margin": 0.5} for n in range(12)],
+    "unpaired": [{"prompt": asked(n), "completion": YES if n % 2 else NO, "label": n % 2 == 1} for n in range(12)],
+    "steps": [{"prompt": asked(n), "completions": ["It is red.", "No."], "labels": [True, False]} for n in range(12)],
+    "messages": [{"messages": asked(n) + YES} for n in range(8)],
+    "against": [{"prompt": asked(n), "completion": NO} for n in range(4)],
+}
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    from trl import DPOTrainer, KTOTrainer, RewardTrainer, SFTTrainer  # noqa: F401
+
+    from truthgym.training.tiny import tiny
+
+    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
+    gc.freeze()  # accelerate looks for garbage as each run begins, among all that has been imported
+    yield folder
+    gc.unfreeze()
+
+
+@pytest.fixture
+def train(base: Path, tmp_path: Path) -> Train:
+    """Train on rows by name, in a few steps."""
+
+    def run(method: str, rows: str, validation: str | None = None, **told: Any) -> Path:
+        data = tmp_path / f"{rows}-{validation}"
+        write(data, rows, validation)
+        given: dict[str, Any] = {
+            "model_name_or_path": str(base),
+            "dataset_name": str(data),
+            "output_dir": str(tmp_path / "trained"),
+        }
+        given |= {"max_steps": 3, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "disable_tqdm": True}
+        folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | told)
+        assert isinstance(folder, Path)
+        return folder
+
+    return run
+
+
+def write(data: Path, rows: str, validation: str | None) -> None:
+    data.mkdir(exist_ok=True)
+    for name, kind in (("train", rows), ("validation", validation)):
+        if kind:
+            (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[kind]))
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def same(one: Path, other: Path) -> bool:
+    import torch
+
+    first, second = weights(one), weights(other)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+@pytest.mark.parametrize(
+    ("method", "rows", "kind"),
+    [
+        ("sft", "sft", "AutoModelForCausalLM"),
+        ("dpo", "preference", "AutoModelForCausalLM"),
+        ("kto", "unpaired", "AutoModelForCausalLM"),
+        ("reward", "preference", "AutoModelForSequenceClassification"),
+        ("reward", "steps", "AutoModelForTokenClassification"),
+    ],
+)
+def test_each_trainer_lowers_its_loss_and_leaves_a_model(train: Train, method: str, rows: str, kind: str) -> None:
+    import transformers
+
+    folder = train(method, rows, max_steps=6)
+    facts = read_card(folder)
+    assert facts.method == ("process_reward" if rows == "steps" else method)
+    assert folder.name.startswith(f"tiny-{facts.method}-")
+    losses = [row["loss"] for row in facts.curve]
+    assert losses[-1] < losses[0]
+    assert facts.config["learning_rate"] == 0.01
+    assert facts.config["max_steps"] == 6
+    assert "score" not in facts.config
+    model, report = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
+    assert not report["missing_keys"]
+    assert not (folder / "checkpoints").exists()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.chat_template
+    assert model.get_input_embeddings().num_embeddings >= len(tokenizer)
+    if rows == "steps":
+        assert any("step accuracy" in note for note in facts.notes)
+
+
+@pytest.mark.parametrize(("method", "rows"), [("sft", "sft"), ("reward", "preference"), ("reward", "steps")])
+def test_an_adapter_is_kept_and_merged(train: Train, base: Path, method: str, rows: str) -> None:
+    import torch
+    import transformers
+    from peft import AutoPeftModelForCausalLM
+    from safetensors.torch import load_file
+
+    folder = train(method, rows, use_peft=True, lora_r=4)
+    held = load_file(folder / "adapter" / "adapter_model.safetensors")
+    assert any("lora_A" in name for name in held)
+    assert any("score" in name for name in held) == (method == "reward"), "the head of a reward model is new"
+    assert read_card(folder).config["lora_r"] == 4
+    if method == "sft":
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+        words = tokenizer("Is urn 3 red?", return_tensors="pt")
+        adapted: Any = AutoPeftModelForCausalLM.from_pretrained(folder / "adapter")
+        alone: Any = transformers.AutoModelForCausalLM.from_pretrained(folder)
+        before: Any = transformers.AutoModelForCausalLM.from_pretrained(base)
+        with torch.no_grad():
+            outputs = [model.eval()(**words).logits for model in (adapted, alone, before)]
+        assert torch.allclose(outputs[0], outputs[1], atol=1e-4)
+        assert not torch.allclose(outputs[1], outputs[2], atol=1e-2)
+    else:
+        kind = {"preference": "AutoModelForSequenceClassification", "steps": "AutoModelForTokenClassification"}[rows]
+        model, report = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
+        assert not report["missing_keys"]
+        score = next(tensor for name, tensor in held.items() if "score" in name and tensor.ndim == 2)
+        assert torch.equal(model.score.weight, score)
+
+
+def test_what_is_trained_is_not_trained_again(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = train("sft", "sft")
+    written = (folder / "model.safetensors").stat().st_mtime_ns
+    assert train("sft", "sft", logging_steps=1) == folder, "logging changes nothing"
+    assert "is trained already; --overwrite trains it anew" in capsys.readouterr().out
+    assert (folder / "model.safetensors").stat().st_mtime_ns == written
+    assert train("sft", "sft", overwrite=True) == folder
+    assert (folder / "model.safetensors").stat().st_mtime_ns != written
+    assert train("sft", "against") != folder
+
+
+def test_validation_stops_what_gets_worse(train: Train) -> None:
+    folder = train("sft", "sft", "against", max_steps=20, learning_rate=0.05, early_stopping_patience=2)
+    curve = read_card(folder).curve
+    measured = [row["eval_loss"] for row in curve if "eval_loss" in row]
+    assert max(row["step"] for row in curve) < 20
+    assert measured[-2:] != sorted(measured)[:2]
+    assert "validation loss" in (folder / "README.md").read_text()
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_run_goes_on_from_its_last_whole_checkpoint(
+    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from transformers import Trainer
+
+    whole = train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2)
+    step = Trainer.training_step
+    left = [0]
+
+    def stops(self: Any, *args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise Stop
+        return step(self, *args, **kwargs)
+
+    for steps, checkpoints in ((1, []), (5, ["checkpoint-2", "checkpoint-4"])):
+        with monkeypatch.context() as patched:
+            patched.setattr(Trainer, "training_step", stops)
+            left[0] = steps
+            with pytest.raises(Stop):
+                train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2, overwrite=True)
+        assert not (whole / "README.md").exists()
+        assert sorted(path.name for path in whole.glob("checkpoints/checkpoint-*")) == checkpoints
+    (whole / "checkpoints" / "checkpoint-4" / "trainer_state.json").write_text('{"cut": ')
+    before = whole.with_name("uninterrupted")
+    train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2, output_dir=str(before))
+    capsys.readouterr()
+    assert train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2) == whole
+    assert "checkpoint-2" in capsys.readouterr().out, "the one that was cut off is cleared away"
+    assert same(whole, before / whole.name)
+    assert read_card(whole).curve == read_card(before / whole.name).curve
+
+
+def test_a_run_that_was_cut_off_before_its_card_is_only_saved(train: Train) -> None:
+    from safetensors.torch import load_file
+
+    folder = train("sft", "sft", keep_checkpoints=True)
+    before = load_file(folder / "model.safetensors")
+    for name in ("README.md", "model.safetensors"):
+        (folder / name).unlink()
+    assert train("sft", "sft") == folder
+    after = load_file(folder / "model.safetensors")
+    assert all(bool((after[name] == before[name]).all()) for name in before)
+    assert len(read_card(folder).curve) == 3
+
+
+def test_a_dataset_of_another_method_is_refused(train: Train) -> None:
+    with pytest.raises(BadInput, match="reads prompt \\+ chosen \\+ rejected"):
+        train("dpo", "sft")
+
+
+def test_what_does_not_fit_is_refused_before_loading(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truthgym.training.trainers.run.device_memory", lambda: 1_000_000)
+    with pytest.raises(BadInput, match="predicted to take .* GB on each"):
+        train("sft", "sft")
+    assert train("sft", "sft", ignore_memory=True).is_dir()
+
+
+def test_too_long_rows_are_told(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(BadInput, match="Every row of .* has more tokens than --max_length 8"):
+        train("sft", "sft", max_length=8)
+    long = {"prompt": asked(1), "completion": said("assistant", "yes " * 400)}
+    ROWS["long"] = [*ROWS["sft"], long]
+    train("sft", "long", max_length=256)
+    assert "1 of 13 rows have more tokens than --max_length 256" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("told", "part"),
+    [
+        ({"report_to": "nonsense"}, "nonsense is not supported"),
+        ({"resume_from_checkpoint": "nowhere"}, "nowhere: there is no such folder"),
+        ({"resume_from_checkpoint": "/"}, "/: there is no trainer_state.json in it"),
+        ({"use_peft": True, "lora_target_modules": ["nosuch"]}, "nosuch"),
+    ],
+)
+def test_what_trl_refuses_is_one_error(train: Train, told: dict[str, Any], part: str) -> None:
+    with pytest.raises(BadInput, match=part):
+        train("sft", "sft", **told)
+
+
+def test_two_commands_do_not_train_into_one_folder(train: Train) -> None:
+    from truthgym.training.providers.job_folder import alone
+
+    folder = train("sft", "sft", max_steps=1)
+    with alone(folder), pytest.raises(BadInput, match="Another command is at work on"):
+        train("sft", "sft", max_steps=1, overwrite=True)
+    assert read_card(folder)
+
+
+def test_a_merged_model_stops_where_it_was_trained_to(train: Train, base: Path, tmp_path: Path) -> None:
+    from shutil import copytree
+
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    other = copytree(base, tmp_path / "other")
+    for name in ("config.json", "generation_config.json"):
+        held = json.loads((other / name).read_text()) | {"eos_token_id": 5}
+        (other / name).write_text(json.dumps(held))
+    folder = train("sft", "sft", model_name_or_path=str(other), max_steps=1, use_peft=True)
+    model, end = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder).eos_token_id
+    assert end in model.generation_config.eos_token_id
+    assert model.config.eos_token_id == end
+
+
+@pytest.mark.parametrize("rows", ["preference", "steps"])
+def test_a_new_head_begins_alike_wherever_it_is_made(train: Train, tmp_path: Path, rows: str) -> None:
+    folders = [train("reward", rows, max_steps=1, output_dir=str(tmp_path / place)) for place in ("one", "other")]
+    assert folders[0].name == folders[1].name
+    assert same(*folders)
+
+
+def test_a_loss_over_whole_conversations_is_told(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    told = "what the user says is learnt as well"
+    assert told in read_card(train("sft", "messages", max_steps=1)).notes[0]
+    assert told in capsys.readouterr().out
+    assert told not in read_card(train("sft", "messages", max_steps=1, assistant_only_loss=True)).notes[0]
+    assert told not in capsys.readouterr().out

@@ -1,0 +1,273 @@
+"""A trained model's folder: its name, known before training, and its card, which is written last and marks it done.
+
+    trained/{base}-{method}-{hash}/
+        README.md      the model card: Hugging Face's metadata, ours under `truthgym:`, and the text
+        checkpoints/   while it trains
+        adapter/       of LoRA; the weights beside the card are merged
+        data/          the converted dataset, where logs were named
+
+A model that a vendor trained has the same folder with a card and no weights.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from truthgym.evallog.errors import refusal
+
+CARD = "README.md"
+DATA_FILES = ("*.jsonl", "*.parquet", "*.arrow")
+HASH_LENGTH = 12
+EVALUATIONS = "## Evaluations"
+METHODS = {
+    "sft": "supervised fine-tuning",
+    "dpo": "direct preference optimisation",
+    "kto": "Kahneman-Tversky optimisation, on answers labelled good or bad",
+    "reward": "a reward model of preferences (Bradley-Terry)",
+    "process_reward": "a process reward model, which classifies each reasoning step",
+    "grpo": "group relative policy optimisation on its own rollouts",
+    "rloo": "REINFORCE with a leave-one-out baseline on its own rollouts",
+    "few_shot": "few-shot prompting: the best trajectories of logs stand before each question",
+    "reinforcement": "reinforcement fine-tuning with a grader",
+}
+
+
+@dataclass
+class Facts:
+    """What is known of a trained model: everything that its card says."""
+
+    method: str
+    """A key of `METHODS`."""
+    base: str
+    """What was trained: a folder, a name on the hub, or a vendor's model."""
+    base_hash: str
+    """See `hash_of_base`."""
+    model: str
+    """How `inspect eval --model` names it: `hf/trained/NAME`, `openai/ft:...`. Empty for one that writes no text."""
+    dataset: str
+    """The folder, or the name on the hub."""
+    data: dict[str, str] = field(default_factory=dict)
+    """SHA-256 of each file of the dataset, see `hash_files`."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """What changes the result: no paths, no logging."""
+    dataset_facts: dict[str, Any] = field(default_factory=dict)
+    """What the dataset's own card says under `truthgym:` (kind, rows, selection, logs), see `facts_of_dataset`."""
+    curve: list[dict[str, float]] = field(default_factory=list)
+    """Rows of `step`, `epoch`, `loss`, `eval_loss`, as far as each is known, in order of steps."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences for the card: what else a reader must know, such as a vendor's job and what it cost."""
+    evals: list[dict[str, Any]] = field(default_factory=list)
+    """Written by `truthgym.training.evaluations.add_evaluations`."""
+
+
+LOSSES = {"step": "step", "epoch": "epoch", "loss": "training loss", "eval_loss": "validation loss"}
+REINFORCED = {
+    "step": "step",
+    "reward": "reward",
+    "share_read": "share read",
+    "completions/mean_length": "tokens",
+    "entropy": "entropy",
+    "kl": "kl",
+    "frac_reward_zero_std": "groups without gradient",
+    "eval_share_read": "validation: share read",
+}
+"""Columns of the card's curve, with their heads: of training on a dataset, and of reinforcement."""
+
+
+def name_of(method: str, base: str, base_hash: str, data: Mapping[str, str], config: Mapping[str, Any]) -> str:
+    """Name a model before it is trained: `{base}-{method}-{hash}`, the hash over all that decides what it becomes.
+
+    Args:
+        method: As in `Facts`.
+        base: As in `Facts`. Its last part stands in the name.
+        base_hash: See `hash_of_base`.
+        data: See `hash_files`. The names of the files do not count.
+        config: What changes the result. Leave out paths and logging.
+    """
+    told = json.dumps([method, base_hash, sorted(data.values()), dict(config)], sort_keys=True, default=str)
+    short = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(base).name).strip("-.") or "model"
+    return f"{short}-{method}-{sha256(told.encode()).hexdigest()[:HASH_LENGTH]}"
+
+
+def hash_of_base(base: str, revision: str | None = None) -> str:
+    """Tell a base model from all others: SHA-256 over a folder's files, or `name@revision` of one on the hub.
+
+    In a folder, what lies at its top counts, but not cards, which change as evaluations are added.
+    """
+    folder = Path(base)
+    if not folder.is_dir():
+        return f"{base}@{revision or 'main'}"
+    kept = [
+        path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".md" and path.name[0] != "."
+    ]
+    told = [f"{path.name} {hash_file(path)}\n" for path in kept if path.name != "training_args.bin"]
+    return sha256("".join(told).encode()).hexdigest()
+
+
+def hash_files(dataset: Path) -> dict[str, str]:
+    """SHA-256 of each data file in a dataset's folder, by name.
+
+    Raises:
+        BadInput: There is no such folder, or no data file in it.
+    """
+    if not dataset.is_dir():
+        raise refusal(f"There is no folder {dataset}; make one with `truthgym convert LOGS --to KIND --out {dataset}`")
+    paths = sorted(path for pattern in DATA_FILES for path in dataset.rglob(pattern))
+    if not paths:
+        raise refusal(
+            f"{dataset} holds no .jsonl, .parquet or .arrow file; give a folder that `truthgym convert` wrote"
+        )
+    return {str(path.relative_to(dataset)): hash_file(path) for path in paths}
+
+
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file, in hex."""
+    read = sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            read.update(block)
+    return read.hexdigest()
+
+
+def facts_of_dataset(dataset: Path) -> dict[str, Any]:
+    """What a dataset's card says under `truthgym:`. Empty where it has no card, or not one of ours."""
+    card = dataset / CARD
+    facts = _front_matter(card).get("truthgym") if card.is_file() else None
+    return facts if isinstance(facts, dict) else {}
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether training into this folder came to its end. The card is written last."""
+    return (folder / CARD).is_file()
+
+
+def write_card(folder: Path, facts: Facts) -> Path:
+    """Write the model card, and with it mark the folder as finished.
+
+    Args:
+        folder: The model's. It is made where it is not there.
+        facts: Everything that is known.
+
+    Returns:
+        The card.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    head = {
+        "base_model": facts.base,
+        "datasets": [facts.dataset],
+        "library_name": "transformers" if _is_local(facts) else facts.model.partition("/")[0],
+        "tags": ["truthgym", facts.method, *(["trl"] if _is_local(facts) else [])],
+        "truthgym": asdict(facts),
+    }
+    return _write(folder / CARD, head, _text(folder.name, facts))
+
+
+def read_card(folder: Path) -> Facts:
+    """Read back what `write_card` wrote.
+
+    Raises:
+        BadInput: There is no card, or not one of ours.
+    """
+    card = folder / CARD
+    if not card.is_file():
+        raise refusal(f"{folder} holds no {CARD}; give the folder of a model that `truthgym train` finished")
+    told = _front_matter(card).get("truthgym")
+    known = {entry.name for entry in fields(Facts)}
+    if not isinstance(told, dict) or not {"method", "base", "base_hash", "model", "dataset"} <= set(told):
+        raise refusal(
+            f"{card} is not the card of a trained model; give the folder of one that `truthgym train` finished"
+        )
+    return Facts(**{name: value for name, value in told.items() if name in known})
+
+
+def set_evaluations(folder: Path, evals: list[dict[str, Any]], table: str) -> Path:
+    """Put evaluations into a card. The rest of its text, which someone may have written on, stays as it is."""
+    card = folder / CARD
+    facts = read_card(folder)
+    head = _front_matter(card)
+    head["truthgym"] = asdict(facts) | {"evals": evals}
+    body = card.read_text(encoding="utf-8").split("\n---\n", 1)[1].lstrip("\n")
+    before, _, after = body.partition(f"{EVALUATIONS}\n")
+    rest = after.partition("\n## ")
+    return _write(card, head, f"{before}{EVALUATIONS}\n\n{table.strip()}\n{rest[1]}{rest[2]}")
+
+
+def _is_local(facts: Facts) -> bool:
+    return facts.model.partition("/")[0] in ("hf", "vllm", "")
+
+
+def _text(name: str, facts: Facts) -> str:
+    """The card's text."""
+    told = facts.dataset_facts
+    method = METHODS[facts.method]
+    counts = ", ".join(f"{number} {key}" for key, number in told.get("rows", {}).items() if isinstance(number, int))
+    parts = [f"# {name}", f"`{facts.base}` after {method}, made with Truthgym.", *facts.notes, "## Data"]
+    parts.append(
+        f"`{facts.dataset}`"
+        + (f", of kind {told['kind']}" if "kind" in told else "")
+        + f"{': ' * bool(counts)}{counts}."
+    )
+    parts.append(table(["file", "SHA-256"], [[f"`{file}`", f"`{digest}`"] for file, digest in facts.data.items()]))
+    if logs := told.get("logs"):
+        origin = ("log", "task", "model", "sha256")
+        rows = [[f"`{log.get(key, '')}`" for key in origin] for log in logs]
+        parts += ["Converted from:", table([*origin[:3], "SHA-256"], rows)]
+    if told.get("selection"):
+        parts.append(f"Selected by: `{json.dumps(told['selection'], default=str)}`.")
+    parts += [
+        "## Training",
+        table(["option", "value"], [[f"`{key}`", f"`{value}`"] for key, value in facts.config.items()]),
+    ]
+    if facts.curve:
+        there = {key for row in facts.curve for key in row}
+        shown = REINFORCED if "reward" in there else LOSSES
+        paid = sorted(key for key in there if key.startswith("eval_rewards/")) if "reward" in there else []
+        columns = [key for key in [*shown, *paid] if key in there]
+        rows = [[f"{row[key]:.5g}" if key in row else "" for key in columns] for row in facts.curve]
+        named = [shown.get(key, key.replace("eval_rewards/", "validation: ")) for key in columns]
+        parts.append(table(named, rows))
+    if facts.model:
+        lines = [f"inspect eval truthgym/urns --model {facts.model}"]
+        if facts.model.startswith("hf/"):
+            lines.append(
+                f"inspect eval truthgym/urns --model vllm/{facts.model.removeprefix('hf/')}  # faster, on a GPU"
+            )
+        parts += ["## Evaluate it", "```bash\n" + "\n".join(lines) + "\n```"]
+    parts += [EVALUATIONS, "None yet: `truthgym card FOLDER --log LOG` adds those of this model and of its base."]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in markdown; nothing where it would have no rows."""
+    if not rows:
+        return ""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+
+
+def _front_matter(card: Path) -> dict[str, Any]:
+    import yaml
+
+    text = card.read_text(encoding="utf-8")
+    if not text.startswith("---\n"):
+        return {}
+    try:
+        told = yaml.safe_load(text[4:].split("\n---", 1)[0])
+    except yaml.YAMLError as error:
+        raise refusal(
+            f"{card}: its head is not YAML ({error}); correct what stands between the lines of `---`"
+        ) from None
+    return told if isinstance(told, dict) else {}
+
+
+def _write(card: Path, head: Mapping[str, Any], text: str) -> Path:
+    import yaml
+
+    plain = json.loads(json.dumps(head, default=str))
+    whole = f"---\n{yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)}---\n\n{text}"
+    beside = card.with_name(f".{card.name}.partial")
+    beside.write_text(whole, encoding="utf-8")
+    return beside.replace(card)
