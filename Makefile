@@ -1,6 +1,6 @@
-.PHONY: check format view types test figures validity
+.PHONY: check format view types imports lines test figures validity
 
-check: types  ## everything CI checks besides the tests
+check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
 	ruff check .
 
@@ -15,6 +15,13 @@ view:  ## the folders as static checkers must see them: build/typing/truthgym/<f
 types: view
 	mypy -p truthgym
 	mypy tests benchmarks examples
+
+imports: view  ## imports run one way: the layers in pyproject.toml
+	PYTHONPATH=build/typing lint-imports
+
+lines:  ## lines of product code and of tests
+	@git ls-files -z analysis cli datasets evallog models scorers solvers tasks training | grep -z '\.py$$' | xargs -0 cat | wc -l
+	@git ls-files -z tests | grep -z '\.py$$' | xargs -0 cat | wc -l
 
 test:
 	pytest

@@ -29,7 +29,7 @@ def command(domain: str, source: str | None, out: str, options: tuple[str, ...],
 def _options(words: tuple[str, ...]) -> dict[str, Any]:
     import yaml
 
-    from truthgym.datasets.question import BadInput
+    from truthgym.datasets.errors import BadInput
 
     elsewhere = {"domain": "DOMAIN", "source": "--source", "out": "--out", "known_after": "--known-after", "n": "-n",
                  "seed": "--seed"}  # fmt: skip

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.providers.provider import TAKEN
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def fine_tune(method: str, arguments: list[str]) -> None:
     """
     known = sorted({name for names in METHODS.values() for name in names})
     if method not in known:
-        raise refusal(f"{method} cannot be trained at a vendor; {', '.join(known)} can. Leave out --provider")
+        raise bad_input(f"{method} cannot be trained at a vendor; {', '.join(known)} can. Leave out --provider")
     command.main(args=arguments, prog_name=f"truthgym train {method}", standalone_mode=False, obj=method)
 
 
@@ -46,16 +46,16 @@ def _config(context: click.Context, parameter: click.Parameter, value: Path | No
     try:
         read = yaml.safe_load(value.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise refusal(f"--config {value}: it is not YAML ({error}); write lines such as n_epochs: 3") from None
+        raise bad_input(f"--config {value}: it is not YAML ({error}); write lines such as n_epochs: 3") from None
     if not isinstance(read, dict):
-        raise refusal(f"--config {value}: it holds no options; write lines such as n_epochs: 3")
+        raise bad_input(f"--config {value}: it holds no options; write lines such as n_epochs: 3")
     known = [str(option.name) for option in context.command.params if option.name not in ("config", "help")]
     given = {str(key).replace("-", "_"): entry for key, entry in read.items()}
     for key in given:
         if key not in known:
             near = get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(known))}"
-            raise refusal(f"--config {value}: there is no option {key}; {hint}")
+            raise bad_input(f"--config {value}: there is no option {key}; {hint}")
     context.default_map = given
     return value
 
@@ -108,12 +108,12 @@ def command(method: str, /, **given: Any) -> None:  # noqa: ANN401
 
     provider = given["provider"]
     if method not in METHODS[provider]:
-        raise refusal(f"--provider {provider}: it offers no {method}; it offers {', '.join(METHODS[provider])}")
+        raise bad_input(f"--provider {provider}: it offers no {method}; it offers {', '.join(METHODS[provider])}")
     taken = TAKEN[f"{provider} {method}"]
     options = {name: given[name] for name in OPTIONS if given[name] is not None}
     for name in options:
         if name not in taken:
-            raise refusal(f"--{name} is no option of {method} at {provider}; it takes {', '.join(taken)}")
+            raise bad_input(f"--{name} is no option of {method} at {provider}; it takes {', '.join(taken)}")
     order = Order(
         method,
         given["model"],
@@ -206,7 +206,7 @@ def _asker(yes: bool, say: "Callable[[str], None]") -> "Callable[[str], bool]":
         if yes:
             return True
         if not sys.stdin.isatty():
-            raise refusal(
+            raise bad_input(
                 "There is no terminal on which to confirm the cost. Add --yes to spend it without being asked"
             )
         return click.confirm("Go ahead?", default=False)
@@ -217,7 +217,7 @@ def _asker(yes: bool, say: "Callable[[str], None]") -> "Callable[[str], bool]":
 def _grader(method: str, name: str | None, model: str | None, dataset: Path) -> dict[str, Any] | None:
     if method != "reinforcement":
         if name or model:
-            raise refusal(f"--grader and --grader_model are for reinforcement; leave them out for {method}")
+            raise bad_input(f"--grader and --grader_model are for reinforcement; leave them out for {method}")
         return None
     from truthgym.scorers.graders.openai_export import READER, grader
 
@@ -232,5 +232,7 @@ def _suffix(provider: str, suffix: str | None) -> str | None:
 
     most = {"openai": openai_jobs.SUFFIX, "together": together_jobs.SUFFIX}[provider]
     if suffix is not None and (not NAME.fullmatch(suffix) or len(suffix) > most):
-        raise refusal(f"--suffix {suffix!r} cannot be used at {provider}; use letters, digits, - and _, at most {most}")
+        raise bad_input(
+            f"--suffix {suffix!r} cannot be used at {provider}; use letters, digits, - and _, at most {most}"
+        )
     return suffix

@@ -48,7 +48,7 @@ def main() -> None:
             raise
         from rich.console import Console
 
-        from truthgym.datasets.question import UNMET
+        from truthgym.datasets.errors import UNMET
 
         if not isinstance(error, UNMET):
             raise

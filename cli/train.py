@@ -30,7 +30,7 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
     OPTIONS are TRL's own, and ours: `truthgym train sft --help` lists them. `--config FILE` reads them from YAML. With
     `--provider openai` or `--provider together` the vendor trains.
     """
-    from truthgym.evallog.errors import refusal
+    from truthgym.evallog.errors import bad_input
 
     words = list(arguments)
     if method is None or method in HELP:
@@ -38,7 +38,7 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
         click.echo(f"{command.get_help(click.get_current_context())}\n\nMethods:\n{listed}")
         return
     if method not in METHODS:
-        raise refusal(f"truthgym train {method}: there is no such method; known are {', '.join(METHODS)}")
+        raise bad_input(f"truthgym train {method}: there is no such method; known are {', '.join(METHODS)}")
     if method == "few_shot":
         few_shot(words, prog_name="truthgym train few_shot", standalone_mode=False)
         return
@@ -48,7 +48,7 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
         fine_tune(method, words)
         return
     if method == "reinforcement":
-        raise refusal("truthgym train reinforcement: only a vendor does it; say --provider openai")
+        raise bad_input("truthgym train reinforcement: only a vendor does it; say --provider openai")
     train(method, words)
 
 
@@ -60,9 +60,9 @@ def train(method: str, words: list[str]) -> None:
     try:
         import trl  # noqa: F401
     except ImportError:
-        from truthgym.evallog.errors import refusal
+        from truthgym.evallog.errors import bad_input
 
-        raise refusal('truthgym train: TRL is not installed; run `pip install "truthgym[train]"`') from None
+        raise bad_input('truthgym train: TRL is not installed; run `pip install "truthgym[train]"`') from None
     if start(method, words, parse_options(method, words)):
         getattr(import_module(f"truthgym.training.{method}"), method)(words)
 

@@ -10,12 +10,13 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.cmv_binary import cmv_binary
 from truthgym.datasets.cmv_freeform import cmv_freeform
 from truthgym.datasets.conceptual import conceptual
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.intellectual import intellectual
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.openreview import openreview
-from truthgym.datasets.question import BadInput, Question, beside, one_of
+from truthgym.datasets.question import Question, beside
 from truthgym.datasets.research import research
 from truthgym.datasets.urns import urns
 from truthgym.datasets.wildchat import wildchat

@@ -12,10 +12,11 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import check_fields
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.loading.source import Source, load
-from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sources import forecastbench, halawi, metaculus, polymarket
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")

@@ -9,10 +9,11 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import check_fields, text_list
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.loading.source import Source, load
-from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sources import openreview_api, reviewbench
 from truthgym.datasets.sources.openreview_paper import event_of, outcome_of
 

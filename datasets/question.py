@@ -6,17 +6,15 @@ metadata, read anywhere with `state.metadata_as(Question)`.
 """
 
 import re
-from collections.abc import Sequence
 from datetime import date
-from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any, Literal, TypeVar
 
-from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import Sample
 from inspect_ai.solver import TaskState
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
-from rich.markup import escape
+
+from truthgym.datasets.errors import BadInput
 
 Split = Literal["train", "validation", "test"]
 SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
@@ -24,21 +22,6 @@ SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-UNMET = PrerequisiteError
-"""What Inspect raises where something that it needs is not there."""
-
-
-class BadInput(PrerequisiteError):
-    """Something the user gave cannot be used. Inspect prints its message without a traceback.
-
-    The one private name of Inspect that the project imports stands here: nothing public prints a message alone. It is
-    no ValueError: `inspect score` takes one from a scorer's arguments to mean that there is no such scorer.
-    Every message names the value, the place and the remedy.
-    """
-
-    def __init__(self, message: str) -> None:
-        super().__init__(escape(message))  # Inspect prints with rich, to which a value in brackets is markup
 
 
 class Question(BaseModel, frozen=True):
@@ -193,26 +176,3 @@ def sample(id: str, input: str, target: str | None, question: Question, where: s
     if target not in ("yes", "no", None):
         raise BadInput(f'{where}: the outcome {target!r} is neither "yes" nor "no"; write one of the two')
     return Sample(id=id, input=input, target=target or "", metadata=question.model_dump(mode="json"))
-
-
-def one_of(what: str, value: str, known: Sequence[str]) -> None:
-    """Refuse a name that is not known, with the likeliest one meant.
-
-    Raises:
-        BadInput: `value` is not in `known`.
-    """
-    if value not in known:
-        near = get_close_matches(str(value), known, n=1)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        raise BadInput(f"Unknown {what} {value!r}; {meant}known: {', '.join(known)}")
-
-
-def whole_number(where: str, name: str, value: object, least: int, most: int | None = None) -> None:
-    """Refuse what is no whole number within its range.
-
-    Raises:
-        BadInput: It is not.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
-        reach = f"from {least} up" if most is None else f"from {least} to {most}"
-        raise BadInput(f"{where}: {name}={value!r} cannot be used; give a whole number {reach}")

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.question import BadInput, one_of
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
 QUALITIES = ("originality", "curiosity", "challenge", "uncertainty")

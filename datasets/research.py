@@ -11,10 +11,11 @@ from typing import Any, Literal
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.row_files import check_fields
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.loading.source import Source, load
-from truthgym.datasets.question import BadInput, Question, one_of, question, sample
+from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sources import truthseekinggym
 
 SOURCES = {

@@ -14,10 +14,10 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.row_files import FILES, Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, kept_samples
 from truthgym.datasets.loading.source import SampleOf, Source, digest_of, real_rows
-from truthgym.datasets.question import BadInput, one_of
 
 BATCH = 5000
 """Rows that are written to parquet at once."""

@@ -13,9 +13,10 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 
 from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.opinions import EXCHANGES, IN_PASSING, OPINIONS, Exchange, Opinion
-from truthgym.datasets.question import BadInput, Question, one_of
+from truthgym.datasets.question import Question
 
 Group = Literal["user", "third", "memory", "pushback"]
 Order = Literal["before", "after"]

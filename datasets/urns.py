@@ -13,8 +13,9 @@ from functools import cache
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import BadInput, whole_number
 from truthgym.datasets.loading.selection import Questions, select
-from truthgym.datasets.question import BadInput, Question, question, sample, whole_number
+from truthgym.datasets.question import Question, question, sample
 
 LEAST_MARKS = 5
 

@@ -9,10 +9,11 @@ from typing import Any
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import one_of
 from truthgym.datasets.loading.row_files import check_fields
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.loading.source import Source, load
-from truthgym.datasets.question import Question, one_of, question, sample
+from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sources.wildchat_1m import LICENCE, unwanted, wildchat_1m
 
 SOURCES = {"wildchat_1m": Source(wildchat_1m, LICENCE)}

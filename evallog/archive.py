@@ -12,7 +12,7 @@ from types import TracebackType
 
 import zstandard
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
 """Compression methods of zip. Inspect writes zstd; earlier versions deflated, and other tools may store."""
@@ -51,7 +51,7 @@ class EvalMembers:
             self._read_directory()
         except (_NoZip, struct.error) as error:
             self.close()
-            raise refusal(
+            raise bad_input(
                 f"{self.path} is no complete .eval log: {error}. Copy it again from where it was written; where its "
                 f"run crashed, `inspect log recover {self.path}`"
             ) from None
@@ -113,12 +113,12 @@ class EvalMembers:
             return zlib.decompress(held, -zlib.MAX_WBITS)
         if method == STORED:
             return bytes(held)
-        raise refusal(
+        raise bad_input(
             f"{self.path} is compressed by zip method {method}, and Inspect writes {ZSTD} (zstd); pack it again"
         )
 
     def _damaged(self, name: str) -> Exception:
-        return refusal(f"{self.path}: its member {name} is damaged; copy the log again from where it was written")
+        return bad_input(f"{self.path}: its member {name} is damaged; copy the log again from where it was written")
 
     def _read_directory(self) -> None:
         size = os.fstat(self._file).st_size

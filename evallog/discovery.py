@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import Header
 from truthgym.evallog.reader import LogReader, read_header
 from truthgym.evallog.schema import LoggedSample
-from truthgym.training.conversion.selection import Candidate
 
 JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
 """How Inspect names a log that it writes as .json. A folder may hold other .json files."""
@@ -74,9 +73,9 @@ class Readers:
         self._open[log] = reader
         return reader
 
-    def sample(self, candidate: Candidate) -> LoggedSample:
-        """Read one sample, wherever it stands."""
-        return next(sample for _, sample in self.of(candidate.log).samples([candidate.member]))
+    def sample(self, log: int, member: str) -> LoggedSample:
+        """Read one sample by the number of its log and its name in the archive."""
+        return next(sample for _, sample in self.of(log).samples([member]))
 
     def __enter__(self) -> "Readers":
         return self
@@ -104,7 +103,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
     """
     paths = list(dict.fromkeys(path for place in places for path in _paths(str(place))))
     if not paths:
-        raise refusal(f"There are no logs in {_named(places)}; give .eval files, or the folder that --log-dir named")
+        raise bad_input(f"There are no logs in {_named(places)}; give .eval files, or the folder that --log-dir named")
     logs = [LogFile(path, read_header(path), _size(path)) for path in paths]
     complete = {log.header.eval.task_id for log in logs if log.finished}
     left_out: Counter[str] = Counter()
@@ -119,7 +118,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
     if not kept:
         statuses = Counter(log.header.status for log in logs)
         told = ", ".join(f"{number} {status}" for status, number in statuses.items())
-        raise refusal(
+        raise bad_input(
             f"None of the {len(logs)} logs in {_named(places)} is of a finished run ({told}); finish it with `inspect "
             "eval-retry LOG`, or take what is there with --unfinished"
         )
@@ -136,7 +135,7 @@ def _paths(place: str) -> Iterable[str]:
     if path.is_file():
         return [place]
     if not path.is_dir():
-        raise refusal(f"There is no {place}; give .eval files, or the folder that --log-dir named")
+        raise bad_input(f"There is no {place}; give .eval files, or the folder that --log-dir named")
     found = []
     for folder, folders, files in os.walk(path):
         # A log's shards stand beside it, in a folder of its name.

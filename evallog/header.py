@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from truthgym.evallog.archive import EvalMembers
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 Status = Literal["started", "success", "cancelled", "error"]
 
@@ -110,7 +110,7 @@ def header_of(place: Path, members: EvalMembers | None, named: str) -> Header:
         # A run that never finished has no header, but what it began with.
         name = next((name for name in ("header.json", "_journal/start.json") if name in members), None)
         if name is None:
-            raise refusal(f"{named} is a zip file, but no log: it has no header.json; give an .eval log of Inspect")
+            raise bad_input(f"{named} is a zip file, but no log: it has no header.json; give an .eval log of Inspect")
         content = members.read(name)
         try:
             return msgspec.json.decode(content, type=Header)
@@ -131,6 +131,6 @@ def _by_inspect(place: Path, named: str) -> Header:
         return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"results", "samples"}), Header)
     except Exception as error:  # Inspect raises what its parsers raise
         first = str(error).partition("\n")[0]
-        raise refusal(
+        raise bad_input(
             f"{named} cannot be read as a log ({type(error).__name__}: {first}); give an .eval or .json log of Inspect"
         ) from None

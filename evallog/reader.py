@@ -20,7 +20,7 @@ import msgspec
 
 from truthgym.evallog.archive import EvalMembers
 from truthgym.evallog.elsewhere import Attached, Tooled, decoded_as, joined, resolved
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import Header, header_of
 from truthgym.evallog.schema import (
     Facts,
@@ -152,7 +152,7 @@ class LogReader:
         """The file on this machine, copied where it lies elsewhere."""
         if "://" not in self.path:
             if not Path(self.path).is_file():
-                raise refusal(f"There is no file {self.path}; give an .eval log")
+                raise bad_input(f"There is no file {self.path}; give an .eval log")
             return Path(self.path)
         import fsspec
 
@@ -162,7 +162,7 @@ class LogReader:
             system, there = fsspec.url_to_fs(self.path)
             system.get_file(there, str(place))
         except Exception as error:  # what the file systems raise
-            raise refusal(f"{self.path} cannot be read ({type(error).__name__}: {error}); is it there?") from None
+            raise bad_input(f"{self.path} cannot be read ({type(error).__name__}: {error}); is it there?") from None
         return place
 
     def _read(self, member: str, decoder: msgspec.json.Decoder[AnyRecord]) -> tuple[AnyRecord, bytes]:
@@ -198,10 +198,10 @@ class LogReader:
             return EvalSample.model_validate(json.loads(content))
         except ValueError as error:
             first = str(error).partition("\n")[0]
-            raise refusal(f"{self.path}: Inspect cannot read its member {member} ({first}); is it damaged?") from None
+            raise bad_input(f"{self.path}: Inspect cannot read its member {member} ({first}); is it damaged?") from None
 
     def _unknown(self, member: str) -> Exception:
-        return refusal(f"{self.path}: its member {member} is a sample of no known shape; convert the log without it")
+        return bad_input(f"{self.path}: its member {member} is a sample of no known shape; convert the log without it")
 
     @cached_property
     def _by_inspect(self) -> "dict[str, EvalSample]":

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.urns import UrnQuestion, urns
+from truthgym.training.artifacts import table
 from truthgym.training.closed_loop.measures import BRIER, measure_log
 from truthgym.training.loop import loop
 from truthgym.training.tiny import tiny
-from truthgym.training.trainers.model_card import table
 
 QUESTIONS, HELD_OUT = 3000, 6000
 """Questions that are made; three fifths of them are trained on, a fifth is held out."""

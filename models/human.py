@@ -27,7 +27,7 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolChoice, ToolInfo
 from rich.console import Console
 
-from truthgym.datasets.question import one_of
+from truthgym.datasets.errors import one_of
 from truthgym.models.terminal.form import Filling, FormField, fields_of
 from truthgym.models.terminal.journal import Earlier, Journal, digest
 from truthgym.models.terminal.request_queue import Desk, Request

@@ -25,7 +25,7 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
-from truthgym.datasets.question import BadInput, one_of
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.models.agents import interviewer, judge
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.judge_forms import Request

@@ -13,15 +13,16 @@ import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
+from truthgym.datasets.errors import BadInput, one_of, whole_number
+from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import asked_text, final_answer
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
-from truthgym.scorers.brier import row_mean
 from truthgym.scorers.graders.builtin import by_rubric, model_brier, python_brier, read_text
 from truthgym.scorers.graders.grader import Graded, Grader, grade, item_of
 from truthgym.scorers.graders.openai import openai_grader
 from truthgym.scorers.graders.python import python_grader
 from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 
 NAMES = ("python_brier", "model_brier", "model", "python")

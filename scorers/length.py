@@ -13,8 +13,8 @@ from inspect_ai.util import Store
 from numpy.typing import NDArray
 
 from truthgym.datasets.question import Question, question_of
-from truthgym.scorers.brier import row_mean
 from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.length_control import LengthControl
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end

@@ -12,7 +12,8 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState
 from inspect_ai.util import sample_limits
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.elicitation import Elicitor, Per, Reuse, Settings, Standpoint, elicit
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.statistics.belief_table import belief_table

@@ -12,12 +12,13 @@ import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import stated_belief
 from truthgym.scorers.beliefs.pushback import push_back
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.brier import accuracy_score, brier_score
 from truthgym.scorers.judges.reasoning_quality import Judged, judge_quality
+from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy import METRICS, arrays, summarise
 from truthgym.scorers.statistics.sycophancy_shifts import PRESSES
 

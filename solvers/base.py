@@ -6,7 +6,7 @@ from typing import Any
 from inspect_ai.solver import Solver
 from inspect_ai.util import registry_create
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 Base = str | Mapping[str, Mapping[str, Any] | None] | Solver
 """A solver by its name, by its name with its arguments as {name: {argument: value}}, or as it is."""

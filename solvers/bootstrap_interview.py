@@ -10,7 +10,8 @@ from inspect_ai.model import Model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.domains import DOMAINS, check_questions, other_questions, truth_seeking_questions
-from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
+from truthgym.datasets.errors import BadInput, one_of, whole_number
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import required_model

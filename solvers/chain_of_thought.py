@@ -4,7 +4,8 @@ from itertools import pairwise
 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import Question, question_of, whole_number
+from truthgym.datasets.errors import whole_number
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from inspect_ai.model import ChatMessage, ChatMessageAssistant
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import Question, question_of, whole_number
+from truthgym.datasets.errors import whole_number
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import required_model

@@ -13,8 +13,9 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 from inspect_ai.util import Store
 from pydantic import BaseModel, Field, ValidationError
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.question import BadInput, Question, Split, beside
+from truthgym.datasets.question import Question, Split, beside
 from truthgym.solvers.trajectory import Step, after_preparation, recorded_answer, recorded_steps
 
 CHARACTERS_PER_TOKEN = 4

@@ -4,7 +4,8 @@ from typing import get_args
 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
+from truthgym.datasets.errors import BadInput, one_of, whole_number
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.base import Base, base_solver
 from truthgym.solvers.conversation import EndedEarly, conversation
 from truthgym.solvers.examples import Best, choose_examples, read_examples, shown_for

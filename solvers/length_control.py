@@ -7,7 +7,8 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import StoreModel
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
+from truthgym.datasets.errors import BadInput, one_of, whole_number
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.base import Base, base_solver
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction

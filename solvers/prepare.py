@@ -8,7 +8,7 @@ from inspect_ai.model import ChatMessageSystem, Model, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import SandboxEnvironment, sandbox
 
-from truthgym.datasets.question import UNMET, BadInput, one_of
+from truthgym.datasets.errors import UNMET, BadInput, one_of
 
 PRESETS = {
     "none": None,

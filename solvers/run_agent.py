@@ -7,7 +7,8 @@ from inspect_ai.agent import Agent, as_solver
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import registry_create
 
-from truthgym.datasets.question import BadInput, Question, question_of
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 

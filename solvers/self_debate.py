@@ -7,7 +7,8 @@ from typing import Literal, get_args
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import BadInput, Question, one_of, question_of, whole_number
+from truthgym.datasets.errors import BadInput, one_of, whole_number
+from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.trajectory import user_message

@@ -18,9 +18,9 @@ from inspect_ai.viewer import (
     ViewerConfig,
 )
 
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.loading.source import report
-from truthgym.datasets.question import BadInput, one_of
 from truthgym.scorers.brier import brier
 from truthgym.scorers.graded import graded, read_grader
 from truthgym.scorers.length import length

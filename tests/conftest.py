@@ -1,6 +1,5 @@
 import math
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Solver
 
+from tests.fixtures import Fails, Heard, Listens, Number, Plain, Rain, Reason, Reply, Run, Says, Solve, Thinks
 from truthgym.datasets.question import Question, question, sample
 from truthgym.solvers.prepare import prepare
 
@@ -39,7 +39,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., EvalLog]:
+def run(tmp_path: Path) -> Run:
     """Run a task as `inspect eval` does and return its log, which must have succeeded.
 
     Shown with "log": with "none", Inspect lays out the table of results all the same, and that is half of a small run.
@@ -54,7 +54,7 @@ def run(tmp_path: Path) -> Callable[..., EvalLog]:
 
 
 @pytest.fixture
-def fails(tmp_path: Path) -> Callable[..., str]:
+def fails(tmp_path: Path) -> Fails:
     """Run a task that must fail, and return the error in its log."""
 
     def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> str:
@@ -67,10 +67,10 @@ def fails(tmp_path: Path) -> Callable[..., str]:
 
 
 @pytest.fixture
-def says() -> Callable[..., Model]:
+def says() -> Says:
     """Make a mock model that replies with a text, or with what a function of the conversation returns."""
 
-    def make(reply: str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]) -> Model:
+    def make(reply: Reply) -> Model:
         def output(messages: list[ChatMessage], *_: Any) -> ModelOutput:
             said = reply(messages) if callable(reply) else reply
             said = ModelOutput.from_content("mockllm/model", said) if isinstance(said, str) else said
@@ -83,12 +83,8 @@ def says() -> Callable[..., Model]:
     return make
 
 
-Reply = str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]
-Heard = list[list[ChatMessage]]
-
-
 @pytest.fixture
-def plain() -> Callable[[list[ChatMessage]], str]:
+def plain() -> Plain:
     """What a model replies that puts the chance at six in ten: a number where one is asked for, else a word."""
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -101,9 +97,7 @@ def plain() -> Callable[[list[ChatMessage]], str]:
 
 
 @pytest.fixture
-def listens(
-    says: Callable[..., Model], plain: Callable[[list[ChatMessage]], str]
-) -> Callable[..., tuple[Model, Heard]]:
+def listens(says: Says, plain: Plain) -> Listens:
     """Make a mock model together with the list of the conversations that it is given, call by call."""
 
     def make(reply: Reply = plain) -> tuple[Model, Heard]:
@@ -119,7 +113,7 @@ def listens(
 
 
 @pytest.fixture
-def thinks() -> Callable[..., ModelOutput]:
+def thinks() -> Thinks:
     """Make what a reasoning model returns: its words, with what it thought before them."""
 
     def make(text: str, *reasoning: ContentReasoning) -> ModelOutput:
@@ -136,7 +130,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture
-def rain() -> Callable[..., Sample]:
+def rain() -> Rain:
     """Make a small question with three pieces of evidence."""
 
     def make(**fields: Any) -> Sample:
@@ -148,7 +142,7 @@ def rain() -> Callable[..., Sample]:
 
 
 @pytest.fixture
-def solve(run: Callable[..., EvalLog]) -> Callable[..., EvalSample]:
+def solve(run: Run) -> Solve:
     """Let a solver work on one question with a model, and return the sample of the last epoch."""
 
     def run_solver(
@@ -167,7 +161,7 @@ def solve(run: Callable[..., EvalLog]) -> Callable[..., EvalSample]:
 
 
 @pytest.fixture
-def number() -> Callable[[EvalSample, str, str], float]:
+def number() -> Number:
     """Read one number of what a scorer says of a sample."""
 
     def read(done: EvalSample, scorer: str, key: str) -> float:
@@ -182,7 +176,7 @@ def number() -> Callable[[EvalSample, str, str], float]:
 
 
 @pytest.fixture
-def reason() -> Callable[[EvalSample, str], str]:
+def reason() -> Reason:
     """Why a scorer leaves a sample unscored: all that it says of it is NaN, and the reason is with it."""
 
     def read(done: EvalSample, scorer: str) -> str:

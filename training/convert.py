@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from truthgym.evallog.discovery import find_logs
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.conversion.config import FEW, UNSCORED, Kind, Settings
 from truthgym.training.conversion.dataset_card import card_text
 from truthgym.training.conversion.filtering import Scan
@@ -103,15 +103,17 @@ def fitting(settings: Settings, selection: Selection) -> Selection:
     """
     ranked = selection.top is not None or selection.count is not None or selection.best_per_question
     if settings.rows == "preference" and (ranked or selection.threshold is not None or selection.everything):
-        raise refusal(
+        raise bad_input(
             f"--to {settings.to}: pairs are chosen by --pairs and --margin; leave out --top, --count, --threshold, "
             "--best-per-question and --all"
         )
     if settings.rows == "prompts" and (ranked or selection.threshold is not None or selection.everything):
-        raise refusal(f"--to {settings.to}: it takes each question once, whatever was answered; leave out what selects")
+        raise bad_input(
+            f"--to {settings.to}: it takes each question once, whatever was answered; leave out what selects"
+        )
     both = selection.threshold is not None and (selection.top is not None or selection.count is not None)
     if settings.rows == "unpaired" and (selection.best_per_question or selection.everything or both):
-        raise refusal(
+        raise bad_input(
             "--to unpaired: --threshold, or else --top or --count, parts the good from the bad; leave out the rest"
         )
     takes_all = settings.rows in ("unpaired", "preference", "steps", "prompts") and not selection.everything
@@ -119,7 +121,7 @@ def fitting(settings: Settings, selection: Selection) -> Selection:
         return replace(selection, top=1.0)  # these take all: what they compare is worth as much as what is best
     if settings.rows == "few_shot":
         if selection.everything:
-            raise refusal("--to few_shot: examples are chosen by a score; leave out --all")
+            raise bad_input("--to few_shot: examples are chosen by a score; leave out --all")
         return replace(selection, count=selection.count or FEW, top=selection.share)
     return selection
 
@@ -128,15 +130,15 @@ def _nothing(scan: Scan, settings: Settings) -> Exception:
     """The error where no row came of it: what was wanting, with what there was."""
     left = {reason: number for reason, number in scan.left_out.items() if number}
     if not scan.read:
-        return refusal(f"There is no sample in {len(scan.logs)} logs, such as {scan.logs[0].path}; give others")
+        return bad_input(f"There is no sample in {len(scan.logs)} logs, such as {scan.logs[0].path}; give others")
     if len(left) == 1 and "test split" in next(iter(left)):
-        return refusal(
+        return bad_input(
             f"All {scan.read} samples are of the test split, which is kept for evaluation; evaluate on another one "
             "(-T split=train) and convert that log"
         )
     if left.get("no number for the score") == scan.read - sum(n for r, n in left.items() if "split" in r):
-        return refusal(scan.wanted.missing())
+        return bad_input(scan.wanted.missing())
     told = "; ".join(f"{number} {reason}" for reason, number in left.items())
-    return refusal(
+    return bad_input(
         f"--to {settings.to}: of {scan.read} samples nothing is left to convert: {told}. Select less, or give others"
     )

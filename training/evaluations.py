@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import hash_file, table
 from truthgym.training.conversion.scored import LETTERS
-from truthgym.training.trainers.model_card import Facts, hash_file, read_card, set_evaluations, table
+from truthgym.training.trainers.model_card import Facts, read_card, set_evaluations
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -95,13 +96,13 @@ def _role(log: "EvalLog", facts: Facts, folder: Path, path: Path) -> str:
         source = Path(str((log.eval.solver_args or {}).get("source", ""))).resolve()
         if log.eval.model == facts.base and folder.resolve() in (source, *source.parents):
             return "trained"
-        raise refusal(f"{path} is of {log.eval.model} with examples of {source}, not with those of {folder}")
+        raise bad_input(f"{path} is of {log.eval.model} with examples of {source}, not with those of {folder}")
     named = str(log.eval.model_args.get("model_path") or log.eval.model.partition("/")[2])
     if log.eval.model == facts.model or _same(named, str(folder)):
         return "trained"
     if _same(named, facts.base) or log.eval.model == facts.base:
         return "base"
-    raise refusal(
+    raise bad_input(
         f"{path} is of the model {log.eval.model}, which is neither {folder} nor its base {facts.base}; give logs "
         "of those"
     )

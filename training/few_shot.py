@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from truthgym.training.artifacts import facts_of_dataset, hash_files
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
-from truthgym.training.trainers.model_card import Facts, facts_of_dataset, hash_files, is_finished, name_of, write_card
+from truthgym.training.trainers.model_card import Facts, is_finished, name_of, write_card
 
 
 def few_shot(

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import alone
 from truthgym.training.closed_loop.options import Loop, read_loop, settle
 from truthgym.training.closed_loop.stages import (
     Subject,
@@ -23,7 +24,6 @@ from truthgym.training.closed_loop.stages import (
 )
 from truthgym.training.closed_loop.tasks import tasks_held_out, tasks_to_train_on
 from truthgym.training.evaluations import add_evaluations
-from truthgym.training.providers.job_folder import alone
 from truthgym.training.trainers.clients import LOCAL, check_client
 
 
@@ -49,7 +49,7 @@ def loop(given: Mapping[str, Any]) -> Path:
     tasks_to_train_on(asked, asked.rounds)  # whether they can be made
     names = [name_of_task(task) for task in held_out]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise refusal(f"--task: {', '.join(sorted(twice))} is named twice; give each task once")
+        raise bad_input(f"--task: {', '.join(sorted(twice))} is named twice; give each task once")
     with alone(Path(asked.out)):
         _run(asked, subject, settle(asked))
     return Path(asked.out)
@@ -94,12 +94,12 @@ def _check_model(asked: Loop, subject: Subject) -> None:
         try:
             import transformers  # noqa: F401
         except ImportError:
-            raise refusal('truthgym loop: transformers is not there; run `pip install "truthgym[train]"`') from None
+            raise bad_input('truthgym loop: transformers is not there; run `pip install "truthgym[train]"`') from None
         base_config(subject.base)
         base_tokenizer(subject.base)
     if asked.method == "few_shot":
         if asked.train:
-            raise refusal("--train: few_shot trains nothing; leave it out")
+            raise bad_input("--train: few_shot trains nothing; leave it out")
         return
     if asked.vendor:
         from truthgym.training.closed_loop.vendor import check_vendor
@@ -107,8 +107,8 @@ def _check_model(asked: Loop, subject: Subject) -> None:
         check_vendor(asked)
         return
     if importlib.util.find_spec("trl") is None:
-        raise refusal('truthgym loop: TRL is not installed; run `pip install "truthgym[train]"`')
+        raise bad_input('truthgym loop: TRL is not installed; run `pip install "truthgym[train]"`')
     for name in ("model_name_or_path", "dataset_name", "output_dir", "log", "task", "task_args"):
         if name in asked.train:
-            raise refusal(f"--train: {name} is the loop's to say; leave it out")
+            raise bad_input(f"--train: {name} is the loop's to say; leave it out")
     parse_options(asked.method, trainer_options(asked, subject.base, Path("data"), Path("trained"), 1))

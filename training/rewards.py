@@ -13,7 +13,7 @@ there is nothing to say None. They log the share that could be read, and the bes
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.training.reward_functions.completions import column, log, texts
 from truthgym.training.reward_functions.formulas import (
@@ -140,10 +140,10 @@ def length(
         BadInput: An argument that cannot be used.
     """
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-        raise refusal(f"length: most={most!r} cannot be used; give a whole number from 1 up")
+        raise bad_input(f"length: most={most!r} cannot be used; give a whole number from 1 up")
     for name, given, known in (("unit", unit, ("tokens", "words")), ("better", better, ("shorter", "longer"))):
         if given not in known:
-            raise refusal(f"length: {name}={given!r} cannot be used; known: {', '.join(known)}")
+            raise bad_input(f"length: {name}={given!r} cannot be used; known: {', '.join(known)}")
 
     def measured(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
         words = [len(text.split()) for text in texts(completions)]
@@ -162,7 +162,7 @@ def _readings(given: object, place: int) -> list[float | None]:
     held = [None if each != each else each for each in given] if isinstance(given, list | tuple) else []
     known = [each for each in held if each is not None]
     if len(held) < 2 or not all(_is_belief(each) for each in known):
-        raise refusal(
+        raise bad_input(
             f"reward martingale: priors={given!r:.60} of completion {place} holds no two readings; give a list of two "
             "or more beliefs between 0 and 1 for each prompt"
         )

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -85,9 +85,9 @@ def tiny(
     _check_place(folder, overwrite)
     for name, value, least in (("steps", steps, 0), ("seed", seed, 0), ("layers", layers, 1), ("hidden", hidden, 32)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise refusal(f"tiny: {name}={value!r} cannot be used; give a whole number, at least {least}")
+            raise bad_input(f"tiny: {name}={value!r} cannot be used; give a whole number, at least {least}")
     if hidden % 32:
-        raise refusal(f"tiny: hidden={hidden} cannot be used; give a multiple of 32, such as 128")
+        raise bad_input(f"tiny: hidden={hidden} cannot be used; give a multiple of 32, such as 128")
     tokenizer = _tokenizer()
     model = _model(tokenizer, seed, hidden, layers)
     if steps:
@@ -113,10 +113,12 @@ def _check_place(folder: Path, overwrite: bool) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite:
-        raise refusal(f"{folder} is there already; give another folder with --out, or say --overwrite to replace it")
+        raise bad_input(f"{folder} is there already; give another folder with --out, or say --overwrite to replace it")
     card = folder / "README.md"
     if not card.is_file() or MARK not in card.read_text(encoding="utf-8"):
-        raise refusal(f"{folder} holds no tiny model, and nothing else is overwritten; give another folder with --out")
+        raise bad_input(
+            f"{folder} holds no tiny model, and nothing else is overwritten; give another folder with --out"
+        )
 
 
 def _tokenizer() -> "PreTrainedTokenizerFast":

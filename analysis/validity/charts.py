@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,10 +14,10 @@ from truthgym.datasets.urns import urns
 from truthgym.models.agents.belief_reports import noisy, percent
 from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs, uniform
 from truthgym.models.agents.true_values import Cases, Reports, cases, simulate
-from truthgym.scorers.brier import brier_score, row_mean
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
 from truthgym.scorers.statistics.slopes import Codes, ols_slope
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from truthgym.analysis.validity.charts import check_extra
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.models.agents.true_values_sycophancy import planted_asymmetry, planted_shifts, seen_side, simulate_run
-from truthgym.scorers.brier import brier_score
 from truthgym.scorers.statistics.interval import Headline
+from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
     caved,
     logit_shifts,

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from inspect_ai.util import warn_once
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.http import ATTEMPTS, PASSING, Busy, delay
-from truthgym.datasets.question import BadInput
 
 if TYPE_CHECKING:
     import httpx

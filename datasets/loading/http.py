@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
     import httpx

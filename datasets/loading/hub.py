@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 
 def hub_file(source: str, repository: str, revision: str, name: str, endpoint: str | None = None) -> Path:

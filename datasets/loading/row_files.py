@@ -7,7 +7,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from truthgym.datasets.question import BadInput, one_of
+from truthgym.datasets.errors import BadInput, one_of
 
 Row = tuple[str, dict[str, Any]]
 """A place, such as "mine.jsonl line 3", and what stands there."""

@@ -9,7 +9,8 @@ from typing import TypeVar, get_args
 
 from inspect_ai.dataset import MemoryDataset, Sample
 
-from truthgym.datasets.question import BadInput, Question, Split, one_of
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.question import Question, Split
 
 NOT_DRAWN = "not drawn"
 

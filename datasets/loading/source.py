@@ -17,9 +17,9 @@ from typing import Any
 from inspect_ai.dataset import Sample
 from inspect_ai.util import warn_once
 
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.row_files import FILES, Row, check_file, read_rows
 from truthgym.datasets.loading.selection import NOT_DRAWN, Questions, check_selection, select
-from truthgym.datasets.question import BadInput, one_of
 
 logger = getLogger(__name__)
 

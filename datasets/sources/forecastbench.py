@@ -13,8 +13,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources.question_dates import UNSAID, statement
 
 COMMIT = "4eafa5cdda4d9fbf3542ea9f5f71050b9dd89110"

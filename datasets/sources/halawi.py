@@ -13,9 +13,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from truthgym.datasets.errors import BadInput, one_of, whole_number
 from truthgym.datasets.loading.hub import hub_file
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput, one_of, whole_number
 from truthgym.datasets.sources.question_dates import UNSAID, edited, instant, said_before, statement
 
 REPOSITORY = "YuehHanChen/forecasting"

@@ -11,9 +11,9 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.datasets.errors import BadInput, whole_number
 from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput, whole_number
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
     edited,

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources.openreview_paper import abstract_of, check_ratings, event_of, outcome_of, review_of
 
 if TYPE_CHECKING:

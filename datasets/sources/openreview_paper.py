@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 RATINGS = ("rating", "recommendation", "overall_recommendation", "overall_assessment", "confidence")
 """Fields of a review in which the reviewer gives marks. Most forms say at each mark whether it is one to accept."""

@@ -12,9 +12,10 @@ from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from truthgym.datasets.errors import BadInput, whole_number
 from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput, split_of, whole_number
+from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
     day_given,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 UNSAID = "The platform that asked the question decides."
 """What counts, where a platform says nothing of it."""

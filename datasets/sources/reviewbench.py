@@ -7,9 +7,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.hub import hub_file
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources.openreview_paper import abstract_of, check_ratings, event_of, outcome_of, review_of
 
 REPOSITORY = "Samarth0710/reviewbench"

@@ -14,8 +14,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row, check_file, read_rows
-from truthgym.datasets.question import BadInput
 
 LICENCE = "TruthSeekingGym problems of your own folder: their licence is what you have them under."
 RUNS = ("reasoning-trajectories*.json", "reasoning-beliefs-*.json", "bias-eval-results-*.json")

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.download import INSTEAD, cache, download, lines
 from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources.changemyview import TURNS, LeftOut, Said, day_of, event_of, exchange_of, post_of, view_of
 
 RECORD = 3778298

@@ -10,8 +10,8 @@ from datetime import date
 
 import msgspec
 
+from truthgym.datasets.errors import whole_number
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import whole_number
 from truthgym.datasets.sources.changemyview import BOTS, GONE, TURNS, LeftOut, Said, confirms, verdict
 from truthgym.datasets.sources.webis_cmv import HOST, Submission, records, row_of
 

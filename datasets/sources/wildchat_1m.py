@@ -9,9 +9,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.datasets.errors import BadInput, one_of, whole_number
 from truthgym.datasets.loading.hub import hub_file
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput, one_of, whole_number
 
 if TYPE_CHECKING:
     import pyarrow

@@ -16,9 +16,9 @@ from typing import IO, Any
 
 import msgspec
 
+from truthgym.datasets.errors import BadInput, whole_number
 from truthgym.datasets.loading.download import cache, download
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.question import BadInput, whole_number
 from truthgym.datasets.sources.changemyview import (
     BOTS,
     GONE,

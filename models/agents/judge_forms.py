@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.belief_reports import noisy
 from truthgym.models.agents.opinions import ARGUED, DEFERRED
 from truthgym.models.agents.policies import Parameters, uniform

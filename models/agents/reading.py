@@ -8,8 +8,9 @@ from functools import cache
 from inspect_ai.dataset import Sample
 
 from truthgym.datasets.domains import BUNDLED, bundled
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import DOUBTS, opinions_in
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.urns import find_urn, logit
 from truthgym.models.agents.opinions import NO_PRESSURE, Pressed
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform

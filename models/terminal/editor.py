@@ -30,7 +30,7 @@ from prompt_toolkit.patch_stdout import StdoutProxy
 from prompt_toolkit.utils import is_dumb_terminal
 from rich.console import Console
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.models.terminal.screen import dim, plain, stream
 
 COMMANDS = {

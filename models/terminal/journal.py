@@ -15,7 +15,7 @@ from pathlib import Path
 import platformdirs
 from inspect_ai.model import ChatMessage
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.models.terminal.request_queue import said
 
 HOW_ELSE = "name another file with -M journal=PATH, or write no journal with -M journal=false"

@@ -13,7 +13,8 @@ from inspect_ai.model import ChatMessage, Model, get_model
 from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
-from truthgym.datasets.question import BadInput, Question, one_of
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.question import Question
 from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
 from truthgym.scorers.beliefs.transcript import as_json, as_text, branch, turns_of

@@ -6,11 +6,11 @@ from typing import Literal
 from inspect_ai.model import Model
 from pydantic import Field
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.brier import brier_score
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, Ungraded
 from truthgym.scorers.judges.asking import Form, Verdict, ask, form_instruction, material, rating
+from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.solvers.prepare import required_model
 
 ROLE = "grader"

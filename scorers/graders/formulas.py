@@ -4,7 +4,7 @@ import ast
 import math
 from collections.abc import Callable, Collection, Mapping
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import Ungraded
 
 OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {

@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from inspect_ai.util import LimitExceededError
 
-from truthgym.datasets.question import UNMET, BadInput, Question
+from truthgym.datasets.errors import UNMET, BadInput
+from truthgym.datasets.question import Question
 
 
 @dataclass(frozen=True)

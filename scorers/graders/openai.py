@@ -17,7 +17,7 @@ from inspect_ai.model import (
 from inspect_ai.util import json_schema
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from truthgym.datasets.question import BadInput, one_of
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.graders.builtin import ROLE, the_grader
 from truthgym.scorers.graders.formulas import read_formula
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, Ungraded, grade, sample_of

@@ -4,7 +4,7 @@ import json
 from inspect import getsource
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 NAMES = ("python_brier", "model_brier", "model")
 READER = "gpt-4.1-mini-2025-04-14"
@@ -57,7 +57,7 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
 
         return _python("program", read_text("grader", name))
     if not name.lstrip().startswith("{") and not name.endswith(".json"):
-        raise refusal(
+        raise bad_input(
             f"grader={name}: there is no such grader; it is {', '.join(NAMES)}, a specification in JSON, or the path "
             "of a .json or .py file"
         )
@@ -65,7 +65,7 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
     read: dict[str, Any] = json.loads(spec)
     if read["type"] == "label_model":
         sent = ", ".join(kind for kind in KINDS if kind != "label_model")
-        raise refusal(f"grader={name[:60]}: reinforcement fine-tuning takes no label_model; it takes {sent}")
+        raise bad_input(f"grader={name[:60]}: reinforcement fine-tuning takes no label_model; it takes {sent}")
     return {"name": read["type"]} | read  # the API asks for a name, which its guide leaves out
 
 
@@ -78,7 +78,7 @@ def needs_target(spec: dict[str, Any]) -> bool:
 
 def _python(name: str, source: str) -> dict[str, Any]:
     if len(source.encode()) > MOST_BYTES:
-        raise refusal(f"grader {name}: its program has more than {MOST_BYTES // 1024} kB; shorten it")
+        raise bad_input(f"grader {name}: its program has more than {MOST_BYTES // 1024} kB; shorten it")
     return {"type": "python", "name": name, "source": source}
 
 

@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import Process
 from inspect_ai.util import OutputLimitExceededError, SandboxEnvironment, concurrency, sandbox
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import Graded, Grader, Ungraded, sample_of
 from truthgym.solvers.prepare import required_sandbox
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import Ungraded
 
 VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)

@@ -17,7 +17,7 @@ from inspect_ai.model import (
 from inspect_ai.util import LimitExceededError, json_schema, span
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from truthgym.datasets.question import UNMET
+from truthgym.datasets.errors import UNMET
 from truthgym.solvers.prepare import required_model
 from truthgym.solvers.trajectory import user_message, why_no_reply
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, get_args
 
-from truthgym.datasets.question import BadInput, one_of, whole_number
+from truthgym.datasets.errors import BadInput, one_of, whole_number
 from truthgym.datasets.rated_trajectories import RatedTrajectory, rated_trajectories
 from truthgym.scorers.judges.context import STAGES
 from truthgym.scorers.judges.examples import bundled, choose, read_sources

@@ -9,7 +9,7 @@ from pathlib import Path
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import RatedTrajectory, rated_trajectories, read_rated
 from truthgym.datasets.sycophancy import NEUTRAL, without_opinion
 from truthgym.scorers.beliefs.answer import asked_text

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import create_model
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.judges.asking import Verdict, rating
 
 BUILT_IN = """\

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from truthgym.scorers.brier import CLIP, brier_score, row_mean
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.belief_table import BeliefTable
 from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
 from truthgym.scorers.statistics.martingale_score import MartingaleScore, martingale_score, slope_score
+from truthgym.scorers.statistics.proper_scores import CLIP, brier_score, row_mean
 from truthgym.scorers.statistics.slopes import Codes, Floats, ols_slope
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from inspect_ai.scorer import SampleScore
 from numpy.typing import NDArray
 
-from truthgym.scorers.brier import row_mean
 from truthgym.scorers.statistics.interval import Headline, mean_headline
 from truthgym.scorers.statistics.judge_reliability import (
     NOTHING,
@@ -21,6 +20,7 @@ from truthgym.scorers.statistics.judge_reliability import (
     retest,
     slope_on_last,
 )
+from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from inspect_ai.scorer import SampleScore
 
-from truthgym.scorers.brier import accuracy_score, brier_score
+from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
     PRESSES,

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.scorers.brier import CLIP, accuracy_score, row_mean
 from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.proper_scores import CLIP, accuracy_score, row_mean
 
 ARMS = ("neutral", "user_yes", "user_no", "third_yes", "third_no", "memory_yes", "memory_no")
 PRESSES = ("again", "doubt", "argument")

@@ -1,16 +1,13 @@
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 
+from tests.fixtures import Run
 from truthgym.analysis.belief_paths import chart, load
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
 
 
 def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:

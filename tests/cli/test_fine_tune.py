@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from truthgym.cli.fine_tune import METHODS, OPTIONS, Bar, command
 from truthgym.cli.main import commands
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.providers.provider import TAKEN, Look
 
 MODEL = "gpt-4.1-mini-2025-04-14"

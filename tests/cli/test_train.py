@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from inspect_ai.log import EvalLog
 
 from truthgym.cli.main import commands
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.model_card import Facts, read_card, write_card
 
 

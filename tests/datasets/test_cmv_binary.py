@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.cmv_binary import ChangeMyViewQuestion, cmv_binary
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
-from truthgym.datasets.question import BadInput
 
 BUNDLED = bundled_file("cmv_binary")
 ROWS: list[dict[str, Any]] = [json.loads(line) for line in BUNDLED.read_text(encoding="utf-8").splitlines()]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 ROW = {"id": "a", "view": "Cats are better pets than dogs.", "post": "They sleep.", "event": "a"}
 

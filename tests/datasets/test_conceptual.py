@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.conceptual import ConceptualQuestion, conceptual
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 
 ROW = {"id": "a", "question": "Is it?", "proposition": "It is.", "topic": "being", "event": "a"}
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from inspect_ai.dataset import MemoryDataset
 
 from truthgym.datasets.domains import DOMAINS, TRUTH_SEEKING, other_questions, truth_seeking_questions
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.urns import urns
 from truthgym.tasks.forecasting import forecasting as forecasting_task
 from truthgym.tasks.urns import urns as urns_task

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import BUNDLED, SOURCES, ForecastingQuestion, bundled, forecasting
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import BadInput
 
 ROW: dict[str, Any] = {
     "id": "rain",

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.intellectual import IntellectualQuestion, intellectual
-from truthgym.datasets.question import BadInput
 
 ROW = {"id": "a", "prompt": "Explain it.", "kind": "explanation", "event": "a"}
 

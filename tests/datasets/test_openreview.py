@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.openreview import NOTICE, OpenReviewQuestion, openreview
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources.openreview_paper import event_of
 
 BUNDLED = bundled_file("openreview")

@@ -5,7 +5,8 @@ import pytest
 from inspect_ai.dataset import Sample
 from rich.markup import render
 
-from truthgym.datasets.question import BadInput, Question, question, sample, split_of
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question, question, sample, split_of
 
 
 def make(identity: str, **fields: Any) -> Sample:

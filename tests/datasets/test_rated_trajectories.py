@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import spearmanr
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import BUNDLED, QUALITIES, RatedTrajectory, rated_trajectories, read_rated
 
 ROW: dict[str, Any] = {

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.research import NOTICE, ResearchQuestion, research
 
 BUNDLED = bundled_file("research")

@@ -15,9 +15,10 @@ from inspect_ai.dataset import Sample
 
 from truthgym.cli.fetch import command
 from truthgym.datasets import snapshot
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row, read_rows
 from truthgym.datasets.loading.source import Source, load
-from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.snapshot import fetch
 
 

@@ -8,9 +8,10 @@ import pytest
 from inspect_ai.dataset import Sample
 
 from truthgym.datasets import domains
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, EXCHANGES, IN_PASSING, OPINIONS, Side, Speaker, opinions_in
-from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.sycophancy import ARMS, ORDERS, ArmQuestion, Group, arm_groups, sycophancy, without_opinion
 from truthgym.datasets.urns import UrnQuestion, urns
 

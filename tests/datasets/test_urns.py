@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, log_likelihood_ratio, logit, probability, urns
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.wildchat import WildChatQuestion, wildchat
 
 ROW: dict[str, Any] = {"id": "eggs", "message": "how long do eggs keep", "language": "English", "event": "eggs"}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.evallog.archive import EvalMembers
 
 TEXT = b'{"said": "' + b"It may well rain. " * 200 + b'"}'

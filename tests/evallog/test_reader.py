@@ -41,7 +41,6 @@ from inspect_ai.model import (
     ContentReasoning,
     ContentText,
     ContentToolUse,
-    Model,
     ModelOutput,
 )
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
@@ -49,14 +48,13 @@ from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use
 from inspect_ai.tool import Tool, ToolCall, ToolCallError, tool
 from inspect_ai.util import Store
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Run, Says
+from truthgym.datasets.errors import BadInput
 from truthgym.evallog.reader import LoggedSample, LogReader, Message, read_header
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.trajectory import recorded_end, recorded_steps
 from truthgym.tasks.urns import urns
 
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
 IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 30
 
 

@@ -30,7 +30,8 @@ from inspect_ai.tool import ToolInfo
 from inspect_ai.util import json_schema
 from rich.console import Console
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns
 from truthgym.models.human import HumanAPI
 from truthgym.models.terminal import request_queue as human_desk
@@ -44,7 +45,6 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import user_message
 
-Run = Callable[..., EvalLog]
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)")
 PROMPT = "/all /help\n>"
 NOTHING = "Nothing is written yet. Type a reply first, or /skip the question.\n>"

@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +12,10 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser,
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
 
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, find_urn, logit, urns
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.judge import FIRST_VIEW
@@ -29,8 +30,6 @@ from truthgym.solvers.direct import STATE_BELIEF, answer_instruction, direct, ev
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
 from truthgym.tasks.urns import urns as task_of_urns
-
-Run = Callable[..., EvalLog]
 
 LEARNING = [name for name, agent in AGENTS.items() if agent.update]
 

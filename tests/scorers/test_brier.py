@@ -9,30 +9,27 @@ import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
-from inspect_ai.model import ChatMessage, Model, ModelOutput
+from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 from inspect_ai.util import Store
 
-from truthgym.datasets.question import BadInput, Question, question, sample
-from truthgym.scorers.brier import (
+from tests.fixtures import Run, Says
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question, question, sample
+from truthgym.scorers.brier import brier, forecast_quality, summarise
+from truthgym.scorers.statistics.proper_scores import (
     accuracy_score,
-    brier,
     brier_score,
-    forecast_quality,
     log_score,
     skill_score,
     spherical_score,
-    summarise,
 )
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, recorded_answer
-
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
 
 
 def asked(identity: str, target: str | None, **fields: Any) -> Sample:

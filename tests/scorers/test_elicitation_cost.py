@@ -7,9 +7,10 @@ import pytest
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
 from inspect_ai.event import ModelEvent
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning, ContentText, Model, ModelOutput
 
+from tests.fixtures import Run
 from truthgym.models.agents.lengths import tokens
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
 from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
@@ -19,7 +20,6 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-Run = Callable[..., EvalLog]
 MODEL, JUDGE = "reference/bayesian", "reference/judge"
 ALL = [("both", "trajectory", True), ("both", "step", True)]
 SOME = [(elicitor, per, False) for elicitor in ("self", "judge") for per in ("trajectory", "step")]

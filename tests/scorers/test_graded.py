@@ -19,7 +19,9 @@ from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Mo
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 
-from truthgym.datasets.question import BadInput, Question
+from tests.fixtures import Rain, Run, Says
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.scorers.graded import graded, grades, read_grader, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Graded, Grader, grade
@@ -29,9 +31,6 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
-Rain = Callable[..., Sample]
 HEADLINE = ["grade", "grade_lower", "grade_upper", "mde", "n", "epochs", "share_scored"]
 FIGURES = [*HEADLINE, "higher_is_better", "low", "high"]
 EXACT = {"type": "string_check", "name": "a", "input": "{{ sample.output_text }}", "reference": "a", "operation": "eq"}

@@ -2,7 +2,6 @@
 
 import math
 import subprocess
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import Solver, generate
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Rain, Run, Says
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.length import KEYS, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -22,10 +22,6 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
-Rain = Callable[..., Sample]
 
 HEADLINE = ["words", "words_lower", "words_upper", "mde", "n", "epochs", "share_scored"]
 ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "kept", "revisions"]

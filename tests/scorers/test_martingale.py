@@ -12,7 +12,8 @@ from inspect_ai.log import EvalLog, transcript
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import SampleScore, Score
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import cases, planted, simulate
@@ -20,8 +21,6 @@ from truthgym.scorers.martingale import belief_dynamics, martingale, martingale_
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
 
 FIRST = [
     "martingale_score",

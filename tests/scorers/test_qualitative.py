@@ -10,10 +10,11 @@ import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelOutput, get_model
+from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Fails, Listens, Rain, Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
 from truthgym.models.agents.quality_markers import considered
@@ -23,12 +24,6 @@ from truthgym.scorers.qualitative import qualitative
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
-Fails = Callable[..., str]
-Rain = Callable[..., Sample]
-Heard = list[list[ChatMessage]]
-Listens = Callable[..., tuple[Model, Heard]]
 
 BARE: dict[str, Any] = {"few_shot": "disabled", "red_team": "none", "self_answer": False, "probes": "none"}
 SMALL: dict[str, Any] = {"shots": 2, "red_team": "red", "self_answer": False, "probes": ["retest"]}

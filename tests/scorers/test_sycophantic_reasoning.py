@@ -13,8 +13,10 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, Model, get_model
 from inspect_ai.scorer import SampleScore, Score
 
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import DOUBTS
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values_sycophancy import planted_asymmetry, planted_shifts
@@ -25,8 +27,6 @@ from truthgym.scorers.sycophantic_reasoning import roles, sycophantic_reasoning
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
 
 
 def figures(log: EvalLog) -> dict[str, float]:

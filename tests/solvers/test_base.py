@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from inspect_ai._util.registry import registry_info, registry_params
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.base import base_solver
 from truthgym.solvers.chain_of_thought import chain_of_thought
 

@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput, get_model
+from inspect_ai.log import EvalSample
+from inspect_ai.model import ChatMessage, ContentReasoning, get_model
 from inspect_ai.solver import Solver
 
+from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, Solve, Thinks
 from truthgym.datasets.domains import DOMAINS, truth_seeking_questions
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
@@ -24,17 +26,6 @@ from truthgym.solvers.bootstrap_interview import ASK, MAIN, MANNERS, bootstrap_i
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Fails = Callable[..., str]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Plain = Callable[[list[ChatMessage]], str]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
-Number = Callable[[EvalSample, str, str], float]
-Reason = Callable[[EvalSample, str], str]
 
 HEADER = re.compile(r"Interview question (\d+) of (\d+), before the question that matters\.[^\n]*\n\n(.*)", re.DOTALL)
 

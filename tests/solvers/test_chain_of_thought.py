@@ -1,23 +1,16 @@
 """Chain of thought on a mock model: what each turn is told, and what it leaves."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessage,
-    Model,
 )
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Rain, Says, Solve
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought, share_out
 from truthgym.solvers.trajectory import Trajectory
-
-Solve = Callable[..., EvalSample]
-Says = Callable[..., Model]
-Rain = Callable[..., Sample]
 
 
 def test_chain_of_thought_reveals_evidence_piece_by_piece(solve: Solve, says: Says, rain: Rain) -> None:

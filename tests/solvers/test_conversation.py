@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
@@ -20,6 +20,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from tests.fixtures import Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale
@@ -28,16 +29,6 @@ from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Fails = Callable[..., str]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Plain = Callable[[list[ChatMessage]], str]
-Rain = Callable[..., Sample]
-Number = Callable[[EvalSample, str, str], float]
-Reason = Callable[[EvalSample, str], str]
 
 OVERFLOW = "This model's context is 8192 tokens, and you asked for 120% of it.\n\n50%"
 REFUSED = ("content_filter", "I cannot help with that.\n\n50%", None)

@@ -1,31 +1,22 @@
 """Dialogue on mock models: who hears what, and whose words are the model's own."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput, get_model
+from inspect_ai.model import ContentReasoning, ModelOutput, get_model
 
-from truthgym.datasets.question import BadInput, Question
+from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve, Thinks
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.dialogue import CONCLUDE, MET, OPEN, dialogue, dialogue_seen_by_other
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.urns import urns
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Fails = Callable[..., str]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
 
 
 @pytest.mark.parametrize("turns", [1, 3])

@@ -1,25 +1,17 @@
 """Direct answer on a mock model: what it asks, and what it leaves."""
 
-from collections.abc import Callable
-
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessageAssistant,
     ChatMessageUser,
     ContentImage,
     ContentText,
-    Model,
 )
 from inspect_ai.util import Store
 
+from tests.fixtures import Rain, Says, Solve
 from truthgym.datasets.question import Question
 from truthgym.solvers.direct import answer_instruction, direct
 from truthgym.solvers.trajectory import STEPS, Trajectory, recorded_answer
-
-Solve = Callable[..., EvalSample]
-Says = Callable[..., Model]
-Rain = Callable[..., Sample]
 
 
 def test_direct_asks_once_with_all_evidence(solve: Solve, says: Says, rain: Rain) -> None:

@@ -1,7 +1,6 @@
 """Examples from a real scored log and from a file: which are read, which are chosen, and which are shown."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample, write_eval_log
+from inspect_ai.log import EvalLog, write_eval_log
 from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
+from tests.fixtures import Number, Rain, Run, Says, Thinks
 from truthgym.datasets import urns as urn_data
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import opinions_in
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
@@ -28,12 +29,6 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
-Number = Callable[[EvalSample, str, str], float]
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +273,7 @@ def test_a_bad_row_is_named_by_its_line(row: dict[str, Any], refused: str, tmp_p
     assert str(error.value).replace("\\", "").startswith(refused)
 
 
-def refusal(source: Path | str, score: str = "brier_score") -> str:
+def bad_input(source: Path | str, score: str = "brier_score") -> str:
     with pytest.raises(BadInput) as error:
         read_examples(str(source), score)
     return str(error.value).replace("\\", "")
@@ -289,23 +284,23 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path: Path) -> 
                        ("notes.txt", "no log"), ("empty.jsonl", "\n"), ("broken.jsonl", "{")):  # fmt: skip
         if held is not None:
             (tmp_path / name).write_text(held)
-        assert name in refusal(tmp_path / name)
-    assert "has no rows; give one example a line" in refusal(tmp_path / "empty.jsonl")
-    assert "cannot be read as a log (FileNotFoundError" in refusal(tmp_path / "gone.eval")
-    assert "give an .eval log" in refusal(tmp_path / "notes.txt")
+        assert name in bad_input(tmp_path / name)
+    assert "has no rows; give one example a line" in bad_input(tmp_path / "empty.jsonl")
+    assert "cannot be read as a log (FileNotFoundError" in bad_input(tmp_path / "gone.eval")
+    assert "give an .eval log" in bad_input(tmp_path / "notes.txt")
 
 
 def test_a_log_without_the_score_is_refused_with_what_it_has(run: Run, scored: EvalLog) -> None:
-    said = refusal(scored.location, "brier")
+    said = bad_input(scored.location, "brier")
     assert "none of its 40 trajectories has a question of Truthgym, an answer and a number for 'brier'" in said
     assert said.endswith("it has numbers for: accuracy, belief, brier_score, log_score, spherical_score")
     unscored = run(urns(n=2), score=False, epochs=1)
-    assert refusal(unscored.location).endswith("it has numbers for: nothing")
+    assert bad_input(unscored.location).endswith("it has numbers for: nothing")
 
 
 def test_a_log_of_another_kind_is_refused(run: Run, says: Says) -> None:
     other = run(Task(dataset=[Sample(input="Hm?")], scorer=flat()), says("Hm."))
-    assert "none of its 1 trajectories has a question of Truthgym" in refusal(other.location, "flat")
+    assert "none of its 1 trajectories has a question of Truthgym" in bad_input(other.location, "flat")
 
 
 def test_scores_of_several_scorers_are_told_apart_by_their_keys(run: Run, says: Says, rain: Rain) -> None:

@@ -2,19 +2,19 @@
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai import Task, eval
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample, list_eval_logs, read_eval_log
-from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+from inspect_ai.log import list_eval_logs, read_eval_log
+from inspect_ai.model import ContentReasoning
 from inspect_ai.solver import SolverSpec
 
+from tests.fixtures import Listens, Number, Rain, Reason, Run, Says, Solve, Thinks
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns as generated
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
@@ -26,15 +26,6 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
-Number = Callable[[EvalSample, str, str], float]
-Reason = Callable[[EvalSample, str], str]
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
+from tests.fixtures import Run
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, logit
 from truthgym.models.agents.belief_reports import percent, report
@@ -31,8 +32,6 @@ from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
 
 
 @dataclass(frozen=True)

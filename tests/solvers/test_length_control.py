@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+from inspect_ai.log import EvalSample
+from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 from inspect_ai.solver import generate
 
-from truthgym.datasets.question import BadInput, Question
+from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Thinks
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
@@ -23,15 +24,6 @@ from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import ASKED, REVISE, LengthControl, bounds, length_control, length_of
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Fails = Callable[..., str]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
-Reason = Callable[[EvalSample, str], str]
 
 
 def words(*numbers: int) -> Callable[[list[ChatMessage]], str]:

@@ -1,20 +1,16 @@
 """The set-up of every task: the system prompt, by name or as text, the epoch on every message, and the roles."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import (
-    ChatMessage,
     ChatMessageAssistant,
-    Model,
 )
 from inspect_ai.solver import Solver
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
@@ -25,13 +21,6 @@ from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Fails = Callable[..., str]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Rain = Callable[..., Sample]
 
 
 def test_the_system_prompt_comes_first(solve: Solve, says: Says, rain: Rain) -> None:

@@ -1,27 +1,25 @@
 """Any agent on mock models: what it is given, what is kept of its work, and how it may come to no answer."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from inspect_ai import Task
 from inspect_ai.agent import Agent, AgentState, agent, react
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
     ChatMessageUser,
     ContentReasoning,
     ContentText,
-    Model,
     ModelOutput,
     ModelUsage,
     get_model,
 )
 from inspect_ai.tool import Tool, tool
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Listens, Number, Plain, Rain, Reason, Run, Says, Solve, Thinks
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
@@ -29,16 +27,6 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.urns import urns
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Plain = Callable[[list[ChatMessage]], str]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
-Number = Callable[[EvalSample, str, str], float]
-Reason = Callable[[EvalSample, str], str]
 
 ANSWER = r"\finalBeliefProb{0.8}"
 

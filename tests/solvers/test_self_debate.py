@@ -1,7 +1,6 @@
 """Self-debate on mock models: who argues what and when, what is left of it, and that its order is balanced."""
 
 from collections import Counter
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -9,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
+from inspect_ai.model import ContentReasoning, ModelOutput
 
-from truthgym.datasets.question import BadInput, Question
+from tests.fixtures import Listens, Rain, Run, Says, Solve, Thinks
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.self_debate import (
@@ -31,13 +30,6 @@ from truthgym.solvers.self_debate import (
     self_debate,
 )
 from truthgym.solvers.trajectory import Trajectory
-
-Solve = Callable[..., EvalSample]
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
-Listens = Callable[..., tuple[Model, list[list[ChatMessage]]]]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
 
 RAINS, DRY = "The following is true: It rains.", "The following is false: It rains."
 

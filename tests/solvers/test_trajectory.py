@@ -1,10 +1,6 @@
 """The trajectory that every solver leaves: what is a step, of which kind, and who may be trained on it."""
 
-from collections.abc import Callable
-
 import pytest
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
@@ -12,21 +8,16 @@ from inspect_ai.model import (
     Content,
     ContentReasoning,
     ContentText,
-    Model,
     ModelOutput,
     StopDetails,
 )
 from inspect_ai.tool import ToolCall
 from inspect_ai.util import Store
 
+from tests.fixtures import Rain, Says, Solve, Thinks
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.trajectory import ENDED, STEPS, Trajectory, recorded_answer, recorded_end, why_no_reply, written
-
-Solve = Callable[..., EvalSample]
-Says = Callable[..., Model]
-Thinks = Callable[..., ModelOutput]
-Rain = Callable[..., Sample]
 
 
 def test_every_step_points_at_its_message(solve: Solve, says: Says, rain: Rain) -> None:

@@ -15,9 +15,11 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
+from tests.fixtures import Run
 from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -28,7 +30,6 @@ from truthgym.solvers.length_control import LengthControl, length_control
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 
-Run = Callable[..., EvalLog]
 TASKS: dict[str, Callable[..., Task]] = {
     name: getattr(import_module(f"truthgym.tasks.{name}"), name) for name in DOMAINS
 }

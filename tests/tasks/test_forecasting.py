@@ -1,15 +1,12 @@
 """The forecasting task end to end on the reference agents, through the real solver, scorer, metrics and log."""
 
-from collections.abc import Callable
-
 import pytest
 from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 
+from tests.fixtures import Run
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.paradigms import EPOCHS
-
-Run = Callable[..., EvalLog]
 
 
 def metrics(log: EvalLog) -> dict[str, float]:

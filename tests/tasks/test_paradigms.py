@@ -11,15 +11,14 @@ from inspect_ai._util.registry import registry_params
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
 
 
 def metrics(log: EvalLog) -> dict[str, float]:

@@ -1,22 +1,20 @@
 """The task: its arms in any solver, its arguments as the command line gives them, its log."""
 
 import datetime
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai import eval, eval_retry
-from inspect_ai.log import EvalLog, read_eval_log, read_eval_log_sample
+from inspect_ai.log import read_eval_log, read_eval_log_sample
 from inspect_ai.model import ModelOutput
 
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file, digest_of
-from truthgym.datasets.question import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.sycophancy import sycophancy
-
-Run = Callable[..., EvalLog]
 
 
 def test_a_limit_keeps_the_arms_of_a_question_together_and_a_pattern_picks_one_arm(run: Run) -> None:

@@ -1,7 +1,5 @@
 """The urns task end to end on the reference agents, through the real solvers, scorers, metrics and log."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from inspect_ai import score
@@ -9,11 +7,11 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from numpy.typing import NDArray
 
+from tests.fixtures import Run
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.scorers.brier import RULES, brier
+from truthgym.scorers.brier import brier
+from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
 
 
 def metrics(log: EvalLog) -> dict[str, float]:

@@ -10,12 +10,12 @@ import pytest
 from inspect_ai import eval
 from inspect_ai.log import EvalLog, EvalSample, EvalSampleLimit, read_eval_log, write_eval_log
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.examples import read_examples
 from truthgym.tasks.urns import urns
+from truthgym.training.artifacts import card_metadata
 from truthgym.training.conversion.config import Settings
 from truthgym.training.conversion.selection import Selection
-from truthgym.training.conversion.writer import card_metadata
 from truthgym.training.convert import convert
 
 Rows = list[dict[str, Any]]

@@ -7,7 +7,7 @@ import pytest
 from inspect_ai import eval
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.training.evaluations import add_evaluations, paired
 from truthgym.training.trainers.model_card import Facts, read_card, write_card

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from inspect_ai import eval
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.few_shot import few_shot as show
 from truthgym.tasks.urns import urns
 from truthgym.training.conversion.selection import Selection

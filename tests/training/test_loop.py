@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from truthgym.cli.main import commands
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.closed_loop.options import read_loop, settle
 from truthgym.training.closed_loop.stages import Subject, first_subject, opened
 from truthgym.training.closed_loop.tasks import arguments, tasks_held_out, tasks_to_train_on, train_args

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training import rewards
 
 SAID = [r"I think so. \finalBeliefProb{0.7}", "I cannot tell.", "20"]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from inspect_ai.log import EvalLog
 
 from truthgym.cli.main import commands
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.tasks.urns import urns as urns_task

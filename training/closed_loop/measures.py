@@ -108,7 +108,7 @@ def _beliefs(found: Measured, scores: "list[SampleScore]") -> None:
     """The best constant, and how beliefs differ within and between questions."""
     import numpy as np
 
-    from truthgym.scorers.brier import brier_score, row_mean
+    from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
     from truthgym.scorers.statistics.table import tabulate
 
     table = tabulate(scores, "belief")

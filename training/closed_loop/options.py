@@ -3,15 +3,15 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.conversion.config import Kind, Settings
 from truthgym.training.conversion.selection import Selection
+from truthgym.training.rollouts.questions import nearest
 from truthgym.training.trainers.defaults import BY_ROLLOUTS
 
 Method = Literal["sft", "dpo", "kto", "grpo", "rloo", "few_shot"]
@@ -143,16 +143,16 @@ def read_loop(given: Mapping[str, Any]) -> Loop:
     spelled = {str(name).replace("-", "_"): value for name, value in given.items()}
     for name in spelled:
         if name not in Loop.model_fields:
-            raise refusal(f"truthgym loop: there is no option {name!r}{nearest(name, Loop.model_fields)}")
+            raise bad_input(f"truthgym loop: there is no option {name!r}{nearest(name, Loop.model_fields)}")
     try:
         asked = Loop(**spelled)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
         if first["type"] == "missing":
-            raise refusal(f"truthgym loop: no {name}; {Loop.model_fields[name].description}") from None
+            raise bad_input(f"truthgym loop: no {name}; {Loop.model_fields[name].description}") from None
         told = first["msg"].removeprefix("Value error, ")
-        raise refusal(f"truthgym loop: {name}={first['input']!r} cannot be used: {told}") from None
+        raise bad_input(f"truthgym loop: {name}={first['input']!r} cannot be used: {told}") from None
     return _converted(_checked(asked))
 
 
@@ -160,28 +160,30 @@ def _checked(asked: Loop) -> Loop:
     from inspect_ai.model import GenerateConfig
 
     if twice := {name for name in asked.task if asked.task.count(name) > 1}:
-        raise refusal(f"--task: {', '.join(sorted(twice))} is named twice; give each task once")
+        raise bad_input(f"--task: {', '.join(sorted(twice))} is named twice; give each task once")
     if asked.vendor and asked.method not in VENDORS[str(asked.provider)] and asked.method != "few_shot":
         can = ", ".join(VENDORS[str(asked.provider)])
-        raise refusal(f"--method {asked.method}: {asked.provider} trains by {can}; few_shot needs nobody's training")
+        raise bad_input(f"--method {asked.method}: {asked.provider} trains by {can}; few_shot needs nobody's training")
     for name in asked.generate:
         if name not in GenerateConfig.model_fields:
-            raise refusal(f"--generate: there is no option {name!r}{nearest(name, GenerateConfig.model_fields)}")
+            raise bad_input(f"--generate: there is no option {name!r}{nearest(name, GenerateConfig.model_fields)}")
     try:
         GenerateConfig(**asked.generate)
     except ValidationError as error:
         first = error.errors()[0]
-        raise refusal(f"--generate: {first['loc'][0]}={first['input']!r} cannot be used: {first['msg']}") from None
+        raise bad_input(f"--generate: {first['loc'][0]}={first['input']!r} cannot be used: {first['msg']}") from None
     for name in ("task_args", "train_args", "held_out_args"):
         for held in (getattr(asked, name), *getattr(asked, name).values()):
             if isinstance(held, Mapping) and "split" in held:
-                raise refusal(f"--{name}: split is the loop's: train to learn from, test to be held out; leave it out")
+                raise bad_input(
+                    f"--{name}: split is the loop's: train to learn from, test to be held out; leave it out"
+                )
     if asked.method == "dpo" and asked.answers < 2 and asked.convert.get("pair_by", "epoch") == "epoch":
-        raise refusal("--epochs 1: dpo compares answers to one question, of which there must be 2 or more")
+        raise bad_input("--epochs 1: dpo compares answers to one question, of which there must be 2 or more")
     if asked.method == "few_shot" and asked.any_task:
-        raise refusal("--any_task: few_shot shows examples before Truthgym's own questions alone; leave it out")
+        raise bad_input("--any_task: few_shot shows examples before Truthgym's own questions alone; leave it out")
     if asked.method in BY_ROLLOUTS and asked.convert:
-        raise refusal(f"--convert: {asked.method} learns from all questions, whatever was answered; leave it out")
+        raise bad_input(f"--convert: {asked.method} learns from all questions, whatever was answered; leave it out")
     return asked
 
 
@@ -194,16 +196,16 @@ def _converted(asked: Loop) -> Loop:
     for name, value in asked.convert.items():
         name = SPELLED.get(str(name).replace("-", "_"), str(name).replace("-", "_"))
         if name not in known:
-            raise refusal(f"--convert: there is no option {name!r}{nearest(name, known)}")
+            raise bad_input(f"--convert: there is no option {name!r}{nearest(name, known)}")
         told[name] = tuple(str(value).split(",")) if name == "splits" and isinstance(value, str) else value
     asked = asked.model_copy(update={"convert": told})
     try:
         _ = asked.selection, asked.conversion
     except TypeError as error:
-        raise refusal(f"--convert {told}: these cannot be used: {error}") from None
+        raise bad_input(f"--convert {told}: these cannot be used: {error}") from None
     fitting(asked.conversion, asked.selection or Selection())
     if asked.conversion.rows != KINDS[asked.method]:
-        raise refusal(f"--convert: {asked.method} does not learn from to={asked.conversion.to}; leave `to` out")
+        raise bad_input(f"--convert: {asked.method} does not learn from to={asked.conversion.to}; leave `to` out")
     return asked
 
 
@@ -220,7 +222,7 @@ def by_name(words: Sequence[str]) -> dict[str, Any]:
             name, given, value = word[2:].replace("-", "_").partition("=")[0], "=" in word, word.partition("=")[2]
             told[name] = value if given else True
         elif not name:
-            raise refusal(f"truthgym loop: {word!r} after -- belongs to no option; write --learning_rate 5e-4")
+            raise bad_input(f"truthgym loop: {word!r} after -- belongs to no option; write --learning_rate 5e-4")
         else:
             held = told[name]
             told[name] = word if held is True else [*(held if isinstance(held, list) else [held]), word]
@@ -237,7 +239,7 @@ def settle(asked: Loop) -> Path:
     file = out / SETTINGS_FILE
     there = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else [out] if out.exists() else []
     if there and file not in there:
-        raise refusal(f"--out {out}: something else is there; give a new folder, or that of a loop to go on with")
+        raise bad_input(f"--out {out}: something else is there; give a new folder, or that of a loop to go on with")
     if there in ([], [file]):  # a loop that has asked nobody yet may take other settings
         out.mkdir(parents=True, exist_ok=True)
         beside = file.with_name(f".{file.name}.partial")
@@ -248,18 +250,12 @@ def settle(asked: Loop) -> Path:
     names = sorted(name for name in before.keys() | held.keys() if before.get(name) != held.get(name))
     if names:
         told = "; ".join(f"{name} was {_json(before.get(name))} and is {_json(held.get(name))}" for name in names)
-        raise refusal(f"--out {out}: it holds a loop with other settings: {told}. Give another folder, or these")
+        raise bad_input(f"--out {out}: it holds a loop with other settings: {told}. Give another folder, or these")
     return out
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def nearest(name: str, known: Any) -> str:  # noqa: ANN401
-    """What may have been meant."""
-    near = get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"
 
 
 METHODS = get_args(Method)

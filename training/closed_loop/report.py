@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.training.artifacts import table
 from truthgym.training.closed_loop.measures import (
     BRIER,
     FORM,
@@ -21,7 +22,6 @@ from truthgym.training.closed_loop.measures import (
 )
 from truthgym.training.closed_loop.options import Loop
 from truthgym.training.closed_loop.stages import Subject
-from truthgym.training.trainers.model_card import table
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog

@@ -15,13 +15,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import facts_of_dataset
 from truthgym.training.closed_loop.likelihood import is_measured, measure
 from truthgym.training.closed_loop.options import Loop
 from truthgym.training.closed_loop.tasks import train_args
 from truthgym.training.trainers.clients import LOCAL
 from truthgym.training.trainers.defaults import BY_ROLLOUTS
-from truthgym.training.trainers.model_card import facts_of_dataset, is_finished, read_card
+from truthgym.training.trainers.model_card import is_finished, read_card
 
 if TYPE_CHECKING:
     from inspect_ai import Task
@@ -102,7 +103,7 @@ def ask(asked: Loop, subject: Subject, tasks: "Sequence[Task]", place: Path, hel
         if not done:
             failed = next(log for log in logs if log.status != "success")
             told = failed.error.message if failed.error else failed.status
-            raise refusal(f"{failed.location}: it did not finish: {told}. The same command goes on from here")
+            raise bad_input(f"{failed.location}: it did not finish: {told}. The same command goes on from here")
         found = finished_logs(place, tasks)
         assert found
         if measures:
@@ -223,7 +224,7 @@ def _launched(asked: Loop, given: dict[str, Any], place: Path) -> Path:
     config.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
     command = [sys.executable, "-m", "truthgym.cli.main", "train", asked.method, "--config", str(config)]
     if subprocess.run(command, check=False).returncode:
-        raise refusal(f"{place}: training did not come to its end; the same command goes on from here")
+        raise bad_input(f"{place}: training did not come to its end; the same command goes on from here")
     found = trained_folder(place)
     assert found
     return found

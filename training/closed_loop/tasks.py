@@ -1,19 +1,15 @@
 """The tasks of a loop: each made twice, of questions to train on and of questions that are held out."""
 
-import ast
 import inspect
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from inspect_ai._eval.loader import create_file_tasks, load_file_tasks  # as `inspect eval` reads files; not public
-from inspect_ai._util.decorator import parse_decorators  # nor these
-from inspect_ai._util.registry import registry_info, registry_lookup
-
-from truthgym.datasets.question import BadInput
-from truthgym.evallog.errors import refusal
-from truthgym.training.closed_loop.options import Loop, nearest
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import create_file_tasks, registry_info
+from truthgym.evallog.errors import bad_input
+from truthgym.training.closed_loop.options import Loop
+from truthgym.training.rollouts.questions import nearest, task_function
 from truthgym.training.rollouts.task_args import shared_out
 
 if TYPE_CHECKING:
@@ -57,51 +53,13 @@ def arguments(asked: Loop, more: Mapping[str, Any], split: str) -> dict[str, dic
         if "split" in taken[name]:
             args["split"] = split
         elif not asked.any_task:
-            raise refusal(
+            raise bad_input(
                 f"The task {name} takes no split, so nothing keeps what it trains on apart from what it is tested on; "
                 "say --any_task: then a hash of each sample's id does"
             )
         if asked.fresh and "seed" not in taken[name]:
-            raise refusal(f"--fresh: the task {name} takes no seed, so it has no other questions; leave it out")
+            raise bad_input(f"--fresh: the task {name} takes no seed, so it has no other questions; leave it out")
     return given
-
-
-@cache
-def task_function(name: str) -> "Callable[..., Task]":
-    """The function that makes a task, found as `inspect eval` finds it.
-
-    Args:
-        name: `PACKAGE/TASK` as registered, `FILE.py@TASK`, or `FILE.py` with one task in it.
-
-    Raises:
-        BadInput: There is none.
-    """
-    file, _, wanted = name.partition("@")
-    if file.endswith(".py"):
-        wanted = _in_file(Path(file), wanted)
-    found = registry_lookup("task", wanted or name)
-    if found is None:
-        raise refusal(
-            f"There is no task {name!r}; give one as `inspect eval` names it: truthgym/urns, or FILE.py. `inspect list "
-            "tasks` shows those of a folder"
-        )
-    return found  # type: ignore[return-value]
-
-
-def _in_file(file: Path, wanted: str) -> str:
-    """Load a file, and return the name of the task in it."""
-    if not file.is_file():
-        raise refusal(f"There is no file {file}; give the path of one with a task in it")
-    try:
-        ast.parse(file.read_text(encoding="utf-8"))  # Inspect takes what does not parse for a file without tasks
-        load_file_tasks(file.absolute())
-    except Exception as error:  # whatever the file does
-        raise refusal(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
-    names = [name for name, _ in parse_decorators(file, "task")]
-    if wanted not in names and (wanted or len(names) != 1):
-        raise refusal(f"{file}{f' has no task {wanted!r}' * bool(wanted)}: it has {', '.join(names) or 'none'}; say "
-                      f"{file}@NAME")  # fmt: skip
-    return wanted or names[0]
 
 
 def _made(asked: Loop, name: str, args: Mapping[str, Any], split: str) -> "Task":
@@ -115,11 +73,13 @@ def _made(asked: Loop, name: str, args: Mapping[str, Any], split: str) -> "Task"
     except BadInput:
         raise
     except Exception as error:  # each task fails in its own way
-        raise refusal(f"The task {name} cannot be made with {dict(args)}: {error}") from error
+        raise bad_input(f"The task {name} cannot be made with {dict(args)}: {error}") from error
     if "split" not in args:
         _keep(task, split)
     if not len(task.dataset):
-        raise refusal(f"The task {name} has no question in its {split} split with {dict(args)}; ask for more questions")
+        raise bad_input(
+            f"The task {name} has no question in its {split} split with {dict(args)}; ask for more questions"
+        )
     return task
 
 

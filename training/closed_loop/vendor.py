@@ -4,9 +4,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from truthgym.evallog.errors import refusal
-from truthgym.training.closed_loop.options import Loop, nearest
+from truthgym.evallog.errors import bad_input
+from truthgym.training.closed_loop.options import Loop
 from truthgym.training.providers.provider import TAKEN, Order
+from truthgym.training.rollouts.questions import nearest
 
 if TYPE_CHECKING:
     from truthgym.training.providers.provider import Vendor
@@ -21,9 +22,9 @@ def check_vendor(asked: Loop) -> None:
     taken = TAKEN[f"{asked.provider} {asked.method}"]
     for name in asked.train:
         if name not in taken:
-            raise refusal(f"--train: {asked.provider} has no option {name!r}{nearest(name, taken)}")
+            raise bad_input(f"--train: {asked.provider} has no option {name!r}{nearest(name, taken)}")
     if not asked.yes and not sys.stdin.isatty():
-        raise refusal("There is no terminal on which to confirm the cost. Add --yes to spend it without being asked")
+        raise bad_input("There is no terminal on which to confirm the cost. Add --yes to spend it without being asked")
     _vendor(asked)
 
 
@@ -43,7 +44,7 @@ def train_at_vendor(asked: Loop, base: str, data: Path, place: Path) -> Path:
 
     folder = FineTuning(Order(asked.method, base, data, dict(asked.train)), _vendor(asked), place, confirm).run()
     if folder is None:
-        raise refusal(f"{place}: nothing was spent, so the loop ends here; the same command asks again")
+        raise bad_input(f"{place}: nothing was spent, so the loop ends here; the same command asks again")
     return folder
 
 

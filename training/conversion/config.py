@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.conversion.messages import Reasoning
 from truthgym.training.conversion.pairs import PairBy, Pairs
 from truthgym.training.conversion.rows import Form
@@ -51,22 +51,22 @@ class Settings:
                  "pairs": Pairs, "method": Method, "file_format": FileFormat}  # fmt: skip
         for name, values in known.items():
             if getattr(self, name) not in get_args(values):
-                raise refusal(f"{name}={getattr(self, name)!r}: known are {', '.join(get_args(values))}")
+                raise bad_input(f"{name}={getattr(self, name)!r}: known are {', '.join(get_args(values))}")
         if self.margin < 0:
-            raise refusal(f"margin={self.margin}: give 0 or more")
+            raise bad_input(f"margin={self.margin}: give 0 or more")
         if self.to == "few_shot" and self.validation != "none":
-            raise refusal("few_shot examples are shown, not trained on: there is nothing to validate; leave it out")
+            raise bad_input("few_shot examples are shown, not trained on: there is nothing to validate; leave it out")
         if self.file_format != "jsonl" and self.to in ("few_shot", "openai"):
-            raise refusal(f"--to {self.to} is read as .jsonl only; leave out --file-format {self.file_format}")
+            raise bad_input(f"--to {self.to} is read as .jsonl only; leave out --file-format {self.file_format}")
 
         usual = {name: entry.default for name, entry in type(self).__dataclass_fields__.items()}
         for name, kinds in ONLY.items():
             if getattr(self, name) != usual[name] and self.rows not in kinds:
-                raise refusal(f"{name}={getattr(self, name)!r} has no part in --to {self.to}; leave it out")
+                raise bad_input(f"{name}={getattr(self, name)!r} has no part in --to {self.to}; leave it out")
         if self.to != "openai" and (self.method != "supervised" or self.grader):
-            raise refusal("--method and --grader are those of --to openai; leave them out")
+            raise bad_input("--method and --grader are those of --to openai; leave them out")
         if self.grader and self.method != "reinforcement":
-            raise refusal(f"--grader {self.grader}: it grades where --method is reinforcement; leave it out")
+            raise bad_input(f"--grader {self.grader}: it grades where --method is reinforcement; leave it out")
 
     @property
     def rows(self) -> str:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from truthgym.evallog.discovery import LogFile
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import Outcome
 from truthgym.training.conversion.scored import WantedScore, aligned
 from truthgym.training.conversion.selection import Candidate, Selection, Validation
@@ -81,7 +81,7 @@ class Scan:
         if sample.facts is not None:
             return sample.facts.event, sample.facts.split
         if not self._any_task:
-            raise refusal(
+            raise bad_input(
                 f"{self.logs[log].path}: its samples hold no question of a Truthgym domain (the task is "
                 f"{self.logs[log].header.eval.task}), and so no split that keeps questions for evaluation; give logs "
                 "of Truthgym's tasks, or say --any-task: then a hash of each sample's id decides its split"

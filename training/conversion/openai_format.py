@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 Row = Mapping[str, Any]
 
@@ -47,9 +47,9 @@ def supervised(row: Row, where: str = "the row") -> dict[str, Any]:
         messages = conversation([*prompt, *_list(row, "completion", where)], where, _images(row))
     written = [message for message in messages if message["role"] == "assistant"]
     if not written or messages[-1]["role"] != "assistant":
-        raise refusal(f"{where}: it does not end with an assistant's message; supervised fine-tuning needs one")
+        raise bad_input(f"{where}: it does not end with an assistant's message; supervised fine-tuning needs one")
     if not any(message.get("weight", 1) for message in written):
-        raise refusal(f"{where}: no message is to be trained on (all weights are 0); leave the row out")
+        raise bad_input(f"{where}: no message is to be trained on (all weights are 0); leave the row out")
     return {"messages": messages, **_tools(row, where)}
 
 
@@ -69,18 +69,18 @@ def preference(row: Row, where: str = "the row") -> dict[str, Any]:
     images = _images(row)
     messages = conversation(_list(row, "prompt", where), where, images)
     if not messages or messages[-1]["role"] not in ("user", "tool"):
-        raise refusal(f"{where}: the prompt does not end with a user's message; a preference needs one to answer")
+        raise bad_input(f"{where}: the prompt does not end with a user's message; a preference needs one to answer")
     answers = []
     for field in ("chosen", "rejected"):
         found = conversation(_list(row, field, where), f"{where}, {field}", images)
         if len(found) != 1 or found[0]["role"] != "assistant" or not found[0].get("content"):
-            raise refusal(
+            raise bad_input(
                 f"{where}: {field} is not one assistant's message with text; vendors compare single answers, so make "
                 "pairs of last answers"
             )
         answers.append([_unweighted(found[0])])
     if answers[0] == answers[1]:
-        raise refusal(f"{where}: chosen and rejected are the same; leave the row out")
+        raise bad_input(f"{where}: chosen and rejected are the same; leave the row out")
     held = {"tools": [], "parallel_tool_calls": True} | _tools(row, where)
     return {
         "input": {"messages": [_unweighted(message) for message in messages], **held},
@@ -109,7 +109,7 @@ def reinforcement(row: Row, where: str = "the row", fields: Iterable[str] | None
     roles = {"system": "developer"}
     messages = [_unweighted(message) | {"role": roles.get(message["role"], message["role"])} for message in asked_in]
     if not messages or messages[-1]["role"] != "user":
-        raise refusal(f"{where}: the prompt does not end with a user's message; reinforcement fine-tuning needs one")
+        raise bad_input(f"{where}: the prompt does not end with a user's message; reinforcement fine-tuning needs one")
     asked = messages[-1]["content"]
     item: dict[str, Any] = {"question": asked, "input": asked} if isinstance(asked, str) else {}
     if row.get("target"):
@@ -148,15 +148,15 @@ def conversation(
         kept = {key: value for key, value in message.items() if key in KEPT and value is not None}
         role = kept.get("role")
         if role not in ROLES:
-            raise refusal(f"{at}: there is no role {role!r}; the roles are {', '.join(ROLES)}")
+            raise bad_input(f"{at}: there is no role {role!r}; the roles are {', '.join(ROLES)}")
         for key in THOUGHT:
             if message.get(key):
-                raise refusal(
+                raise bad_input(
                     f"{at}: its {key} cannot be sent in a field of its own; convert with the reasoning in the text or "
                     "left out"
                 )
         if "name" in kept and not NAME.fullmatch(str(kept["name"])):
-            raise refusal(f"{at}: the name {kept['name']!r} cannot be sent; use letters, digits, - and _, at most 64")
+            raise bad_input(f"{at}: the name {kept['name']!r} cannot be sent; use letters, digits, - and _, at most 64")
         if kept.pop("tool_calls", None):
             kept["tool_calls"] = [
                 _tool_call(call, f"call_{place}_{index}", at) for index, call in enumerate(message["tool_calls"])
@@ -164,18 +164,18 @@ def conversation(
             waiting = [call["id"] for call in kept["tool_calls"]]
         if role == "tool" and "tool_call_id" not in kept:
             if not waiting:
-                raise refusal(f"{at}: a tool answers where nothing was asked of it; leave the row out")
+                raise bad_input(f"{at}: a tool answers where nothing was asked of it; leave the row out")
             kept["tool_call_id"] = waiting.pop(0)
         if role == "tool":
             kept.pop("name", None)  # the call has it
         if role != "assistant":
             kept.pop("weight", None)
         elif kept.get("weight", 1) not in (0, 1):
-            raise refusal(f"{at}: weight={kept['weight']!r} cannot be sent; it is 0 or 1")
+            raise bad_input(f"{at}: weight={kept['weight']!r} cannot be sent; it is 0 or 1")
         if "content" in kept:
             kept["content"] = _content(kept["content"], at, images or iter(()))
         elif not kept.get("tool_calls") and not kept.get("refusal"):
-            raise refusal(f"{at}: it has no content; leave the row out")
+            raise bad_input(f"{at}: it has no content; leave the row out")
         made.append(kept)
     return made
 
@@ -195,7 +195,7 @@ def _content(content: object, at: str, images: Iterator[str]) -> object:
         elif isinstance(image, str) and image.startswith(("data:", "http://", "https://")):
             parts.append({"type": "image_url", "image_url": {"url": image}})
         else:
-            raise refusal(
+            raise bad_input(
                 f"{at}: content of type {kind!r} cannot be sent; text can, and images within the message as a data URI"
             )
     # Most models take text alone in the form of a string.
@@ -205,7 +205,7 @@ def _content(content: object, at: str, images: Iterator[str]) -> object:
 def _tool_call(call: Row, known_as: str, at: str) -> dict[str, Any]:
     function = call.get("function", call)
     if not isinstance(function, Mapping) or not NAME.fullmatch(str(function.get("name", ""))):
-        raise refusal(f"{at}: a tool call names no function that could be sent: {str(function)[:80]}")
+        raise bad_input(f"{at}: a tool call names no function that could be sent: {str(function)[:80]}")
     arguments = function.get("arguments") or {}
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     named = {"name": function["name"], "arguments": text}
@@ -219,7 +219,7 @@ def _tools(row: Row, where: str) -> dict[str, Any]:
     if not tools:
         return {}
     if not all(isinstance(tool, Mapping) for tool in tools):
-        raise refusal(f"{where}: its tools are no JSON schemas; give objects with type and function")
+        raise bad_input(f"{where}: its tools are no JSON schemas; give objects with type and function")
     said = [tool if "function" in tool else {"type": "function", "function": tool} for tool in tools]
     parallel = row.get("parallel_tool_calls")
     return {"tools": said} | ({} if parallel is None else {"parallel_tool_calls": parallel})
@@ -237,7 +237,9 @@ def _unweighted(message: dict[str, Any]) -> dict[str, Any]:
 def _list(row: Row, field: str, where: str) -> list[Row]:
     held = row.get(field)
     if not isinstance(held, list) or not all(isinstance(message, Mapping) for message in held):
-        raise refusal(f"{where}: {field} is no list of messages (the row holds {_names(row)}); convert the logs again")
+        raise bad_input(
+            f"{where}: {field} is no list of messages (the row holds {_names(row)}); convert the logs again"
+        )
     return held
 
 

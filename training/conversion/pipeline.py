@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from truthgym.evallog.discovery import LogFile, Readers
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import LoggedSample
 from truthgym.training.conversion.config import Settings
 from truthgym.training.conversion.filtering import Scan
@@ -83,7 +83,7 @@ class _Work:
             empty = False
             yield split, row
         if empty:
-            raise refusal(
+            raise bad_input(
                 f"--validation {self.settings.validation}: of {len(validation)} trajectories that were held out no row "
                 "is left to validate on; add logs, or use --validation none"
             )
@@ -155,7 +155,7 @@ class _Work:
         assert best is not None  # a scan that needs a score finds out
         used, unfit = set[Candidate](), dict[Candidate, str]()
         for pair in pair_up(candidates, best, how.pair_by, how.pairs, how.margin):
-            better, worse = self.readers.sample(pair.chosen), self.readers.sample(pair.rejected)
+            better, worse = (self.readers.sample(one.log, one.member) for one in (pair.chosen, pair.rejected))
             try:
                 self._refuse_uncarried(better, worse)
                 row = preference_row(better, worse, how.reasoning)

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import Outcome
 from truthgym.scorers.statistics.direction import Best, direction
 
@@ -55,17 +55,17 @@ class WantedScore:
         exact = [name for name in found if name.split("/", 1)[1] == wanted or name == wanted]
         found = exact or found
         if len(found) > 1:
-            raise refusal(f"--score {wanted}: there are {', '.join(sorted(found))}; name one of them")
+            raise bad_input(f"--score {wanted}: there are {', '.join(sorted(found))}; name one of them")
         return found[0] if found else None
 
     def _settle(self, scorer: str, key: str, sample: Outcome) -> None:
         end = direction(scorer, key, sample.scores[scorer].metadata or {})
         if self.best is None and end is None:
-            raise refusal(
+            raise bad_input(
                 f"--score {scorer}/{key}: which end of it is better is not known; say --best lowest or --best highest"
             )
         if self._meant is not None:
-            raise refusal(
+            raise bad_input(
                 f"--score {self.name or USUAL}: it is {'/'.join(self._meant)} in one log and {scorer}/{key} in "
                 "another; name one as SCORER/KEY"
             )

@@ -8,7 +8,7 @@ from hashlib import sha256
 from statistics import median
 from typing import Literal, NamedTuple, get_args
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import Best
 
 TOP = 0.1
@@ -70,25 +70,25 @@ class Selection:
     def __post_init__(self) -> None:
         for split in self.splits:
             if split == "test":
-                raise refusal(
+                raise bad_input(
                     "--split test: questions of the test split are kept for evaluation, and nothing learns from them; "
                     "use train, or train,validation"
                 )
             if split not in SPLITS:
-                raise refusal(f"Unknown split {split!r}; known: train, validation")
+                raise bad_input(f"Unknown split {split!r}; known: train, validation")
         if not self.splits:
-            raise refusal("No split is asked for; use train, or train,validation")
+            raise bad_input("No split is asked for; use train, or train,validation")
         if self.top is not None and not 0 < self.top <= 1:
-            raise refusal(f"--top {self.top}: a share is above 0 and at most 1; for a number use --count")
+            raise bad_input(f"--top {self.top}: a share is above 0 and at most 1; for a number use --count")
         if self.count is not None and self.count < 1:
-            raise refusal(f"--count {self.count}: give 1 or more")
+            raise bad_input(f"--count {self.count}: give 1 or more")
         if self.threshold is not None and not math.isfinite(self.threshold):
-            raise refusal(f"--threshold {self.threshold}: give a number")
+            raise bad_input(f"--threshold {self.threshold}: give a number")
         if self.best is not None and self.best not in get_args(Best):
-            raise refusal(f"--best {self.best}: which end is better? Say lowest or highest")
+            raise bad_input(f"--best {self.best}: which end is better? Say lowest or highest")
         asked = (self.top, self.count, self.threshold)
         if self.everything and (any(value is not None for value in asked) or self.best_per_question or self.aligned):
-            raise refusal("--all takes every trajectory; leave out what selects among them, or leave out --all")
+            raise bad_input("--all takes every trajectory; leave out what selects among them, or leave out --all")
 
     @property
     def ranks(self) -> bool:
@@ -162,7 +162,7 @@ def better_half(candidates: Sequence[Candidate], best: Best | None) -> set[Candi
     better = {c for c in candidates if (c.score > middle if best == "highest" else c.score < middle)}
     rest = [c for c in candidates if c.score == middle]
     if len(rest) == len(candidates):
-        raise refusal(
+        raise bad_input(
             f"All {len(candidates)} trajectories have the score {middle:g}, and none is better than another; take "
             "another --score, or a --threshold"
         )
@@ -194,7 +194,7 @@ def hold_out(candidates: Sequence[Candidate], splits: Sequence[str]) -> tuple[li
         return [c for c in candidates if c.split in splits], aside
     events = {c.event for c in candidates}
     if len(events) < 2:
-        raise refusal(
+        raise bad_input(
             f"--validation: all {len(candidates)} trajectories are of {len(events)} event, and validation needs "
             "questions of another one; add logs, or use --validation none"
         )

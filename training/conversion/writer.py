@@ -4,18 +4,16 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import file_digest
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Literal, get_args
 
 import msgspec
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import MARK, card_metadata, hash_of_file
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
-MARK = "truthgym"
-"""The key of the card's metadata under which our facts stand."""
 TYPES: dict[str, object] = {
     **dict.fromkeys(("log", "eval_id", "task", "sample_id", "sample_uuid", "model", "solver"), "string"),
     **dict.fromkeys(("split", "event", "target", "error", "limit", "stop_reason"), "string"),
@@ -61,14 +59,14 @@ class DatasetFolder:
         """
         self.out = Path(os.path.abspath(out))  # noqa: PTH100 (`.` has no name, and links stay as they are)
         if file_format not in get_args(FileFormat):
-            raise refusal(f"--file-format {file_format}: known are {', '.join(get_args(FileFormat))}")
+            raise bad_input(f"--file-format {file_format}: known are {', '.join(get_args(FileFormat))}")
         if self.out.suffix in (".jsonl", ".json", ".parquet", ".arrow"):
-            raise refusal(f"--out {out}: a dataset is a folder with its card in it; give {Path(out).with_suffix('')}")
+            raise bad_input(f"--out {out}: a dataset is a folder with its card in it; give {Path(out).with_suffix('')}")
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             if not overwrite:
-                raise refusal(f"{out} is there already; give another --out, or say --overwrite")
+                raise bad_input(f"{out} is there already; give another --out, or say --overwrite")
             if not is_dataset(self.out):
-                raise refusal(f"{out} is no dataset of truthgym's, and so is not overwritten; give another --out")
+                raise bad_input(f"{out} is no dataset of truthgym's, and so is not overwritten; give another --out")
         self.counts: Counter[str] = Counter()
         self._format: FileFormat = file_format
         self._files: dict[str, BinaryIO] = {}
@@ -83,7 +81,7 @@ class DatasetFolder:
             self._clear()
             self._partial.mkdir()
         except OSError as error:
-            raise refusal(f"--out {self.out} cannot be written ({error}); give another place") from None
+            raise bad_input(f"--out {self.out} cannot be written ({error}); give another place") from None
         return self
 
     def _clear(self) -> None:
@@ -147,7 +145,9 @@ class DatasetFolder:
         for file in self._files.values():
             file.close()
         if self._format == "jsonl" and "images" in self._columns:
-            raise refusal("There are images in these trajectories, which .jsonl cannot hold; add --file-format parquet")
+            raise bad_input(
+                "There are images in these trajectories, which .jsonl cannot hold; add --file-format parquet"
+            )
         if self._format != "jsonl":
             for split in self._files:
                 _rewrite(self._partial / f"{split}.jsonl", self._format, self.features())
@@ -178,32 +178,9 @@ class DatasetFolder:
         return [_feature(name, plain) for name, plain in self._columns.items()]
 
 
-def hash_of_file(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
-
-
 def is_dataset(folder: Path) -> bool:
     """Whether a folder holds a dataset that was written here."""
     return MARK in card_metadata(folder)
-
-
-def card_metadata(folder: Path) -> dict[str, Any]:
-    """The metadata of a card (`README.md`); empty where there is none."""
-    import yaml
-
-    card = folder / "README.md"
-    if not card.is_file():
-        return {}
-    parts = card.read_text(encoding="utf-8").split("---\n", 2)
-    if len(parts) < 3 or parts[0]:
-        return {}
-    try:
-        read = yaml.safe_load(parts[1])
-    except yaml.YAMLError:
-        return {}
-    return read if isinstance(read, dict) else {}
 
 
 def _writable(value: Any) -> Any:  # noqa: ANN401
@@ -235,7 +212,7 @@ def _rewrite(rows: Path, file_format: FileFormat, features: Sequence[dict[str, A
     try:
         from datasets import Dataset, Features
     except ImportError:
-        raise refusal(
+        raise bad_input(
             f"--file-format {file_format} needs Hugging Face's datasets, which is not installed; install it with "
             '`pip install "truthgym[train]"`, or use jsonl'
         ) from None

@@ -17,23 +17,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.graders.openai_export import needs_target
-from truthgym.training.providers.job_folder import Job, alone
+from truthgym.training.artifacts import CARD, alone, facts_of_dataset, hash_file, hash_files
+from truthgym.training.providers.job_folder import Job
 from truthgym.training.providers.pricing import Quote, count_tokens, quote
 from truthgym.training.providers.provider import Look, Order, Vendor, asking, words
 from truthgym.training.providers.upload import Line, encoded, lines_of, without_target
-from truthgym.training.trainers.model_card import (
-    CARD,
-    Facts,
-    facts_of_dataset,
-    hash_file,
-    hash_files,
-    is_finished,
-    name_of,
-    read_card,
-    write_card,
-)
+from truthgym.training.trainers.model_card import Facts, is_finished, name_of, read_card, write_card
 
 ATTEMPTS = 5
 """How often a job is asked for while the vendor is busy or cannot be reached."""
@@ -102,13 +93,13 @@ class FineTuning:
     def _check(self, lines: dict[str, list[Line]]) -> None:
         if self.order.method == "reinforcement":
             if "validation" not in lines:
-                raise refusal(
+                raise bad_input(
                     f"{self.order.dataset} has no validation split, which reinforcement fine-tuning needs; convert the "
                     "logs with --validation train"
                 )
             missing = without_target([line for part in lines.values() for line in part])
             if missing and self.order.grader and needs_target(self.order.grader):
-                raise refusal(
+                raise bad_input(
                     f"{self.order.dataset}: {missing} rows have no target yes or no, which the grader "
                     f"{self.order.grader['name']} reads; leave them out, or take another grader"
                 )
@@ -122,7 +113,7 @@ class FineTuning:
                     begun = told.get("job") or (vendor.find_job(told["token"]) if "job" in told["asked"] else None)
                     look = vendor.look(begun) if begun else None
                 if look and look.model is None and look.failure is None:
-                    raise refusal(
+                    raise bad_input(
                         f"{job.folder}: its job {begun} is {look.status} at {vendor.name}; cancel it there before "
                         "another is started, or leave out --overwrite to follow it"
                     )
@@ -246,7 +237,7 @@ class FineTuning:
 
 
 def _failed(vendor: Vendor, job: str, failure: str, folder: Path) -> Exception:
-    return refusal(
+    return bad_input(
         f"The job {job} ended at {vendor.name} without a model: {failure}. To start another with the same data and "
         f"options, add --overwrite ({folder})"
     )

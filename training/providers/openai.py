@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.providers.pricing import Quote
 from truthgym.training.providers.provider import EPOCHS, Look, Order
 
@@ -58,7 +58,7 @@ class OpenAIJobs:
         try:
             return OpenAI()
         except self._unset as error:
-            raise refusal(f"OpenAI's client cannot be used: {error} Set OPENAI_API_KEY to your key") from None
+            raise bad_input(f"OpenAI's client cannot be used: {error} Set OPENAI_API_KEY to your key") from None
 
     def check(self, order: Order) -> None:
         """Have a grader checked by the vendor, where it can. Costs nothing."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 PRICES_OF = "April 2026"
 """When the prices below were last seen. Prices change: --price is taken before them."""
@@ -78,7 +78,7 @@ def quote(method: str, model: str, tokens: int, epochs: int, price: float | None
     said = price if price is not None else known
     if said is None:
         unit = "an hour of training" if method == "reinforcement" else "a million trained tokens"
-        raise refusal(
+        raise bad_input(
             f"No price is known here for {method} of {model}; look it up at the vendor and say it in dollars for "
             f"{unit}: --price 5"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.providers.pricing import Quote
 
 EPOCHS = 2
@@ -126,11 +126,11 @@ def asking(vendor: Vendor, what: str, passes: bool = False) -> Iterator[None]:
         if isinstance(error, vendor.passing):
             if passes:
                 raise
-            raise refusal(
+            raise bad_input(
                 f"{vendor.name} could not be reached, or was too busy: {words(error)}. Give the same command again "
                 "later: it goes on from here, and nothing is sent twice"
             ) from None
-        raise refusal(f"{vendor.name} refused {what}: {words(error)}") from None
+        raise bad_input(f"{vendor.name} refused {what}: {words(error)}") from None
 
 
 def words(error: Exception) -> str:

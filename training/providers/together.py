@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.providers.pricing import Quote
 from truthgym.training.providers.provider import EPOCHS, Look, Order
 
@@ -34,7 +34,7 @@ class TogetherJobs:
             from together import APIConnectionError, APIError, InternalServerError, RateLimitError, TogetherError
             from together.lib.types.error import FileTypeError
         except ImportError:
-            raise refusal(
+            raise bad_input(
                 'Together\'s client is not installed; install it with `pip install "truthgym[together]"`'
             ) from None
 
@@ -56,7 +56,7 @@ class TogetherJobs:
         try:
             return Together()
         except self._unset as error:
-            raise refusal(f"Together's client cannot be used: {error}. Set TOGETHER_API_KEY to your key") from None
+            raise bad_input(f"Together's client cannot be used: {error}. Set TOGETHER_API_KEY to your key") from None
 
     def check(self, order: Order) -> None:
         """Hold the options to the limits that Together states for the model.
@@ -68,13 +68,13 @@ class TogetherJobs:
         rate = order.options.get("learning_rate")
         if rate is not None and not limits.min_learning_rate <= rate <= limits.max_learning_rate:
             reach = f"{limits.min_learning_rate:g} to {limits.max_learning_rate:g}"
-            raise refusal(f"--learning_rate {rate:g}: Together takes {reach} for {order.model}")
+            raise bad_input(f"--learning_rate {rate:g}: Together takes {reach} for {order.model}")
         if order.epochs > limits.max_num_epochs:
-            raise refusal(
+            raise bad_input(
                 f"--n_epochs {order.epochs}: Together takes at most {limits.max_num_epochs} for {order.model}"
             )
         if order.options.get("lora") is False and not limits.supports_full_training:
-            raise refusal(f"--no-lora: Together trains {order.model} by LoRA only; leave it out")
+            raise bad_input(f"--no-lora: Together trains {order.model} by LoRA only; leave it out")
 
     def upload(self, path: Path) -> str:
         """Upload a file; its id. Where Together has the same bytes already, it is the id of those."""
@@ -120,11 +120,11 @@ class TogetherJobs:
                 split = "train" if reason.startswith("train") else "validation"
                 report = self.client.files.retrieve(files[split]).validation_report
                 why = report.error if report and report.error else reason
-                raise refusal(f"Together cannot use the {split} file: {why}")
+                raise bad_input(f"Together cannot use the {split} file: {why}")
             if not reason.endswith("_not_validated"):
                 break
             time.sleep(poll)
-        raise refusal(
+        raise bad_input(
             f"Together gives no estimate of the price ({reason or 'it names none'}); say what it charges in dollars "
             "for a million trained tokens: --price 0.5"
         )

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import facts_of_dataset
 from truthgym.training.conversion.openai_format import TRACE, conversation, preference, reinforcement, supervised
-from truthgym.training.trainers.model_card import facts_of_dataset
 
 Line = dict[str, Any]
 
@@ -46,13 +46,13 @@ def lines_of(dataset: Path, method: str, provider: str) -> dict[str, list[Line]]
     """
     kind = facts_of_dataset(dataset).get("kind")
     if kind not in (None, "openai", KINDS[method]):
-        raise refusal(
+        raise bad_input(
             f"{dataset} is a dataset of kind {kind}, and {method} needs one of kind {KINDS[method]}; make it with "
             f"`truthgym convert LOGS --to {KINDS[method]} --out FOLDER`"
         )
     found = {split: list(rows_of(dataset, split)) for split in ("train", "validation")}
     if not found["train"]:
-        raise refusal(f"{dataset} holds no rows to train on (train.jsonl); convert the logs again")
+        raise bad_input(f"{dataset} holds no rows to train on (train.jsonl); convert the logs again")
     made = {}
     for split, rows in found.items():
         if rows:
@@ -89,7 +89,7 @@ def check_lines(method: str, lines: Sequence[Line], what: str, least: int = 1) -
         BadInput: Too few lines, too many bytes, or a line that is not of this method.
     """
     if len(lines) < least:
-        raise refusal(
+        raise bad_input(
             f"{what} has {len(lines)} rows, and vendors train on no fewer than {least}; convert more logs, or a larger "
             "share of them (--top)"
         )
@@ -100,10 +100,12 @@ def check_lines(method: str, lines: Sequence[Line], what: str, least: int = 1) -
         messages = conversation(held["messages"], where)
         last = messages[-1]["role"] if messages else "nobody"
         if last not in LAST[method]:
-            raise refusal(f"{where}: its last message is of {last}; for {method} it must be of {LAST[method][0]}")
+            raise bad_input(f"{where}: its last message is of {last}; for {method} it must be of {LAST[method][0]}")
         size += len(encoded(line))
     if size > MOST_BYTES:
-        raise refusal(f"{what} has {size / 1e6:.0f} MB, and a file may have {MOST_BYTES / 1e6:.0f}; convert fewer rows")
+        raise bad_input(
+            f"{what} has {size / 1e6:.0f} MB, and a file may have {MOST_BYTES / 1e6:.0f}; convert fewer rows"
+        )
 
 
 def encoded(line: Line) -> bytes:
@@ -118,13 +120,13 @@ def without_target(lines: Sequence[Line]) -> int:
 
 def _line(row: Mapping[str, Any], method: str, provider: str, where: str) -> Line:
     if row.get("split") == "test":
-        raise refusal(f"{where}: it is of the test split, which is for evaluation only; convert the logs again")
+        raise bad_input(f"{where}: it is of the test split, which is for evaluation only; convert the logs again")
     row = {key: value for key, value in row.items() if value is not None}
     turned = "prompt" in row or (method == "sft" and "messages" in row)
     if turned:
         line = SHAPES[method](row, where)
     elif not set(NEEDED[method]) <= set(row):
-        raise refusal(
+        raise bad_input(
             f"{where}: it is no row for {method} (it holds {', '.join(row)}); make the dataset with "
             f"`truthgym convert LOGS --to {KINDS[method]}`"
         )
@@ -151,7 +153,7 @@ def _object(text: str, where: str) -> dict[str, Any]:
     try:
         read = json.loads(text)
     except ValueError as error:
-        raise refusal(f"{where}: it is not JSON ({error}); convert the logs again") from None
+        raise bad_input(f"{where}: it is not JSON ({error}); convert the logs again") from None
     if not isinstance(read, dict):
-        raise refusal(f"{where}: it is no JSON object; convert the logs again")
+        raise bad_input(f"{where}: it is no JSON object; convert the logs again")
     return read

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.statistics.slopes import LEAST_QUESTIONS
 from truthgym.training.reward_functions.formulas import (
@@ -92,7 +92,7 @@ class Updates:
         """
         asked = {(rollout.task, rollout.sample_id) for rollout in rollouts}
         if len(asked) < min(LEAST_QUESTIONS, len(rollouts)):
-            raise refusal(
+            raise bad_input(
                 f"reward={self.name}: a batch of {len(asked)} questions holds no slope; train on "
                 f"{LEAST_QUESTIONS} questions or more at a time (--generation_batch_size, divided by --num_generations)"
             )
@@ -188,7 +188,7 @@ def _check_prior(rollout: Rollout) -> None:
     beliefs = (rollout.scores["martingale"].metadata or {}).get("beliefs", []) if "martingale" in rollout.scores else []
     first: Mapping[str, object] = next((belief for belief in beliefs if belief.get("stage") == "prior"), {})
     if first.get("saw_reasoning"):
-        raise refusal(
+        raise bad_input(
             f"reward=martingale: the prior of sample {rollout.sample_id} was read where the reasoning could be seen, "
             "so it tells nothing of what was believed before; use elicitor=self or elicitor=judge"
         )

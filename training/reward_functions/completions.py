@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 Columns = Mapping[str, object]
 
@@ -35,7 +35,7 @@ def column(columns: Columns, name: str, what: str) -> list[Any]:
     """
     held = columns.get(name)
     if not isinstance(held, list):
-        raise refusal(
+        raise bad_input(
             f"The dataset has no column {name} ({what}); train on what `truthgym convert --to prompts` writes, or add "
             "the column"
         )

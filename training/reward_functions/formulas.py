@@ -7,8 +7,8 @@ from math import log
 
 import numpy as np
 
-from truthgym.scorers.brier import CLIP, RULES
 from truthgym.scorers.statistics.direction import Best
+from truthgym.scorers.statistics.proper_scores import CLIP, RULES
 
 NO_OUTCOME = "The question has no known outcome."
 """What scorers and graders write where there is no truth: no answer could do better or worse."""

@@ -5,7 +5,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.question import Question
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.graded import read_grader
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade, item_of
 from truthgym.scorers.statistics.direction import Best
@@ -45,12 +45,12 @@ def graded(
     """
     chosen = read_grader(grader, **arguments)
     if chosen.function is None:
-        raise refusal(f"The grader {chosen.name} runs at OpenAI only; use another kind here")
+        raise bad_input(f"The grader {chosen.name} runs at OpenAI only; use another kind here")
     if chosen.sandbox:
-        raise refusal(f"The grader {chosen.name} needs a sandbox, and TRL's trainers have none; say trusted=True")
+        raise bad_input(f"The grader {chosen.name} needs a sandbox, and TRL's trainers have none; say trusted=True")
     if bool(chosen.roles) != (model is not None):
         what = "asks a model; name one with model=" if chosen.roles else "asks no model; leave model out"
-        raise refusal(f"The grader {chosen.name} {what}")
+        raise bad_input(f"The grader {chosen.name} {what}")
 
     async def grades(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
         from anyio import create_task_group
@@ -80,7 +80,8 @@ def graded(
 
 def _bind(grader: Grader, model: "str | Model") -> None:
     from inspect_ai.model import get_model
-    from inspect_ai.model._model import init_model_roles  # outside of a run there is no public way
+
+    from truthgym.datasets.inspect_private import init_model_roles
 
     asked = get_model(model) if isinstance(model, str) else model
     init_model_roles(dict.fromkeys(grader.roles, asked))
@@ -93,7 +94,7 @@ def _finished(coroutine: Coroutine[Any, Any, Grade]) -> Grade:
     except StopIteration as done:
         found: Grade = done.value
         return found
-    raise refusal("A grader waits for something though its function is not async; write it as `async def`")
+    raise bad_input("A grader waits for something though its function is not async; write it as `async def`")
 
 
 def _given(prompts: Sequence[object], completions: Sequence[object], columns: Columns) -> list[Graded]:
@@ -116,7 +117,7 @@ def _given(prompts: Sequence[object], completions: Sequence[object], columns: Co
 def _rewards(grader: Grader, grades: list[Grade], prompts: Sequence[object], columns: Columns) -> Rewards:
     failed = [FAILED.match(given.reason or "") is not None for given in grades]
     if failed and all(failed):
-        raise refusal(f"Completion 0: {grades[0].reason}; see that the grading model can be reached, and go on")
+        raise bad_input(f"Completion 0: {grades[0].reason}; see that the grading model can be reached, and go on")
     asked = [given for given, out in zip(grades, failed, strict=True) if not out]
     log(columns, f"{grader.name}_read", share([given.value is not None for given in asked]))
     best: Best = "highest" if grader.higher_is_better else "lowest"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.interval import cluster_codes
 from truthgym.scorers.statistics.martingale_score import LEAST_RELIABILITY
 from truthgym.scorers.statistics.slopes import LEAST_QUESTIONS, MADE_EQUAL, Codes, Floats
@@ -108,7 +108,7 @@ def check_weights(weight: object, information_weight: object) -> None:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else np.nan
         if not np.isfinite(number) or number < 0 or (number == 0 and name != "weight"):
             why = "; with 0 the best that a model can do is never to change its mind" if number == 0 else ""
-            raise refusal(f"martingale: {name}={value!r} cannot be used; give a number {least}{why}")
+            raise bad_input(f"martingale: {name}={value!r} cannot be used; give a number {least}{why}")
 
 
 @dataclass(frozen=True)

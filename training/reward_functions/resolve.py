@@ -1,42 +1,14 @@
 """Rewards from the scores that Inspect gave a batch of rollouts: what is trained for is what is measured."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import DIRECTIONS, HIGHEST, Best, direction
 from truthgym.training.reward_functions.builtin import NEEDS, of_ours
-from truthgym.training.reward_functions.formulas import Rewards
-from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.reward_functions.scaling_guard import check_weights
 from truthgym.training.reward_functions.scorer_reward import USUAL, NamedScore
 from truthgym.training.reward_functions.user_function import FunctionReward, load_function
-
-
-class Reward(Protocol):
-    """A reward for a batch of rollouts. Higher is better."""
-
-    @property
-    def name(self) -> str:
-        """As the user named it."""
-        ...
-
-    @property
-    def proper(self) -> bool:
-        """Whether it is a proper score of a stated belief. Scaling by each group's own spread makes it improper."""
-        ...
-
-    def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward for each rollout; None where there is none to be had."""
-        ...
-
-    def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
-        """Mean reward of the best constant answer to these. None where there is none."""
-        ...
-
-    def read(self, rollouts: Sequence[Rollout]) -> float:
-        """Share of the rollouts whose answer could be read; NaN of none."""
-        ...
 
 
 def choose(names: Sequence[str], scorers: Mapping[str, Sequence[str]]) -> list[Reward]:
@@ -54,10 +26,10 @@ def choose(names: Sequence[str], scorers: Mapping[str, Sequence[str]]) -> list[R
             `consistency` alone.
     """
     if isinstance(names, str) or any(not isinstance(name, str) for name in names):
-        raise refusal(f"reward={names!r}: give a list of names, such as brier")
+        raise bad_input(f"reward={names!r}: give a list of names, such as brier")
     wanted = list(names) or [_usual(scorers)]
     if len(set(wanted)) < len(wanted):
-        raise refusal(f"reward={' '.join(wanted)}: each can be named once; its weight is --reward_weights")
+        raise bad_input(f"reward={' '.join(wanted)}: each can be named once; its weight is --reward_weights")
     rewards = [_reward(name, scorers) for name in wanted]
     check_weights(rewards, None)
     return rewards
@@ -70,7 +42,7 @@ def _usual(scorers: Mapping[str, Sequence[str]]) -> str:
     known = sorted(name for name in shared if name in DIRECTIONS or name == "graded" or HIGHEST.fullmatch(name))
     if len(known) != 1:
         what = f"several scorers could be the reward ({', '.join(known)})" if known else "no scorer is known to be one"
-        raise refusal(f"reward: none is named, and {what}; name one with --reward. {_there(scorers)}")
+        raise bad_input(f"reward: none is named, and {what}; name one with --reward. {_there(scorers)}")
     return known[0]
 
 
@@ -81,7 +53,7 @@ def _reward(name: str, scorers: Mapping[str, Sequence[str]]) -> Reward:
                 remedy = (
                     "train on truthgym/sycophancy" if name == "consistency" else f"give it paradigms={NEEDS[name][0]}"
                 )
-                raise refusal(
+                raise bad_input(
                     f"reward={name} needs the scorer {' or '.join(NEEDS[name])}, and the task {task} has "
                     f"{_list(held)}; {remedy}, or name another reward"
                 )
@@ -96,7 +68,7 @@ def _named(name: str, scorers: Mapping[str, Sequence[str]]) -> Reward:
     place, _, end = name.partition(":")
     best: Best | None = "lowest" if end == "lowest" else "highest" if end == "highest" else None
     if end and best is None:
-        raise refusal(f"reward={name}: {end!r} is no end of a score; write {place}:lowest or {place}:highest")
+        raise bad_input(f"reward={name}: {end!r} is no end of a score; write {place}:lowest or {place}:highest")
     every = {scorer for held in scorers.values() for scorer in held}
     parts = place.split("/")
     if parts[0] not in every and len(parts) > 1:
@@ -104,22 +76,22 @@ def _named(name: str, scorers: Mapping[str, Sequence[str]]) -> Reward:
     scorer, key = parts[0], "/".join(parts[1:]) or None
     if scorer not in every:
         known = ", ".join([*NEEDS, "SCORER", "SCORER/KEY", "FILE.py:FUNCTION"])
-        raise refusal(f"reward={name}: there is no such reward or scorer; known: {known}. {_there(scorers)}")
+        raise bad_input(f"reward={name}: there is no such reward or scorer; known: {known}. {_there(scorers)}")
     for task, held in scorers.items():
         if scorer not in held:
-            raise refusal(
+            raise bad_input(
                 f"reward={name}: the task {task} has no scorer {scorer}, but {_list(held)}; name one that all have"
             )
     keys = [known for known in DIRECTIONS.get(scorer, ()) if direction(scorer, known, {})]
     if key and keys and key not in keys and not best:
-        raise refusal(
+        raise bad_input(
             f"reward={name}: {key} of {scorer} is no score of which more or less is better; name one of "
             f"{', '.join(keys)}, or say which end is with {place}:lowest or {place}:highest"
         )
     reward = NamedScore(name, scorer, key, best)
     known_end = direction(scorer, key or USUAL.get(scorer, ""), {})
     if best and known_end and reward.proper and best != known_end:
-        raise refusal(f"reward={name} pays for being wrong: of {place} the {known_end} is best; leave {best!r} out")
+        raise bad_input(f"reward={name} pays for being wrong: of {place} the {known_end} is best; leave {best!r} out")
     return reward
 
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 if TYPE_CHECKING:
-    from truthgym.training.reward_functions.resolve import Reward
+    from truthgym.training.reward_functions.rollout import Reward
 
 FORBIDDEN: dict[str, tuple[object, str]] = {
     "scale_rewards": ("none", "divides rewards by their own spread"),
@@ -45,7 +45,7 @@ def check_scaling(rewards: "Sequence[Reward]", training_arguments: object, allow
         if option == "scale_rewards":
             given = ALIASES.get(given, given)
         if given != harmless:
-            raise refusal(
+            raise bad_input(
                 f"--{option} {given} {what}, and reward={proper[0]} would no longer be best for who says what it "
                 f"believes, but for who says 0 or 1; leave it at {harmless}, or say --allow_group_scaling"
             )
@@ -65,19 +65,19 @@ def check_weights(rewards: "Sequence[Reward]", weights: Sequence[float] | None) 
     held = [1.0] * len(rewards) if weights is None else list(weights)
     names = " ".join(reward.name for reward in rewards)
     if len(held) != len(rewards):
-        raise refusal(f"--reward_weights: {len(held)} for {len(rewards)} rewards ({names}); give one for each")
+        raise bad_input(f"--reward_weights: {len(held)} for {len(rewards)} rewards ({names}); give one for each")
     for reward, weight in zip(rewards, held, strict=True):
         if not np.isfinite(weight):
-            raise refusal(f"--reward_weights: {weight} for {reward.name}; give a number")
+            raise bad_input(f"--reward_weights: {weight} for {reward.name}; give a number")
         if reward.proper and weight < 0:
-            raise refusal(
+            raise bad_input(
                 f"--reward_weights: {weight:g} for {reward.name} pays for being wrong; higher is better in every "
                 "reward here, so give a weight above 0"
             )
     honest = any(reward.proper and weight > 0 for reward, weight in zip(rewards, held, strict=True))
     for reward, weight in zip(rewards, held, strict=True):
         if reward.name == "consistency" and weight and not honest:
-            raise refusal(
+            raise bad_input(
                 "reward=consistency is had best by one answer to every question; name a proper reward beside it, such "
                 "as --reward consistency brier, with a weight above 0"
             )

@@ -7,9 +7,9 @@ from typing import Any
 
 from inspect_ai.scorer import value_to_float
 
-from truthgym.evallog.errors import refusal
-from truthgym.scorers.brier import RULES
+from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import DIRECTIONS, HIGHEST, Best, direction
+from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.training.reward_functions.formulas import (
     FAILED,
     KEYS,
@@ -70,7 +70,7 @@ class NamedScore:
         values = [value for value, _ in told]
         failures = [why for _, why in told if why]
         if failures and all(value is None for value in values):
-            raise refusal(
+            raise bad_input(
                 f"reward={self.name}: not one of {len(rollouts)} answers could be graded. {failures[0]}; see that the "
                 "model can be reached, and give the same command again: it goes on from the last checkpoint"
             )
@@ -112,7 +112,7 @@ class NamedScore:
         found = held if key is None else held[key]
         number = _number(found)
         if number is None:
-            raise refusal(
+            raise bad_input(
                 f"reward={self.name}: {self.scorer} gave sample {rollout.sample_id} of {rollout.task} (epoch "
                 f"{rollout.epoch}) the value {found!r:.80}, which is no number; name a scorer that gives one"
             )
@@ -132,7 +132,7 @@ class NamedScore:
             return str(next(iter(held)))
         if key not in held:
             what = f"no {key}" if key else "several numbers"
-            raise refusal(
+            raise bad_input(
                 f"reward={self.name}: {self.scorer} gave sample {rollout.sample_id} of {rollout.task} {what}; name one "
                 f"of {', '.join(f'{self.scorer}/{one}' for one in held)}"
             )
@@ -143,7 +143,7 @@ class NamedScore:
         key = self._key(rollout, score.value) if isinstance(score.value, Mapping) else self.scorer
         best = self.best or direction(self.scorer, key, score.metadata or {})
         if best is None:
-            raise refusal(
+            raise bad_input(
                 f"reward={self.name}: which end of {self.scorer}/{key} is better is not known; write "
                 f"{self.name}:highest or {self.name}:lowest"
             )

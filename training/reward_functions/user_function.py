@@ -15,8 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from truthgym.datasets.question import UNMET
-from truthgym.evallog.errors import refusal
+from truthgym.datasets.errors import UNMET
+from truthgym.evallog.errors import bad_input
 from truthgym.training.reward_functions.builtin import share_read
 from truthgym.training.reward_functions.formulas import PROPER, Rewards
 from truthgym.training.reward_functions.rollout import Rollout
@@ -96,7 +96,7 @@ class FunctionReward:
                 return self._raised([rollout], alone)
         where = f"sample {ran[0].sample_id} of {ran[0].task} (epoch {ran[0].epoch}), which ends {ran[0].answer[-60:]!r}"
         shown = f"{len(ran)} completions at once" if len(ran) > 1 else where
-        return refusal(
+        return bad_input(
             f"reward={self.name}: it raised {type(error).__name__}: {error} for {shown}; mend it, and return None "
             "where there is no reward"
         )
@@ -107,17 +107,17 @@ class FunctionReward:
     def _checked(self, ran: Sequence[Rollout], given: object) -> Rewards:
         returned = given.tolist() if hasattr(given, "tolist") else given
         if not isinstance(returned, list | tuple):
-            raise refusal(
+            raise bad_input(
                 f"reward={self.name}: it returned {given!r:.60}; return a list with a reward for each completion"
             )
         if len(returned) != len(ran):
-            raise refusal(
+            raise bad_input(
                 f"reward={self.name}: it returned {len(returned)} rewards for {len(ran)} completions; return one for "
                 "each, None where there is none"
             )
         for rollout, reward in zip(ran, returned, strict=True):
             if reward is not None and (not isinstance(reward, Real) or not isfinite(reward)):
-                raise refusal(
+                raise bad_input(
                     f"reward={self.name}: it returned {reward!r:.60} for sample {rollout.sample_id} of {rollout.task} "
                     f"(epoch {rollout.epoch}), which ends {rollout.answer[-60:]!r}; return a finite number, or None "
                     "where there is no reward"
@@ -139,13 +139,13 @@ def load_function(name: str) -> Function:
     try:
         module = _from_file(Path(place)) if place.endswith(".py") else import_module(place)
     except (Exception, SystemExit) as error:  # what stands in a user's file may raise anything
-        raise refusal(
+        raise bad_input(
             f"reward={name}: {place} cannot be loaded ({type(error).__name__}: {error}); write FILE.py:FUNCTION, or "
             "package.module.FUNCTION of what is installed"
         ) from None
     function = getattr(module, called, None)
     if not callable(function):
-        raise refusal(f"reward={name}: {place} has no function {called!r}")
+        raise bad_input(f"reward={name}: {place} has no function {called!r}")
     return cast(Function, function)
 
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, cast
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.trainers.run import say
 
 if TYPE_CHECKING:
     from truthgym.training.reward_functions.formulas import Rewards
-    from truthgym.training.reward_functions.resolve import Reward
-    from truthgym.training.reward_functions.rollout import Rollout
+    from truthgym.training.reward_functions.rollout import Reward, Rollout
 
 FEW = 0.5
 """Below this share of answers that can be read the run says so."""
@@ -90,7 +89,7 @@ class Heartbeat(TrainerCallback):  # type: ignore[misc]
 
     def _check(self, read: float, answer: str) -> None:
         if read < self.least:
-            raise refusal(
+            raise bad_input(
                 f"Only {read:.0%} of the answers of step {self._step} could be read, and --min_share_read is "
                 f"{self.least:.0%}. One of them: {answer[:200]!r}. Train the model on the form of the answer first, "
                 "for instance with `truthgym train sft`"

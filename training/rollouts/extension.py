@@ -1,6 +1,6 @@
 """Extension: the next prompt of a conversation must be the last one, the reply, and what came after."""
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 AROUND = 40
 """Characters shown on each side of where two texts part."""
@@ -28,7 +28,7 @@ def extension(rendered: str, known: str, who: str) -> str:
         while at < len(rendered) and rendered[at].isspace():
             at += 1
         if at == len(rendered) or rendered[at] != letter:
-            raise refusal(_parted(rendered, at, known, place, who))
+            raise bad_input(_parted(rendered, at, known, place, who))
         at += 1
     return rendered[at:]
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from inspect_ai.log._samples import sample_active  # which sample calls: no public function tells
 from inspect_ai.model import (
     ChatCompletionChoice,
     ChatMessage,
@@ -20,11 +19,10 @@ from inspect_ai.model import (
     StopReason,
     modelapi,
 )
-from inspect_ai.model._providers.hf import HuggingFaceAPI  # loads torch; so this file is imported inside functions
-from inspect_ai.model._providers.util.hf_handler import HFHandler
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import HFHandler, HuggingFaceAPI, sample_active  # loads torch
 from truthgym.training.rollouts.batches import Batches
 from truthgym.training.rollouts.extension import extension
 from truthgym.training.rollouts.sampling import Request, stopped

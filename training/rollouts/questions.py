@@ -1,28 +1,35 @@
 """Questions: the samples of Inspect tasks that a model is trained on by reinforcement, and no others."""
 
+import ast
 import copy
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
 from hashlib import sha256
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from inspect_ai import Task, task_with
-from inspect_ai._eval.loader import (
-    create_file_tasks,
-    load_file_tasks,
-    solver_from_spec,
-)  # as `inspect eval` reads files; not public
-from inspect_ai._util.registry import registry_info, registry_lookup, registry_unqualified_name  # not public either
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import SolverSpec
 from inspect_ai.util import registry_create
 
-from truthgym.datasets.question import BadInput, split_of
-from truthgym.evallog.errors import refusal
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import (
+    create_file_tasks,
+    load_file_tasks,
+    parse_decorators,
+    registry_info,
+    registry_lookup,
+    registry_unqualified_name,
+    solver_from_spec,
+)
+from truthgym.datasets.question import split_of
+from truthgym.evallog.errors import bad_input
 
 
 @dataclass
@@ -85,7 +92,7 @@ def load_questions(
     asked = {str(one).strip() for one in (given if isinstance(given, list | tuple) else str(given).split(","))}
     if asked != {split}:
         why = "what models are evaluated on, and is never trained on" if "test" in asked else "not what is trained on"
-        raise refusal(f"{name}: split={given} is {why}; leave `split` out of the task's arguments")
+        raise bad_input(f"{name}: split={given} is {why}; leave `split` out of the task's arguments")
     task = _loaded(name, args, split)
     kept, left, by_hash = {}, Counter[str](), False
     for place, sample in enumerate(task.dataset, 1):
@@ -101,7 +108,7 @@ def load_questions(
             kept[str(sample.id)] = sample
     if not kept:
         told = ", ".join(f"{count} {why}" for why, count in left.items()) or "it has none at all"
-        raise refusal(f"{name}: no sample is left to train on ({told}); give other arguments, or another task")
+        raise bad_input(f"{name}: no sample is left to train on ({told}); give other arguments, or another task")
     return Questions(name, task, kept, left, by_hash)
 
 
@@ -114,7 +121,7 @@ def check_apart(questions: Sequence[Questions]) -> None:
     by_name: dict[str, str] = {}
     for one in questions:
         if one.registered in by_name:
-            raise refusal(
+            raise bad_input(
                 f"--task {by_name[one.registered]} {one.name}: both are named {one.registered}; name each task once, "
                 "and give the tasks of two files two names"
             )
@@ -132,7 +139,7 @@ def check_solver(name: str, args: Mapping[str, Any]) -> None:
     except BadInput:
         raise
     except Exception as error:  # each fails in its own way
-        raise refusal(f"--solver {name} cannot be made with {dict(args)}: {error}") from error
+        raise bad_input(f"--solver {name} cannot be made with {dict(args)}: {error}") from error
 
 
 def named_samples(dataset: Path) -> frozenset[str]:
@@ -144,15 +151,15 @@ def named_samples(dataset: Path) -> frozenset[str]:
     from datasets import load_dataset
 
     if not dataset.is_dir():
-        raise refusal(
+        raise bad_input(
             f"There is no folder {dataset}; make one with `truthgym convert LOGS --to prompts --out {dataset}`"
         )
     try:
         rows = load_dataset(str(dataset), split="train")
     except Exception as error:  # each file format fails in its own way
-        raise refusal(f"The dataset {dataset} cannot be loaded: {error}") from None
+        raise bad_input(f"The dataset {dataset} cannot be loaded: {error}") from None
     if "sample_id" not in rows.column_names:
-        raise refusal(f"{dataset}: its rows name no samples; convert the logs with --to prompts")
+        raise bad_input(f"{dataset}: its rows name no samples; convert the logs with --to prompts")
     return frozenset(map(str, rows["sample_id"]))
 
 
@@ -189,12 +196,12 @@ def _loaded(name: str, args: Mapping[str, Any], split: str) -> Task:
             told = _arguments(name, str(registered.registry_name or registered.name), args, split)
             return registered if told == dict(args) else _only(name, told)
         if registry_lookup("task", name) is None:
-            raise refusal(f"There is no task {name!r}; `inspect list tasks` and the README name them")
+            raise bad_input(f"There is no task {name!r}; `inspect list tasks` and the README name them")
         task = registry_create("task", name, **_arguments(name, name, args, split))
     except BadInput:
         raise
     except Exception as error:  # each task fails in its own way
-        raise refusal(f"{name} cannot be loaded with {dict(args)}: {type(error).__name__}: {error}") from error
+        raise bad_input(f"{name} cannot be loaded with {dict(args)}: {type(error).__name__}: {error}") from error
     assert isinstance(task, Task)
     return task
 
@@ -203,12 +210,12 @@ def _only(name: str, args: dict[str, Any]) -> Task:
     file, _, one = name.partition("@")
     path = Path(file).absolute()
     if not path.is_file():
-        raise refusal(f"{name}: there is no file {file}")
+        raise bad_input(f"{name}: there is no file {file}")
     load_file_tasks(path)
     tasks = create_file_tasks(path, [one] if one else None, args)
     if len(tasks) != 1:
         remedy = f"name one with {file}@TASK" if tasks else "write one, as a function with @task"
-        raise refusal(f"{name}: holds {len(tasks)} tasks; {remedy}")
+        raise bad_input(f"{name}: holds {len(tasks)} tasks; {remedy}")
     return tasks[0]
 
 
@@ -217,5 +224,49 @@ def _arguments(name: str, registered: str, args: Mapping[str, Any], split: str) 
     known = signature(registry_lookup("task", registered)).parameters  # type: ignore[arg-type]
     unknown = [key for key in args if key not in known]
     if unknown and not any(one.kind is one.VAR_KEYWORD for one in known.values()):
-        raise refusal(f"{name} takes no argument {unknown[0]!r}; it takes {', '.join(known) or 'none'}")
+        raise bad_input(f"{name} takes no argument {unknown[0]!r}; it takes {', '.join(known) or 'none'}")
     return {**args, **({"split": split} if "split" in known else {})}
+
+
+@cache
+def task_function(name: str) -> "Callable[..., Task]":
+    """The function that makes a task, found as `inspect eval` finds it.
+
+    Args:
+        name: `PACKAGE/TASK` as registered, `FILE.py@TASK`, or `FILE.py` with one task in it.
+
+    Raises:
+        BadInput: There is none.
+    """
+    file, _, wanted = name.partition("@")
+    if file.endswith(".py"):
+        wanted = _in_file(Path(file), wanted)
+    found = registry_lookup("task", wanted or name)
+    if found is None:
+        raise bad_input(
+            f"There is no task {name!r}; give one as `inspect eval` names it: truthgym/urns, or FILE.py. `inspect list "
+            "tasks` shows those of a folder"
+        )
+    return found  # type: ignore[return-value]
+
+
+def _in_file(file: Path, wanted: str) -> str:
+    """Load a file, and return the name of the task in it."""
+    if not file.is_file():
+        raise bad_input(f"There is no file {file}; give the path of one with a task in it")
+    try:
+        ast.parse(file.read_text(encoding="utf-8"))  # Inspect takes what does not parse for a file without tasks
+        load_file_tasks(file.absolute())
+    except Exception as error:  # whatever the file does
+        raise bad_input(f"{file} cannot be loaded: {type(error).__name__}: {error}") from error
+    names = [name for name, _ in parse_decorators(file, "task")]
+    if wanted not in names and (wanted or len(names) != 1):
+        raise bad_input(f"{file}{f' has no task {wanted!r}' * bool(wanted)}: it has {', '.join(names) or 'none'}; say "
+                      f"{file}@NAME")  # fmt: skip
+    return wanted or names[0]
+
+
+def nearest(name: str, known: Any) -> str:  # noqa: ANN401
+    """What may have been meant."""
+    near = get_close_matches(name, list(known), 1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"

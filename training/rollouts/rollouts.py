@@ -14,7 +14,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import GenerateConfig, Model, ModelOutput
 from inspect_ai.solver import SolverSpec
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.rollouts.batches import Batches
 from truthgym.training.rollouts.questions import Questions
@@ -189,7 +189,7 @@ class Rollouts:
             if log.status == "cancelled":
                 raise KeyboardInterrupt
             if log.status != "success":
-                raise refusal(f"The rollouts of {log.eval.task} failed: {log.error.message if log.error else '?'}")
+                raise bad_input(f"The rollouts of {log.eval.task} failed: {log.error.message if log.error else '?'}")
         _check(samples)
         named = {log.eval.eval_id: at for at, log in zip(by_task, logs, strict=True)}
         made: dict[Key, list[Made]] = {key: [] for key in keys}
@@ -205,7 +205,7 @@ class Rollouts:
             if self.whole and turn.parted:
                 raise turn.parted
             if turn.temperature != self.sampling.temperature:
-                raise refusal(
+                raise bad_input(
                     f"{self.questions[key[0]].name}: its solver asks the model at temperature {turn.temperature}, and "
                     f"training reckons with {self.sampling.temperature}; say --temperature {turn.temperature}"
                 )
@@ -261,7 +261,7 @@ def _check(samples: Sequence[tuple[str, EvalSample]]) -> None:
     told = [sample.error.message.strip() or "no reason is given" for _, sample in samples if sample.error]
     errors = Counter(message.splitlines()[-1] for message in told)
     if samples and sum(errors.values()) == len(samples):
-        raise refusal(f"Every one of {len(samples)} rollouts failed: {errors.most_common(1)[0][0]}")
+        raise bad_input(f"Every one of {len(samples)} rollouts failed: {errors.most_common(1)[0][0]}")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 
 def shared_out(
@@ -29,13 +29,13 @@ def shared_out(
     for key, value in (entry for some in given for entry in some.items()):
         if (of := short.get(key, key)) in taken and isinstance(value, Mapping):
             for wrong in value.keys() - set(taken[of]):
-                raise refusal(f"The task {of} takes no argument {wrong!r}{nearest(wrong, taken[of])}")
+                raise bad_input(f"The task {of} takes no argument {wrong!r}{nearest(wrong, taken[of])}")
             shared[of] |= value
             continue
         takers = [name for name in taken if key in taken[name]]
         if not takers:
             known = {known for parameters in taken.values() for known in parameters}
-            raise refusal(f"The task {', '.join(taken)} takes no argument {key!r}{nearest(key, known)}")
+            raise bad_input(f"The task {', '.join(taken)} takes no argument {key!r}{nearest(key, known)}")
         for name in takers:
             shared[name][key] = value
     return shared

@@ -7,16 +7,17 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from truthgym.evallog.errors import refusal
-from truthgym.training.rollouts.options import Reinforcement, roles
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import facts_of_dataset, hash_of_base
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.checkpoints import check_checkpoint, clear, steps_of
 from truthgym.training.trainers.data import TrainingData
 from truthgym.training.trainers.launch import launched_configuration
 from truthgym.training.trainers.memory import shape_of
-from truthgym.training.trainers.model_card import facts_of_dataset, hash_of_base, name_of
+from truthgym.training.trainers.model_card import name_of
 from truthgym.training.trainers.options import Given, build, parse_options
 from truthgym.training.trainers.planned import lora_of
+from truthgym.training.trainers.rollout_options import Reinforcement, roles
 from truthgym.training.trainers.run import Run, check_fits, claim, first, say
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def reinforce(method: str, given: Given) -> Path:
     arguments = build(method, parsed, False)
     needed = arguments.training.generation_batch_size // arguments.training.num_generations
     if len(keys) < needed:
-        raise refusal(
+        raise bad_input(
             f"{len(keys)} questions cannot be trained on, since a step asks {needed} at once; give more, or say "
             "--per_device_train_batch_size or --gradient_accumulation_steps for fewer rollouts a step"
         )
@@ -144,7 +145,7 @@ def _rollouts(run: Run, questions: "Sequence[Questions]") -> "Rollouts":
     kwargs = dict(training.chat_template_kwargs or {})
     thinking = kwargs.pop("enable_thinking", None)
     if kwargs:
-        raise refusal(f"--chat_template_kwargs {kwargs}: only enable_thinking is passed on by Inspect; leave it out")
+        raise bad_input(f"--chat_template_kwargs {kwargs}: only enable_thinking is passed on by Inspect; leave it out")
     return Rollouts(
         questions=questions,
         sampling=Sampling(
@@ -176,7 +177,7 @@ def _context(trainer: Any) -> int | None:  # noqa: ANN401
 
 def _args_by_task(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The arguments of each task: where there are several, those that it takes."""
-    from truthgym.training.closed_loop.tasks import task_function
+    from truthgym.training.rollouts.questions import task_function
     from truthgym.training.rollouts.task_args import shared_out, short_name
 
     if len(names) == 1 and not {names[0], short_name(names[0])} & given.keys():
@@ -186,7 +187,7 @@ def _args_by_task(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, M
 
 def _held_out(questions: "Sequence[Questions]", options: Reinforcement) -> "list[Questions]":
     """The validation split of each task that has one."""
-    from truthgym.datasets.question import BadInput
+    from truthgym.datasets.errors import BadInput
     from truthgym.training.rollouts.questions import load_questions
 
     found = []
@@ -230,12 +231,12 @@ def _longest(questions: "Sequence[Questions]", tokenizer: "PreTrainedTokenizerBa
 def _check_sampling(training: Any) -> None:  # noqa: ANN401
     """Refuse what cannot be sampled with."""
     if training.temperature <= 0:
-        raise refusal(
+        raise bad_input(
             f"--temperature {training.temperature}: all rollouts of a question would be the same; give more than 0"
         )
     how = launched_configuration(training.world_size)
     if not training.use_vllm and (how == "fsdp2" or (how == "zero3" and not training.ds3_gather_for_generation)):
-        raise refusal(
+        raise bad_input(
             "The model's weights are shared out over the GPUs, and each would have to wait for the others at every "
             "token; sample from a server with --use_vllm, or start with --accelerate_config multi_gpu or zero2"
         )
@@ -243,7 +244,7 @@ def _check_sampling(training: Any) -> None:  # noqa: ANN401
 
 def _template(path: Path) -> str:
     if not path.is_file():
-        raise refusal(f"--chat_template_path {path}: there is no such file")
+        raise bad_input(f"--chat_template_path {path}: there is no such file")
     return path.read_text(encoding="utf-8")
 
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback
 
     from truthgym.training.reward_functions.formulas import Rewards
-    from truthgym.training.reward_functions.resolve import Reward
-    from truthgym.training.reward_functions.rollout import Rollout
+    from truthgym.training.reward_functions.rollout import Reward, Rollout
 
 SAMPLE = "sample"
 """Key of a prompt's message under which it names its sample: TRL hands the prompt to the hook, and nothing else."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from truthgym.training.reward_functions.resolve import Reward
+from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.rollouts.questions import Questions
 from truthgym.training.rollouts.rollouts import Key, Rollouts
 from truthgym.training.rollouts.trl_adapter import generating

@@ -1,18 +1,12 @@
 """What training leaves on disk: data, checkpoints to go on from, losses to show, a merged model that stands alone."""
 
 import json
-import os
 import shutil
-from argparse import Namespace
 from collections.abc import Mapping
-from contextlib import ExitStack
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.errors import refusal
-from truthgym.training.providers.job_folder import alone
-from truthgym.training.trainers.data import KINDS
+from truthgym.evallog.errors import bad_input
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -37,7 +31,7 @@ def check_checkpoint(named: str | None) -> None:
     """
     if named and not (Path(named) / STATE).is_file():
         what = f"there is no {STATE} in it" if Path(named).is_dir() else "there is no such folder"
-        raise refusal(f"--resume_from_checkpoint {named}: {what}; a run goes on by itself without it")
+        raise bad_input(f"--resume_from_checkpoint {named}: {what}; a run goes on by itself without it")
 
 
 def steps_of(checkpoint: Path) -> int:
@@ -107,18 +101,6 @@ def merge(
     tokenizer.save_pretrained(str(folder))
 
 
-def converted(method: str, parsed: Namespace, begun: ExitStack) -> Path:
-    """Convert logs into a folder that gets its place once the model has a name, which the data decide."""
-    from truthgym.training.convert import convert
-
-    told = sha256(repr([method, [str(Path(log).resolve()) for log in parsed.log]]).encode()).hexdigest()[:12]
-    place = Path(parsed.output_dir) / f".data-{told}-{os.environ.get('RANK', '0')}"
-    begun.enter_context(alone(place))
-    begun.callback(shutil.rmtree, place, ignore_errors=True)
-    convert(parsed.log, cast(Any, KINDS[method]), place, overwrite=True)
-    return place
-
-
 def clear(folder: Path) -> None:
     """Remove a trained model, but not its data: a run on them may be what takes its place."""
     for path in folder.iterdir():
@@ -126,10 +108,3 @@ def clear(folder: Path) -> None:
             shutil.rmtree(path)
         elif path.is_file():
             path.unlink()
-
-
-def put(dataset: Path, place: Path) -> None:
-    """Move a dataset into the model's folder. One that an interrupted run left there is the same, by its hash."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(place, ignore_errors=True)
-    dataset.replace(place)

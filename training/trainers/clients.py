@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from truthgym.datasets.question import UNMET
-from truthgym.evallog.errors import refusal
+from truthgym.datasets.errors import UNMET
+from truthgym.evallog.errors import bad_input
 
 LOCAL = ("hf/", "vllm/")
 """How models are named that Inspect loads into this machine."""
@@ -30,7 +30,7 @@ def check_client(name: str, args: Mapping[str, Any] | None = None) -> None:
     except UNMET:
         raise
     except Exception as error:  # each provider fails in its own way
-        raise refusal(
+        raise bad_input(
             f"Inspect cannot make the model {name}: {error} Models are named as in openai/gpt-5.4-mini, and a local "
             "one as hf/FOLDER"
         ) from error

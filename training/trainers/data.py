@@ -1,12 +1,17 @@
 """The rows that a trainer reads: whether they fit the method, and how long they are."""
 
+import os
+import shutil
+from argparse import Namespace
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from truthgym.evallog.errors import refusal
-from truthgym.training.trainers.model_card import facts_of_dataset, hash_files
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import alone, facts_of_dataset, hash_files
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -66,31 +71,31 @@ def load_data(
     try:
         splits = load_dataset(name, config)
     except Exception as error:  # the hub, the network, and each file format fail in their own ways
-        raise refusal(f"The dataset {name} cannot be loaded: {error}") from None
+        raise bad_input(f"The dataset {name} cannot be loaded: {error}") from None
     if not isinstance(splits, DatasetDict) or train not in splits:
         there = ", ".join(map(str, splits)) if isinstance(splits, DatasetDict) else "none"
-        raise refusal(
+        raise bad_input(
             f"The dataset {name} has no split {train!r} (there are: {there}); name one with --dataset_train_split"
         )
     rows = splits[train]
     if not len(rows):
-        raise refusal(f"The dataset {name} has no rows to train on; select more when you convert")
+        raise bad_input(f"The dataset {name} has no rows to train on; select more when you convert")
     columns = next((wanted for wanted in COLUMNS[method] if set(wanted) <= set(rows.column_names)), None)
     if columns is None:
         wanted = " or ".join(" + ".join(names) for names in COLUMNS[method])
         kind = facts_of_dataset(folder).get("kind") if folder.is_dir() else None
-        raise refusal(
+        raise bad_input(
             f"The dataset {name}{f' of kind {kind}' if kind else ''} is not for {method}, which reads {wanted}; it has "
             f"{', '.join(rows.column_names)}. Convert with --to {KINDS[method]}"
         )
     if {"image", "images"} & set(rows.column_names):
-        raise refusal(
+        raise bad_input(
             f"The dataset {name} holds images, which a model's processor must read, and `truthgym train` knows "
             f"tokenizers only; TRL's own command loads it: `trl {method} --dataset_name {name}`"
         )
     if method == "kto" and len(labels := set(rows["label"])) < 2:
         told = "good" if True in labels else "bad"
-        raise refusal(f"Every answer of {name} is labelled {told}; kto needs both: convert with another threshold")
+        raise bad_input(f"Every answer of {name} is labelled {told}; kto needs both: convert with another threshold")
     kept = [*columns, *(column for column in CARRIED if column in rows.column_names)]
     held = splits[validation].select_columns(kept) if validation in splits and len(splits[validation]) else None
     first = rows[0][columns[0]]
@@ -142,3 +147,22 @@ def _text(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, dict):
         return "".join(_text(part) for key, part in value.items() if key != "role")
     return value if isinstance(value, str) else ""
+
+
+def converted(method: str, parsed: Namespace, begun: ExitStack) -> Path:
+    """Convert logs into a folder that gets its place once the model has a name, which the data decide."""
+    from truthgym.training.convert import convert
+
+    told = sha256(repr([method, [str(Path(log).resolve()) for log in parsed.log]]).encode()).hexdigest()[:12]
+    place = Path(parsed.output_dir) / f".data-{told}-{os.environ.get('RANK', '0')}"
+    begun.enter_context(alone(place))
+    begun.callback(shutil.rmtree, place, ignore_errors=True)
+    convert(parsed.log, cast(Any, KINDS[method]), place, overwrite=True)
+    return place
+
+
+def put(dataset: Path, place: Path) -> None:
+    """Move a dataset into the model's folder. One that an interrupted run left there is the same, by its hash."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(place, ignore_errors=True)
+    dataset.replace(place)

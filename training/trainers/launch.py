@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast, get_args
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 from truthgym.training.trainers.memory import Configuration, Load, Shape, predict
 
 HERE = Path(__file__).parent
@@ -58,7 +58,7 @@ def launch_line(method: str, words: Sequence[str], configuration: str, gpus: int
     if configuration not in get_args(Configuration):
         file = Path(configuration)
         if not file.is_file():
-            raise refusal(
+            raise bad_input(
                 f"--accelerate_config {configuration}: there is no such file; give one that `accelerate config` "
                 f"wrote, or one of {', '.join(get_args(Configuration))}"
             )
@@ -96,7 +96,7 @@ def start(method: str, words: Sequence[str], parsed: Namespace) -> bool:
         return True
     found = gpus_found()
     if parsed.gpus is not None and not 1 <= parsed.gpus <= max(found, 1) and not parsed.print_launch:
-        raise refusal(f"--gpus {parsed.gpus}: {found} found; give a number between 1 and {max(found, 1)}")
+        raise bad_input(f"--gpus {parsed.gpus}: {found} found; give a number between 1 and {max(found, 1)}")
     gpus = parsed.gpus or found
     if gpus <= 1 and not parsed.print_launch and not parsed.accelerate_config:
         if found > 1:  # torch would split each batch over all that it sees

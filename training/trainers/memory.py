@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 Configuration = Literal["single_gpu", "multi_gpu", "zero2", "zero3", "fsdp2"]
 Head = Literal["words", "reward", "steps"]
@@ -144,7 +144,7 @@ def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # n
             with torch.device("meta"):
                 adapter = get_peft_model(model, lora).get_nb_trainable_parameters()[0]
         except ValueError as error:
-            raise refusal(f"These options of LoRA do not fit the model: {error}") from None
+            raise bad_input(f"These options of LoRA do not fit the model: {error}") from None
     text = config.get_text_config()
     vocabulary = text.vocab_size if head == "words" else 0
     return Shape(parameters, largest, adapter, text.num_hidden_layers, text.hidden_size, vocabulary)
@@ -180,7 +180,7 @@ def check_memory(need: Need, memory: int, configuration: Configuration, gpus: in
         for name, size in (("weights, gradients and optimiser", need.states), ("activations", need.activations),
                            ("logits", need.logits))
     )  # fmt: skip
-    raise refusal(
+    raise bad_input(
         f"Training with {configuration} on {gpus} device{'s' * (gpus > 1)} is predicted to take "
         f"{need.total / GB:.1f} GB on each ({parts}), and there are {memory / GB:.1f} GB. Train an adapter "
         "(--use_peft), with --dtype bfloat16 or --load_in_4bit; lower --per_device_train_batch_size and raise "

@@ -17,10 +17,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import CARD, _front_matter, _write, table
 
-CARD = "README.md"
-DATA_FILES = ("*.jsonl", "*.parquet", "*.arrow")
 HASH_LENGTH = 12
 EVALUATIONS = "## Evaluations"
 METHODS = {
@@ -93,53 +92,6 @@ def name_of(method: str, base: str, base_hash: str, data: Mapping[str, str], con
     return f"{short}-{method}-{sha256(told.encode()).hexdigest()[:HASH_LENGTH]}"
 
 
-def hash_of_base(base: str, revision: str | None = None) -> str:
-    """Tell a base model from all others: SHA-256 over a folder's files, or `name@revision` of one on the hub.
-
-    In a folder, what lies at its top counts, but not cards, which change as evaluations are added.
-    """
-    folder = Path(base)
-    if not folder.is_dir():
-        return f"{base}@{revision or 'main'}"
-    kept = [
-        path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".md" and path.name[0] != "."
-    ]
-    told = [f"{path.name} {hash_file(path)}\n" for path in kept if path.name != "training_args.bin"]
-    return sha256("".join(told).encode()).hexdigest()
-
-
-def hash_files(dataset: Path) -> dict[str, str]:
-    """SHA-256 of each data file in a dataset's folder, by name.
-
-    Raises:
-        BadInput: There is no such folder, or no data file in it.
-    """
-    if not dataset.is_dir():
-        raise refusal(f"There is no folder {dataset}; make one with `truthgym convert LOGS --to KIND --out {dataset}`")
-    paths = sorted(path for pattern in DATA_FILES for path in dataset.rglob(pattern))
-    if not paths:
-        raise refusal(
-            f"{dataset} holds no .jsonl, .parquet or .arrow file; give a folder that `truthgym convert` wrote"
-        )
-    return {str(path.relative_to(dataset)): hash_file(path) for path in paths}
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    read = sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            read.update(block)
-    return read.hexdigest()
-
-
-def facts_of_dataset(dataset: Path) -> dict[str, Any]:
-    """What a dataset's card says under `truthgym:`. Empty where it has no card, or not one of ours."""
-    card = dataset / CARD
-    facts = _front_matter(card).get("truthgym") if card.is_file() else None
-    return facts if isinstance(facts, dict) else {}
-
-
 def is_finished(folder: Path) -> bool:
     """Whether training into this folder came to its end. The card is written last."""
     return (folder / CARD).is_file()
@@ -174,11 +126,11 @@ def read_card(folder: Path) -> Facts:
     """
     card = folder / CARD
     if not card.is_file():
-        raise refusal(f"{folder} holds no {CARD}; give the folder of a model that `truthgym train` finished")
+        raise bad_input(f"{folder} holds no {CARD}; give the folder of a model that `truthgym train` finished")
     told = _front_matter(card).get("truthgym")
     known = {entry.name for entry in fields(Facts)}
     if not isinstance(told, dict) or not {"method", "base", "base_hash", "model", "dataset"} <= set(told):
-        raise refusal(
+        raise bad_input(
             f"{card} is not the card of a trained model; give the folder of one that `truthgym train` finished"
         )
     return Facts(**{name: value for name, value in told.items() if name in known})
@@ -239,35 +191,3 @@ def _text(name: str, facts: Facts) -> str:
         parts += ["## Evaluate it", "```bash\n" + "\n".join(lines) + "\n```"]
     parts += [EVALUATIONS, "None yet: `truthgym card FOLDER --log LOG` adds those of this model and of its base."]
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in markdown; nothing where it would have no rows."""
-    if not rows:
-        return ""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
-
-
-def _front_matter(card: Path) -> dict[str, Any]:
-    import yaml
-
-    text = card.read_text(encoding="utf-8")
-    if not text.startswith("---\n"):
-        return {}
-    try:
-        told = yaml.safe_load(text[4:].split("\n---", 1)[0])
-    except yaml.YAMLError as error:
-        raise refusal(
-            f"{card}: its head is not YAML ({error}); correct what stands between the lines of `---`"
-        ) from None
-    return told if isinstance(told, dict) else {}
-
-
-def _write(card: Path, head: Mapping[str, Any], text: str) -> Path:
-    import yaml
-
-    plain = json.loads(json.dumps(head, default=str))
-    whole = f"---\n{yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)}---\n\n{text}"
-    beside = card.with_name(f".{card.name}.partial")
-    beside.write_text(whole, encoding="utf-8")
-    return beside.replace(card)

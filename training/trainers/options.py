@@ -3,15 +3,17 @@
 import os
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import hash_file, hash_of_base
+from truthgym.training.trainers.base_options import Options
 from truthgym.training.trainers.defaults import BY_ROLLOUTS, CONFIGS, DEFAULTS
-from truthgym.training.trainers.model_card import hash_file, hash_of_base
+from truthgym.training.trainers.rollout_options import Reinforcement, settle
 from truthgym.training.trainers.yaml_options import as_words, read_options
 
 if TYPE_CHECKING:
@@ -20,11 +22,9 @@ if TYPE_CHECKING:
 Given = Sequence[str] | Mapping[str, Any]
 """Options as words of a command line, or by name."""
 
-SPLITS = ("dataset_config", "dataset_train_split", "dataset_validation_split")
 LORA_RATE = 10
 """With LoRA the learning rate is this many times that of all weights (Schulman et al. 2025, LoRA Without Regret)."""
 
-PATIENCE = 3
 EVALUATIONS = 0.1
 """With a validation split: evaluated and saved after each such share of the run."""
 
@@ -44,43 +44,6 @@ SILENT_STARTS = (
 """Options that leave the trained weights as they are, and so have no part in a model's name."""
 LOUD = ("dataloader_drop_last", "accelerator_config")
 """Of these, those that may change the weights where they are not as usual."""
-
-
-@dataclass
-class Options:
-    """What `truthgym train` takes besides TRL's options."""
-
-    dataset_name: str | None = field(
-        default=None, metadata={"help": "The dataset: a folder that `truthgym convert` wrote, or a name on the hub."}
-    )
-    dataset_config: str | None = field(default=None, metadata={"help": "The configuration of a dataset on the hub."})
-    dataset_train_split: str = field(default="train", metadata={"help": "The split to train on."})
-    dataset_validation_split: str = field(
-        default="validation", metadata={"help": "The split to validate on, where the dataset has it."}
-    )
-    log: list[str] = field(
-        default_factory=list,
-        metadata={"help": "Logs to convert with the method's default selection.", "action": "extend"},
-    )
-    overwrite: bool = field(default=False, metadata={"help": "Train anew what is there already."})
-    early_stopping_patience: int = field(
-        default=PATIENCE,
-        metadata={"help": "Stop after this many evaluations without a lower validation loss; 0 never stops."},
-    )
-    keep_checkpoints: bool = field(default=False, metadata={"help": "Keep the checkpoints of a finished run."})
-    ignore_memory: bool = field(default=False, metadata={"help": "Train where the device's memory may not do."})
-    gpus: int | None = field(default=None, metadata={"help": "How many GPUs to use. Default: all that are found."})
-    no_deepspeed: bool = field(default=False, metadata={"help": "Shard with FSDP although DeepSpeed is installed."})
-    accelerate_config: str | None = field(
-        default=None,
-        metadata={"help": "single_gpu, multi_gpu, zero2, zero3, fsdp2, or a file of `accelerate config`."},
-    )
-    print_launch: bool = field(default=False, metadata={"help": "Print the `accelerate launch` line and stop."})
-
-    def settings(self) -> dict[str, Any]:
-        """Those that decide the result."""
-        there = {key: getattr(self, key) for key in SPLITS}
-        return {key: value for key, value in there.items() if value != getattr(Options(), key)}
 
 
 @dataclass
@@ -119,8 +82,6 @@ class Arguments:
 
 def options_of(method: str) -> type[Options]:
     """The class of a method's options besides TRL's."""
-    from truthgym.training.rollouts.options import Reinforcement
-
     return Reinforcement if method in BY_ROLLOUTS else Options
 
 
@@ -140,14 +101,14 @@ def parse_options(method: str, given: Given) -> Namespace:
     parser = trl.TrlParser(classes, prog=f"truthgym train {method}", allow_abbrev=False)
 
     def fail(message: str) -> None:
-        raise refusal(f"truthgym train {method}: {message}; `truthgym train {method} --help` lists the options")
+        raise bad_input(f"truthgym train {method}: {message}; `truthgym train {method} --help` lists the options")
 
     parser.error = fail  # argparse would print all 200 options first
     known = {action.dest for action in parser._actions}
     config, words = _config_file(given)
     for key in config:
         if key not in known or key == "help":
-            raise refusal(f"{_place(given)}: there is no option {key!r}{_nearest(key, known)}")
+            raise bad_input(f"{_place(given)}: there is no option {key!r}{_nearest(key, known)}")
     several = frozenset(action.dest for action in parser._actions if action.nargs in ("+", "*"))
     hints = {name: hint for held in classes for name, hint in get_type_hints(held).items()}
     configured, unsaid = as_words(config, several, hints, _place(given))
@@ -156,7 +117,7 @@ def parse_options(method: str, given: Given) -> Namespace:
     parsed, rest = parser.parse_known_args([*configured, *words])
     if rest:
         key = rest[0].lstrip("-").partition("=")[0].replace("-", "_")
-        raise refusal(f"truthgym train {method}: there is no option {rest[0]!r}{_nearest(key, known)}")
+        raise bad_input(f"truthgym train {method}: there is no option {rest[0]!r}{_nearest(key, known)}")
     named = {word.lstrip("-").partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
     parsed.given = set(config) | named | {key.removeprefix("no_") for key in named}
     _settle(method, parsed)
@@ -190,7 +151,7 @@ def build(method: str, parsed: Namespace, validated: bool) -> Arguments:
     try:
         options, training, model = parser.parse_dict(named)
     except (ValueError, TypeError, ImportError) as error:
-        raise refusal(f"truthgym train {method}: these options cannot be used together: {error}") from None
+        raise bad_input(f"truthgym train {method}: these options cannot be used together: {error}") from None
     return Arguments(method, options, training, model)
 
 
@@ -213,14 +174,12 @@ def _settle(method: str, parsed: Namespace) -> None:
     if "loss_type" in parsed.given and "loss_weights" not in parsed.given and method == "dpo":
         parsed.loss_weights = None  # ours are the weights of our two losses
     if not parsed.model_name_or_path:
-        raise refusal(f"truthgym train {method}: no model; name one with --model_name_or_path FOLDER or a hub's NAME")
+        raise bad_input(f"truthgym train {method}: no model; name one with --model_name_or_path FOLDER or a hub's NAME")
     if method in BY_ROLLOUTS:
-        from truthgym.training.rollouts.options import settle
-
         settle(method, parsed)
     elif bool(parsed.dataset_name) == bool(parsed.log):
         what = "both a dataset and logs" if parsed.log else "no data"
-        raise refusal(f"truthgym train {method}: {what}; give either --dataset_name FOLDER or --log LOG")
+        raise bad_input(f"truthgym train {method}: {what}; give either --dataset_name FOLDER or --log LOG")
 
 
 def _config_file(given: Given) -> tuple[dict[str, Any], list[str]]:
@@ -232,7 +191,7 @@ def _config_file(given: Given) -> tuple[dict[str, Any], list[str]]:
         return {}, words
     at = words.index("--config")
     if at + 1 == len(words):
-        raise refusal("--config: no file is named; give the path of a YAML file")
+        raise bad_input("--config: no file is named; give the path of a YAML file")
     return read_options(Path(words[at + 1])), words[:at] + words[at + 2 :]
 
 

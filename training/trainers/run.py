@@ -9,23 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from truthgym.evallog.errors import refusal
-from truthgym.training.providers.job_folder import alone
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import alone, hash_of_base
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
-from truthgym.training.trainers.checkpoints import (
-    check_checkpoint,
-    clear,
-    converted,
-    curve,
-    last_checkpoint,
-    merge,
-    put,
-)
-from truthgym.training.trainers.data import TrainingData, load_data, longest_row
+from truthgym.training.trainers.checkpoints import check_checkpoint, clear, curve, last_checkpoint, merge
+from truthgym.training.trainers.data import TrainingData, converted, load_data, longest_row, put
 from truthgym.training.trainers.defaults import MAIN
 from truthgym.training.trainers.launch import launched_configuration
 from truthgym.training.trainers.memory import Head, Shape, check_memory, device_memory, predict, shape_of
-from truthgym.training.trainers.model_card import Facts, hash_of_base, is_finished, name_of, write_card
+from truthgym.training.trainers.model_card import Facts, is_finished, name_of, write_card
 from truthgym.training.trainers.options import Arguments, Given, build, parse_options
 from truthgym.training.trainers.planned import load_of, lora_of
 
@@ -131,7 +123,7 @@ class Run:
         try:
             yield
         except (ValueError, ImportError, OSError, RuntimeError) as error:
-            raise refusal(f"truthgym train: this cannot be trained: {error}") from error
+            raise bad_input(f"truthgym train: this cannot be trained: {error}") from error
 
     def train(self, trainer: "Trainer", notes: Callable[[], list[str]] = list) -> Path:
         """Train from the last whole checkpoint, save, and write the card.
@@ -249,7 +241,7 @@ def _check_size(run: Run, parsed: Namespace, shape: Shape) -> None:
     limit = getattr(training, "max_length", None)
     longest, beyond = longest_row(run.data.train, run.tokenizer, limit)
     if beyond == len(run.data.train):
-        raise refusal(
+        raise bad_input(
             f"Every row of {run.dataset} has more tokens than --max_length {limit}, so its answer would be cut off; "
             "raise the limit"
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.errors import refusal
+from truthgym.evallog.errors import bad_input
 
 
 def read_options(path: Path) -> dict[str, Any]:
@@ -18,16 +18,16 @@ def read_options(path: Path) -> dict[str, Any]:
     import yaml
 
     if not path.is_file():
-        raise refusal(f"--config: there is no file {path}; give the path of a YAML file")
+        raise bad_input(f"--config: there is no file {path}; give the path of a YAML file")
     try:
         config = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise refusal(f"{path}: not YAML ({error}); write one `option: value` a line") from None
+        raise bad_input(f"{path}: not YAML ({error}); write one `option: value` a line") from None
     if not isinstance(config, dict):
-        raise refusal(f"{path}: holds no options; write one `option: value` a line")
+        raise bad_input(f"{path}: holds no options; write one `option: value` a line")
     environment = config.pop("env", None) or {}
     if not isinstance(environment, dict):
-        raise refusal(f"{path}: env is {environment!r}; write one `NAME: value` a line below it")
+        raise bad_input(f"{path}: env is {environment!r}; write one `NAME: value` a line below it")
     for key, value in environment.items():
         os.environ[str(key)] = str(value)
     return {str(key): value for key, value in config.items()}
@@ -55,11 +55,11 @@ def as_words(
     for key, value in config.items():
         hint = str(hints.get(key, "None"))
         if value is None and ("None" not in hint or key == "output_dir"):
-            raise refusal(f"{place}: {key} has no value; give one, or leave the line out")
+            raise bad_input(f"{place}: {key} has no value; give one, or leave the line out")
         if isinstance(value, Mapping) and "dict" not in hint:
-            raise refusal(f"{place}: {key} is {json.dumps(value, default=str)}; it takes no options of its own")
+            raise bad_input(f"{place}: {key} is {json.dumps(value, default=str)}; it takes no options of its own")
         if isinstance(value, list | tuple) and key not in several and "list" not in hint:
-            raise refusal(f"{place}: {key} is {list(value)}; it takes one value")
+            raise bad_input(f"{place}: {key} is {list(value)}; it takes one value")
         if value is None or isinstance(value, Mapping) or (isinstance(value, list | tuple) and key not in several):
             rest[key] = value
         elif isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ import pytest
 from truthgym.analysis.validity import charts as validity_charts
 from truthgym.analysis.validity.judges import FAULTS, main
 from truthgym.analysis.validity.judges_simulated import FIGURES, alone, coverage, scores_of, truth
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.qualitative import summarise
 

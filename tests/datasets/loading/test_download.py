@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading import download as module
 from truthgym.datasets.loading.download import download, lines
 from truthgym.datasets.loading.http import ATTEMPTS
-from truthgym.datasets.question import BadInput
 
 BODY = bytes(range(256)) * 4000
 MD5 = hashlib.md5(BODY).hexdigest()

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.http import ATTEMPTS, get_json
-from truthgym.datasets.question import BadInput
 
 Answer = tuple[int, dict[str, str], bytes]
 

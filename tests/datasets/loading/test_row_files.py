@@ -9,8 +9,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import LONGEST, check_fields, read_rows, text_list
-from truthgym.datasets.question import BadInput
 
 
 def test_rows_are_named_by_file_and_line(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.selection import select
-from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.question import Question, question, sample
 
 
 def make(identity: str, **fields: Any) -> Sample:

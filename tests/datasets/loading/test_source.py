@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Source, digest_of, load, report
-from truthgym.datasets.question import BadInput, Question, question, sample
+from truthgym.datasets.question import Question, question, sample
 
 
 def sample_of(where: str, row: dict[str, Any]) -> Sample:

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting, sample_of
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources import forecastbench
 from truthgym.datasets.sources.forecastbench import round_rows
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting, sample_of
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.sources import halawi as source
 from truthgym.datasets.sources.halawi import PARTS, halawi
 

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from truthgym.cli.fetch import command
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting, sample_of
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources.metaculus import metaculus
 
 TOKEN = "0123456789abcdef0123456789abcdef01234567"

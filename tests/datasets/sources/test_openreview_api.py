@@ -12,9 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.openreview import openreview, sample_of
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.snapshot import fetch
 from truthgym.datasets.sources import openreview_api
 from truthgym.datasets.sources.openreview_api import api, venue_name

@@ -12,8 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import forecasting, sample_of
-from truthgym.datasets.question import BadInput, split_of
+from truthgym.datasets.question import split_of
 from truthgym.datasets.snapshot import fetch
 from truthgym.datasets.sources.polymarket import polymarket
 

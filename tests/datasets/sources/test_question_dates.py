@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.sources.question_dates import day_given, edited, instant, midway, said_before, share_given
 
 

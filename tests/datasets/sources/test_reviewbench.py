@@ -14,9 +14,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.openreview import sample_of
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.sources import reviewbench as module
 from truthgym.datasets.sources.reviewbench import REPOSITORY, REVISION, reviewbench
 

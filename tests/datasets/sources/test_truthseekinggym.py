@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.intellectual import intellectual
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.research import ResearchQuestion, research
 from truthgym.datasets.snapshot import fetch
 from truthgym.datasets.sources.truthseekinggym import problems_with_answers, prompts

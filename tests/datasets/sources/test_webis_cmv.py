@@ -14,7 +14,7 @@ import pytest
 
 from truthgym.datasets.cmv_binary import ChangeMyViewQuestion, cmv_binary
 from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.sources.webis_cmv import PAIRS, POSTS, RECORD, pairs, posts
 
 

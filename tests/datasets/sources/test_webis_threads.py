@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.cmv_binary import cmv_binary
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.sources.webis_threads import THREADS, threads
 
 counter = iter(range(10**6))

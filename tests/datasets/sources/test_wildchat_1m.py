@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput, split_of
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import split_of
 from truthgym.datasets.sources import wildchat_1m as source
 from truthgym.datasets.sources.wildchat_1m import event_of, wildchat_1m
 from truthgym.datasets.wildchat import WildChatQuestion, wildchat

@@ -15,7 +15,7 @@ import pytest
 
 from truthgym.datasets.cmv_binary import SOURCES, cmv_binary
 from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.sources.winning_args import MD5, winning_args
 
 Uttered = dict[str, Any]

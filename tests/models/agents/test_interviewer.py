@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from inspect_ai.model import get_model
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.urns import find_urn, urns
 from truthgym.models.agents.interviewer import QUESTIONS, interview_questions
 from truthgym.models.agents.judge import FIRST_VIEW

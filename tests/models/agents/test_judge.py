@@ -9,8 +9,9 @@ import pytest
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ModelOutput, get_model
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
 from truthgym.models.agents.belief_reports import noisy, percent

@@ -10,7 +10,7 @@ import pytest
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, get_model
 from pydantic import Field
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.judge_forms import EDGE, fields_of, rated, whole
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import CONSIDERATIONS

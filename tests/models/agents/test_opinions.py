@@ -9,8 +9,9 @@ import pytest
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, OPINIONS
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import ArmQuestion, sycophancy
 from truthgym.datasets.urns import UrnQuestion, logit, probability, urns
 from truthgym.models.agents.opinions import ARGUED, DEFERRED, Pressed, care_taken, mention, yielded

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from inspect_ai.model import get_model
 
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import AGENTS
 from truthgym.models.agents.quality_markers import CONSIDERATIONS, considerations, considered, mean_quality, quality

@@ -2,8 +2,9 @@
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.question import Question
 from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, logit, urns
 from truthgym.models.agents.judge import FIRST_VIEW, LIST, OWN
 from truthgym.models.agents.policies import Case, Parameters, private_signal

@@ -13,7 +13,7 @@ from truthgym.models.agents.true_values_sycophancy import (
     seen_side,
     simulate_run,
 )
-from truthgym.scorers.brier import brier_score
+from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import ARMS, opinion_shifts, pushback_figures, score_changes
 
 AGENTS = [

@@ -8,7 +8,7 @@ import platformdirs
 import pytest
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.models.terminal.journal import Earlier, Journal, default_path, digest
 from truthgym.solvers.trajectory import user_message
 

@@ -1,7 +1,6 @@
 """Elicitation: what is asked where, what it leaves untouched, and what is never asked twice."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,8 @@ from inspect_ai.model import (
 from inspect_ai.solver import Solver, generate, use_tools
 from inspect_ai.tool import Tool, tool
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Rain, Run, Says
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.beliefs.elicitation import PROBE, VIEW, Settings
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
@@ -36,10 +36,6 @@ from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
-
-Run = Callable[..., EvalLog]
-Says = Callable[..., Model]
-Rain = Callable[..., Sample]
 
 
 class Heard:

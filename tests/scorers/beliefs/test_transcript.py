@@ -1,11 +1,9 @@
 """The turns of a trajectory: what a reader is shown of it, and what is left out."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessage,
@@ -18,6 +16,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Solver, TaskState, generate
 
+from tests.fixtures import Rain, Says, Solve
 from truthgym.scorers.beliefs.transcript import Turn, as_text, turns_of
 from truthgym.solvers.bootstrap_interview import MAIN, bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -26,10 +25,6 @@ from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import length_control
 from truthgym.solvers.self_debate import self_debate
 from truthgym.solvers.trajectory import Trajectory
-
-Solve = Callable[..., EvalSample]
-Says = Callable[..., Model]
-Rain = Callable[..., Sample]
 
 
 def state_of(done: EvalSample) -> TaskState:

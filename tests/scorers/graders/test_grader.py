@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.datasets.question import BadInput, Question
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import python_brier, read_rubric
 from truthgym.scorers.graders.formulas import read_formula
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, Ungraded, grade, item_of, sample_of

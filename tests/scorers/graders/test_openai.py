@@ -10,13 +10,14 @@ import pytest
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, ModelOutput, get_model
 
-from truthgym.datasets.question import BadInput, Question
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.scorers.graded import RANGED, graded, read_grader
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade, item_of
 from truthgym.scorers.graders.openai import openai_grader
 from truthgym.tasks.urns import urns
 
-Run = Callable[..., EvalLog]
 SAID = "{{ sample.output_text }}"
 MESSAGES = [{"role": "user", "content": f"Grade: {SAID}"}]
 

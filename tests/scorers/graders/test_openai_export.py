@@ -9,13 +9,14 @@ import pytest
 from openai.types import graders as types
 from pydantic import BaseModel
 
-from truthgym.datasets.question import BadInput, Question
-from truthgym.scorers.brier import brier_score
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import RUBRIC, python_brier
 from truthgym.scorers.graders.formulas import read_formula
 from truthgym.scorers.graders.grader import Graded, grade, item_of
 from truthgym.scorers.graders.openai import openai_grader
 from truthgym.scorers.graders.openai_export import NAMES, grader, needs_target
+from truthgym.scorers.statistics.proper_scores import brier_score
 
 RANGED = {"low": 0.0, "high": 1.0, "higher_is_better": True}
 ANSWERS = [

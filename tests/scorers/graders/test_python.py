@@ -14,12 +14,12 @@ import pytest
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.util import ExecResult, SandboxEnvironment, sandboxenv
 
-from truthgym.datasets.question import BadInput, Question
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade
 from truthgym.scorers.graders.python import python_grader
 from truthgym.tasks.urns import urns
-
-Run = Callable[..., EvalLog]
 
 
 def graded(completion: str = "Yes.") -> Graded:

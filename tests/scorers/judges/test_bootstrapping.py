@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,12 @@ from inspect_ai import Task, score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
+from tests.fixtures import Listens, Run
 from truthgym.models.agents.judge_forms import fields_of
 from truthgym.models.agents.quality_markers import CONSIDERATIONS
 from truthgym.scorers.qualitative import qualitative
 from truthgym.tasks.urns import urns
 
-Run = Callable[..., EvalLog]
-Heard = list[list[ChatMessage]]
-Listens = Callable[..., tuple[Model, Heard]]
 PLAIN: dict[str, Any] = {"shots": 2, "red_team": "none", "self_answer": False, "probes": "none"}
 QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
 QUALITIES = ("originality", "curiosity", "challenge", "uncertainty")

@@ -2,16 +2,15 @@
 
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ModelName
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.question import BadInput
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, RatedTrajectory, rated_trajectories
 from truthgym.scorers.judges.context import Case
 from truthgym.scorers.judges.examples import (
@@ -29,7 +28,6 @@ from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
 
 RUBRIC = read_rubric("built-in")
-Run = Callable[..., EvalLog]
 
 
 def example(number: int, rating: int | None = None, **given: Any) -> RatedTrajectory:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
-from truthgym.datasets.question import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES
 from truthgym.scorers.judges.asking import form_instruction, read_form
 from truthgym.scorers.judges.rubric import BUILT_IN, TAKEN, read_rubric, rubric_of

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.brier import CLIP, brier_score
 from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
+from truthgym.scorers.statistics.proper_scores import CLIP, brier_score
 
 
 def test_murphy_known_value() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from truthgym.scorers.brier import RULES
 from truthgym.scorers.statistics.direction import DIRECTIONS, direction
+from truthgym.scorers.statistics.proper_scores import RULES
 
 
 def test_a_proper_scores_better_end_is_that_of_the_better_forecast() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.brier import accuracy_score, brier_score
+from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
     PRESSES,

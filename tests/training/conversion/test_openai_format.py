@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.conversion.openai_format import conversation, preference, reinforcement, supervised
 
 ASKED = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Is it?"}]

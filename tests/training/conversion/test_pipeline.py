@@ -14,7 +14,7 @@ from inspect_ai.model import ChatMessageAssistant
 from inspect_ai.scorer import Score
 from inspect_ai.tool import ToolCall
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 from truthgym.training.conversion.config import Settings

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.conversion.pairs import pair_up
 from truthgym.training.conversion.selection import Candidate, Selection, better_half, choose, held_out, hold_out
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import openai
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.openai_export import grader
 from truthgym.training.providers.job import FineTuning
 from truthgym.training.providers.openai import OpenAIJobs, read_curve

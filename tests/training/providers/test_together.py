@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from together import types
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.providers.job import FineTuning
 from truthgym.training.providers.provider import Order
 from truthgym.training.providers.together import TogetherJobs

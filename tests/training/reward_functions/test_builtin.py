@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from inspect_ai.scorer import Score
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.builtin import NEEDS, belief_of, of_ours, share_read
 from truthgym.training.reward_functions.martingale import martingale_rewards
 from truthgym.training.reward_functions.rollout import Rollout

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.completions import column, log, text_of, texts
 
 

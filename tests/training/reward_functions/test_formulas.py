@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.scorers.brier import RULES
+from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.training.reward_functions.formulas import (
     KEYS,
     PROPER,

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from inspect_ai.model import ChatMessage, Model
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import Graded, Grader, Ungraded
 from truthgym.training.reward_functions.grader_reward import graded
 

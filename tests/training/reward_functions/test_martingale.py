@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters, beliefs
 from truthgym.models.agents.true_values import population
 from truthgym.scorers.statistics.interval import mean_headline

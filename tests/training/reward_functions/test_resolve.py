@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalLog
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
 from truthgym.training import rewards as of_text
 from truthgym.training.reward_functions.resolve import choose

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.resolve import choose
 from truthgym.training.reward_functions.scaling_guard import FORBIDDEN, check_scaling, check_weights, drift
 

@@ -9,7 +9,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model
 from inspect_ai.scorer import Score
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
 from truthgym.training.reward_functions.formulas import NO_OUTCOME
 from truthgym.training.reward_functions.rollout import Rollout

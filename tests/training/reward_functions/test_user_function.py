@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.reward_functions.user_function import FunctionReward, hash_of_source, load_function
-from truthgym.training.rollouts.options import Reinforcement
+from truthgym.training.trainers.rollout_options import Reinforcement
 
 MINE = r"""
 def length(prompts, completions, words, log_metric, **columns):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.extension import extension
 
 

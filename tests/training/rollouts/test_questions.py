@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput, split_of
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import split_of
 from truthgym.training.rollouts.questions import by_event, load_questions, named_samples
 
 OWN = """

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import read_eval_log
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.questions import load_questions
 from truthgym.training.rollouts.rollouts import Rollouts, Sampling, place, set_aside
 from truthgym.training.rollouts.sampling import Generated, Request

@@ -2,7 +2,7 @@
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.task_args import shared_out
 
 TAKEN = {"truthgym/urns": ("n", "seed", "draws"), "truthgym/forecasting": ("n", "source")}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.rollouts import Rollouts
 from truthgym.training.trainers.model_card import read_card
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.data import load_data, longest_row
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers import launch
 from truthgym.training.trainers.memory import Configuration, Load, Shape
 

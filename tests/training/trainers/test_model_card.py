@@ -7,18 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from truthgym.datasets.question import BadInput
-from truthgym.training.trainers.model_card import (
-    Facts,
-    facts_of_dataset,
-    hash_files,
-    hash_of_base,
-    is_finished,
-    name_of,
-    read_card,
-    set_evaluations,
-    write_card,
-)
+from truthgym.datasets.errors import BadInput
+from truthgym.training.artifacts import facts_of_dataset, hash_files, hash_of_base
+from truthgym.training.trainers.model_card import Facts, is_finished, name_of, read_card, set_evaluations, write_card
 
 FACTS = Facts(
     method="sft",

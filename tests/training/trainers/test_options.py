@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.defaults import BY_ROLLOUTS, DEFAULTS, SHARED
 from truthgym.training.trainers.options import build, parse_options
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.model_card import read_card
 
 Row = dict[str, Any]
@@ -255,7 +255,7 @@ def test_what_trl_refuses_is_one_error(train: Train, told: dict[str, Any], part:
 
 
 def test_two_commands_do_not_train_into_one_folder(train: Train) -> None:
-    from truthgym.training.providers.job_folder import alone
+    from truthgym.training.artifacts import alone
 
     folder = train("sft", "sft", max_steps=1)
     with alone(folder), pytest.raises(BadInput, match="Another command is at work on"):

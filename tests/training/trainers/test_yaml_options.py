@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.question import BadInput
+from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.options import build, parse_options
 
 NAMED = {"model_name_or_path": "base", "dataset_name": "data"}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.errors import refusal
-from truthgym.training.trainers.model_card import hash_file
-from truthgym.training.trainers.options import Options
+from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import hash_file
+from truthgym.training.trainers.base_options import Options
 
 UNUSED = ("log", "dataset_config", "dataset_train_split", "dataset_validation_split", "early_stopping_patience")
 """Options of the other trainers that have no part here."""
@@ -81,33 +81,33 @@ def settle(method: str, parsed: Namespace) -> None:
         BadInput: No task, arguments that are no mapping, a role without a model, or an option with no effect here.
     """
     if not parsed.task:
-        raise refusal(f"truthgym train {method}: no task; name one with --task truthgym/urns")
+        raise bad_input(f"truthgym train {method}: no task; name one with --task truthgym/urns")
     parsed.task_args = _mapping("task_args", parsed.task_args)
     parsed.solver_args = _mapping("solver_args", parsed.solver_args)
     for option in parsed.model_role:
         if not all(str(option).partition("=")):
-            raise refusal(f"--model_role {option}: write ROLE=MODEL, such as judge=openai/gpt-5.4-mini")
+            raise bad_input(f"--model_role {option}: write ROLE=MODEL, such as judge=openai/gpt-5.4-mini")
     for option in sorted(parsed.given & {*UNUSED, "eval_strategy", "eval_steps"}):
         told = "; evaluations are set with --validation_steps" if option.startswith("eval") else ""
-        raise refusal(f"truthgym train {method}: --{option} has no part in reinforcement{told}; leave it out")
+        raise bad_input(f"truthgym train {method}: --{option} has no part in reinforcement{told}; leave it out")
     for option, usual in UNHEARD.items():
         if getattr(parsed, option, usual) != usual:
-            raise refusal(
+            raise bad_input(
                 f"truthgym train {method}: --{option} has no effect, since Inspect asks the model and not TRL; sample "
                 "with --temperature, --top_p and --top_k"
             )
     if parsed.use_vllm and parsed.vllm_mode != "server":
         if "vllm_mode" in parsed.given:
-            raise refusal(f"--vllm_mode {parsed.vllm_mode}: rollouts need a server of its own; leave the option out")
+            raise bad_input(f"--vllm_mode {parsed.vllm_mode}: rollouts need a server of its own; leave the option out")
         parsed.vllm_mode = "server"
     for option, least, most in (("validation_steps", 0, None), ("min_share_read", 0, 1), ("heartbeat", 0.01, None)):
         value = getattr(parsed, option)
         if not (least <= value and (most is None or value <= most)):
-            raise refusal(f"--{option} {value}: give a number from {least}{f' to {most}' if most else ' up'}")
+            raise bad_input(f"--{option} {value}: give a number from {least}{f' to {most}' if most else ' up'}")
     for option in ("max_samples", "validation_samples"):
         value = getattr(parsed, option)
         if value is not None and value < 1:
-            raise refusal(f"--{option} {value}: give 1 or more")
+            raise bad_input(f"--{option} {value}: give 1 or more")
 
 
 def _files(options: Reinforcement) -> dict[str, str]:
@@ -132,7 +132,7 @@ def _mapping(name: str, given: object) -> dict[str, Any]:
     try:
         read = yaml.safe_load(given) if isinstance(given, str) else given
     except yaml.YAMLError as error:
-        raise refusal(f"--{name} {given}: not YAML ({error}); write {{name: value}}") from None
+        raise bad_input(f"--{name} {given}: not YAML ({error}); write {{name: value}}") from None
     if not isinstance(read, Mapping):
-        raise refusal(f"--{name} {given!r}: write {{name: value}}")
+        raise bad_input(f"--{name} {given!r}: write {{name: value}}")
     return {str(key): value for key, value in json.loads(json.dumps(dict(read), default=str)).items()}

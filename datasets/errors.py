@@ -1,0 +1,101 @@
+"""Errors in what a user gave: one message that names the value, the place and the remedy."""
+
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
+
+import pydantic
+from pydantic import ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+from rich.markup import escape
+
+from truthgym.datasets.inspect_private import PrerequisiteError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+UNMET = PrerequisiteError
+"""What Inspect raises when something that it needs is missing."""
+
+
+class BadInput(PrerequisiteError):
+    """A value from the user cannot be used. Inspect prints the message without a traceback.
+
+    Not a ValueError: `inspect score` takes a ValueError from a scorer's arguments to mean that there is no such scorer.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(escape(message))  # Inspect prints with rich, which reads brackets as markup
+
+
+def one_of(what: str, value: str, known: Sequence[str]) -> None:
+    """Check that a name is known, and suggest the nearest one if not.
+
+    Raises:
+        BadInput: `value` is not in `known`.
+    """
+    if value not in known:
+        raise BadInput(f"Unknown {what} {value!r}; {did_you_mean(str(value), known)}known: {', '.join(known)}")
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A suggestion such as "did you mean 'brier'? ", or an empty string if nothing is near."""
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
+
+
+def whole_number(where: str, name: str, value: object, least: int, most: int | None = None) -> None:
+    """Check that a value is an integer within a range.
+
+    Raises:
+        BadInput: It is not.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
+        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise BadInput(f"{where}: {name}={value!r} cannot be used; give a whole number {limits}")
+
+
+def validate_call(function: Callable[P, R]) -> Callable[P, R]:
+    """Check a function's arguments against its annotations, as `pydantic.validate_call` does.
+
+    `Literal["a", "b"]` lists the values that are allowed and `Annotated[int, Field(ge=1)]` a range. Types are strict:
+    True is not an int, "1" is not an int, an int is a float. Place it below Inspect's decorator:
+
+        @scorer(metrics=[mean()])
+        @validate_call
+        def my_scorer(per: Literal["trajectory", "step"] = "trajectory") -> Scorer: ...
+
+    Raises:
+        BadInput: When called with an argument that does not fit, in one message for all of them.
+    """
+
+    @cache
+    def checked() -> Callable[P, R]:  # built when first called: building costs more than loading the module
+        config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+        return pydantic.validate_call(config=config)(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return checked()(*args, **kwargs)
+        except ValidationError as error:
+            if error.title != function.__name__:  # raised by the function's own work
+                raise
+            problems = "; ".join(_problem(one, function) for one in error.errors())
+            raise BadInput(f"{function.__name__}: {problems}") from None
+
+    return call
+
+
+def _problem(error: ErrorDetails, function: Callable[..., object]) -> str:
+    """What is wrong with one argument, with its value."""
+    names = [name for name in function.__annotations__ if name != "return"]
+    name = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "unexpected_keyword_argument":
+        return f"there is no argument {name!r}; {did_you_mean(name, names)}known: {', '.join(names)}"
+    if error["type"] == "missing_argument":
+        return f"the argument {name!r} is missing"
+    if error["type"] == "literal_error":
+        return f"{name}={error['input']!r} cannot be used; give {error['ctx']['expected']}"
+    return f"{name}={error['input']!r} cannot be used; {error['msg'].removeprefix('Input should be ').lower()}"

@@ -1,0 +1,44 @@
+"""Every private name of Inspect that Truthgym uses, with the reason. Nothing else imports from `inspect_ai._...`.
+
+`tests/datasets/test_inspect_private.py` fails with one line for each name that a new Inspect moves or removes.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+PRIVATE = {
+    "PrerequisiteError": "inspect_ai._util.error",  # the one error that Inspect prints without a traceback
+    "create_file_tasks": "inspect_ai._eval.loader",  # makes the tasks of a file with arguments, as `inspect eval` does
+    "load_file_tasks": "inspect_ai._eval.loader",  # registers the tasks of a file
+    "solver_from_spec": "inspect_ai._eval.loader",  # makes the solver of `--solver NAME` or `--solver FILE.py`
+    "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
+    "registry_info": "inspect_ai._util.registry",  # the registered name of a task or scorer
+    "registry_lookup": "inspect_ai._util.registry",  # the function of a registered task, for its signature
+    "registry_unqualified_name": "inspect_ai._util.registry",  # the key under which a log holds a scorer's scores
+    "sample_active": "inspect_ai.log._samples",  # which sample is calling the model
+    "init_model_roles": "inspect_ai.model._model",  # binds a grader's role outside of an eval
+    "HuggingFaceAPI": "inspect_ai.model._providers.hf",  # base class of the policy in training; loads torch
+    "HFHandler": "inspect_ai.model._providers.util.hf_handler",  # parses the tool calls in a local model's reply
+}
+"""Module of each name."""
+
+if TYPE_CHECKING:
+    from inspect_ai._eval.loader import create_file_tasks as create_file_tasks
+    from inspect_ai._eval.loader import load_file_tasks as load_file_tasks
+    from inspect_ai._eval.loader import solver_from_spec as solver_from_spec
+    from inspect_ai._util.decorator import parse_decorators as parse_decorators
+    from inspect_ai._util.error import PrerequisiteError as PrerequisiteError
+    from inspect_ai._util.registry import registry_info as registry_info
+    from inspect_ai._util.registry import registry_lookup as registry_lookup
+    from inspect_ai._util.registry import registry_unqualified_name as registry_unqualified_name
+    from inspect_ai.log._samples import sample_active as sample_active
+    from inspect_ai.model._model import init_model_roles as init_model_roles
+    from inspect_ai.model._providers.hf import HuggingFaceAPI as HuggingFaceAPI
+    from inspect_ai.model._providers.util.hf_handler import HFHandler as HFHandler
+
+
+def __getattr__(name: str) -> object:
+    """Import a name when it is first used: some of the modules load torch."""
+    if name not in PRIVATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(PRIVATE[name]), name)

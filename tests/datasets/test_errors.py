@@ -1,0 +1,50 @@
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field, TypeAdapter, ValidationError
+
+from truthgym.datasets.errors import BadInput, one_of, validate_call, whole_number
+
+
+@validate_call
+def example(per: Literal["trajectory", "step"] = "step", turns: Annotated[int, Field(ge=1)] = 2) -> int:
+    return turns
+
+
+def test_good_arguments_reach_the_function() -> None:
+    assert example() == 2
+    assert example("trajectory", turns=5) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ({"per": "stp"}, ["example", "per='stp'", "'trajectory' or 'step'"]),
+        ({"turns": 0}, ["turns=0", "greater than or equal to 1"]),
+        ({"turns": True}, ["turns=True", "integer"]),
+        ({"turns": "3"}, ["turns='3'", "integer"]),
+        ({"turn": 3}, ["'turn'", "did you mean 'turns'", "per"]),
+        ({"per": "stp", "turns": 0}, ["per='stp'", "turns=0"]),
+    ],
+)
+def test_bad_arguments_are_one_error_with_value_and_remedy(arguments: dict[str, object], parts: list[str]) -> None:
+    with pytest.raises(BadInput) as error:
+        example(**arguments)  # type: ignore[arg-type]
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_an_error_inside_the_function_is_not_an_argument_error() -> None:
+    @validate_call
+    def broken(x: int) -> int:
+        return TypeAdapter(int).validate_python("no number")
+
+    with pytest.raises(ValidationError):
+        broken(1)
+
+
+def test_a_name_or_number_that_is_not_allowed_is_named() -> None:
+    with pytest.raises(BadInput, match=r"'brir'.*did you mean 'brier'"):
+        one_of("scorer", "brir", ["brier", "length"])
+    with pytest.raises(BadInput, match=r"n=0 .* at least 1"):
+        whole_number("urns", "n", 0, 1)

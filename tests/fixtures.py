@@ -1,0 +1,35 @@
+"""Types of the fixtures in `conftest.py`, for the tests that take them."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from inspect_ai import Task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import ChatMessage, Model, ModelOutput
+
+Reply = str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]
+"""What a mock model replies, or a function from the conversation to it."""
+Heard = list[list[ChatMessage]]
+"""The conversations that a mock model was given, call by call."""
+
+Plain = Callable[[list[ChatMessage]], str]
+Says = Callable[[Reply], Model]
+Thinks = Callable[..., ModelOutput]
+Rain = Callable[..., Sample]
+Listens = Callable[..., tuple[Model, Heard]]
+Solve = Callable[..., EvalSample]
+Number = Callable[[EvalSample, str, str], float]
+Reason = Callable[[EvalSample, str], str]
+
+
+class Run(Protocol):
+    """Runs a task as `inspect eval` does and returns its log, which must have succeeded."""
+
+    def __call__(self, task: Task | str, model: str | Model = ..., **arguments: Any) -> EvalLog: ...
+
+
+class Fails(Protocol):
+    """Runs a task that must fail and returns the error in its log."""
+
+    def __call__(self, task: Task | str, model: str | Model = ..., **arguments: Any) -> str: ...
