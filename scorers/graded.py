@@ -4,30 +4,22 @@ inspect eval truthgym/urns -T 'paradigms={graded: {grader: python_brier}}' --mod
 inspect score LOG --scorer truthgym/graded -S grader=model --model-role grader=MODEL --action append --overwrite
 """
 
-import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.errors import BadInput, one_of, whole_number
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import asked_text, final_answer
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
-from truthgym.scorers.graders.builtin import by_rubric, model_brier, python_brier, read_text
 from truthgym.scorers.graders.grader import Graded, Grader, grade, item_of
-from truthgym.scorers.graders.openai import openai_grader
-from truthgym.scorers.graders.python import python_grader
+from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
-
-NAMES = ("python_brier", "model_brier", "model", "python")
-RANGED = {"low": 0.0, "high": 1.0, "higher_is_better": True}
-"""Range and direction of graders that do not declare them: the user's programs and formulas."""
 
 
 @metric(scores="unreduced")
@@ -129,64 +121,6 @@ def graded(
     return score
 
 
-def read_grader(
-    grader: object = "python_brier",
-    rubric: str | None = None,
-    file: str | None = None,
-    low: float | None = None,
-    high: float | None = None,
-    higher_is_better: bool | None = None,
-    trusted: bool = False,
-    time_limit: int = 30,
-    cache: bool = True,
-) -> Grader:
-    """Make a grader from the arguments of `graded`, which see. Its `roles` and `sandbox` are what a run must have.
-
-    Raises:
-        BadInput: One of them cannot be used.
-    """
-    for name, flag in (("trusted", trusted), ("cache", cache)):
-        if not isinstance(flag, bool):
-            raise BadInput(f"{name}={flag!r} cannot be used; write true or false")
-    whole_number("graded", "time_limit", time_limit, 1, 600)
-    given = {"low": low, "high": high, "higher_is_better": higher_is_better}
-    ranged: dict[str, Any] = {name: RANGED[name] if value is None else value for name, value in given.items()}
-
-    def only(*taken: str) -> None:
-        """Refuse an argument that was given and that this grader does not take."""
-        for name, value in (given | {"rubric": rubric, "file": file}).items():
-            if value is not None and name not in taken:
-                raise BadInput(f"grader={_named(grader)} does not take {name}; leave it out")
-
-    if isinstance(grader, Grader):
-        only()
-        return grader
-    if isinstance(grader, Mapping):
-        spec = _json(grader)
-    elif not isinstance(grader, str):
-        raise BadInput(f"grader={grader!r} cannot be used; give a name, a file, or a specification")
-    elif grader.lstrip().startswith("{"):
-        spec = grader
-    elif grader.endswith(".json"):
-        spec = read_text("grader", grader)
-    elif grader == "python" or grader.endswith(".py"):
-        only("file", *RANGED) if grader == "python" else only(*RANGED)
-        path = file if grader == "python" else grader
-        if path is None:
-            raise BadInput("grader=python needs the user's program; add file=PATH.py")
-        source = read_text("file", path)
-        return python_grader(Path(path).name, source, trusted, time_limit, **ranged)
-    else:
-        one_of("grader", grader, NAMES)
-        only("rubric") if grader == "model" else only()
-        if grader == "python_brier":
-            return python_brier()
-        return model_brier(cache) if grader == "model_brier" else by_rubric(rubric, cache)
-    found = openai_grader(spec, ranged, trusted, time_limit, cache)
-    only(*(RANGED if found.kind in ("python", "multi") else ()))
-    return found.grader
-
-
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the figures from scores. NaN where too few are there."""
     held = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
@@ -217,17 +151,3 @@ def _graded(state: TaskState, question: Question, target: Target, text: str) -> 
         epoch=state.epoch,
         item=item_of(state.metadata, asked, target.text, identity),
     )
-
-
-def _json(spec: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(dict(spec), ensure_ascii=False)
-    except TypeError as error:
-        raise BadInput(
-            f"grader: the specification holds what JSON has not ({error}); the command line reads YAML, to which a day "
-            "is no text: put it in quotes, or give the specification in a .json file"
-        ) from None
-
-
-def _named(grader: object) -> str:
-    return str(grader if not isinstance(grader, Grader) else grader.name)[:60]

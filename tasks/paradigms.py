@@ -22,7 +22,8 @@ from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.loading.source import report
 from truthgym.scorers.brier import brier
-from truthgym.scorers.graded import graded, read_grader
+from truthgym.scorers.graded import graded
+from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale, roles
 from truthgym.scorers.qualitative import qualitative

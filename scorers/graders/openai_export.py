@@ -41,8 +41,8 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
     Raises:
         BadInput: There is no such grader, or it cannot be sent.
     """
-    from truthgym.scorers.graded import read_grader
     from truthgym.scorers.graders.openai import KINDS
+    from truthgym.scorers.graders.resolve import read_grader
 
     if name == "python_brier":
         from truthgym.scorers.beliefs import parsing as beliefs

@@ -22,9 +22,10 @@ from inspect_ai.solver import generate
 from tests.fixtures import Rain, Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graded import graded, grades, read_grader, summarise
+from truthgym.scorers.graded import graded, grades, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Graded, Grader, grade
+from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.question import Question
 from truthgym.evallog.errors import bad_input
-from truthgym.scorers.graded import read_grader
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade, item_of
+from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.direction import Best
 from truthgym.training.reward_functions.completions import Columns, column, log, text_of
 from truthgym.training.reward_functions.formulas import FAILED, NO_OUTCOME, Rewards, as_the_others, share, signed

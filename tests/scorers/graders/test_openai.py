@@ -13,9 +13,10 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput, get_model
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graded import RANGED, graded, read_grader
+from truthgym.scorers.graded import graded
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade, item_of
 from truthgym.scorers.graders.openai import openai_grader
+from truthgym.scorers.graders.resolve import RANGED, read_grader
 from truthgym.tasks.urns import urns
 
 SAID = "{{ sample.output_text }}"
