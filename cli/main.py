@@ -48,9 +48,9 @@ def main() -> None:
             raise
         from rich.console import Console
 
-        from truthgym.datasets.errors import UNMET
+        from truthgym.datasets.inspect_private import PrerequisiteError
 
-        if not isinstance(error, UNMET):
+        if not isinstance(error, PrerequisiteError):
             raise
         Console(stderr=True, soft_wrap=True, highlight=False).print(error.message)
         sys.exit(1)

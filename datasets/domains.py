@@ -16,7 +16,7 @@ from truthgym.datasets.intellectual import intellectual
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.openreview import openreview
-from truthgym.datasets.question import Question, beside
+from truthgym.datasets.question import Question, may_be_shown_with
 from truthgym.datasets.research import research
 from truthgym.datasets.urns import urns
 from truthgym.datasets.wildchat import wildchat
@@ -58,7 +58,7 @@ def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[
     pool = []
     for item in _pool(domain):
         known = item.metadata_as(Question)
-        if beside(asked, known.event, known.proposition, known.opened_on):
+        if may_be_shown_with(asked, known.event, known.proposition, known.opened_on):
             pool.append(item)
     return random.Random(repr((domain, *key))).sample(pool, min(n, len(pool)))
 

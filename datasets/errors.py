@@ -15,9 +15,6 @@ from truthgym.datasets.inspect_private import PrerequisiteError
 P = ParamSpec("P")
 R = TypeVar("R")
 
-UNMET = PrerequisiteError
-"""What Inspect raises when something that it needs is missing."""
-
 
 class BadInput(PrerequisiteError):
     """A value from the user cannot be used. Inspect prints the message without a traceback.

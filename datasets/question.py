@@ -85,10 +85,10 @@ class Question(BaseModel, frozen=True):
         return self
 
 
-def beside(asked: Question, event: str, proposition: str | None, opened_on: date | None) -> bool:
-    """Whether a question may be seen by one who is asked another: not of its event, its proposition or a later day."""
-    alike = event == asked.event or (proposition is not None and proposition == asked.proposition)
-    return not alike and not (asked.opened_on and opened_on and opened_on > asked.opened_on)
+def may_be_shown_with(question: Question, event: str, proposition: str | None, opened_on: date | None) -> bool:
+    """Whether another question may be shown with this one: different event and proposition, and not asked later."""
+    same = event == question.event or (proposition is not None and proposition == question.proposition)
+    return not same and not (question.opened_on and opened_on and opened_on > question.opened_on)
 
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)

@@ -17,7 +17,7 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.row_files import FILES, Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, kept_samples
-from truthgym.datasets.loading.source import SampleOf, Source, digest_of, real_rows
+from truthgym.datasets.loading.source import SampleOf, Source, file_sha256, real_rows
 
 BATCH = 5000
 """Rows that are written to parquet at once."""
@@ -81,7 +81,7 @@ def fetch(
             left = ", ".join(f"{number} {reason}" for reason, number in (+dropped).most_common()) or "it holds none"
             raise BadInput(f"{domain}: {chosen} has no row to write ({left}); ask for more, or for an earlier day")
         _as_file(part, path)
-        made = Snapshot(path, written, digest_of(path), +dropped)
+        made = Snapshot(path, written, file_sha256(path), +dropped)
         given = {name: value for name, value in {**asked, **options}.items() if value is not None}
         path.with_suffix(".md").write_text(_card(domain, chosen, sources[chosen], given, began, made), encoding="utf-8")
     return made

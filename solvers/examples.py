@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import read_rows
-from truthgym.datasets.question import Question, Split, beside
+from truthgym.datasets.question import Question, Split, may_be_shown_with
 from truthgym.solvers.trajectory import Step, after_preparation, recorded_answer, recorded_steps
 
 CHARACTERS_PER_TOKEN = 4
@@ -120,7 +120,9 @@ def shown_for(examples: Sequence[Example], identity: str, asked: Question, token
     """The examples for one question: not itself, nor of its event or of a later day, as many as `tokens` allows."""
     shown: list[Example] = []
     for example in examples:
-        if example.id == identity or not beside(asked, example.event, example.proposition, example.opened_on):
+        if example.id == identity or not may_be_shown_with(
+            asked, example.event, example.proposition, example.opened_on
+        ):
             continue
         if example.tokens <= tokens:
             tokens -= example.tokens

@@ -8,7 +8,8 @@ from inspect_ai.model import ChatMessageSystem, Model, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import SandboxEnvironment, sandbox
 
-from truthgym.datasets.errors import UNMET, BadInput, one_of
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.inspect_private import PrerequisiteError
 
 PRESETS = {
     "none": None,
@@ -48,7 +49,7 @@ def required_model(role: str, solver: str | None = None, alone: bool = False) ->
         )
     try:
         return get_model(role=role, required=True)
-    except UNMET:
+    except PrerequisiteError:
         who = f"The solver {solver}" if solver else "A scorer of this task"
         also = "" if solver else " (with inspect score too: a log does not keep the roles of a later pass)"
         raise BadInput(

@@ -40,4 +40,4 @@ def cmv_binary(
             the solver.
     """
     dataset = data.cmv_binary(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

@@ -39,4 +39,4 @@ def cmv_freeform(
             the solver.
     """
     dataset = data.cmv_freeform(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["martingale"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["martingale"], system_prompt, version="2-A")

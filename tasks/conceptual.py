@@ -40,4 +40,4 @@ def conceptual(
             the solver.
     """
     dataset = data.conceptual(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["martingale"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["martingale"], system_prompt, version="2-A")

@@ -43,4 +43,4 @@ def forecasting(
             the solver.
     """
     dataset = data.forecasting(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="3-A")

@@ -39,4 +39,4 @@ def intellectual(
             the solver.
     """
     dataset = data.intellectual(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["qualitative"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["qualitative"], system_prompt, version="2-A")

@@ -44,4 +44,4 @@ def openreview(
             the solver.
     """
     dataset = data.openreview(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

@@ -20,7 +20,7 @@ from inspect_ai.viewer import (
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.loading.source import report
+from truthgym.datasets.loading.source import exclusion_summary
 from truthgym.scorers.brier import brier
 from truthgym.scorers.graded import graded
 from truthgym.scorers.graders.resolve import read_grader
@@ -144,7 +144,7 @@ def domain_task(
     if told:
         task.day = str(told.known_after) if told.known_after else None
         task.digest = told.digest
-        for said in (told.notice, report(told)):
+        for said in (told.notice, exclusion_summary(told)):
             if said:
                 warn_once(logger, said)
     return task

@@ -40,4 +40,4 @@ def research(
             the solver.
     """
     dataset = data.research(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

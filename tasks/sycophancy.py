@@ -44,4 +44,4 @@ def sycophancy(
     groups = data.arm_groups(arms)
     dataset = data.sycophancy(domain, groups, n, seed, split)
     given = {"metric": metric, "pushback": "pushback" in groups}
-    return domain_task(dataset, {"sycophantic_reasoning": given}, [], system_prompt, version="1-A", epochs=EPOCHS)
+    return domain_task(dataset, {"sycophantic_reasoning": given}, [], system_prompt, version="2-A", epochs=EPOCHS)

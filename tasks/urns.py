@@ -37,4 +37,4 @@ def urns(
             the solver.
     """
     dataset = data.urns(n, seed, split, draws, likelihood_ratio, base_rate)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="1-B")
+    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-B")

@@ -53,4 +53,4 @@ def wildchat(
         source, split, known_after, n, seed, sha256,
         language=language, min_words=min_words, max_words=max_words, min_turns=min_turns, max_turns=max_turns,
     )  # fmt: skip
-    return domain_task(dataset, paradigms, ["qualitative"], system_prompt, version="1-A")
+    return domain_task(dataset, paradigms, ["qualitative"], system_prompt, version="2-A")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.http import ATTEMPTS, PASSING, Busy, delay
+from truthgym.datasets.loading.http import ATTEMPTS, RETRY_STATUS, RetryLater, delay
 
 if TYPE_CHECKING:
     import httpx
@@ -104,7 +104,7 @@ def _fetch(address: str, part: Path, instead: str, pause: float) -> None:
             held = _size(part)
             try:
                 return _go_on(client, address, part, instead)
-            except (httpx.HTTPError, httpx.InvalidURL, Busy) as error:
+            except (httpx.HTTPError, httpx.InvalidURL, RetryLater) as error:
                 idle = idle + 1 if _size(part) <= held else 0
                 if idle == ATTEMPTS or isinstance(error, httpx.InvalidURL):
                     raise BadInput(
@@ -118,8 +118,8 @@ def _go_on(client: "httpx.Client", address: str, part: Path, instead: str) -> No
     held = _size(part)
     wanted = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
     with client.stream("GET", address, headers=wanted) as answer:
-        if answer.status_code in PASSING:
-            raise Busy(answer)
+        if answer.status_code in RETRY_STATUS:
+            raise RetryLater(answer)
         if answer.status_code == 416:  # all of it has come
             return
         if answer.status_code not in (200, 206):

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 ATTEMPTS = 6
 LONGEST = 120.0
 """Seconds between two attempts, at most, also where the server asks for more."""
-PASSING = (408, 425, 429, 500, 502, 503, 504)
+RETRY_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """Statuses that another attempt may not meet."""
 
 
-class Busy(Exception):
+class RetryLater(Exception):
     """The server asked to come back later."""
 
     def __init__(self, answer: "httpx.Response") -> None:
@@ -31,7 +31,7 @@ def delay(error: BaseException | None, pause: float, failures: int) -> float:
     >>> [delay(None, 1.0, failures) for failures in (1, 2, 3, 9)]
     [1.0, 2.0, 4.0, 120.0]
     """
-    asked = error.after if isinstance(error, Busy) else 0.0
+    asked = error.after if isinstance(error, RetryLater) else 0.0
     return min(LONGEST, max(asked, pause * 2.0 ** (failures - 1)))
 
 
@@ -62,13 +62,13 @@ def get_json(
     attempts = Retrying(
         stop=stop_after_attempt(ATTEMPTS),
         wait=lambda state: delay(state.outcome.exception() if state.outcome else None, pause, state.attempt_number),
-        retry=retry_if_exception_type((httpx.TransportError, Busy)),
+        retry=retry_if_exception_type((httpx.TransportError, RetryLater)),
         reraise=True,
     )
     try:
         answer = attempts(_get, client, address, dict(parameters or {}))
-    except (httpx.HTTPError, httpx.InvalidURL, Busy) as error:
-        why = f"{error}, {ATTEMPTS} times" if isinstance(error, Busy) else str(error) or type(error).__name__
+    except (httpx.HTTPError, httpx.InvalidURL, RetryLater) as error:
+        why = f"{error}, {ATTEMPTS} times" if isinstance(error, RetryLater) else str(error) or type(error).__name__
         raise BadInput(
             f"{client.base_url.join(address)} cannot be read ({why}); check the network, or {instead}"
         ) from None
@@ -87,8 +87,8 @@ def get_json(
 
 def _get(client: "httpx.Client", address: str, parameters: dict[str, str | int]) -> "httpx.Response":
     answer = client.get(address, params=parameters or None)
-    if answer.status_code in PASSING:
-        raise Busy(answer)
+    if answer.status_code in RETRY_STATUS:
+        raise RetryLater(answer)
     return answer
 
 

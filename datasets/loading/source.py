@@ -94,7 +94,7 @@ def load(
     if source == "bundled":
         rows = read_rows(bundled_file(domain))
     elif source.endswith(FILES):
-        rows, digest = read_rows(Path(source)), digest_of(Path(source))
+        rows, digest = read_rows(Path(source)), file_sha256(Path(source))
     else:
         one_of("source", source, ["bundled", *sources, *(f"PATH{ending}" for ending in FILES)])
         rows = real_rows(domain, source, sources, dropped, after, **options)
@@ -161,7 +161,7 @@ def real_rows(
     return rows
 
 
-def report(questions: Questions) -> str | None:
+def exclusion_summary(questions: Questions) -> str | None:
     """What to say of rows that were left out for another reason than that a part was asked for, or None."""
     reasons = {
         reason: number
@@ -179,7 +179,7 @@ def bundled_file(domain: str) -> Path:
     return Path(__file__).parent.parent / f"{domain}.jsonl"
 
 
-def digest_of(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     """SHA-256 of a file, as 64 hexadecimal digits.
 
     Raises:

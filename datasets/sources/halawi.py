@@ -16,7 +16,7 @@ from typing import Any
 from truthgym.datasets.errors import BadInput, one_of, whole_number
 from truthgym.datasets.loading.hub import hub_file
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.sources.question_dates import UNSAID, edited, instant, said_before, statement
+from truthgym.datasets.sources.question_dates import UNSAID, crowd_before, has_edit_marker, instant, statement
 
 REPOSITORY = "YuehHanChen/forecasting"
 REVISION = "093009d0085f05c6b591448809e07b3ee96a2d3b"
@@ -104,7 +104,7 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
     if asked >= min(resolved, instant(of.get("date_close")) or resolved).date():
         return "closed by the day on which they are asked"
     background, criteria = _said(of.get("background")), _said(of.get("resolution_criteria"))
-    if edited(f"{background}\n{criteria}"):
+    if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
     address = str(of.get("url") or "")
     made = {
@@ -119,7 +119,7 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
         "event": _event(platform, address, text),
         "field": _said(of.get("gpt_3p5_category")) or platform,
         "recorded": address or platform,
-        "crowd": said_before(asked, _crowd(of.get("community_predictions"), opened)),
+        "crowd": crowd_before(asked, _crowd(of.get("community_predictions"), opened)),
     }
     return {name: value for name, value in made.items() if value is not None}
 

@@ -16,10 +16,10 @@ from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
-    edited,
+    crowd_before,
+    date_at_fraction,
+    has_edit_marker,
     instant,
-    midway,
-    said_before,
     share_given,
     statement,
 )
@@ -154,12 +154,12 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
         return "with fewer forecasters than asked for"
     if max(closes, instant(of.get("scheduled_resolve_time")) or closes).date() >= today:
         return "planned to be resolved in the future"
-    day = midway(opened, closes, asked)
+    day = date_at_fraction(opened, closes, asked)
     if day >= min(resolved, instant(of.get("actual_close_time")) or resolved).date():
         return "closed by the day on which they are asked"
     background = _text(of, "description")
     criteria = "\n\n".join(part for part in (_text(of, "resolution_criteria"), _text(of, "fine_print")) if part)
-    if edited(f"{background}\n{criteria}"):
+    if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
     made = {
         "id": f"metaculus-{post['id']}",
@@ -173,7 +173,7 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
         "event": f"metaculus-{post['id']}",
         "field": _field(post),
         "recorded": f"https://www.metaculus.com/questions/{post['id']}/",
-        "crowd": said_before(day, _community(of)),
+        "crowd": crowd_before(day, _community(of)),
     }
     return {name: value for name, value in made.items() if value is not None}
 

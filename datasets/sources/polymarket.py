@@ -18,11 +18,11 @@ from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
-    day_given,
-    edited,
+    crowd_before,
+    date_at_fraction,
+    has_edit_marker,
     instant,
-    midway,
-    said_before,
+    parse_day,
     share_given,
     statement,
 )
@@ -89,8 +89,8 @@ def polymarket(
         BadInput: An option that cannot be used, or an answer that cannot be had or is not of the known shape.
     """
     today = datetime.now(UTC).date()
-    last = day_given("polymarket", "ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)
-    first = day_given("polymarket", "ended_from", ended_from) if ended_from else known_after
+    last = parse_day("polymarket", "ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)
+    first = parse_day("polymarket", "ended_from", ended_from) if ended_from else known_after
     first = first or last - timedelta(days=90)
     if not first <= last < today:
         raise BadInput(
@@ -125,7 +125,7 @@ def _rows(
                 continue
             token = _by_answer(market, "clobTokenIds").get("yes")
             if clob and token:
-                crowd = said_before(date.fromisoformat(row["opened_on"]), _history(books, token), STALE)
+                crowd = crowd_before(date.fromisoformat(row["opened_on"]), _history(books, token), STALE)
                 row |= {} if crowd is None else {"crowd": crowd}
             yield f"Polymarket, market {market['id']}", row
 
@@ -190,13 +190,13 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
         return "voided, split, or not settled"
     if (end - opened).days < least_days:
         return "planned for fewer days than asked for"
-    day = midway(opened, end, asked)
+    day = date_at_fraction(opened, end, asked)
     known = min(closed, end).date()
     if day >= known:
         return "closed by the day on which they are asked about"
     criteria = market.get("description")
     criteria = criteria.strip() if isinstance(criteria, str) else ""
-    if edited(criteria):
+    if has_edit_marker(criteria):
         return "with a later edit marked in their text"
     return {
         "id": f"polymarket-{market['id']}",

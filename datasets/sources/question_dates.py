@@ -23,7 +23,7 @@ def statement(question: str) -> str:
     return f"The answer to this question is yes: {question.strip()}"
 
 
-def edited(text: str) -> bool:
+def has_edit_marker(text: str) -> bool:
     """Whether a line of a text begins as later additions to a question do: "EDIT: ...", "Update from 3 May: ...".
 
     A platform gives a question's text as it stands today, and such a line may tell what happened after the question was
@@ -43,7 +43,7 @@ def instant(value: object) -> datetime | None:
     return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
 
 
-def day_given(source: str, name: str, value: object) -> date:
+def parse_day(source: str, name: str, value: object) -> date:
     """Read a day that is given as an option.
 
     Raises:
@@ -73,12 +73,12 @@ def share_given(source: str, name: str, value: object, whole: bool = False) -> f
     return float(value)
 
 
-def midway(opened: datetime, planned_end: datetime, share: float) -> date:
+def date_at_fraction(opened: datetime, planned_end: datetime, share: float) -> date:
     """The day on which a share of the time between the opening and the planned end has passed."""
     return (opened + (planned_end - opened) * share).date()
 
 
-def said_before(day: date, said: Iterable[tuple[datetime, float]], most_days: int | None = None) -> float | None:
+def crowd_before(day: date, said: Iterable[tuple[datetime, float]], most_days: int | None = None) -> float | None:
     """What a crowd had said before a day began (UTC), so that it knew no more than one who is asked on that day.
 
     Args:

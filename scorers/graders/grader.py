@@ -14,7 +14,8 @@ from typing import Any, cast
 
 from inspect_ai.util import LimitExceededError
 
-from truthgym.datasets.errors import UNMET, BadInput
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.datasets.question import Question
 
 
@@ -112,7 +113,7 @@ async def grade(grader: Grader, graded: Graded) -> Grade:
     try:
         found = grader.function(graded)
         return _checked(grader, await found if isawaitable(found) else found)
-    except (UNMET, LimitExceededError):
+    except (PrerequisiteError, LimitExceededError):
         raise
     except Ungraded as error:
         return Grade(None, str(error))

@@ -17,7 +17,7 @@ from inspect_ai.model import (
 from inspect_ai.util import LimitExceededError, json_schema, span
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from truthgym.datasets.errors import UNMET
+from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.solvers.prepare import required_model
 from truthgym.solvers.trajectory import user_message, why_no_reply
 
@@ -149,7 +149,7 @@ def why_failed(judge: Model, error: Exception) -> str:
     Raises:
         The error itself, where a limit of the run is reached or something that the run needs is not there.
     """
-    if isinstance(error, UNMET | LimitExceededError):
+    if isinstance(error, PrerequisiteError | LimitExceededError):
         raise error
     return f"The judge {judge} failed ({type(error).__name__}: {error})"[:500]
 

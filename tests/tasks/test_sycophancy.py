@@ -11,7 +11,7 @@ from inspect_ai.model import ModelOutput
 
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.source import bundled_file, digest_of
+from truthgym.datasets.loading.source import bundled_file, file_sha256
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.sycophancy import sycophancy
@@ -32,7 +32,7 @@ def test_a_limit_keeps_the_arms_of_a_question_together_and_a_pattern_picks_one_a
 def test_the_log_shows_it(run: Run) -> None:
     log = run(sycophancy(domain="urns", n=1, system_prompt="critical_thinking"))
     assert log.eval.config.epochs == 2
-    assert log.eval.task_version == "1-A"
+    assert log.eval.task_version == "2-A"
     assert log.eval.viewer
     assert log.eval.viewer.task_samples_view
     assert "score__sycophantic_reasoning__belief" in str(log.eval.viewer)
@@ -72,7 +72,7 @@ def test_a_day_in_the_domains_arguments_survives_the_log_and_a_retry(tmp_path: P
 def test_a_file_in_the_domains_arguments_is_known_by_its_digest(tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_bytes(bundled_file("conceptual").read_bytes().splitlines(keepends=True)[0])
-    digest = digest_of(path)
+    digest = file_sha256(path)
     (log,) = eval(
         "truthgym/sycophancy", model="reference/bayesian", display="none", log_dir=str(tmp_path / "logs"),
         task_args={"domain": {"conceptual": {"source": str(path)}}, "metric": "opinion"}, epochs=1, limit=1,

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from truthgym.datasets.errors import UNMET
+from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.evallog.errors import bad_input
 from truthgym.training.reward_functions.builtin import share_read
 from truthgym.training.reward_functions.formulas import PROPER, Rewards
@@ -55,7 +55,7 @@ class FunctionReward:
         ran = [rollout for rollout in rollouts if not rollout.error]
         try:
             given = self._ask(ran) if ran else []
-        except UNMET:
+        except PrerequisiteError:
             raise
         except (Exception, SystemExit) as error:  # a user's function may raise anything, and the run must say so
             raise self._raised(ran, error) from error

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from truthgym.datasets.errors import UNMET
+from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.evallog.errors import bad_input
 
 LOCAL = ("hf/", "vllm/")
@@ -27,7 +27,7 @@ def check_client(name: str, args: Mapping[str, Any] | None = None) -> None:
         return
     try:
         get_model(name, memoize=False, **(args or {}))
-    except UNMET:
+    except PrerequisiteError:
         raise
     except Exception as error:  # each provider fails in its own way
         raise bad_input(

@@ -14,7 +14,7 @@ from inspect_ai.dataset import Sample
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Source, digest_of, load, report
+from truthgym.datasets.loading.source import Source, exclusion_summary, file_sha256, load
 from truthgym.datasets.question import Question, question, sample
 
 
@@ -49,7 +49,7 @@ def test_a_real_source_is_read_and_its_licence_said_once(caplog: pytest.LogCaptu
     assert [r.message for r in caplog.records].count(f"test: {licence}") == 1
     assert [s.id for s in chosen] == ["q1", "q2"]
     assert chosen.dropped == {"post deleted": 2, "known by 2024-01-01": 1}
-    assert report(chosen) == "test: 2 samples; left out: 2 post deleted, 1 known by 2024-01-01."
+    assert exclusion_summary(chosen) == "test: 2 samples; left out: 2 post deleted, 1 known by 2024-01-01."
     assert len(load("test", "archive", sample_of, sources, most=2)) == 2
     assert (chosen.digest, chosen.notice) == (None, None)
 
@@ -64,7 +64,7 @@ def test_what_a_source_holds_twice_is_asked_once_and_counted() -> None:
 def test_asking_for_a_part_is_nothing_to_report() -> None:
     chosen = load("test", "archive", sample_of, {"archive": Source(lambda *_: rows(Counter(), None), "A.")}, n=1)
     assert chosen.dropped == {"not drawn": 2}
-    assert report(chosen) is None
+    assert exclusion_summary(chosen) is None
 
 
 def test_rows_that_are_not_kept_are_counted() -> None:
@@ -79,7 +79,7 @@ def test_a_file_of_the_users_is_known_by_its_digest(tmp_path: Path) -> None:
     digest = sha256(path.read_bytes()).hexdigest()
     chosen = load("test", str(path), sample_of, SOURCES, notice="Remembered.")
     assert (chosen.digest, chosen.notice) == (digest, None)
-    assert digest_of(path) == digest
+    assert file_sha256(path) == digest
     for given in (digest, digest.upper()):
         assert len(load("test", str(path), sample_of, SOURCES, sha256=given)) == 3
     path.write_text(path.read_text() + "\n")

@@ -5,7 +5,14 @@ from datetime import UTC, date, datetime
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.sources.question_dates import day_given, edited, instant, midway, said_before, share_given
+from truthgym.datasets.sources.question_dates import (
+    crowd_before,
+    date_at_fraction,
+    has_edit_marker,
+    instant,
+    parse_day,
+    share_given,
+)
 
 
 def at(text: str) -> datetime:
@@ -33,19 +40,19 @@ def test_moments_are_read_as_platforms_write_them(written: object, read: datetim
 
 
 def test_the_day_lies_where_the_share_says() -> None:
-    assert midway(at("2026-01-01"), at("2026-01-11"), 0.5) == date(2026, 1, 6)
-    assert midway(at("2026-01-01"), at("2026-01-11"), 0.25) == date(2026, 1, 3)
+    assert date_at_fraction(at("2026-01-01"), at("2026-01-11"), 0.5) == date(2026, 1, 6)
+    assert date_at_fraction(at("2026-01-01"), at("2026-01-11"), 0.25) == date(2026, 1, 3)
 
 
 def test_the_crowd_knows_no_more_than_one_who_is_asked() -> None:
     day = date(2026, 1, 6)
     said = [(at("2026-01-06T00:00:00Z"), 0.9), (at("2026-01-05T23:59:59Z"), 0.4), (at("2026-01-02"), 0.1)]
-    assert said_before(day, said) == 0.4
-    assert said_before(day, said[:1]) is None
-    assert said_before(day, said[2:], most_days=3) is None
-    assert said_before(day, said[2:], most_days=4) == 0.1
-    assert said_before(day, [(at("2026-01-05"), 0.2), (at("2026-01-05"), 0.4)]) == pytest.approx(0.3)
-    assert said_before(day, []) is None
+    assert crowd_before(day, said) == 0.4
+    assert crowd_before(day, said[:1]) is None
+    assert crowd_before(day, said[2:], most_days=3) is None
+    assert crowd_before(day, said[2:], most_days=4) == 0.1
+    assert crowd_before(day, [(at("2026-01-05"), 0.2), (at("2026-01-05"), 0.4)]) == pytest.approx(0.3)
+    assert crowd_before(day, []) is None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +67,7 @@ def test_the_crowd_knows_no_more_than_one_who_is_asked() -> None:
     ],
 )
 def test_later_additions_are_seen(text: str) -> None:
-    assert edited(text)
+    assert has_edit_marker(text)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +81,7 @@ def test_later_additions_are_seen(text: str) -> None:
     ],
 )
 def test_what_speaks_of_edits_is_none(text: str) -> None:
-    assert not edited(text)
+    assert not has_edit_marker(text)
 
 
 @pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, "half", True, None, float("nan")])
@@ -85,6 +92,6 @@ def test_what_is_no_share_is_refused(value: object) -> None:
 
 
 def test_days_are_read_from_what_the_command_line_makes_of_them() -> None:
-    assert day_given("here", "from", date(2026, 1, 2)) == day_given("here", "from", "2026-01-02") == date(2026, 1, 2)
+    assert parse_day("here", "from", date(2026, 1, 2)) == parse_day("here", "from", "2026-01-02") == date(2026, 1, 2)
     with pytest.raises(BadInput, match="here: from='May' is not a day; write it as 2025-06-01"):
-        day_given("here", "from", "May")
+        parse_day("here", "from", "May")
