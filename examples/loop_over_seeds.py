@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.urns import UrnQuestion, urns
-from truthgym.training.artifacts import table
+from truthgym.training.artifacts import markdown_table
 from truthgym.training.closed_loop.measures import BRIER, measure_log
 from truthgym.training.loop import loop
 from truthgym.training.tiny import tiny
@@ -90,9 +90,9 @@ def page(folders: Mapping[int, Path], place: Path) -> str:
             "calibration slope", "martingale score", "excess movement"]  # fmt: skip
     both = sum(map(all, zip(better, beaten, strict=True)))
     text = TEXT.format(
-        better=sum(better), beaten=sum(beaten), both=both, seeds=len(rows), table=table(head, rows),
+        better=sum(better), beaten=sum(beaten), both=both, seeds=len(rows), table=markdown_table(head, rows),
         csv=place.with_suffix(".csv").name,
-        logs=table(["seed", "round", "log", "SHA-256"], logs), needed=NEEDED,
+        logs=markdown_table(["seed", "round", "log", "SHA-256"], logs), needed=NEEDED,
         verdict="met" if both >= NEEDED else "not met",
         questions=QUESTIONS, held_out=HELD_OUT, options=" ".join(f"--{key} {value:g}" for key, value in TRAIN.items()),
     )  # fmt: skip

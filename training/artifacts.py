@@ -1,7 +1,8 @@
-"""Files that training reads and writes: hashes, locks, atomic writes and cards with front matter."""
+"""Files that training reads and writes: hashes, folder locks, atomic writes and cards with YAML front matter."""
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -9,13 +10,21 @@ from typing import Any
 
 from truthgym.evallog.errors import bad_input
 
+CARD = "README.md"
+METADATA_KEY = "truthgym"
+"""The key of a card's front matter that holds Truthgym's own metadata."""
+DATA_FILES = ("*.jsonl", "*.parquet", "*.arrow")
+FRONT_MATTER = re.compile(r"---\n(.*?)^---(?:\n|\Z)\n?(.*)", re.DOTALL | re.MULTILINE)
+
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Let no second command work on a folder at the same time: it would pay for a second job, or mix checkpoints.
+def folder_lock(folder: Path) -> Iterator[None]:
+    """Lock a folder, so that no second command pays for the same job or mixes its checkpoints with ours.
+
+    The lock file is `.NAME.lock` beside the folder; it is removed at the end.
 
     Raises:
-        BadInput: One does.
+        BadInput: Another process holds the lock.
     """
     from filelock import FileLock, Timeout
 
@@ -24,119 +33,120 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise bad_input(f"Another command is at work on {folder}; wait for it, or end it first") from None
+        raise bad_input(f"{folder} is in use by another command; wait until it ends, or stop it first.") from None
     try:
         yield
     finally:
-        Path(lock.lock_file).unlink(missing_ok=True)  # while it is held, so that nobody else's is removed
+        Path(lock.lock_file).unlink(missing_ok=True)  # before the release: afterwards it may be another process's file
         lock.release()
 
 
-CARD = "README.md"
-MARK = "truthgym"
-"""The key of a card's metadata that holds our facts."""
-DATA_FILES = ("*.jsonl", "*.parquet", "*.arrow")
+def write_atomically(path: Path, text: str) -> Path:
+    """Write a UTF-8 file completely or not at all: a temporary file beside it (`.NAME.partial`) replaces it.
 
+    Its folder is created if it does not exist.
 
-def hash_of_base(base: str, revision: str | None = None) -> str:
-    """Tell a base model from all others: SHA-256 over a folder's files, or `name@revision` of one on the hub.
-
-    In a folder, what lies at its top counts, but not cards, which change as evaluations are added.
+    Returns:
+        The path.
     """
-    folder = Path(base)
-    if not folder.is_dir():
-        return f"{base}@{revision or 'main'}"
-    kept = [
-        path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".md" and path.name[0] != "."
-    ]
-    told = [f"{path.name} {hash_file(path)}\n" for path in kept if path.name != "training_args.bin"]
-    return sha256("".join(told).encode()).hexdigest()
-
-
-def hash_files(dataset: Path) -> dict[str, str]:
-    """SHA-256 of each data file in a dataset's folder, by name.
-
-    Raises:
-        BadInput: There is no such folder, or no data file in it.
-    """
-    if not dataset.is_dir():
-        raise bad_input(
-            f"There is no folder {dataset}; make one with `truthgym convert LOGS --to KIND --out {dataset}`"
-        )
-    paths = sorted(path for pattern in DATA_FILES for path in dataset.rglob(pattern))
-    if not paths:
-        raise bad_input(
-            f"{dataset} holds no .jsonl, .parquet or .arrow file; give a folder that `truthgym convert` wrote"
-        )
-    return {str(path.relative_to(dataset)): hash_file(path) for path in paths}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    return partial.replace(path)
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
-    read = sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            read.update(block)
-    return read.hexdigest()
-
-
-def facts_of_dataset(dataset: Path) -> dict[str, Any]:
-    """What a dataset's card says under `truthgym:`. Empty where it has no card, or not one of ours."""
-    card = dataset / CARD
-    facts = _front_matter(card).get("truthgym") if card.is_file() else None
-    return facts if isinstance(facts, dict) else {}
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in markdown; nothing where it would have no rows."""
-    if not rows:
-        return ""
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
-
-
-def _front_matter(card: Path) -> dict[str, Any]:
-    import yaml
-
-    text = card.read_text(encoding="utf-8")
-    if not text.startswith("---\n"):
-        return {}
-    try:
-        told = yaml.safe_load(text[4:].split("\n---", 1)[0])
-    except yaml.YAMLError as error:
-        raise bad_input(
-            f"{card}: its head is not YAML ({error}); correct what stands between the lines of `---`"
-        ) from None
-    return told if isinstance(told, dict) else {}
-
-
-def _write(card: Path, head: Mapping[str, Any], text: str) -> Path:
-    import yaml
-
-    plain = json.loads(json.dumps(head, default=str))
-    whole = f"---\n{yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)}---\n\n{text}"
-    beside = card.with_name(f".{card.name}.partial")
-    beside.write_text(whole, encoding="utf-8")
-    return beside.replace(card)
-
-
-def hash_of_file(path: Path) -> str:
-    """SHA-256 of a file, in hex."""
+    """SHA-256 of a file's content, in hex."""
     with path.open("rb") as file:
         return file_digest(file, "sha256").hexdigest()
 
 
-def card_metadata(folder: Path) -> dict[str, Any]:
-    """The metadata of a card (`README.md`); empty where there is none."""
+def hash_dataset(folder: Path) -> dict[str, str]:
+    """SHA-256 of each data file in a dataset's folder, by the file's path relative to the folder.
+
+    Raises:
+        BadInput: The folder does not exist, or contains no data file.
+    """
+    if not folder.is_dir():
+        raise bad_input(
+            f"{folder} does not exist; create a dataset with `truthgym convert LOGS --to KIND --out {folder}`."
+        )
+    paths = sorted(path for pattern in DATA_FILES for path in folder.rglob(pattern))
+    if not paths:
+        raise bad_input(
+            f"{folder} contains no .jsonl, .parquet or .arrow file; give a folder that `truthgym convert` wrote."
+        )
+    return {str(path.relative_to(folder)): hash_file(path) for path in paths}
+
+
+def hash_model(name: str, revision: str | None = None) -> str:
+    """Identify a base model: SHA-256 over the files of a folder, or `name@revision` of a model on the Hub.
+
+    Of a folder, only the files at its top level count. Left out are hidden files, `training_args.bin` and cards
+    (`*.md`), which change whenever evaluations are added.
+    """
+    folder = Path(name)
+    if not folder.is_dir():
+        return f"{name}@{revision or 'main'}"
+    hashed = [
+        path
+        for path in sorted(folder.iterdir())
+        if path.is_file() and path.suffix != ".md" and path.name[0] != "." and path.name != "training_args.bin"
+    ]
+    return sha256("".join(f"{path.name} {hash_file(path)}\n" for path in hashed).encode()).hexdigest()
+
+
+def read_markdown(path: Path) -> tuple[dict[str, Any], str]:
+    """Read a Markdown file's YAML front matter and its text.
+
+    Returns:
+        The front matter, empty if there is none or it is not a mapping; and the text below it.
+
+    Raises:
+        BadInput: The front matter is not YAML.
+    """
     import yaml
 
-    card = folder / "README.md"
-    if not card.is_file():
-        return {}
-    parts = card.read_text(encoding="utf-8").split("---\n", 2)
-    if len(parts) < 3 or parts[0]:
-        return {}
+    text = path.read_text(encoding="utf-8-sig")
+    match = FRONT_MATTER.match(text)
+    if match is None:
+        return {}, text
     try:
-        read = yaml.safe_load(parts[1])
-    except yaml.YAMLError:
-        return {}
-    return read if isinstance(read, dict) else {}
+        metadata = yaml.safe_load(match[1])
+    except yaml.YAMLError as error:
+        raise bad_input(f"{path}: the front matter between the `---` lines is not YAML: {error}; correct it.") from None
+    return metadata if isinstance(metadata, dict) else {}, match[2]
+
+
+def write_markdown(path: Path, metadata: Mapping[str, Any], text: str) -> Path:
+    """Write a Markdown file with YAML front matter, atomically. Values that JSON does not know become strings.
+
+    Returns:
+        The path.
+    """
+    import yaml
+
+    plain = json.loads(json.dumps(metadata, default=str))
+    head = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    return write_atomically(path, f"---\n{head}---\n\n{text}")
+
+
+def card_metadata(folder: Path) -> dict[str, Any]:
+    """Truthgym's metadata in the card of a dataset's or model's folder: `truthgym:` in the front matter of README.md.
+
+    Returns:
+        The metadata, empty if there is no card or Truthgym did not write it.
+
+    Raises:
+        BadInput: The front matter is not YAML.
+    """
+    card = folder / CARD
+    metadata = read_markdown(card)[0].get(METADATA_KEY) if card.is_file() else None
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; an empty string if there are no rows."""
+    if not rows:
+        return ""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import hash_file, table
+from truthgym.training.artifacts import hash_file, markdown_table
 from truthgym.training.conversion.scored import LETTERS
 from truthgym.training.trainers.model_card import Facts, read_card, set_evaluations
 
@@ -206,7 +206,7 @@ def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str,
         "questions",
         "share scored",
     ]
-    parts = [table(head, rows)]
+    parts = [markdown_table(head, rows)]
     if differences:
         rows = [
             [row["task"], row["split"], row["score"], _better(row["score"]), _number(row["difference"]),
@@ -223,7 +223,7 @@ def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str,
             "smallest visible",
             "questions",
         ]
-        parts += [BOTH, table(head, rows)]
+        parts += [BOTH, markdown_table(head, rows)]
     if any("train" in entry["split"].split(", ") for entry in evals):
         parts.append("Questions of the train split may have been trained on: only the others tell what was learnt.")
     parts.append("Logs: " + ", ".join(f"`{entry['log']}` ({entry['sha256'][:12]})" for entry in evals) + ".")

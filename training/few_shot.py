@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from truthgym.training.artifacts import facts_of_dataset, hash_files
+from truthgym.training.artifacts import card_metadata, hash_dataset
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
 from truthgym.training.trainers.model_card import Facts, is_finished, name_of, write_card
@@ -42,7 +42,7 @@ def few_shot(
     partial = place / f".{Path(model).name}-few_shot"
     convert(logs, "few_shot", partial, selection, overwrite=True)
     try:
-        data = hash_files(partial)
+        data = hash_dataset(partial)
         folder = place / name_of("few_shot", model, model, data, {})
         if is_finished(folder) and not overwrite:
             return folder
@@ -58,7 +58,7 @@ def few_shot(
         model="",
         dataset=str(folder / "data"),
         data=data,
-        dataset_facts=facts_of_dataset(folder / "data"),
+        dataset_facts=card_metadata(folder / "data"),
     )
     # All of them: they are chosen already. `best` only orders them, but the worst are not to come first.
     best = (facts.dataset_facts.get("selection") or {}).get("best") or "lowest"

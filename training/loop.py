@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import alone
+from truthgym.training.artifacts import folder_lock
 from truthgym.training.closed_loop.options import Loop, read_loop, settle
 from truthgym.training.closed_loop.stages import (
     Subject,
@@ -50,7 +50,7 @@ def loop(given: Mapping[str, Any]) -> Path:
     names = [name_of_task(task) for task in held_out]
     if twice := {name for name in names if names.count(name) > 1}:
         raise bad_input(f"--task: {', '.join(sorted(twice))} is named twice; give each task once")
-    with alone(Path(asked.out)):
+    with folder_lock(Path(asked.out)):
         _run(asked, subject, settle(asked))
     return Path(asked.out)
 

@@ -88,9 +88,9 @@ def test_a_config_file_gives_options_and_the_command_line_wins(data: Path, tmp_p
 
 
 def test_places_without_a_dataset(tmp_path: Path) -> None:
-    assert "There is no folder" in refused("sft", tmp_path / "none")
+    assert "does not exist" in refused("sft", tmp_path / "none")
     (tmp_path / "data").mkdir()
-    assert "holds no .jsonl" in refused("sft", tmp_path / "data")
+    assert "contains no .jsonl" in refused("sft", tmp_path / "data")
     (tmp_path / "data" / "train.jsonl").write_text("{]\n")
     assert "line 1: it is not JSON" in refused("sft", tmp_path / "data")
 

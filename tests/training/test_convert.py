@@ -351,7 +351,7 @@ def test_the_card_says_what_was_done(direct_log: Path, tmp_path: Path) -> None:
     from hashlib import sha256
 
     convert([direct_log], "sft", tmp_path / "d", Selection(top=0.2))
-    facts = card_metadata(tmp_path / "d")["truthgym"]
+    facts = card_metadata(tmp_path / "d")
     assert facts["kind"] == "sft"
     assert facts["rows"] == {"train": len(rows(tmp_path / "d"))}
     assert facts["selection"] == {"top": 0.2, "splits": ["train"], "score": "brier/brier_score", "best": "lowest"}

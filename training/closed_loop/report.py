@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.artifacts import table
+from truthgym.training.artifacts import markdown_table
 from truthgym.training.closed_loop.measures import (
     BRIER,
     FORM,
@@ -206,13 +206,17 @@ def _text(asked: Loop, told: Mapping[str, Sequence[Told]]) -> str:
     parts = [f"# {Path(asked.out).name}", about]
     for task, rows in told.items():
         parts += [f"## {task}", *(f"- Round {row['round']}: {row['verdict']}" for row in rows)]
-        parts += [table(HEAD, [_row(row) for row in rows])]
+        parts += [markdown_table(HEAD, [_row(row) for row in rows])]
         more = [[str(row["round"]), *cells] for row in rows for cells in _headlines(row)]
-        parts += [table(["round", "figure", "value", "95 % interval", "smallest visible", "questions", "scored"], more)]
+        parts += [
+            markdown_table(
+                ["round", "figure", "value", "95 % interval", "smallest visible", "questions", "scored"], more
+            )
+        ]
     parts += [SAID]
     rows = [row for held in told.values() for row in held]
     logs = [[str(row["round"]), f"`{row['model']}`", f"[{row['eval_id']}]({row['log']})"] for row in rows]
-    parts += ["## Logs", table(["round", "model", "log"], logs)]
+    parts += ["## Logs", markdown_table(["round", "model", "log"], logs)]
     return "\n\n".join(parts).replace("\n\n- Round", "\n- Round") + "\n"
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import facts_of_dataset
+from truthgym.training.artifacts import card_metadata
 from truthgym.training.closed_loop.likelihood import is_measured, measure
 from truthgym.training.closed_loop.options import Loop
 from truthgym.training.closed_loop.tasks import train_args
@@ -58,7 +58,7 @@ def first_subject(asked: Loop) -> Subject:
 def trained_subject(asked: Loop, before: Subject, folder: Path) -> Subject:
     """The model that a round's training has left in a folder."""
     if asked.method == "few_shot":
-        told = facts_of_dataset(folder / "data").get("selection") or {}
+        told = card_metadata(folder / "data").get("selection") or {}
         args: dict[str, Any] = {"source": str(folder / "data" / "train.jsonl"), "share": 1.0}
         args["best"] = told.get("best") or "lowest"
         if asked.solver:

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Literal, get_args
 import msgspec
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import MARK, card_metadata, hash_of_file
+from truthgym.training.artifacts import METADATA_KEY, card_metadata, hash_file
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {
@@ -154,12 +154,12 @@ class DatasetFolder:
         files = [{"split": split, "path": f"{split}.{self._format}"} for split in self._files]
         # `load_dataset` keeps what it has read under the folder's name and this entry, and looks at nothing else:
         # without the hash it would return the rows of an earlier dataset, or of a folder of that name elsewhere.
-        digests = [hash_of_file(self._partial / file["path"]) for file in files]
+        digests = [hash_file(self._partial / file["path"]) for file in files]
         metadata = {
             "configs": [{"config_name": "default", "description": " ".join(digests), "data_files": files}],
             "dataset_info": {"features": self.features()},
             "tags": ["truthgym"],
-            MARK: dict(facts),
+            METADATA_KEY: dict(facts),
         }
         head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)
         (self._partial / "README.md").write_text(f"---\n{head}---\n\n# {title}\n\n{text}\n", encoding="utf-8")
@@ -180,7 +180,7 @@ class DatasetFolder:
 
 def is_dataset(folder: Path) -> bool:
     """Whether a folder holds a dataset that was written here."""
-    return MARK in card_metadata(folder)
+    return bool(card_metadata(folder))
 
 
 def _writable(value: Any) -> Any:  # noqa: ANN401

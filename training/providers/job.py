@@ -19,7 +19,7 @@ from typing import Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.graders.openai_export import needs_target
-from truthgym.training.artifacts import CARD, alone, facts_of_dataset, hash_file, hash_files
+from truthgym.training.artifacts import CARD, card_metadata, folder_lock, hash_dataset, hash_file
 from truthgym.training.providers.job_folder import Job
 from truthgym.training.providers.pricing import Quote, count_tokens, quote
 from truthgym.training.providers.provider import Look, Order, Vendor, asking, words
@@ -59,7 +59,7 @@ class FineTuning:
             BadInput: Something cannot be used, the vendor refuses it, or the job has failed.
         """
         order, vendor = self.order, self.vendor
-        data = hash_files(order.dataset)
+        data = hash_dataset(order.dataset)
         lines = lines_of(order.dataset, order.method, vendor.name.lower())
         self._check(lines)
         epochs = {} if order.method == "reinforcement" else {"n_epochs": order.epochs}
@@ -69,7 +69,7 @@ class FineTuning:
         folder = self.output_dir / name_of(order.method, order.model, base_hash, data, hashed)
         if order.grader:
             config["grader"] = order.grader["name"]
-        with alone(folder):
+        with folder_lock(folder):
             job = Job(folder)
             _restore(job)
             try:
@@ -229,7 +229,7 @@ class FineTuning:
     def _finish(self, job: Job, facts: Facts) -> None:
         with asking(self.vendor, "for the result"):
             facts.model, facts.curve, notes = self.vendor.result(job.told["job"])
-        facts.dataset_facts = facts_of_dataset(self.order.dataset)
+        facts.dataset_facts = card_metadata(self.order.dataset)
         facts.notes = [f"Trained at {self.vendor.name} by its job `{job.told['job']}`.", *notes]
         job.record(model=facts.model)
         write_card(job.folder, facts)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import facts_of_dataset
+from truthgym.training.artifacts import card_metadata
 from truthgym.training.conversion.openai_format import TRACE, conversation, preference, reinforcement, supervised
 
 Line = dict[str, Any]
@@ -44,7 +44,7 @@ def lines_of(dataset: Path, method: str, provider: str) -> dict[str, list[Line]]
         BadInput: The dataset is of another kind, a row cannot be sent, is of the test split, or a split is too small
             or too large.
     """
-    kind = facts_of_dataset(dataset).get("kind")
+    kind = card_metadata(dataset).get("kind")
     if kind not in (None, "openai", KINDS[method]):
         raise bad_input(
             f"{dataset} is a dataset of kind {kind}, and {method} needs one of kind {KINDS[method]}; make it with "

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import facts_of_dataset, hash_of_base
+from truthgym.training.artifacts import card_metadata, hash_model
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.checkpoints import check_checkpoint, clear, steps_of
 from truthgym.training.trainers.data import TrainingData
@@ -77,7 +77,7 @@ def reinforce(method: str, given: Given) -> Path:
     check_scaling(rewards, arguments.training, parsed.allow_group_scaling)
     check_weights(rewards, arguments.training.reward_weights)
     data = _data(questions, keys, parsed.dataset_name)
-    base_hash = hash_of_base(base, revision)
+    base_hash = hash_model(base, revision)
     settings = arguments.settings(arguments.training.world_size)
     folder = Path(parsed.output_dir) / name_of(method, base, base_hash, data.hashes, settings)
     run = Run(method, arguments, data, tokenizer, base, base_hash, ", ".join(parsed.task), folder, settings)
@@ -211,7 +211,7 @@ def _data(questions: "Sequence[Questions]", keys: Sequence[tuple[int, str]], dat
         return sample.input if isinstance(sample.input, str) else sample.input[-1].text
 
     rows = Dataset.from_list([{"prompt": prompt_of(key, asked(key))} for key in keys])
-    facts = facts_of_dataset(Path(dataset)) if dataset else {}
+    facts = card_metadata(Path(dataset)) if dataset else {}
     return TrainingData(
         train=rows,
         validation=None,

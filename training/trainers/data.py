@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import alone, facts_of_dataset, hash_files
+from truthgym.training.artifacts import card_metadata, folder_lock, hash_dataset
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -45,7 +45,7 @@ class TrainingData:
     """Whether the rows are labelled reasoning steps."""
     hashes: dict[str, str]
     facts: dict[str, Any] = field(default_factory=dict)
-    """See `trained.facts_of_dataset`."""
+    """See `trained.card_metadata`."""
 
 
 def load_data(
@@ -67,7 +67,7 @@ def load_data(
 
     folder = Path(name)
     of_the_hub = name.count("/") == 1 and not folder.exists() and not name.startswith((".", "/", "~"))
-    hashes = {} if of_the_hub else hash_files(folder)
+    hashes = {} if of_the_hub else hash_dataset(folder)
     try:
         splits = load_dataset(name, config)
     except Exception as error:  # the hub, the network, and each file format fail in their own ways
@@ -83,7 +83,7 @@ def load_data(
     columns = next((wanted for wanted in COLUMNS[method] if set(wanted) <= set(rows.column_names)), None)
     if columns is None:
         wanted = " or ".join(" + ".join(names) for names in COLUMNS[method])
-        kind = facts_of_dataset(folder).get("kind") if folder.is_dir() else None
+        kind = card_metadata(folder).get("kind") if folder.is_dir() else None
         raise bad_input(
             f"The dataset {name}{f' of kind {kind}' if kind else ''} is not for {method}, which reads {wanted}; it has "
             f"{', '.join(rows.column_names)}. Convert with --to {KINDS[method]}"
@@ -105,7 +105,7 @@ def load_data(
         conversational=isinstance(first, list),
         steps="labels" in columns,
         hashes=hashes or {name: str(rows._fingerprint)},
-        facts=facts_of_dataset(folder) if folder.is_dir() else {},
+        facts=card_metadata(folder) if folder.is_dir() else {},
     )
 
 
@@ -155,7 +155,7 @@ def converted(method: str, parsed: Namespace, begun: ExitStack) -> Path:
 
     told = sha256(repr([method, [str(Path(log).resolve()) for log in parsed.log]]).encode()).hexdigest()[:12]
     place = Path(parsed.output_dir) / f".data-{told}-{os.environ.get('RANK', '0')}"
-    begun.enter_context(alone(place))
+    begun.enter_context(folder_lock(place))
     begun.callback(shutil.rmtree, place, ignore_errors=True)
     convert(parsed.log, cast(Any, KINDS[method]), place, overwrite=True)
     return place

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import CARD, _front_matter, _write, table
+from truthgym.training.artifacts import CARD, METADATA_KEY, card_metadata, markdown_table, read_markdown, write_markdown
 
 HASH_LENGTH = 12
 EVALUATIONS = "## Evaluations"
@@ -44,17 +44,17 @@ class Facts:
     base: str
     """What was trained: a folder, a name on the hub, or a vendor's model."""
     base_hash: str
-    """See `hash_of_base`."""
+    """See `hash_model`."""
     model: str
     """How `inspect eval --model` names it: `hf/trained/NAME`, `openai/ft:...`. Empty for one that writes no text."""
     dataset: str
     """The folder, or the name on the hub."""
     data: dict[str, str] = field(default_factory=dict)
-    """SHA-256 of each file of the dataset, see `hash_files`."""
+    """SHA-256 of each file of the dataset, see `hash_dataset`."""
     config: dict[str, Any] = field(default_factory=dict)
     """What changes the result: no paths, no logging."""
     dataset_facts: dict[str, Any] = field(default_factory=dict)
-    """What the dataset's own card says under `truthgym:` (kind, rows, selection, logs), see `facts_of_dataset`."""
+    """What the dataset's own card says under `truthgym:` (kind, rows, selection, logs), see `card_metadata`."""
     curve: list[dict[str, float]] = field(default_factory=list)
     """Rows of `step`, `epoch`, `loss`, `eval_loss`, as far as each is known, in order of steps."""
     notes: list[str] = field(default_factory=list)
@@ -83,8 +83,8 @@ def name_of(method: str, base: str, base_hash: str, data: Mapping[str, str], con
     Args:
         method: As in `Facts`.
         base: As in `Facts`. Its last part stands in the name.
-        base_hash: See `hash_of_base`.
-        data: See `hash_files`. The names of the files do not count.
+        base_hash: See `hash_model`.
+        data: See `hash_dataset`. The names of the files do not count.
         config: What changes the result. Leave out paths and logging.
     """
     told = json.dumps([method, base_hash, sorted(data.values()), dict(config)], sort_keys=True, default=str)
@@ -113,9 +113,9 @@ def write_card(folder: Path, facts: Facts) -> Path:
         "datasets": [facts.dataset],
         "library_name": "transformers" if _is_local(facts) else facts.model.partition("/")[0],
         "tags": ["truthgym", facts.method, *(["trl"] if _is_local(facts) else [])],
-        "truthgym": asdict(facts),
+        METADATA_KEY: asdict(facts),
     }
-    return _write(folder / CARD, head, _text(folder.name, facts))
+    return write_markdown(folder / CARD, head, _text(folder.name, facts))
 
 
 def read_card(folder: Path) -> Facts:
@@ -127,9 +127,9 @@ def read_card(folder: Path) -> Facts:
     card = folder / CARD
     if not card.is_file():
         raise bad_input(f"{folder} holds no {CARD}; give the folder of a model that `truthgym train` finished")
-    told = _front_matter(card).get("truthgym")
+    told = card_metadata(folder)
     known = {entry.name for entry in fields(Facts)}
-    if not isinstance(told, dict) or not {"method", "base", "base_hash", "model", "dataset"} <= set(told):
+    if not {"method", "base", "base_hash", "model", "dataset"} <= set(told):
         raise bad_input(
             f"{card} is not the card of a trained model; give the folder of one that `truthgym train` finished"
         )
@@ -140,12 +140,11 @@ def set_evaluations(folder: Path, evals: list[dict[str, Any]], table: str) -> Pa
     """Put evaluations into a card. The rest of its text, which someone may have written on, stays as it is."""
     card = folder / CARD
     facts = read_card(folder)
-    head = _front_matter(card)
-    head["truthgym"] = asdict(facts) | {"evals": evals}
-    body = card.read_text(encoding="utf-8").split("\n---\n", 1)[1].lstrip("\n")
+    head, body = read_markdown(card)
+    head[METADATA_KEY] = asdict(facts) | {"evals": evals}
     before, _, after = body.partition(f"{EVALUATIONS}\n")
     rest = after.partition("\n## ")
-    return _write(card, head, f"{before}{EVALUATIONS}\n\n{table.strip()}\n{rest[1]}{rest[2]}")
+    return write_markdown(card, head, f"{before}{EVALUATIONS}\n\n{table.strip()}\n{rest[1]}{rest[2]}")
 
 
 def _is_local(facts: Facts) -> bool:
@@ -163,16 +162,18 @@ def _text(name: str, facts: Facts) -> str:
         + (f", of kind {told['kind']}" if "kind" in told else "")
         + f"{': ' * bool(counts)}{counts}."
     )
-    parts.append(table(["file", "SHA-256"], [[f"`{file}`", f"`{digest}`"] for file, digest in facts.data.items()]))
+    parts.append(
+        markdown_table(["file", "SHA-256"], [[f"`{file}`", f"`{digest}`"] for file, digest in facts.data.items()])
+    )
     if logs := told.get("logs"):
         origin = ("log", "task", "model", "sha256")
         rows = [[f"`{log.get(key, '')}`" for key in origin] for log in logs]
-        parts += ["Converted from:", table([*origin[:3], "SHA-256"], rows)]
+        parts += ["Converted from:", markdown_table([*origin[:3], "SHA-256"], rows)]
     if told.get("selection"):
         parts.append(f"Selected by: `{json.dumps(told['selection'], default=str)}`.")
     parts += [
         "## Training",
-        table(["option", "value"], [[f"`{key}`", f"`{value}`"] for key, value in facts.config.items()]),
+        markdown_table(["option", "value"], [[f"`{key}`", f"`{value}`"] for key, value in facts.config.items()]),
     ]
     if facts.curve:
         there = {key for row in facts.curve for key in row}
@@ -181,7 +182,7 @@ def _text(name: str, facts: Facts) -> str:
         columns = [key for key in [*shown, *paid] if key in there]
         rows = [[f"{row[key]:.5g}" if key in row else "" for key in columns] for row in facts.curve]
         named = [shown.get(key, key.replace("eval_rewards/", "validation: ")) for key in columns]
-        parts.append(table(named, rows))
+        parts.append(markdown_table(named, rows))
     if facts.model:
         lines = [f"inspect eval truthgym/urns --model {facts.model}"]
         if facts.model.startswith("hf/"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_type_hints
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import hash_file, hash_of_base
+from truthgym.training.artifacts import hash_file, hash_model
 from truthgym.training.trainers.base_options import Options
 from truthgym.training.trainers.defaults import BY_ROLLOUTS, CONFIGS, DEFAULTS
 from truthgym.training.trainers.rollout_options import Reinforcement, settle
@@ -70,7 +70,7 @@ class Arguments:
         kept |= {key: value for key in LOUD if (value := named[key]) != type(value)()}
         if template := kept.get("chat_template_path"):  # what it says counts, not where it lies
             file = Path(template)
-            kept["chat_template_path"] = hash_file(file) if file.is_file() else hash_of_base(template)
+            kept["chat_template_path"] = hash_file(file) if file.is_file() else hash_model(template)
         if not self.training.load_best_model_at_end:  # then nothing that is measured changes the weights
             kept = {key: value for key, value in kept.items() if not key.startswith(("eval_", "early_", "metric_"))}
         if not self.model.use_peft:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import alone, hash_of_base
+from truthgym.training.artifacts import folder_lock, hash_model
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.checkpoints import check_checkpoint, clear, curve, last_checkpoint, merge
 from truthgym.training.trainers.data import TrainingData, converted, load_data, longest_row, put
@@ -205,7 +205,7 @@ def prepare(method: str, given: Given) -> Run:
         # Before TRL's options are built: from then on ZeRO-3 shards whatever model is made.
         shape = shape_of(config, HEADS.get(kind, "words"), lora_of(parsed))
         arguments = build(method, parsed, data.validation is not None)
-        base_hash = hash_of_base(base, revision)
+        base_hash = hash_model(base, revision)
         settings = arguments.settings(arguments.training.world_size)
         folder = Path(parsed.output_dir) / name_of(kind, base, base_hash, data.hashes, settings)
         run = Run(kind, arguments, data, tokenizer, base, base_hash, dataset, folder, settings)
@@ -228,7 +228,7 @@ def prepare(method: str, given: Given) -> Run:
 def claim(run: Run, held: ExitStack) -> bool:
     """Take the run's folder for this process. False where it holds a finished model that is not to be trained anew."""
     if first():
-        held.enter_context(alone(run.folder))
+        held.enter_context(folder_lock(run.folder))
     run.finished = is_finished(run.folder) and not run.arguments.options.overwrite
     if run.finished:
         say(f"{run.folder} is trained already; --overwrite trains it anew")

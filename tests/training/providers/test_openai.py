@@ -393,7 +393,7 @@ def test_a_grader_that_the_vendor_refuses(api: Api, order: Make, train: Train) -
 
 def test_two_at_once_make_one_job(api: Api, order: Make, train: Train) -> None:
     def meanwhile(quote: str) -> bool:
-        with pytest.raises(BadInput, match="Another command is at work on"):
+        with pytest.raises(BadInput, match="is in use by another command"):
             train(order())
         return True
 

@@ -46,9 +46,9 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
         load_data("dpo", name)
     with pytest.raises(BadInput, match="has no split 'all'"):
         load_data("sft", name, train="all")
-    with pytest.raises(BadInput, match="There is no folder"):
+    with pytest.raises(BadInput, match="does not exist"):
         load_data("sft", str(tmp_path / "missing"))
-    with pytest.raises(BadInput, match="There is no folder missing"):
+    with pytest.raises(BadInput, match="missing does not exist"):
         load_data("sft", "missing")
     good = {"prompt": PROMPT, "completion": YES, "label": True}
     with pytest.raises(BadInput, match="labelled good; kto needs both"):

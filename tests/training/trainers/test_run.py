@@ -255,10 +255,10 @@ def test_what_trl_refuses_is_one_error(train: Train, told: dict[str, Any], part:
 
 
 def test_two_commands_do_not_train_into_one_folder(train: Train) -> None:
-    from truthgym.training.artifacts import alone
+    from truthgym.training.artifacts import folder_lock
 
     folder = train("sft", "sft", max_steps=1)
-    with alone(folder), pytest.raises(BadInput, match="Another command is at work on"):
+    with folder_lock(folder), pytest.raises(BadInput, match="is in use by another command"):
         train("sft", "sft", max_steps=1, overwrite=True)
     assert read_card(folder)
 
