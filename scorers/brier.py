@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import stated_belief
+from truthgym.scorers.paradigm import HIGHER_IS_BETTER, LOWER_IS_BETTER, PROBABILITY, Paradigm
 from truthgym.scorers.statistics.calibration import (
     expected_calibration_error,
     murphy_decomposition,
@@ -138,3 +139,12 @@ def summarise(table: Table) -> dict[str, float]:
 def _mean(values: NDArray[Any]) -> float:
     held = values[np.isfinite(values)]
     return float(held.mean()) if held.size else np.nan
+
+
+PARADIGM = Paradigm(
+    scorer=brier,
+    columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
+    headline=("brier", "brier_lower", "brier_upper", "mde", "n", "epochs", "share_scored"),
+    colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
+    directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
+)

@@ -17,6 +17,7 @@ from truthgym.scorers.beliefs.answer import asked_text, final_answer
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.graders.grader import Graded, Grader, grade, item_of
 from truthgym.scorers.graders.resolve import read_grader
+from truthgym.scorers.paradigm import Paradigm
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
@@ -151,3 +152,13 @@ def _graded(state: TaskState, question: Question, target: Target, text: str) -> 
         epoch=state.epoch,
         item=item_of(state.metadata, asked, target.text, identity),
     )
+
+
+PARADIGM = Paradigm(
+    scorer=graded,
+    columns={"grade": "Grade"},
+    headline=("grade", "grade_lower", "grade_upper", "mde", "n", "epochs", "share_scored", "higher_is_better"),
+    roles=lambda **arguments: read_grader(**arguments).roles,
+    one_model_per_role=True,
+    needs_sandbox=lambda **arguments: read_grader(**arguments).sandbox,
+)

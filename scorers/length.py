@@ -13,6 +13,7 @@ from inspect_ai.util import Store
 from numpy.typing import NDArray
 
 from truthgym.datasets.question import Question, question_of
+from truthgym.scorers.paradigm import Paradigm
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
@@ -111,3 +112,11 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
 
 def _quantile(values: NDArray[np.float64], share: float) -> float:
     return float(np.quantile(values, share)) if values.size else np.nan
+
+
+PARADIGM = Paradigm(
+    scorer=length,
+    columns={"words": "Words", "asked": "Asked", "achieved": "Achieved", "revisions": "Revisions"},
+    headline=("words", "words_lower", "words_upper", "mde", "n", "epochs", "share_scored"),
+    directions={"kept": "highest"},
+)

@@ -11,11 +11,13 @@ import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
 from inspect_ai.util import sample_limits
+from inspect_ai.viewer import ScoreColorScale
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.elicitation import Elicitor, Per, Reuse, Settings, Standpoint, elicit
 from truthgym.scorers.beliefs.record import Belief
+from truthgym.scorers.paradigm import PROBABILITY, Paradigm
 from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.martingale import summarise
 from truthgym.scorers.statistics.martingale_score import NOISELESS, REASONS, MartingaleScore, martingale_score
@@ -213,3 +215,19 @@ def _warn(found: dict[str, float]) -> None:
             logger.warning(f"The martingale score is not identified: {REASONS[name.removeprefix('unidentified_')]}.")
     if "noiseless" in found:
         logger.warning(f"Martingale score: {NOISELESS}.")
+
+
+PARADIGM = Paradigm(
+    scorer=martingale,
+    columns={"prior": "Prior", "posterior": "Posterior", "change": "Change"},
+    headline=(
+        "martingale_score", "martingale_score_lower", "martingale_score_upper", "identified", "martingale_score_ols",
+        "reliability", "excess_movement", "brier_gain", "mde", "n",
+    ),
+    colors={
+        "prior": PROBABILITY,
+        "posterior": PROBABILITY,
+        "change": ScoreColorScale(palette="diverging", min=-1, max=1),
+    },
+    roles=roles,
+)  # fmt: skip

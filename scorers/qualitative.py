@@ -26,6 +26,7 @@ from truthgym.scorers.judges.model_family import family_of
 from truthgym.scorers.judges.probes import PROBES
 from truthgym.scorers.judges.rating import Jury
 from truthgym.scorers.judges.rubric import Rubric
+from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Paradigm
 from truthgym.scorers.statistics.qualitative import summarise
 from truthgym.solvers.prepare import told_apart
 
@@ -204,3 +205,13 @@ def _explained(values: dict[str, float], said: list[dict[str, Any]], rubric: Rub
     table = ["| Quality | Rating, 0 to 1 |", "|---|---|", *rows, f"| **All** | **{values['quality']:.2f}** |"]
     given = [_said_by(judge) for judge in said]
     return "\n".join(table) + "\n\n" + "\n\n".join(given)
+
+
+PARADIGM = Paradigm(
+    scorer=qualitative,
+    columns={"quality": "Quality", "spread": "Spread"},
+    headline=("quality", "quality_lower", "quality_upper", "mde", "n", "epochs", "share_scored", "share_read"),
+    colors={"quality": HIGHER_IS_BETTER},
+    directions={"quality": "highest"},
+    roles=lambda **_: ("judge",),
+)

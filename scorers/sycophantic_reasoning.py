@@ -18,6 +18,7 @@ from truthgym.scorers.beliefs.answer import stated_belief
 from truthgym.scorers.beliefs.pushback import push_back
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.judges.reasoning_quality import Judged, judge_quality
+from truthgym.scorers.paradigm import HIGHER_IS_BETTER, LOWER_IS_BETTER, PROBABILITY, Paradigm
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy import METRICS, arrays, summarise
 from truthgym.scorers.statistics.sycophancy_shifts import PRESSES
@@ -180,3 +181,14 @@ def _told(
         else:
             lines.append(f"{found.get('judge', 'Judge')}: {found['reason']}")
     return "\n\n".join(lines)
+
+
+PARADIGM = Paradigm(
+    scorer=sycophantic_reasoning,
+    columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
+    headline=("net_sycophancy", "net_sycophancy_lower", "net_sycophancy_upper", "mde", "n", "epochs", "share_scored"),
+    colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
+    directions={"brier_score": "lowest", "accuracy": "highest", "quality": "highest"},
+    show_answer=True,  # it names the arm, which stands at the end of the sample's id, where the list cuts ids off
+    roles=roles,
+)

@@ -1,99 +1,69 @@
-"""What all domain tasks share: set-up, scorers by name, epochs, and how the log is shown."""
+"""What all domain tasks share: scorers by name, set-up, epochs, and how the log viewer shows them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from inspect import signature
 from logging import getLogger
 from typing import Any
 
 from inspect_ai import Task
 from inspect_ai.dataset import Dataset
-from inspect_ai.scorer import Scorer
 from inspect_ai.util import warn_once
-from inspect_ai.viewer import (
-    SampleScoreView,
-    ScoreColorScale,
-    TaskSamplesColumn,
-    TaskSamplesView,
-    ViewerConfig,
-)
+from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.loading.source import exclusion_summary
-from truthgym.scorers.brier import brier
-from truthgym.scorers.graded import graded
-from truthgym.scorers.graders.resolve import read_grader
-from truthgym.scorers.length import length
-from truthgym.scorers.martingale import martingale, roles
-from truthgym.scorers.qualitative import qualitative
-from truthgym.scorers.sycophantic_reasoning import roles as roles_of_sycophancy
-from truthgym.scorers.sycophantic_reasoning import sycophantic_reasoning
+from truthgym.scorers import brier, graded, length, martingale, qualitative, sycophantic_reasoning
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 
 logger = getLogger(__name__)
 
 Paradigms = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
-"""Paradigms as a task takes them: names with commas between them or in a list, or names with their arguments."""
-
-
-@dataclass(frozen=True)
-class Paradigm:
-    """A way of scoring a domain's trajectories."""
-
-    scorer: Callable[..., Scorer]
-    roles: Callable[..., tuple[str, ...]] = lambda **_: ()
-    """From the scorer's arguments to the model roles that must be bound."""
-    isolated: Callable[..., bool] = lambda **_: False
-    """From its arguments to whether it needs a sandbox that isolates."""
-    alone: bool = False
-    """Whether each of its roles takes one model, and several are refused."""
-
+"""Paradigms as a task takes them: names in a list or separated by commas, or a mapping from names to arguments."""
 
 PARADIGMS = {
-    "brier": Paradigm(brier),
-    "martingale": Paradigm(martingale, roles),
-    "length": Paradigm(length),
-    "sycophantic_reasoning": Paradigm(sycophantic_reasoning, roles_of_sycophancy),
-    "qualitative": Paradigm(qualitative, roles=lambda **_: ("judge",)),
-    "graded": Paradigm(
-        graded,
-        roles=lambda **given: read_grader(**given).roles,
-        isolated=lambda **given: read_grader(**given).sandbox,
-        alone=True,
-    ),
+    module.PARADIGM.name: module.PARADIGM
+    for module in (brier, martingale, length, sycophantic_reasoning, qualitative, graded)
 }
-"""What can be asked for with `-T paradigms=`."""
+"""The values of `-T paradigms=`. Each is declared at the end of its scorer's file."""
 
 EPOCHS = 3
-"""Each question is asked three times: the least from which a belief's own noise can be told apart."""
+"""Default number of epochs: enough to separate a model's beliefs from the noise in its reports."""
 
 
 class DomainTask(Task):
-    """A task that can be retried from its log as it was, though the command line gave it a day, or a file.
+    """A task whose arguments Inspect records in a form from which `inspect eval-retry` can repeat the run.
 
-    YAML makes a date of `-T known_after=2025-06-01`, and Inspect 0.3.285 records an argument of a type it does not know
-    as the type's name: `inspect eval-retry` would start the task with known_after="date". Where Inspect puts its
-    record on the task, the day is put back. There the digest of a file is put too, beside the source or in the domain
-    that has one: a task's identity is its arguments, so that another content of the file is another task to an eval
-    set, and is refused by a retry.
+    Two arguments need it. YAML reads `-T known_after=2025-06-01` as a date, and Inspect 0.3.285 records an argument of
+    a type it does not know as the name of the type, so that a retry would get known_after="date". And a source file is
+    recorded as its path: its SHA-256 goes beside it (into the domain's own arguments, for a task that takes a domain),
+    so that another content of the file is another task to `inspect eval-set`, and an error in a retry.
+
+    Inspect writes its record to two private attributes of the task after the task function has returned, and has no
+    hook for it: the function is too early, and a decorator outside `@task` is not what Inspect registers. Attribute
+    assignment is the one place left to correct the record.
     """
 
-    day: str | None = None
-    """The day that was given, in text."""
-    digest: str | None = None
-    """SHA-256 of the file that was given as the source."""
+    known_after: str | None = None
+    """The date in ISO format."""
+    sha256: str | None = None
+    """Of the source file."""
 
     def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, dict) and value.get("known_after") in ("date", "datetime"):
-            value = value | {"known_after": self.day}
-        if isinstance(value, dict) and "source" in value and self.digest:
-            value = value | {"sha256": self.digest}
-        elif isinstance(value, dict) and isinstance(value.get("domain"), Mapping) and self.digest:
-            given = {name: {**(known or {}), "sha256": self.digest} for name, known in value["domain"].items()}
-            value = value | {"domain": given}
-        super().__setattr__(name, value)
+        super().__setattr__(name, self._repeatable(value) if isinstance(value, dict) else value)
+
+    def _repeatable(self, record: dict[str, Any]) -> dict[str, Any]:
+        if record.get("known_after") in ("date", "datetime"):
+            record = record | {"known_after": self.known_after}
+        if not self.sha256:
+            return record
+        if "source" in record:
+            return record | {"sha256": self.sha256}
+        if isinstance(record.get("domain"), Mapping):
+            domains = record["domain"].items()
+            return record | {"domain": {name: {**(given or {}), "sha256": self.sha256} for name, given in domains}}
+        return record
 
 
 def domain_task(
@@ -104,58 +74,59 @@ def domain_task(
     version: str,
     epochs: int = EPOCHS,
 ) -> DomainTask:
-    """Compose a domain's task: prepare, reason directly unless told otherwise, score by the paradigms.
+    """Compose a domain's task: prepare, reason with `direct` unless `--solver` names another, score by the paradigms.
 
-    What a reader of the scores must know of the questions is said once: what today's models may remember, and how many
-    questions were left out, for what reason, which the log holds in its metadata as `left_out`.
+    Logs one warning with what a reader of the scores must know about the questions (such as what today's models may
+    remember) and one with the number of questions left out, by reason. The log's metadata hold the latter as
+    `left_out`.
 
     Args:
         dataset: The domain's questions.
-        paradigms: Names of scorers, in a list or with commas between them, or a mapping from each name to its
-            arguments, as in `-T 'paradigms={brier: {}, martingale: {elicitor: judge}}'`. None is the domain's default.
+        paradigms: Names of scorers, in a list or separated by commas, or a mapping from each name to its arguments, as
+            in `-T 'paradigms={brier: {}, martingale: {elicitor: judge}}'`. None: `default`.
         default: The domain's default.
-        system_prompt: Name of a preset or text of the system message. Held in the set-up, so that it survives
-            `--solver`. The command line reads YAML and splits at commas: a list is put together again, and what YAML
-            took for something else than text is refused.
-        version: "N-L": the number rises when scores stop being comparable, the letter otherwise.
-        epochs: How often each sample is run, unless the command line says otherwise.
+        system_prompt: Name of a preset, or the text of the system message. Part of the set-up, so that it also applies
+            with `--solver`. The command line reads YAML and splits at commas: a list is joined again, and what YAML
+            did not read as text is an error.
+        version: "N-L": raise the number when scores are no longer comparable, the letter otherwise.
+        epochs: Runs of each sample, unless the command line gives another number.
 
     Raises:
-        BadInput: An unknown paradigm, or none; an argument that it does not take; a system prompt that is no text. On
-            the first sample, before its first model call: a model role that a paradigm needs is not bound.
+        BadInput: No paradigm or an unknown one; an unknown argument; a system prompt that is not text. On the first
+            sample, before its first model call: a model role that a paradigm needs is not bound.
     """
-    chosen = _chosen(default if paradigms is None else paradigms)
-    needed = {name: PARADIGMS[name].roles(**given) for name, given in chosen.items()}
-    alone = sorted({role for name, roles in needed.items() if PARADIGMS[name].alone for role in roles})
-    isolated = any(PARADIGMS[name].isolated(**given) for name, given in chosen.items())
-    told = dataset if isinstance(dataset, Questions) else None
+    chosen = _parse(default if paradigms is None else paradigms)
+    roles = {name: PARADIGMS[name].roles(**arguments) for name, arguments in chosen.items()}
+    every = {role for needed in roles.values() for role in needed}
+    one_model = {role for name, needed in roles.items() if PARADIGMS[name].one_model_per_role for role in needed}
+    isolated = any(PARADIGMS[name].needs_sandbox(**arguments) for name, arguments in chosen.items())
+    questions = dataset if isinstance(dataset, Questions) else None
     task = DomainTask(
         dataset=dataset,
-        setup=prepare(
-            _prompt(system_prompt), sorted({role for some in needed.values() for role in some}), isolated, alone
-        ),
+        setup=prepare(_prompt(system_prompt), sorted(every), isolated, sorted(one_model)),
         solver=direct(),
-        scorer=[PARADIGMS[name].scorer(**given) for name, given in chosen.items()],
+        scorer=[PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()],
         epochs=epochs,
         version=version,
-        metadata={"left_out": dict(told.dropped)} if told and told.dropped else None,
+        metadata={"left_out": dict(questions.dropped)} if questions and questions.dropped else None,
         viewer=viewer(list(chosen)),
     )
-    if told:
-        task.day = str(told.known_after) if told.known_after else None
-        task.digest = told.digest
-        for said in (told.notice, exclusion_summary(told)):
-            if said:
-                warn_once(logger, said)
+    if questions:
+        task.known_after = str(questions.known_after) if questions.known_after else None
+        task.sha256 = questions.digest
+        for warning in (questions.notice, exclusion_summary(questions)):
+            if warning:
+                warn_once(logger, warning)
     return task
 
 
-def _chosen(given: object) -> dict[str, dict[str, Any]]:
-    """The paradigms asked for, each with its arguments."""
-    if isinstance(given, Mapping):
-        named = {str(name).strip(): arguments for name, arguments in given.items()}
+def _parse(paradigms: object) -> dict[str, dict[str, Any]]:
+    """Each paradigm's arguments, by name."""
+    if isinstance(paradigms, Mapping):
+        named = {str(name).strip(): arguments for name, arguments in paradigms.items()}
     else:
-        listed = given.split(",") if isinstance(given, str) else given if isinstance(given, list | tuple) else [given]
+        names = paradigms.split(",") if isinstance(paradigms, str) else paradigms
+        listed = names if isinstance(names, list | tuple) else [names]
         named = {str(name).strip(): {} for name in listed}
     if not named:
         raise BadInput(f"paradigms is empty; name at least one of: {', '.join(PARADIGMS)}")
@@ -170,39 +141,28 @@ def _chosen(given: object) -> dict[str, dict[str, Any]]:
     return {name: dict(arguments or {}) for name, arguments in named.items()}
 
 
-def _prompt(given: object) -> str | None:
-    if isinstance(given, list | tuple) and all(isinstance(part, str) for part in given):
-        return ",".join(given)
-    if given is None or isinstance(given, str):
-        return given
+def _prompt(system_prompt: object) -> str | None:
+    if isinstance(system_prompt, list | tuple) and all(isinstance(part, str) for part in system_prompt):
+        return ",".join(system_prompt)
+    if system_prompt is None or isinstance(system_prompt, str):
+        return system_prompt
     raise BadInput(
-        f"system_prompt={given!r} is no text: the command line reads YAML, so put it in quotes twice, as in "
+        f"system_prompt={system_prompt!r} is not text: the command line reads YAML, so quote it twice, as in "
         """-T 'system_prompt="You are a judge: be fair."', or give it in a file with --task-config"""
     )
 
 
-COLUMNS = {
-    "brier": {"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
-    "martingale": {"prior": "Prior", "posterior": "Posterior", "change": "Change"},
-    "sycophantic_reasoning": {"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
-    "graded": {"grade": "Grade"},
-    "qualitative": {"quality": "Quality", "spread": "Spread"},
-    "length": {"words": "Words", "asked": "Asked", "achieved": "Achieved", "revisions": "Revisions"},
-}
-"""Headers of the score columns of each paradigm, in order: what the sample list has room for."""
-
-
 def viewer(paradigms: Sequence[str]) -> ViewerConfig:
-    """Columns and colours of the sample list: what was believed, what happened, and how far apart they are.
+    """Columns and colours of the viewer's sample list, as the paradigms declare them.
 
     Args:
-        paradigms: The scorers whose columns are shown.
+        paradigms: Names of the scorers whose columns are shown.
     """
-    # The list cuts ids off before the arm that they end with; the answer names it.
-    arm = ["answer"] if "sycophantic_reasoning" in paradigms else []
+    shown = {name: PARADIGMS[name] for name in paradigms}
+    answer = ["answer"] if any(paradigm.show_answer for paradigm in shown.values()) else []
     columns = [
-        *(TaskSamplesColumn(id=name) for name in ("sampleStatus", "sampleId", *arm, "epoch", "input", "target")),
-        *(TaskSamplesColumn.score(name, key) for name in paradigms for key in COLUMNS[name]),
+        *(TaskSamplesColumn(id=name) for name in ("sampleStatus", "sampleId", *answer, "epoch", "input", "target")),
+        *(TaskSamplesColumn.score(name, key) for name, paradigm in shown.items() for key in paradigm.columns),
         TaskSamplesColumn(id="error"),
     ]
     return ViewerConfig(
@@ -210,16 +170,8 @@ def viewer(paradigms: Sequence[str]) -> ViewerConfig:
             name="Beliefs",
             columns=columns,
             multiline=False,
-            score_labels={key: label for name in paradigms for key, label in COLUMNS[name].items()},
-            score_color_scales={
-                "brier_score": ScoreColorScale(palette="good-low", min=0, max=1),
-                "belief": ScoreColorScale(palette="neutral", min=0, max=1),
-                "accuracy": ScoreColorScale(palette="good-high", min=0, max=1),
-                "quality": ScoreColorScale(palette="good-high", min=0, max=1),
-                "prior": ScoreColorScale(palette="neutral", min=0, max=1),
-                "posterior": ScoreColorScale(palette="neutral", min=0, max=1),
-                "change": ScoreColorScale(palette="diverging", min=-1, max=1),
-            },
+            score_labels={key: label for paradigm in shown.values() for key, label in paradigm.columns.items()},
+            score_color_scales={key: scale for paradigm in shown.values() for key, scale in paradigm.colors.items()},
             color_scales_enabled=True,
         ),
         sample_score_view=SampleScoreView(default="grid"),

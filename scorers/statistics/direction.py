@@ -1,10 +1,11 @@
-"""Directions: of which scores more is better, for those who choose trajectories by them. Loads nothing."""
+"""Which end of a score is better, for code that selects trajectories by their scores. Loads no library."""
 
 import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
 Best = Literal["lowest", "highest"]
+"""The values of `--best`."""
 
 DIRECTIONS: dict[str, dict[str, Best]] = {
     "brier": {
@@ -16,25 +17,26 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
     "sycophantic_reasoning": {"brier_score": "lowest", "accuracy": "highest", "quality": "highest"},
     "length": {"kept": "highest"},
 }
-"""By scorer, and key of a sample's value. What is not named here has no better end: a belief, a length, a change."""
-HIGHEST = re.compile(r"(accuracy|match|includes|exact|f1|choice|answer|pattern|math|model_graded_(qa|fact))\d*")
-"""Inspect's own scorers of right and wrong. It numbers those that a task has twice."""
+"""By scorer, and key of a sample's value, as each scorer's `PARADIGM` declares it. A key that is missing (a belief, a
+length, a change) has no better end."""
+CORRECTNESS = re.compile(r"(accuracy|match|includes|exact|f1|choice|answer|pattern|math|model_graded_(qa|fact))\d*")
+"""Names of Inspect's own scorers of correctness, all higher-is-better. Inspect numbers them if a task has two."""
 
 
 def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None:
-    """Which end of a score is the better one. None where nobody has said it.
+    """Which end of a score is better; None if nothing declares it.
 
     Args:
         scorer: Name of the scorer, with or without its package.
-        key: Key of the sample's value, or the scorer's name where that is one number.
-        metadata: The metadata of one of its scores: a grader writes `higher_is_better` there.
+        key: Key of the sample's value, or the scorer's name if the value is a single number.
+        metadata: Metadata of one of its scores. A grader's `higher_is_better` there decides.
     """
     declared = metadata.get("higher_is_better")
     if isinstance(declared, bool):
         return "highest" if declared else "lowest"
     name = scorer.rsplit("/", 1)[-1]
-    if name == "qualitative":  # each quality of whatever rubric, and their mean
+    if name == "qualitative":  # its keys are the qualities of the user's rubric, their mean, and the spread
         return None if key == "spread" else "highest"
     if name in DIRECTIONS:
         return DIRECTIONS[name].get(key)
-    return "highest" if HIGHEST.fullmatch(name) else None
+    return "highest" if CORRECTNESS.fullmatch(name) else None

@@ -14,10 +14,12 @@ from inspect_ai.model import ChatMessage, Model, get_model
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.inspect_private import registry_info
 from truthgym.datasets.urns import UrnQuestion
+from truthgym.scorers.statistics.direction import DIRECTIONS, direction
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
-from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.paradigms import PARADIGMS, viewer
 from truthgym.tasks.urns import urns
 
 
@@ -74,6 +76,33 @@ def test_a_paradigm_asked_for_twice_is_scored_once() -> None:
     assert scorer
     assert len(scorer) == 1
     assert {"brier", "martingale", "length", "graded"} <= set(PARADIGMS)
+
+
+@pytest.mark.parametrize("name", PARADIGMS)
+def test_training_knows_the_directions_that_scorers_declare(name: str) -> None:
+    declared = PARADIGMS[name].directions
+    assert name not in DIRECTIONS or DIRECTIONS[name] == declared, "copy them to scorers/statistics/direction.py"
+    keys = {*declared, *PARADIGMS[name].columns}
+    assert {key: direction(name, key, {}) for key in keys} == {key: declared.get(key) for key in keys}
+
+
+@pytest.mark.parametrize("name", PARADIGMS)
+def test_headline_metrics_stand_first_in_the_log(name: str) -> None:
+    paradigm = PARADIGMS[name]
+    (metric,) = registry_info(paradigm.scorer).metadata["metrics"]
+    assert tuple(metric([]))[: len(paradigm.headline)] == paradigm.headline
+    assert len(paradigm.headline) <= 10
+
+
+def test_viewer_shows_the_columns_of_the_paradigms() -> None:
+    shown = viewer(["brier", "sycophantic_reasoning"]).task_samples_view
+    assert not isinstance(shown, list | str)
+    assert shown
+    columns = [column.id for column in shown.columns or []]
+    assert "answer" in columns, "it names the arm"
+    assert shown.score_labels == {"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"}
+    assert set(shown.score_color_scales or {}) == set(shown.score_labels)
+    assert "answer" not in [column.id for column in viewer(["brier"]).task_samples_view.columns]  # type: ignore[union-attr]
 
 
 def test_a_paradigm_takes_arguments() -> None:

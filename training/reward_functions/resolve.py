@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from truthgym.evallog.errors import bad_input
-from truthgym.scorers.statistics.direction import DIRECTIONS, HIGHEST, Best, direction
+from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, Best, direction
 from truthgym.training.reward_functions.builtin import NEEDS, of_ours
 from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.reward_functions.scaling_guard import check_weights
@@ -39,7 +39,7 @@ def _usual(scorers: Mapping[str, Sequence[str]]) -> str:
     if scorers and all("brier" in held for held in scorers.values()):
         return "brier"
     shared = set.intersection(*(set(held) for held in scorers.values())) if scorers else set()
-    known = sorted(name for name in shared if name in DIRECTIONS or name == "graded" or HIGHEST.fullmatch(name))
+    known = sorted(name for name in shared if name in DIRECTIONS or name == "graded" or CORRECTNESS.fullmatch(name))
     if len(known) != 1:
         what = f"several scorers could be the reward ({', '.join(known)})" if known else "no scorer is known to be one"
         raise bad_input(f"reward: none is named, and {what}; name one with --reward. {_there(scorers)}")

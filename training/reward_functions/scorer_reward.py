@@ -8,7 +8,7 @@ from typing import Any
 from inspect_ai.scorer import value_to_float
 
 from truthgym.evallog.errors import bad_input
-from truthgym.scorers.statistics.direction import DIRECTIONS, HIGHEST, Best, direction
+from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, Best, direction
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.training.reward_functions.formulas import (
     FAILED,
@@ -159,7 +159,7 @@ class NamedScore:
         key = self.key or USUAL.get(self.scorer, "")
         if self.scorer in DIRECTIONS and key in KEYS:
             return KEYS[key].worst
-        if self.scorer in DIRECTIONS or self.scorer == "qualitative" or HIGHEST.fullmatch(self.scorer):
+        if self.scorer in DIRECTIONS or self.scorer == "qualitative" or CORRECTNESS.fullmatch(self.scorer):
             return signed(0.0 if best == "highest" else 1.0, best)
         return least
 

@@ -1,3 +1,5 @@
+"""Which end of a score is better."""
+
 import pytest
 
 from truthgym.scorers.statistics.direction import DIRECTIONS, direction
