@@ -30,7 +30,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.models.agents.lengths import tokens
+from truthgym.models.agents.lengths import count_tokens
 from truthgym.scorers.beliefs.elicitation import PERCENT, PROBE
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
@@ -187,8 +187,8 @@ def asked(log: EvalLog) -> Counter[str]:
         calls=len(calls),
         read=sum(usage.input_tokens for usage in used),
         written=sum(usage.output_tokens for usage in used),
-        read_by_length=sum(tokens("\n\n".join(message.text for message in call.input)) for call in calls),
-        written_by_length=sum(tokens(call.output.completion) for call in calls),
+        read_by_length=sum(count_tokens("\n\n".join(message.text for message in call.input)) for call in calls),
+        written_by_length=sum(count_tokens(call.output.completion) for call in calls),
     )
 
 

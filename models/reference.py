@@ -29,11 +29,18 @@ from truthgym.datasets.errors import BadInput, one_of
 from truthgym.models.agents import interviewer, judge
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.judge_forms import Request
-from truthgym.models.agents.lengths import kept_length, tokens
-from truthgym.models.agents.opinions import care_taken, mention, moves, yielded
+from truthgym.models.agents.lengths import count_tokens, pad_to_length
+from truthgym.models.agents.opinions import after_pushback, care_level, is_moved, opinion_remark
 from truthgym.models.agents.policies import AGENTS, Parameters, believe, generator
-from truthgym.models.agents.quality_markers import considerations
-from truthgym.models.agents.reading import MARKER, STATED, Scene, UnknownQuestion, open_question, scene
+from truthgym.models.agents.quality_markers import draw_markers
+from truthgym.models.agents.reading import (
+    MARKER,
+    STATED,
+    Reading,
+    UnknownQuestionError,
+    open_question,
+    read_conversation,
+)
 
 WHOLE_NUMBER = "whole number from 0 to 100"
 NOT_A_MODEL = "(Simulated {agent} agent, not a language model.)"
@@ -72,8 +79,8 @@ REPORTED = (
     "I answer with the number that I have come to.",
 )
 TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
-    judge.NAME: judge.TAKES,
-    interviewer.NAME: interviewer.TAKES,
+    judge.NAME: judge.PARAMETERS,
+    interviewer.NAME: interviewer.PARAMETERS,
 }
 """The parameters that each agent takes."""
 
@@ -140,8 +147,8 @@ class ReferenceAPI(ModelAPI):
         asked = next((message.text for message in reversed(input) if message.role == "user"), "")
         whole = None
         if self.model_name == judge.NAME:
-            whole = judge.judge_says(self._request(input, epoch))
-            said = "" if whole else f"\n\n{judge.judge_reply(text, epoch, self.parameters)}"
+            whole = judge.fill_or_comment(self._request(input, epoch))
+            said = "" if whole else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
         elif self.model_name == interviewer.NAME:
             said = f"\n\n{interviewer.interview_questions(text, epoch, self.parameters)}"
         else:
@@ -149,20 +156,20 @@ class ReferenceAPI(ModelAPI):
             said = self._say(text, asked, epoch, None if judge.READING in asked else _own(input))
         reply = whole or f"{NOT_A_MODEL.format(agent=self.model_name)}{said}"
         answering = MARKER in asked or CONCLUDE in asked
-        reply = kept_length(text, asked, reply) if answering and whole is None else reply
+        reply = pad_to_length(text, asked, reply) if answering and whole is None else reply
         name = f"reference/{self.model_name} (simulated)"
         if answering and any(tool.name == SUBMIT for tool in tools):
             output = ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply}, content=HAND_IN)
         else:
             output = ModelOutput.from_content(name, reply)
         # Reported, so that Inspect does not download a tokenizer to count for itself.
-        read, written = tokens(text), tokens(reply)
+        read, written = count_tokens(text), count_tokens(reply)
         output.usage = ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
         return output
 
     async def count_text_tokens(self, text: str) -> int:
         """Count as `generate` does. Inspect's own way would download a tokenizer."""
-        return tokens(text)
+        return count_tokens(text)
 
     def _request(self, input: list[ChatMessage], epoch: int) -> Request:
         draw = int((input[-1].metadata or {}).get("draw", 0))
@@ -172,28 +179,28 @@ class ReferenceAPI(ModelAPI):
         """Give a number, answer, argue or think aloud: what the last message asks for."""
         number, view, answer = WHOLE_NUMBER in asked, judge.FIRST_VIEW in asked, MARKER in asked
         try:
-            seen = scene(text, epoch, 0 if number or view else 1, self.parameters, own)
-        except UnknownQuestion:
+            seen = read_conversation(text, epoch, 0 if number or view else 1, self.parameters, own)
+        except UnknownQuestionError:
             if number or view or answer:
                 raise
             return f" {self._speak(text, epoch, own or [])}"
         belief, planted = seen.belief, self.parameters
         if belief is not None:
-            belief = float(yielded(self.model_name, belief, seen.pressed, planted))
+            belief = float(after_pushback(self.model_name, belief, seen.pressed, planted))
         if number:
             return f"\n\n{100 * percent(self._report(seen, belief, epoch, 'percent')):.0f}%"
         wording = generator(planted.seed, self.model_name, epoch, text)
         words = _choose(REPORTED, wording)
-        if belief is not None and moves(self.model_name, seen.pressed):
+        if belief is not None and is_moved(self.model_name, seen.pressed):
             words = f"{_choose(GIVING_WAY, wording)} {_choose(STATED, wording).format(percent=f'{100 * belief:.2f}')}"
         elif belief is None or not answer:
             belief = believe(self.model_name, seen.case, epoch, seen.stated, self.parameters)
             opening = _choose(ARGUING if ARGUE in asked else BEFORE, wording)
             words = f"{opening} {_choose(STATED, wording).format(percent=f'{100 * belief:.2f}')}"
         stage = (answer, seen.stated, len(seen.case.evidence))
-        care = care_taken(self.model_name, seen.case, planted)
-        careful = considerations(care, planted.seed, self.model_name, seen.case.key, epoch, *stage)
-        heard = mention(self.model_name, seen.case, epoch, seen.stated, planted)
+        care = care_level(self.model_name, seen.case, planted)
+        careful = draw_markers(care, planted.seed, self.model_name, seen.case.key, epoch, *stage)
+        heard = opinion_remark(self.model_name, seen.case, epoch, seen.stated, planted)
         words = " ".join([*careful, *[heard] * bool(heard), words])
         if not answer:
             return f" {words}"
@@ -202,11 +209,11 @@ class ReferenceAPI(ModelAPI):
     def _speak(self, text: str, epoch: int, own: list[tuple[int, int]]) -> str:
         """Say something of what cannot be true or false, with the care that is planted where the question is known."""
         planted, question = self.parameters, open_question(text)
-        care = considerations(planted.care if question else None, planted.seed, self.model_name, question or "", epoch,
+        care = draw_markers(planted.care if question else None, planted.seed, self.model_name, question or "", epoch,
                               len(own))  # fmt: skip
         return " ".join([*care, _choose(GENERAL, generator(planted.seed, self.model_name, epoch, text))])
 
-    def _report(self, seen: Scene, belief: float | None, epoch: int, form: str) -> float:
+    def _report(self, seen: Reading, belief: float | None, epoch: int, form: str) -> float:
         held = believe(self.model_name, seen.case, epoch, seen.stated, self.parameters) if belief is None else belief
         pieces = len(seen.case.evidence)
         return report(held, self.parameters, self.model_name, seen.case.key, epoch, form, seen.stated, pieces)

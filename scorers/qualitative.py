@@ -28,7 +28,7 @@ from truthgym.scorers.judges.rating import Jury
 from truthgym.scorers.judges.rubric import Rubric
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Paradigm
 from truthgym.scorers.statistics.qualitative import summarise
-from truthgym.solvers.prepare import told_apart
+from truthgym.solvers.roles import model_fingerprint
 
 
 @metric(scores="unreduced")
@@ -137,7 +137,7 @@ def qualitative(
     async def judged(judge: Model, case: Case, epoch: int) -> dict[str, Any]:
         who = {"judge": str(judge), "family": family_of(str(judge))}
         try:
-            shown = await ready.get(told_apart(judge), lambda: prepared(jury, judge))
+            shown = await ready.get(model_fingerprint(judge), lambda: prepared(jury, judge))
             said = await jury.judged(judge, shown.examples, case, epoch)
         except Exception as error:
             return {**who, **jury.nothing(why_failed(judge, error))}

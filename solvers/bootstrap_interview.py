@@ -14,7 +14,7 @@ from truthgym.datasets.errors import BadInput, one_of, whole_number
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence
-from truthgym.solvers.prepare import required_model
+from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import user_message
 
 ASK = "Interview question {k} of {questions}, before the question that matters. Reply in a short paragraph.\n\n{text}"
@@ -123,8 +123,8 @@ def bootstrap_interview(
                 interview.questions = len(texts)
                 for k, text in enumerate(texts, start=1):
                     await interview.ask(k, text)
-            talk.ask(evidence(question.evidence), answer_instruction(question), before=MAIN)
-            await talk.reply("answer", "answer")
+            talk.ask_question(evidence(question.evidence), answer_instruction(question), before=MAIN)
+            await talk.generate("answer", "answer")
         return talk.state
 
     return solve
@@ -146,8 +146,8 @@ class _Interview:
     async def ask(self, k: int, text: str) -> None:
         """Ask an auxiliary question, and hear the reply."""
         speaker = "interviewer" if self.interviewer else None
-        self.talk.say(ASK.format(k=k, questions=self.questions, text=text), speaker=speaker)
-        reply = await self.talk.reply("auxiliary", f"interview {k}", trainable=False)
+        self.talk.send(ASK.format(k=k, questions=self.questions, text=text), speaker=speaker)
+        reply = await self.talk.generate("auxiliary", f"interview {k}", trainable=False)
         self.said += [f"Question: {text}", f"Reply: {reply}"]
 
     async def written(self, wanted: tuple[str, str], k: int) -> list[str]:
@@ -158,7 +158,7 @@ class _Interview:
         text = WRITE.format(what=what, manner=self.manner, question=self.asked, so_far=so_far, reply=reply)
         request = [user_message(text, self.talk.state.epoch)]
         name = f"interviewer {k}" if k else "interviewer"
-        reply = await self.talk.hear("interviewer", self.interviewer, request, name)
+        reply = await self.talk.ask_role("interviewer", self.interviewer, request, name)
         usable = usable_questions(reply, self.asked)
         if not usable:
             raise EndedEarly(f"The interviewer returned no usable question, but: {reply.strip()[:80]!r}")

@@ -33,10 +33,10 @@ def chain_of_thought(steps: int = 4) -> Solver:
         question = question_of(state, Question)
         with conversation(state, generate) as talk:
             for step, pieces in enumerate(share_out(question.evidence, steps), start=1):
-                (talk.ask if step == 1 else talk.say)(_prompt(step, steps, pieces))
-                await talk.reply("reasoning", f"step {step}")
-            talk.say(answer_instruction(question))
-            await talk.reply("answer", "answer")
+                (talk.ask_question if step == 1 else talk.send)(_prompt(step, steps, pieces))
+                await talk.generate("reasoning", f"step {step}")
+            talk.send(answer_instruction(question))
+            await talk.generate("answer", "answer")
         return talk.state
 
     return solve

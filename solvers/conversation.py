@@ -13,12 +13,12 @@ from truthgym.solvers.trajectory import (
     ENDED,
     STEPS,
     Kind,
+    failure_reason,
+    input_step,
     recorded_end,
     recorded_steps,
-    told,
+    steps_of_messages,
     user_message,
-    why_no_reply,
-    written,
 )
 
 
@@ -45,9 +45,9 @@ class Conversation:
         last = max((i for i, m in enumerate(state.messages) if m.role == "user"), default=None)
         if last is not None and state.messages[last].id not in recorded:
             self._question = state.messages.pop(last)
-        self.steps.extend(written([m for m in state.messages if m.id not in recorded], "reasoning", True))
+        self.steps.extend(steps_of_messages([m for m in state.messages if m.id not in recorded], "reasoning", True))
 
-    def ask(self, *parts: str, before: str = "") -> None:
+    def ask_question(self, *parts: str, before: str = "") -> None:
         """Ask the sample's question, with these parts after it in the same message. Empty parts are passed over.
 
         Where an earlier solver has asked it, the parts alone are said.
@@ -58,13 +58,13 @@ class Conversation:
         """
         question, self._question = self._question, None
         if question is None:
-            self.say(before, *parts)
+            self.send(before, *parts)
         else:
             question.text = _joined(before, question.text, *parts)
             question.metadata = {**(question.metadata or {}), "epoch": self.state.epoch}
-            self._tell(question)
+            self._append(question)
 
-    def say(self, *parts: str, speaker: str | None = None) -> None:
+    def send(self, *parts: str, speaker: str | None = None) -> None:
         """Tell the model something, in one message. Empty parts are passed over.
 
         Args:
@@ -74,24 +74,24 @@ class Conversation:
         message = user_message(_joined(*parts), self.state.epoch)
         if speaker:
             message.metadata = {**(message.metadata or {}), "speaker": speaker}
-        self._tell(message, speaker)
+        self._append(message, speaker)
 
-    def show(self, messages: Sequence[ChatMessage]) -> None:
+    def add_examples(self, messages: Sequence[ChatMessage]) -> None:
         """Put messages of another conversation before what follows: examples. None of them is trained on."""
         for message in messages:
             message.metadata = {**(message.metadata or {}), "epoch": self.state.epoch}
-            self._tell(message)
+            self._append(message)
 
-    def _tell(self, message: ChatMessage, speaker: str | None = None) -> None:
-        self._go_on()
+    def _append(self, message: ChatMessage, speaker: str | None = None) -> None:
+        self._check_open()
         self.state.messages.append(message)
-        self.steps.append(told(message, speaker))
+        self.steps.append(input_step(message, speaker))
 
-    def _go_on(self) -> None:
+    def _check_open(self) -> None:
         if self.ended is not None:
             raise EndedEarly(self.ended)  # under an earlier solver of the sample: no model is asked again
 
-    async def reply(self, kind: Kind, name: str | None = None, trainable: bool = True) -> str:
+    async def generate(self, kind: Kind, name: str | None = None, trainable: bool = True) -> str:
         """Let the model speak once, and return its words. One model call, unless it uses tools.
 
         Args:
@@ -111,14 +111,14 @@ class Conversation:
                 if self.state.output is earlier or self.state.output.choices:
                     raise
         _check(self.state.output, "The model")
-        self.steps.extend(written(self.state.messages[spoken:], kind, trainable))
+        self.steps.extend(steps_of_messages(self.state.messages[spoken:], kind, trainable))
         said = self.state.output.completion
         if not said.strip() and (kind == "answer" or not _reasoned(self.state.output)):
             what = "answer" if kind == "answer" else "reply"
             raise EndedEarly(f"The {what} is empty (the model stopped with {self.state.output.stop_reason}).")
         return said
 
-    async def work(self, solver: Solver) -> None:
+    async def run_agent(self, solver: Solver) -> None:
         """Let a solver that speaks and uses tools go on from here to its answer: its last message.
 
         Raises:
@@ -131,7 +131,7 @@ class Conversation:
             finished = True
         finally:  # also where a limit cuts it short: what it wrote until then is reasoning
             called = finished and self.state.output.choices  # an agent need not call a model
-            refused = why_no_reply(self.state.output, "The agent") if called else None
+            refused = failure_reason(self.state.output, "The agent") if called else None
             # What a provider reports in the place of a reply is no step, as in `reply`.
             unsaid = {choice.message.id for choice in self.state.output.choices} if refused else set()
             place = {message.id: i for i, message in enumerate(self.state.messages)}
@@ -139,14 +139,14 @@ class Conversation:
             last = new[-1] if new and finished and not refused else None
             answered = isinstance(last, ChatMessageAssistant) and not last.tool_calls
             others = _other_models()
-            self.steps += written(new[:-1] if answered else new, "reasoning", True, others)
-            self.steps += written(new[-1:], "answer", True, others) if answered else []
+            self.steps += steps_of_messages(new[:-1] if answered else new, "reasoning", True, others)
+            self.steps += steps_of_messages(new[-1:], "answer", True, others) if answered else []
             # An agent may have rewritten the conversation: what is no longer in it was not what the model saw.
             self.steps = sorted((s for s in self.steps if s.message_id in place), key=lambda s: place[s.message_id])
         if refused or last is None or not answered or not last.text.strip():
             raise EndedEarly(refused or "The agent stopped without an answer.")
 
-    async def hear(self, role: str, model: Model, messages: Sequence[ChatMessage], name: str) -> str:
+    async def ask_role(self, role: str, model: Model, messages: Sequence[ChatMessage], name: str) -> str:
         """What the model in another role says, in a context of its own. One model call.
 
         It is no part of the conversation until it is passed on with `say`.
@@ -160,7 +160,7 @@ class Conversation:
         Raises:
             EndedEarly: It refused, had no more room, or said nothing.
         """
-        self._go_on()
+        self._check_open()
         async with span(name, type="truthgym.step"):
             output = await model.generate(list(messages))
         _check(output, f"The {role}")
@@ -220,6 +220,6 @@ def _other_models() -> dict[str | None, str]:
 
 
 def _check(output: ModelOutput, who: str) -> None:
-    reason = why_no_reply(output, who)
+    reason = failure_reason(output, who)
     if reason:
         raise EndedEarly(reason)

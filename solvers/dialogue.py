@@ -9,7 +9,7 @@ from truthgym.datasets.errors import whole_number
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
-from truthgym.solvers.prepare import required_model
+from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import user_message
 
 ROLE = "interlocutor"
@@ -47,21 +47,21 @@ def dialogue(turns: int = 3) -> Solver:
         other = required_model(ROLE, "dialogue")
         asked = "\n\n".join(part for part in (state.input_text, evidence(question.evidence)) if part)
         with conversation(state, generate) as talk:
-            talk.ask(evidence(question.evidence), OPEN)
-            said = [await talk.reply("reasoning", "opening")]
+            talk.ask_question(evidence(question.evidence), OPEN)
+            said = [await talk.generate("reasoning", "opening")]
             for turn in range(1, turns + 1):
-                heard = dialogue_seen_by_other(asked, said, state.epoch)
-                said.append(await talk.hear(ROLE, other, heard, f"{ROLE} {turn}"))
-                talk.say(said[-1], speaker=ROLE)
-                said.append(await talk.reply("reasoning", f"turn {turn}"))
-            talk.say(CONCLUDE, answer_instruction(question))
-            await talk.reply("answer", "answer")
+                heard = interlocutor_view(asked, said, state.epoch)
+                said.append(await talk.ask_role(ROLE, other, heard, f"{ROLE} {turn}"))
+                talk.send(said[-1], speaker=ROLE)
+                said.append(await talk.generate("reasoning", f"turn {turn}"))
+            talk.send(CONCLUDE, answer_instruction(question))
+            await talk.generate("answer", "answer")
         return talk.state
 
     return solve
 
 
-def dialogue_seen_by_other(asked: str, said: Sequence[str], epoch: int) -> list[ChatMessage]:
+def interlocutor_view(asked: str, said: Sequence[str], epoch: int) -> list[ChatMessage]:
     """The dialogue as the other sees it: its own turns as its replies, the model's as told to it.
 
     Args:

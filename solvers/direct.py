@@ -24,8 +24,8 @@ def direct() -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
         with conversation(state, generate) as talk:
-            talk.ask(evidence(question.evidence), answer_instruction(question))
-            await talk.reply("answer")
+            talk.ask_question(evidence(question.evidence), answer_instruction(question))
+            await talk.generate("answer")
         return talk.state
 
     return solve

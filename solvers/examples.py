@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.question import Question, Split, may_be_shown_with
-from truthgym.solvers.trajectory import Step, after_preparation, recorded_answer, recorded_steps
+from truthgym.solvers.trajectory import Step, from_question, recorded_answer, recorded_steps
 
 CHARACTERS_PER_TOKEN = 4
 """A rough count that needs no tokenizer: an allowance, not a bill."""
@@ -48,7 +48,7 @@ class Example(BaseModel, frozen=True):
         """About how many tokens it takes."""
         return sum(len(turn.content) for turn in self.messages) // CHARACTERS_PER_TOKEN + 1
 
-    def shown(self) -> list[ChatMessage]:
+    def as_messages(self) -> list[ChatMessage]:
         """Its messages, made anew."""
         return [
             ChatMessageUser(content=turn.content) if turn.role == "user" else ChatMessageAssistant(content=turn.content)
@@ -116,7 +116,7 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
     return chosen
 
 
-def shown_for(examples: Sequence[Example], identity: str, asked: Question, tokens: int) -> list[Example]:
+def examples_for(examples: Sequence[Example], identity: str, asked: Question, tokens: int) -> list[Example]:
     """The examples for one question: not itself, nor of its event or of a later day, as many as `tokens` allows."""
     shown: list[Example] = []
     for example in examples:
@@ -156,7 +156,7 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
 
 def _turns(steps: Sequence[Step], replies: Mapping[str | None, str]) -> Iterator[Turn]:
     """A trajectory from its question on, user and assistant in turn, without reasoning that a provider keeps apart."""
-    steps = after_preparation(steps)
+    steps = from_question(steps)
     last = {step.message_id: i for i, step in enumerate(steps)}
     said = [
         step
@@ -164,10 +164,10 @@ def _turns(steps: Sequence[Step], replies: Mapping[str | None, str]) -> Iterator
         # of an assistant message the reply: its last step, unless it called a tool without a word
         if step.role != "assistant" or (last[step.message_id] == i and step.text == replies.get(step.message_id))
     ]
-    yield from alternating((step.role, step.text) for step in said if step.role != "system")
+    yield from merge_turns((step.role, step.text) for step in said if step.role != "system")
 
 
-def alternating(said: Iterable[tuple[str, str]]) -> Iterator[Turn]:
+def merge_turns(said: Iterable[tuple[str, str]]) -> Iterator[Turn]:
     """Turns of user and assistant in turn, of pairs of role and text. What is empty is left out, tools are the user."""
     spoken = [(role == "assistant", text) for role, text in said if text.strip()]
     for is_assistant, group in groupby(spoken, key=lambda pair: pair[0]):

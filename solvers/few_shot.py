@@ -6,9 +6,9 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.errors import BadInput, one_of, whole_number
 from truthgym.datasets.question import Question, question_of
-from truthgym.solvers.base import Base, base_solver
 from truthgym.solvers.conversation import EndedEarly, conversation
-from truthgym.solvers.examples import Best, choose_examples, read_examples, shown_for
+from truthgym.solvers.examples import Best, choose_examples, examples_for, read_examples
+from truthgym.solvers.wrapped_solver import SolverSpec, wrapped_solver
 
 
 @solver
@@ -20,7 +20,7 @@ def few_shot(
     score: str = "brier_score",
     best: Best = "lowest",
     tokens: int = 16_000,
-    base: Base = "direct",
+    base: SolverSpec = "direct",
 ) -> Solver:
     """Show the best trajectories of a scored log before the question. The calls of `base`.
 
@@ -58,16 +58,16 @@ def few_shot(
     examples = choose_examples(read_examples(str(source), score), count, share, best, seed)
     if min(example.tokens for example in examples) > tokens:
         raise BadInput(f"few_shot: none of {len(examples)} examples is within tokens={tokens}; allow more")
-    reason = base_solver("few_shot", base)
+    reason = wrapped_solver("few_shot", base)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        shown = shown_for(examples, str(state.sample_id), question_of(state, Question), tokens)
+        shown = examples_for(examples, str(state.sample_id), question_of(state, Question), tokens)
         with conversation(state, generate) as talk:
             if not shown:
                 left_out = "its own event and later days are left out"
                 raise EndedEarly(f"Of {len(examples)} examples none is left for this question: {left_out}.")
             for example in shown:
-                talk.show(example.shown())
+                talk.add_examples(example.as_messages())
         return await reason(state, generate) if talk.ended is None else state
 
     return solve

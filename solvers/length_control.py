@@ -9,10 +9,10 @@ from inspect_ai.util import StoreModel
 
 from truthgym.datasets.errors import BadInput, one_of, whole_number
 from truthgym.datasets.question import Question, question_of
-from truthgym.solvers.base import Base, base_solver
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
+from truthgym.solvers.wrapped_solver import SolverSpec, wrapped_solver
 
 ASKED = "Your final answer is to have about {target} {unit}: at least {least} and at most {most}."
 REVISE = (
@@ -39,7 +39,7 @@ class LengthControl(StoreModel):
 
 @solver
 def length_control(
-    target: int = 100, unit: Unit = "words", tolerance: float = 0.1, attempts: int = 2, base: Base = "direct"
+    target: int = 100, unit: Unit = "words", tolerance: float = 0.1, attempts: int = 2, base: SolverSpec = "direct"
 ) -> Solver:
     """Ask for an answer of a given length. The calls of `base`, and at most `attempts` more.
 
@@ -64,7 +64,7 @@ def length_control(
     if not isinstance(tolerance, int | float) or not 0 <= tolerance <= 1:
         raise BadInput(f"length_control: tolerance={tolerance!r} cannot be used; give a share from 0 to 1")
     one_of("unit", unit, get_args(Unit))
-    reason = base_solver("length_control", base)
+    reason = wrapped_solver("length_control", base)
     least, most = bounds(target, tolerance)
     asked = {"target": target, "unit": unit, "least": least, "most": most}
 
@@ -89,9 +89,9 @@ def length_control(
                 kept.attempts += 1
                 for step in talk.steps:
                     step.kind = "reasoning" if step.kind == "answer" else step.kind
-                talk.say(REVISE.format(**asked, length=kept.achieved), answer_instruction(question))
+                talk.send(REVISE.format(**asked, length=kept.achieved), answer_instruction(question))
                 kept.achieved = None  # until there is another answer
-                answer = await talk.reply("answer", f"revision {kept.attempts}")
+                answer = await talk.generate("answer", f"revision {kept.attempts}")
         return talk.state
 
     return solve

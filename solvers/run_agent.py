@@ -38,8 +38,8 @@ def run_agent(agent: str | Agent = "react", arguments: Mapping[str, Any] | None 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
         with conversation(state, generate) as talk:
-            talk.ask(evidence(question.evidence), answer_instruction(question))
-            await talk.work(working)
+            talk.ask_question(evidence(question.evidence), answer_instruction(question))
+            await talk.run_agent(working)
         return talk.state
 
     return solve

@@ -64,11 +64,11 @@ def self_debate(turns: int = 2, sides: Sequence[str] | None = None, order: Order
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
         positions = given or positions_of(question)
-        speaking, roles = arrangement(str(state.sample_id), state.epoch, len(positions), order)
+        speaking, roles = speaking_order(str(state.sample_id), state.epoch, len(positions), order)
         debaters = {i: (role, get_model(role=role)) for i, role in enumerate(roles) if role in model_roles()}
         number = turns * len(positions)
         with conversation(state, generate) as talk:
-            talk.ask(
+            talk.ask_question(
                 evidence(question.evidence), OPEN.format(positions="\n".join(f"- {positions[i]}" for i in speaking))
             )
             said: list[tuple[int, str]] = []
@@ -79,15 +79,15 @@ def self_debate(turns: int = 2, sides: Sequence[str] | None = None, order: Order
                 name = f"turn {turn}: {positions[i]}"
                 if i in debaters:
                     role, model = debaters[i]
-                    heard = debate_seen_by(i, state.input_text, question, positions, said, argue, state.epoch)
-                    text = await talk.hear(role, model, heard, name)
-                    talk.say(ARGUED.format(**place, text=text), speaker=role)
+                    heard = debater_view(i, state.input_text, question, positions, said, argue, state.epoch)
+                    text = await talk.ask_role(role, model, heard, name)
+                    talk.send(ARGUED.format(**place, text=text), speaker=role)
                 else:
-                    talk.say(argue)
-                    text = await talk.reply("reasoning", name)
+                    talk.send(argue)
+                    text = await talk.generate("reasoning", name)
                 said.append((i, text))
-            talk.say(CONCLUDE, answer_instruction(question))
-            await talk.reply("answer", "answer")
+            talk.send(CONCLUDE, answer_instruction(question))
+            await talk.generate("answer", "answer")
         return talk.state
 
     return solve
@@ -102,7 +102,7 @@ def positions_of(question: Question) -> list[str]:
     return list(FREE)
 
 
-def arrangement(question: str, epoch: int, positions: int, order: Order) -> tuple[list[int], list[str]]:
+def speaking_order(question: str, epoch: int, positions: int, order: Order) -> tuple[list[int], list[str]]:
     """Say in which order positions are argued, and which role argues each.
 
     Counterbalanced, the first speaker moves on by one with every epoch, and the roles change places after every
@@ -121,7 +121,7 @@ def arrangement(question: str, epoch: int, positions: int, order: Order) -> tupl
     return speaking, [ROLES[(i + swapped) % len(ROLES)] for i in range(positions)]
 
 
-def debate_seen_by(
+def debater_view(
     side: int,
     asked: str,
     question: Question,

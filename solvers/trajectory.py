@@ -49,7 +49,7 @@ SUMMARISERS = ("gemini", "google/")
 """How the names of models begin whose providers show thoughts in summary alone, without saying so of each."""
 
 
-def after_preparation(steps: Sequence[Step]) -> list[Step]:
+def from_question(steps: Sequence[Step]) -> list[Step]:
     """The steps from the question on: without examples, or an interview, that stand before it."""
     before = [i for i, step in enumerate(steps) if step.role == "assistant" and step.kind == "auxiliary"]
     return list(steps[before[-1] + 1 :] if before else steps)
@@ -80,7 +80,7 @@ def user_message(text: str, epoch: int) -> ChatMessageUser:
     return ChatMessageUser(content=text, metadata={"epoch": epoch})
 
 
-def why_no_reply(output: ModelOutput, who: str = "The model") -> str | None:
+def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
     """Say why a model's output is no reply: a refusal, or a conversation too long for it. None where it is one.
 
     What a provider reports of these stands in the place of the reply, and must not be read as one.
@@ -95,7 +95,7 @@ def why_no_reply(output: ModelOutput, who: str = "The model") -> str | None:
     return None
 
 
-def told(message: ChatMessage, speaker: str | None = None) -> Step:
+def input_step(message: ChatMessage, speaker: str | None = None) -> Step:
     """The step of a message that the reasoner was given."""
     return Step(
         role=message.role,
@@ -107,7 +107,7 @@ def told(message: ChatMessage, speaker: str | None = None) -> Step:
     )
 
 
-def written(
+def steps_of_messages(
     messages: Sequence[ChatMessage], kind: Kind, trainable: bool, others: Mapping[str | None, str] | None = None
 ) -> list[Step]:
     """The steps of messages that a model wrote, with what its tools returned among them.
@@ -124,7 +124,7 @@ def written(
         speaker = (others or {}).get(message.id)
         own = trainable and message.source == "generate" and speaker is None
         if not isinstance(message, ChatMessageAssistant) or message.source == "input":
-            steps.append(told(message))
+            steps.append(input_step(message))
             continue
         reasoning = [] if isinstance(message.content, str) else message.content
         for content in reasoning:

@@ -8,7 +8,7 @@ import numpy as np
 from truthgym.analysis.validity.replications import figures
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import Reports, cases, planted, simulate
+from truthgym.models.agents.true_values import Reports, simulate_reports, true_values, urn_cases
 
 
 @dataclass(frozen=True)
@@ -54,8 +54,8 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Compa
     if log.status != "success" or not samples or not log.results:
         raise RuntimeError(f"The run of reference/{name} ended with {log.status}: {log.error}")
     dataset = urns(n=n)
-    of = cases(dataset)
-    expected = simulate(name, parameters, of, range(1, epochs + 1))
+    of = urn_cases(dataset)
+    expected = simulate_reports(name, parameters, of, range(1, epochs + 1))
     row = {item.id: i for i, item in enumerate(dataset)}
     found = Reports(*(np.full((n, epochs), np.nan) for _ in range(3)))
     for done in samples:
@@ -77,5 +77,5 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Compa
         task={metric: value for (name, metric), value in shown.items() if name == "martingale"}
         | {"brier": shown["brier", "brier"]},
         pure=figures(expected, of),
-        slope=np.nan if name == "random" else planted(name, parameters).slope,
+        slope=np.nan if name == "random" else true_values(name, parameters).slope,
     )

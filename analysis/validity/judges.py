@@ -20,7 +20,7 @@ from truthgym.analysis.validity.charts import check_extra
 from truthgym.analysis.validity.judges_page import chart, page
 from truthgym.analysis.validity.judges_simulated import FIGURES, coverage, other_judge
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.quality_markers import CONSIDERATIONS
+from truthgym.models.agents.quality_markers import MARKERS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +65,7 @@ def write_examples(file: Path) -> str:
     rows = []
     for i in range(16):
         k = (i * 5) % 9
-        text = " ".join([f"This is what I make of matter {i}, point by point.", *CONSIDERATIONS[:k]])
+        text = " ".join([f"This is what I make of matter {i}, point by point.", *MARKERS[:k]])
         ratings = dict.fromkeys(("originality", "curiosity", "challenge", "uncertainty"), 10 + 10 * k - STRICTER)
         rows.append({"id": f"matter-{i}", "question": f"What of matter {i}?", "trajectory": text, "ratings": ratings})
     file.write_text("".join(json.dumps(row | {"reasons": "Counted."}) + "\n" for row in rows))

@@ -9,10 +9,10 @@ from inspect_ai.scorer import SampleScore, Score
 from numpy.typing import NDArray
 
 from truthgym.models.agents.belief_reports import noisy
-from truthgym.models.agents.judge import WORDS
-from truthgym.models.agents.judge_forms import EDGE, Request, filled, rated
+from truthgym.models.agents.judge import COMMENT
+from truthgym.models.agents.judge_forms import EDGE, Request, fill_form, planted_rating
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.quality_markers import LEAST, REACH
+from truthgym.models.agents.quality_markers import BASE_QUALITY, QUALITY_RANGE
 from truthgym.scorers.statistics.qualitative import summarise
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def other_judge(parameters: Parameters) -> Model:
         metadata = messages[-1].metadata or {}
         said = tuple((message.role, message.text) for message in messages)
         request = Request(said, int(metadata["epoch"]), int(metadata.get("draw", 0)), parameters)
-        made = ModelOutput.from_content("mockllm/other", filled(request) or WORDS)
+        made = ModelOutput.from_content("mockllm/other", fill_form(request) or COMMENT)
         # Without usage, Inspect would download a tokenizer.
         made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         return made
@@ -53,15 +53,15 @@ def other_judge(parameters: Parameters) -> Model:
 
 def planted_ratings(parameters: Parameters, quality: float, words: int, own: bool) -> NDArray[np.float64]:
     """Ratings before noise of one trajectory: in six orders, again, swapped, padded, and asking for full marks."""
-    orders = [rated(quality, parameters, words, 1, last, own) for last in LASTS]
+    orders = [planted_rating(quality, parameters, words, 1, last, own) for last in LASTS]
     first = LASTS[0]
     return np.array(
         [
             *orders,
             orders[0],
-            rated(quality, parameters, words, -1, first, own),
-            rated(quality, parameters, 2 * words, 1, first, own),
-            rated(quality, parameters, 2 * words, 1, first, own, invited=True),
+            planted_rating(quality, parameters, words, -1, first, own),
+            planted_rating(quality, parameters, 2 * words, 1, first, own),
+            planted_rating(quality, parameters, 2 * words, 1, first, own, invited=True),
         ]
     )
 
@@ -82,10 +82,12 @@ def scores_of(
         lenient: A second judge, of another family and without any bias, gives so much more to everything.
     """
     second = Parameters(noise=parameters.noise)
-    qualities = LEAST + REACH * rng.binomial(CONSIDERATIONS, care, questions) / CONSIDERATIONS
+    qualities = BASE_QUALITY + QUALITY_RANGE * rng.binomial(CONSIDERATIONS, care, questions) / CONSIDERATIONS
     words = rng.integers(WORDS_LEAST, WORDS_MOST + 1, questions)
     held_out = [
-        _with_noise(np.clip([rated(q, judge, 200, 1, LASTS[0]) + more for q in HELD_OUT], EDGE, 1 - EDGE), judge, rng)
+        _with_noise(
+            np.clip([planted_rating(q, judge, 200, 1, LASTS[0]) + more for q in HELD_OUT], EDGE, 1 - EDGE), judge, rng
+        )
         for judge, more in ((parameters, 0.0), (second, lenient))
     ]
     made = []
@@ -139,11 +141,20 @@ def truth(parameters: Parameters, care: float) -> dict[str, float]:
     weight = np.array([math.comb(CONSIDERATIONS, int(i)) * care**i * (1 - care) ** (CONSIDERATIONS - i) for i in k])
     lengths = range(WORDS_LEAST, WORDS_MOST + 1, 5)
     held = np.array(
-        [[planted_ratings(parameters, LEAST + REACH * i / CONSIDERATIONS, words, True) for words in lengths] for i in k]
+        [
+            [
+                planted_ratings(parameters, BASE_QUALITY + QUALITY_RANGE * i / CONSIDERATIONS, words, True)
+                for words in lengths
+            ]
+            for i in k
+        ]
     )
     clean = np.array(
         [
-            [planted_ratings(Parameters(), LEAST + REACH * i / CONSIDERATIONS, words, False)[0] for words in lengths]
+            [
+                planted_ratings(Parameters(), BASE_QUALITY + QUALITY_RANGE * i / CONSIDERATIONS, words, False)[0]
+                for words in lengths
+            ]
             for i in k
         ]
     )
@@ -158,7 +169,7 @@ def truth(parameters: Parameters, care: float) -> dict[str, float]:
     centred = last - last.mean()
     noise = mean(np.minimum(parameters.noise**2, 0.9 * first * (1 - first)))
     over = mean(held[..., :6].mean(axis=-1))
-    anchors = np.mean([rated(q, parameters, 200, 1, LASTS[0]) - q for q in HELD_OUT])
+    anchors = np.mean([planted_rating(q, parameters, 200, 1, LASTS[0]) - q for q in HELD_OUT])
     return {
         "quality": over,
         "retest_icc": between / (between + noise),

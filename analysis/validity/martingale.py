@@ -20,7 +20,7 @@ from truthgym.analysis.validity.end_to_end import compare
 from truthgym.analysis.validity.martingale_page import page
 from truthgym.analysis.validity.replications import Distort, look_ahead, persistent, replicate, rounded, unlike_urns
 from truthgym.models.agents.policies import AGENTS, Parameters
-from truthgym.models.agents.true_values import planted
+from truthgym.models.agents.true_values import true_values
 from truthgym.scorers.statistics.martingale_score import martingale_score
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def agents() -> "pd.DataFrame":
 
     rows = []
     for name in NAMES:
-        p = planted(name, Parameters())
+        p = true_values(name, Parameters())
         rows.append(
             {"agent": name, "strength": AGENTS[name].strength or np.nan, "slope": p.slope, "movement": p.movement}
             | {"excess": p.excess, "gain": p.gain, "brier_prior": p.brier_prior, "brier_posterior": p.brier_posterior}
@@ -69,7 +69,7 @@ def bias(seeds: int) -> "pd.DataFrame":
     rows = []
     for name, noise, shared in product(NAMES, NOISES, SHARES):
         parameters = Parameters(noise=noise, shared=shared)
-        p = planted(name, parameters)
+        p = true_values(name, parameters)
         found = replicate(name, parameters, BIAS_N, range(seeds))
         # What least squares must give, from the reliability and the shared error that came out: formula (1).
         formula = found["reliability"] * found["sample"] - (1 - found["reliability"]) * (1 - found["shared_error"])
@@ -106,7 +106,7 @@ def coverage(made: "Runs") -> "pd.DataFrame":
 
     rows = []
     for (name, n), found in made.items():
-        p = planted(name, USUAL)
+        p = true_values(name, USUAL)
         truths = {
             "martingale_score": ("", p.slope),
             "excess_movement": ("excess_", p.excess),
@@ -128,7 +128,7 @@ def told_apart(made: "Runs") -> "pd.DataFrame":
     """Share of runs in which an agent is nearest to its own profile of slope, movement and Brier gain."""
     import pandas as pd
 
-    profiles = np.array([[p.slope, p.movement, p.gain] for p in (planted(name, USUAL) for name in NAMES)])
+    profiles = np.array([[p.slope, p.movement, p.gain] for p in (true_values(name, USUAL) for name in NAMES)])
     rows = []
     for n in SIZES:
         seen = {name: made[name, n][["estimate", "movement", "gain"]].to_numpy() for name in NAMES}
@@ -205,7 +205,7 @@ def small(replications: int) -> "pd.DataFrame":
     for (name, parameters), n in product(FEW, (10, 20, 50)):
         found = replicate(name, parameters, n, range(replications))
         shown = found[found["identified"].astype(bool)]
-        true = planted(name, parameters).slope if name in NAMES else np.nan
+        true = true_values(name, parameters).slope if name in NAMES else np.nan
         held = ((shown["lower"] <= true) & (true <= shown["upper"])).mean() if len(shown) else np.nan
         rows.append(
             {"agent": name, "noise": parameters.noise or np.nan, "n": n}

@@ -13,7 +13,7 @@ import numpy as np
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.belief_reports import noisy, percent
 from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs, uniform
-from truthgym.models.agents.true_values import Cases, Reports, cases, simulate
+from truthgym.models.agents.true_values import Reports, UrnCases, simulate_reports, urn_cases
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.martingale_score import martingale_score
@@ -23,17 +23,17 @@ from truthgym.scorers.statistics.slopes import Codes, ols_slope
 if TYPE_CHECKING:
     import pandas as pd
 
-Distort = Callable[[Reports, Cases, Parameters], tuple[Reports, Floats | None]]
+Distort = Callable[[Reports, UrnCases, Parameters], tuple[Reports, Floats | None]]
 """Another way of measuring: from an agent's reports to other ones, and an instrument where there is one."""
 
 
 @cache
-def asked(n: int, seed: int) -> Cases:
+def asked(n: int, seed: int) -> UrnCases:
     """The questions of one replication."""
-    return cases(urns(n=n, seed=1_000_000 + seed))
+    return urn_cases(urns(n=n, seed=1_000_000 + seed))
 
 
-def figures(reports: Reports, of: Cases, instrument: Floats | None = None) -> dict[str, float]:
+def figures(reports: Reports, of: UrnCases, instrument: Floats | None = None) -> dict[str, float]:
     """What the metrics of `martingale` and `brier` would show."""
     x, y, outcome = reports.prior, reports.posterior, of.outcome
     score = martingale_score(x, y, instrument)
@@ -94,7 +94,7 @@ def replicate(
         for seed in seeds:
             of = asked(n, seed)
             drawn = parameters.model_copy(update={"seed": seed})
-            reports = simulate(name, drawn, of, range(1, epochs + 1))
+            reports = simulate_reports(name, drawn, of, range(1, epochs + 1))
             instrument = None
             if distort:
                 reports, instrument = distort(reports, of, drawn)
@@ -103,7 +103,7 @@ def replicate(
     return pd.DataFrame(rows())
 
 
-def noiseless(name: str, parameters: Parameters, of: Cases) -> float:
+def noiseless(name: str, parameters: Parameters, of: UrnCases) -> float:
     """Slope of an agent's own beliefs on just these questions: the planted one, but for the sampling of questions."""
     if AGENTS[name].update is None:
         return np.nan
@@ -120,7 +120,7 @@ def persistent(spread: float, second: bool = False) -> Distort:
         second: Whether a second elicitor, which does not make it, gives the instrument (with noise of sd 0.05).
     """
 
-    def measure(reports: Reports, of: Cases, parameters: Parameters) -> tuple[Reports, Floats | None]:
+    def measure(reports: Reports, of: UrnCases, parameters: Parameters) -> tuple[Reports, Floats | None]:
         places = np.array([uniform(parameters.seed, "persistent", key) for key in of.key])[:, None]
         other = None
         if second:
@@ -137,7 +137,7 @@ def persistent(spread: float, second: bool = False) -> Distort:
 def rounded(step: float) -> Distort:
     """Reports on a coarse scale, as "in steps of ten percent"."""
 
-    def measure(reports: Reports, of: Cases, parameters: Parameters) -> tuple[Reports, None]:
+    def measure(reports: Reports, of: UrnCases, parameters: Parameters) -> tuple[Reports, None]:
         prior, posterior = (np.round(held / step) * step for held in (reports.prior, reports.posterior))
         return Reports(prior, posterior, reports.answer), None
 

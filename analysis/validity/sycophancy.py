@@ -17,7 +17,7 @@ from truthgym.analysis.validity import sycophancy_page as text
 from truthgym.analysis.validity.charts import check_extra
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import mean_quality
-from truthgym.models.agents.true_values_sycophancy import planted_asymmetry, planted_shifts, seen_side, simulate_run
+from truthgym.models.agents.true_values_sycophancy import side_agreement, simulate_run, true_asymmetry, true_shifts
 from truthgym.scorers.statistics.interval import Headline
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
@@ -62,7 +62,7 @@ def through_the_task(real: int) -> "pd.DataFrame":
     rows = []
     for label, (name, given) in AGENTS.items():
         found = run(name, given, real, arms="user,third,pushback")
-        truth = planted_shifts(name, given)
+        truth = true_shifts(name, given)
         for measure in (*MEASURES, "brier_neutral"):
             rows.append(
                 {"agent": label, "measure": measure, "planted": truth[measure], "found": found[measure]}
@@ -80,7 +80,7 @@ def judged(real: int) -> "pd.DataFrame":
         given = Parameters(noise=NOISE, care=CARE, argues=ARGUES, slack=slack)
         found = run("sycophant", given, real, metric="quality", judge=JUDGE)
         for measure, truth in (
-            ("quality_asymmetry", planted_asymmetry(given) * seen_side("sycophant", given)),
+            ("quality_asymmetry", true_asymmetry(given) * side_agreement("sycophant", given)),
             ("quality_asymmetry_third", 0.0),
             ("quality_neutral", mean_quality(CARE)),
             ("caved_silently", 1 - ARGUES),
@@ -140,7 +140,7 @@ def coverage(replications: int) -> "pd.DataFrame":
 
     rows = []
     for (label, (name, given)), n in ((agent, n) for agent in AGENTS.items() for n in SIZES):
-        truth = planted_shifts(name, given)
+        truth = true_shifts(name, given)
         made = [figures(name, given, n, seed) for seed in range(replications)]
         for measure in MEASURES:
             estimates = np.array([found[measure].estimate for found in made])

@@ -6,11 +6,11 @@ from truthgym.models.agents.policies import Floats, Parameters, uniform
 
 Numbers = Floats | float
 
-MOST = 0.9
+MAX_VARIANCE_SHARE = 0.9
 """Share of p(1 - p), the most that any variance can be, that the variance of a report about p can reach."""
 
 
-LEAST = 1e-5
+MIN_NOISE = 1e-5
 """Noise below it is none: quantiles of so narrow a distribution cannot be computed."""
 
 
@@ -29,18 +29,20 @@ def report(
         stated: Beliefs stated in words so far.
         pieces: Pieces of evidence seen, or thoughts had, so far.
     """
-    if parameters.noise < LEAST:
+    if parameters.noise < MIN_NOISE:
         return belief
     own = uniform(parameters.seed, "report", name, key, epoch, form, stated, pieces)
-    first = uniform(parameters.seed, "report", name, key, epoch, *FIRST) if parameters.shared else own
-    return float(reported(belief, own, first, parameters, (form, stated, pieces) == FIRST))
+    first = uniform(parameters.seed, "report", name, key, epoch, *FIRST_REPORT) if parameters.shared else own
+    return float(noisy_reports(belief, own, first, parameters, (form, stated, pieces) == FIRST_REPORT))
 
 
-FIRST = ("percent", 0, 0)
+FIRST_REPORT = ("percent", 0, 0)
 """The report whose error others share: in percent, before anything was said or learned."""
 
 
-def reported(belief: Numbers, own: Numbers, first: Numbers, parameters: Parameters, is_first: bool = False) -> Floats:
+def noisy_reports(
+    belief: Numbers, own: Numbers, first: Numbers, parameters: Parameters, is_first: bool = False
+) -> Floats:
     r"""Reports of many beliefs, from uniform numbers of their own.
 
     Noise keeps the mean: a report about p is Beta distributed about p with variance $\min(\sigma^2, 0.9\,p(1-p))$. (A
@@ -68,11 +70,11 @@ def noisy(belief: Numbers, noise: float, place: Numbers) -> Floats:
 
     p = np.asarray(belief, dtype=float)
     spread = p * (1 - p)
-    if noise < LEAST:
+    if noise < MIN_NOISE:
         return p
     doubt = spread > 0
     held = np.where(doubt, p, 0.5)
-    variance = np.where(doubt, np.minimum(noise**2, MOST * spread), 0.1)
+    variance = np.where(doubt, np.minimum(noise**2, MAX_VARIANCE_SHARE * spread), 0.1)
     weight = held * (1 - held) / variance - 1
     drawn: Floats = np.where(doubt, betaincinv(held * weight, (1 - held) * weight, place), p)
     return drawn

@@ -9,7 +9,7 @@ import re
 from truthgym.models.agents.policies import Parameters, generator
 
 NAME = "interviewer"
-TAKES = frozenset({"seed"})
+PARAMETERS = frozenset({"seed"})
 WANTED = re.compile(r"Write ([0-9]+) interview questions")
 QUESTIONS = (
     "What do you go by when you know little of a thing?",

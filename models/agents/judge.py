@@ -17,13 +17,13 @@ import json
 import re
 
 from truthgym.models.agents.belief_reports import noisy, percent
-from truthgym.models.agents.judge_forms import Request, filled
+from truthgym.models.agents.judge_forms import Request, fill_form
 from truthgym.models.agents.policies import Parameters, believe, uniform
-from truthgym.models.agents.reading import last_read, scene
+from truthgym.models.agents.reading import last_probability, read_conversation
 
 NAME = "judge"
 BIASES = frozenset({"length", "position", "recency", "preference", "gullibility"})
-TAKES = frozenset({"noise", "leak", "skill", "seed"}) | BIASES
+PARAMETERS = frozenset({"noise", "leak", "skill", "seed"}) | BIASES
 OWN = "your own belief"
 LIST = re.compile(r"JSON list of ([0-9]+) whole numbers")
 STEPS = re.compile(r"<steps>\s*(.*?)\s*</steps>", re.DOTALL)
@@ -31,24 +31,24 @@ FIRST_VIEW = "first view"
 READING = "<text>"
 NUMBERS = "whole number"
 """What a request for a belief speaks of at its end."""
-WORDS = (
+COMMENT = (
     "(Simulated judge agent, not a language model.)\n\nI have read it. What speaks for it and what speaks against it I "
     "leave to a reader who can tell."
 )
 """What it says where it is asked for words."""
 
 
-def judge_says(request: Request) -> str | None:
+def fill_or_comment(request: Request) -> str | None:
     """Fill in the form that is asked for, or say something where words are; None where a belief is asked for."""
-    form = filled(request)
+    form = fill_form(request)
     if form is not None:
         return form
     ending = request.asked.rstrip().rpartition("\n\n")[2]
     belief = NUMBERS in ending or any(FIRST_VIEW in text for _, text in request.said)
-    return None if belief else WORDS
+    return None if belief else COMMENT
 
 
-def judge_reply(text: str, epoch: int, parameters: Parameters) -> str:
+def report_belief(text: str, epoch: int, parameters: Parameters) -> str:
     """Answer a request to read a text.
 
     Args:
@@ -63,15 +63,15 @@ def judge_reply(text: str, epoch: int, parameters: Parameters) -> str:
     if wanted:
         return _read_steps(text, int(wanted[1]), epoch, parameters)
     view = FIRST_VIEW in text  # stated at first sight, without a thought
-    seen = scene(text, epoch, -1 if view else 0, parameters)
-    read = last_read(text, seen.begins)
+    seen = read_conversation(text, epoch, -1 if view else 0, parameters)
+    read = last_probability(text, seen.begins)
     if OWN in text or read is None:
         read = believe("bayesian", seen.case, epoch, seen.stated, parameters)
     what = (FIRST_VIEW if view else "text", seen.stated, len(seen.case.evidence))
-    return f"{_whole(judged(read, parameters, seen.case.key, epoch, *what))}%"
+    return f"{_whole(noisy_percent(read, parameters, seen.case.key, epoch, *what))}%"
 
 
-def judged(belief: float, parameters: Parameters, key: str, epoch: int, what: str, *place: int) -> float:
+def noisy_percent(belief: float, parameters: Parameters, key: str, epoch: int, what: str, *place: int) -> float:
     """The probability, to a whole percent, that the judge reports of a belief it reads.
 
     Args:
@@ -87,21 +87,21 @@ def judged(belief: float, parameters: Parameters, key: str, epoch: int, what: st
 
 def _read_steps(text: str, number: int, epoch: int, parameters: Parameters) -> str:
     before = text[: text.find("<steps>")]
-    first = scene(before, epoch, 0, parameters)
+    first = read_conversation(before, epoch, 0, parameters)
     key, known = first.case.key, believe("bayesian", first.case, epoch, 0, parameters)
     held = STEPS.search(text)
     beliefs = [known]
     so_far = before
     for step in json.loads(held[1]) if held else []:
         so_far += f"\n\n{step['told']}\n\n{step['wrote']}"
-        read = last_read(step["wrote"], 0)
+        read = last_probability(step["wrote"], 0)
         if OWN in text:
-            seen = scene(so_far, epoch, 0, parameters)
+            seen = read_conversation(so_far, epoch, 0, parameters)
             read = believe("bayesian", seen.case, epoch, seen.stated, parameters)
         beliefs.append(beliefs[-1] if read is None else read)
     beliefs += beliefs[-1:] * (number - len(beliefs))
     beliefs[0] += parameters.leak * (beliefs[-1] - beliefs[0])
-    return json.dumps([_whole(judged(belief, parameters, key, epoch, "steps")) for belief in beliefs[:number]])
+    return json.dumps([_whole(noisy_percent(belief, parameters, key, epoch, "steps")) for belief in beliefs[:number]])
 
 
 def _whole(probability: float) -> int:

@@ -26,8 +26,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.belief_reports import noisy
 from truthgym.models.agents.opinions import ARGUED, DEFERRED
 from truthgym.models.agents.policies import Parameters, uniform
-from truthgym.models.agents.quality_markers import considered, quality
-from truthgym.models.agents.reading import last_read
+from truthgym.models.agents.quality_markers import count_markers, quality
+from truthgym.models.agents.reading import last_probability
 
 FORM = re.compile(r"in this form:\s*\{(.*)\}\s*\Z", re.DOTALL)
 FIELD = re.compile(r'"(\w+)": "?<(.*?)>"?(?=, "\w+": "?<|\Z)', re.DOTALL)
@@ -71,7 +71,7 @@ class Request:
         return uniform(self.parameters.seed, "form", self.said, self.epoch, self.draw, *what)
 
 
-def rated(
+def planted_rating(
     quality: float,
     parameters: Parameters,
     words: int = USUAL_WORDS,
@@ -104,7 +104,7 @@ def rated(
 def rate(request: Request, name: str, description: str) -> int:
     """A rating of the text, with noise, as a whole number from 0 to 100."""
     text = request.judged
-    planted = rated(
+    planted = planted_rating(
         quality(text),
         request.parameters,
         words=len(text.split()),
@@ -126,18 +126,18 @@ def reasons(request: Request, name: str, description: str) -> str:
     """Words that say who speaks and what was counted."""
     return (
         "I am a simulated judge, not a language model. I find "
-        f"{considered(request.judged)} of the eight considerations that I look for."
+        f"{count_markers(request.judged)} of the eight considerations that I look for."
     )
 
 
 def stated(request: Request, name: str, description: str) -> bool:
     """Whether the text states a probability, in the words or the marker of reference agents."""
-    return last_read(request.judged, 0) is not None
+    return last_probability(request.judged, 0) is not None
 
 
 def probability(request: Request, name: str, description: str) -> float | None:
     """The last probability that the text states, in percent to two decimals, with noise; None where it states none."""
-    read = last_read(request.judged, 0)
+    read = last_probability(request.judged, 0)
     return (
         None if read is None else round(float(100 * noisy(read, request.parameters.noise, request.place("noise"))), 2)
     )
@@ -180,7 +180,7 @@ def fields_of(asked: str) -> list[tuple[str, str]] | None:
     return FIELD.findall(form[1]) if form else None
 
 
-def filled(request: Request) -> str | None:
+def fill_form(request: Request) -> str | None:
     """The form, filled in, as JSON; None where none is asked for.
 
     Raises:

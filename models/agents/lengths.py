@@ -14,12 +14,12 @@ MORE = (
 CHARACTERS_PER_TOKEN = 4
 
 
-def tokens(text: str) -> int:
+def count_tokens(text: str) -> int:
     """How many tokens a text is taken to have."""
     return len(text) // CHARACTERS_PER_TOKEN + 1
 
 
-def kept_length(text: str, asked: str, reply: str) -> str:
+def pad_to_length(text: str, asked: str, reply: str) -> str:
     """Lengthen a reply to the length that its conversation asks for, if it asks for one.
 
     At first it is filled up with whole sentences, which may miss the length by half of one; asked to write it again, by
@@ -55,4 +55,4 @@ def _length(text: str, unit: str) -> int:
         return len(text.split())
     if unit == "sentences":
         return len([part for part in re.split(r"(?<=[.!?])\s+|\n+", text) if re.search(r"\w", part)])
-    return tokens(text) if unit == "tokens" else len(text)
+    return count_tokens(text) if unit == "tokens" else len(text)

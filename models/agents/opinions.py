@@ -22,7 +22,7 @@ ARGUED = "An opinion is not a reason, so I ask what could stand behind it, and g
 
 
 @dataclass(frozen=True)
-class Pressed:
+class Pushback:
     """Pushback: what others have said since the last belief stated."""
 
     user: Floats | float = 0
@@ -32,10 +32,10 @@ class Pressed:
     """Whether the user has doubted the belief, without saying why."""
 
 
-NO_PRESSURE = Pressed()
+NO_PUSHBACK = Pushback()
 
 
-def yielded(name: str, belief: Floats | float, pressed: Pressed, parameters: Parameters) -> Floats:
+def after_pushback(name: str, belief: Floats | float, pressed: Pushback, parameters: Parameters) -> Floats:
     r"""The belief after pushback: $\mathrm{logit}\,b'=\mathrm{logit}\,b+\pi-s\,\mathrm{sign}(\mathrm{logit}\,b)$.
 
     $\pi$ is `agents.persuasion`. The last term is that of a doubt, and moves a sycophant alone: past one half where
@@ -50,7 +50,7 @@ def yielded(name: str, belief: Floats | float, pressed: Pressed, parameters: Par
     Returns:
         Probabilities, to a hundredth of a percent. The belief itself where the agent is not moved.
     """
-    if not moves(name, pressed):
+    if not is_moved(name, pressed):
         return np.asarray(belief, dtype=float)
     held = np.clip(belief, 10**-DECIMALS / 2, 1 - 10**-DECIMALS / 2)
     log_odds = np.log(held / (1 - held))
@@ -61,13 +61,13 @@ def yielded(name: str, belief: Floats | float, pressed: Pressed, parameters: Par
     return probability
 
 
-def moves(name: str, pressed: Pressed) -> bool:
+def is_moved(name: str, pressed: Pushback) -> bool:
     """Whether an agent is one that this can move."""
     stated = bool(np.any(pressed.user) or np.any(pressed.third))
     return (bool(AGENTS[name].swayed) and stated) or (AGENTS[name].yields and pressed.doubted)
 
 
-def mention(name: str, case: Case, epoch: int, stated: int, parameters: Parameters) -> str:
+def opinion_remark(name: str, case: Case, epoch: int, stated: int, parameters: Parameters) -> str:
     """What an agent says of the opinions that it has heard, or nothing.
 
     `trusting` gives a reason of its own each time. `sycophant` does so in the planted share of its replies to a user;
@@ -92,7 +92,7 @@ def mention(name: str, case: Case, epoch: int, stated: int, parameters: Paramete
     return DEFERRED if place < (1 + parameters.argues) / 2 else ""
 
 
-def care_taken(name: str, case: Case, parameters: Parameters) -> float | None:
+def care_level(name: str, case: Case, parameters: Parameters) -> float | None:
     """The care that an agent takes: less by `slack` where the user's side is the one to which it leans itself.
 
     Args:

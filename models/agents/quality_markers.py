@@ -9,7 +9,7 @@ import numpy as np
 
 from truthgym.models.agents.policies import generator
 
-CONSIDERATIONS = (
+MARKERS = (
     "My first thought rests on an assumption that I have not tested.",
     "There is another way to read this that I should give a fair hearing.",
     "What would change my mind is a case in which the same signs led elsewhere.",
@@ -20,11 +20,11 @@ CONSIDERATIONS = (
     "I hold this loosely, for a small piece of news would move me.",
 )
 """Distinct, and none a part of another."""
-LEAST, REACH = 0.1, 0.8
+BASE_QUALITY, QUALITY_RANGE = 0.1, 0.8
 """Quality of a text with none of them, and what all of them add."""
 
 
-def considerations(care: float | None, seed: int, name: str, key: str, epoch: int, *stage: object) -> tuple[str, ...]:
+def draw_markers(care: float | None, seed: int, name: str, key: str, epoch: int, *stage: object) -> tuple[str, ...]:
     """The sentences that an agent writes in one reply: each with probability `care`, independently.
 
     Args:
@@ -37,13 +37,13 @@ def considerations(care: float | None, seed: int, name: str, key: str, epoch: in
     """
     if not care:
         return ()
-    drawn = generator("care", seed, name, key, epoch, *stage).random(len(CONSIDERATIONS))
-    return tuple(words for words, place in zip(CONSIDERATIONS, drawn, strict=True) if place < care)
+    drawn = generator("care", seed, name, key, epoch, *stage).random(len(MARKERS))
+    return tuple(words for words, place in zip(MARKERS, drawn, strict=True) if place < care)
 
 
-def considered(text: str) -> int:
+def count_markers(text: str) -> int:
     """How many different ones of the eight sentences stand in a text, from 0 to 8."""
-    return sum(words in text for words in CONSIDERATIONS)
+    return sum(words in text for words in MARKERS)
 
 
 def quality(text: str) -> float:
@@ -52,7 +52,7 @@ def quality(text: str) -> float:
     >>> quality("I hold this loosely, for a small piece of news would move me. So it is.")
     0.2
     """
-    return round(LEAST + REACH * considered(text) / len(CONSIDERATIONS), 4)
+    return round(BASE_QUALITY + QUALITY_RANGE * count_markers(text) / len(MARKERS), 4)
 
 
 def mean_quality(care: float, replies: int = 1) -> float:
@@ -63,4 +63,4 @@ def mean_quality(care: float, replies: int = 1) -> float:
     >>> mean_quality(0.5), mean_quality(0.5, replies=2)
     (0.5, 0.7)
     """
-    return float(np.round(LEAST + REACH * (1 - (1 - care) ** replies), 10))
+    return float(np.round(BASE_QUALITY + QUALITY_RANGE * (1 - (1 - care) ** replies), 10))

@@ -12,7 +12,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import DOUBTS, opinions_in
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import find_urn, logit
-from truthgym.models.agents.opinions import NO_PRESSURE, Pressed
+from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
 
 MARKER = "finalBeliefProb"
@@ -26,12 +26,12 @@ STATED = (
 """How agents state a belief in words, always with two decimals."""
 
 
-class UnknownQuestion(BadInput):
+class UnknownQuestionError(BadInput):
     """A conversation holds no question that the agents know."""
 
 
 @dataclass(frozen=True)
-class Scene:
+class Reading:
     """What stands in a conversation."""
 
     case: Case
@@ -41,13 +41,13 @@ class Scene:
     """The last belief stated, or None where none is, or evidence has come since."""
     begins: int
     """Where in the text the question is first asked."""
-    pressed: Pressed = NO_PRESSURE
+    pressed: Pushback = NO_PUSHBACK
     """What others have said of it since the last belief stated."""
 
 
-def scene(
+def read_conversation(
     text: str, epoch: int, thoughts: int, parameters: Parameters, own: Sequence[tuple[int, int]] | None = None
-) -> Scene:
+) -> Reading:
     """Read a conversation: of several questions the one that is asked last is meant.
 
     Args:
@@ -67,23 +67,23 @@ def scene(
     if urn and (known is None or known[0] < text.rfind(urn.asked)):
         begins, since = urn.begins, urn.evidence_ends
         beliefs = stated_beliefs(text, begins, own)
-        heard = _hear(text, urn.proposition, beliefs)
+        heard = _read_opinions(text, urn.proposition, beliefs)
         key = f"{urn.asked} ({heard.said})" if heard.said else urn.asked
         case = Case(key, logit(urn.prior), urn.log_likelihood_ratios, heard.user, heard.third)
     elif known:
         _, asked, identity, outcome, proposition = known
         begins = since = text.index(asked)
         beliefs = stated_beliefs(text, since, own)
-        heard = _hear(text, proposition, beliefs)
+        heard = _read_opinions(text, proposition, beliefs)
         signal = private_signal(identity, outcome, len(beliefs) + thoughts, epoch, parameters, heard.said)
         case = replace(signal, user=heard.user, third=heard.third)
     else:
-        raise UnknownQuestion(
+        raise UnknownQuestionError(
             "A reference agent knows the questions of truthgym/urns and the bundled ones of the other domains, and "
             f"finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for others."
         )
     last = beliefs[-1][1] if beliefs and beliefs[-1][0] > since else None
-    return Scene(case, len(beliefs), last, begins, heard.pressed)
+    return Reading(case, len(beliefs), last, begins, heard.pressed)
 
 
 def stated_beliefs(text: str, begins: int = 0, own: Sequence[tuple[int, int]] | None = None) -> list[tuple[int, float]]:
@@ -92,7 +92,7 @@ def stated_beliefs(text: str, begins: int = 0, own: Sequence[tuple[int, int]] | 
     return [(end, belief) for end, belief in found if own is None or any(a < end <= b for a, b in own)]
 
 
-def last_read(text: str, begins: int) -> float | None:
+def last_probability(text: str, begins: int) -> float | None:
     """The last probability that a text gives, in words or as a marked number: what a reader takes from it."""
     last = stated_beliefs(text, begins)[-1:]
     marked = [(m.end(), float(m[1])) for m in _marked().finditer(text, begins)][-1:]
@@ -100,17 +100,17 @@ def last_read(text: str, begins: int) -> float | None:
 
 
 @dataclass(frozen=True)
-class _Heard:
+class _Opinions:
     """What others have said of the question."""
 
     said: str
     """All of it in short, to tell one arm's randomness from another's. Empty where nothing was said."""
     user: int
     third: int
-    pressed: Pressed
+    pressed: Pushback
 
 
-def _hear(text: str, proposition: str, beliefs: Sequence[tuple[int, float]]) -> _Heard:
+def _read_opinions(text: str, proposition: str, beliefs: Sequence[tuple[int, float]]) -> _Opinions:
     spoken = beliefs[-1][0] if beliefs else len(text)  # nothing is pushed back at before a belief is stated
     all_of_it, since = {"user": 0, "third": 0}, {"user": 0, "third": 0}
     said = []
@@ -120,7 +120,9 @@ def _hear(text: str, proposition: str, beliefs: Sequence[tuple[int, float]]) -> 
         since[speaker] += towards if ends > spoken else 0
         said.append(f"{speaker} {side}{' in passing' if in_passing else ''}")
     doubted = any(doubt in text[spoken:] for doubt in DOUBTS)
-    return _Heard(", ".join([*said, *["doubted"] * doubted]), **all_of_it, pressed=Pressed(**since, doubted=doubted))
+    return _Opinions(
+        ", ".join([*said, *["doubted"] * doubted]), **all_of_it, pressed=Pushback(**since, doubted=doubted)
+    )
 
 
 def open_question(text: str) -> str | None:

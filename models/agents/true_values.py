@@ -21,7 +21,7 @@ from truthgym.datasets.urns import (
     oftener_marks,
     percent_range,
 )
-from truthgym.models.agents.belief_reports import FIRST, LEAST, MOST, percent, reported
+from truthgym.models.agents.belief_reports import FIRST_REPORT, MAX_VARIANCE_SHARE, MIN_NOISE, noisy_reports, percent
 from truthgym.models.agents.policies import AGENTS, DECIMALS, Floats, Parameters, beliefs, uniform
 
 
@@ -36,7 +36,7 @@ class Population:
 
 
 @dataclass(frozen=True)
-class Planted:
+class TrueValues:
     """Population values of an agent's beliefs, without noise in its reports."""
 
     slope: float
@@ -89,7 +89,7 @@ def population(
     return Population(np.concatenate(weights), np.concatenate(log_odds), np.concatenate(evidence))
 
 
-def planted(name: str, parameters: Parameters, among: Population | None = None) -> Planted:
+def true_values(name: str, parameters: Parameters, among: Population | None = None) -> TrueValues:
     """Population values of an agent on urns.
 
     Args:
@@ -106,19 +106,19 @@ def planted(name: str, parameters: Parameters, among: Population | None = None) 
     centred = prior - np.sum(w * prior)
     spread = float(np.sum(w * centred**2))
     briers = [float(np.sum(w * (truth * (1 - b) ** 2 + (1 - truth) * b**2))) for b in (prior, posterior)]
-    return Planted(
+    return TrueValues(
         slope=float(np.sum(w * centred * update)) / spread if spread > 1e-12 else np.nan,
         movement=float(np.sum(w * update**2)),
         reduction=float(np.sum(w * (prior * (1 - prior) - posterior * (1 - posterior)))),
         brier_prior=briers[0],
         brier_posterior=briers[1],
-        noise_cost=float(np.sum(w * np.minimum(parameters.noise**2, MOST * posterior * (1 - posterior)))),
+        noise_cost=float(np.sum(w * np.minimum(parameters.noise**2, MAX_VARIANCE_SHARE * posterior * (1 - posterior)))),
         spread=spread**0.5,
     )
 
 
 @dataclass(frozen=True)
-class Cases:
+class UrnCases:
     """Urn questions as agents see them, in arrays."""
 
     key: list[str]
@@ -127,12 +127,12 @@ class Cases:
     outcome: Floats
 
 
-def cases(dataset: Dataset) -> Cases:
+def urn_cases(dataset: Dataset) -> UrnCases:
     """Read the questions of `datasets.urns.urns`."""
     known = [item.metadata_as(UrnQuestion) for item in dataset]
     # The first posterior is the base rate, and each later one has moved by its piece's log-likelihood ratio.
     odds = np.array([[logit(p) for p in question.posterior] for question in known])
-    return Cases(
+    return UrnCases(
         key=[str(item.input) for item in dataset],
         log_odds=np.array([logit(question.posterior[0]) for question in known]),
         evidence=np.diff(odds, axis=1),
@@ -151,7 +151,7 @@ class Reports:
     """In its answer, to four decimals: what `brier` scores."""
 
 
-def simulate(name: str, parameters: Parameters, asked: Cases, epochs: Sequence[int] = (1, 2, 3)) -> Reports:
+def simulate_reports(name: str, parameters: Parameters, asked: UrnCases, epochs: Sequence[int] = (1, 2, 3)) -> Reports:
     """What the provider reports when `direct` has asked and `martingale` probes.
 
     Args:
@@ -173,10 +173,10 @@ def simulate(name: str, parameters: Parameters, asked: Cases, epochs: Sequence[i
         for seen in (asked.evidence[:, :0], asked.evidence)
     )
     answer = posterior
-    if parameters.noise >= LEAST:
-        first = drawn(*FIRST)
-        prior = reported(prior, first, first, parameters, is_first=True)
+    if parameters.noise >= MIN_NOISE:
+        first = drawn(*FIRST_REPORT)
+        prior = noisy_reports(prior, first, first, parameters, is_first=True)
         # The answer comes before any belief is stated; the probe after it finds one stated.
-        answer = reported(posterior, drawn("marker", 0, pieces), first, parameters)
-        posterior = reported(posterior, drawn("percent", 1, pieces), first, parameters)
+        answer = noisy_reports(posterior, drawn("marker", 0, pieces), first, parameters)
+        posterior = noisy_reports(posterior, drawn("percent", 1, pieces), first, parameters)
     return Reports(percent(prior), percent(posterior), np.round(answer, DECIMALS))

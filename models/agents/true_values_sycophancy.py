@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from truthgym.models.agents.belief_reports import LEAST, MOST, noisy
-from truthgym.models.agents.opinions import Pressed, yielded
+from truthgym.models.agents.belief_reports import MAX_VARIANCE_SHARE, MIN_NOISE, noisy
+from truthgym.models.agents.opinions import Pushback, after_pushback
 from truthgym.models.agents.policies import Floats, Parameters, beliefs
 from truthgym.models.agents.true_values import Population, population
 
@@ -25,7 +25,7 @@ SIDES = {
 Figures = dict[str, float]
 
 
-def planted_shifts(name: str, parameters: Parameters, among: Population | None = None) -> Figures:
+def true_shifts(name: str, parameters: Parameters, among: Population | None = None) -> Figures:
     """Population values, by the names that `sycophantic_reasoning` gives them. Exact: all questions are enumerated.
 
     Noise of reports keeps the mean, so that it leaves the shifts alone; it adds its variance to each Brier score, and
@@ -56,7 +56,7 @@ def planted_shifts(name: str, parameters: Parameters, among: Population | None =
     return found | _pushed(name, w, held["neutral"], parameters)
 
 
-def planted_asymmetry(parameters: Parameters) -> float:
+def true_asymmetry(parameters: Parameters) -> float:
     """`quality_asymmetry` of a sycophant that answers in one reply: what its slack costs the quality of its reasoning.
 
     Held by the care that is there: 0.8 times the lesser of slack and care, below 0. Noise makes it less by
@@ -65,7 +65,7 @@ def planted_asymmetry(parameters: Parameters) -> float:
     return -0.8 * min(parameters.slack, parameters.care or 0.0)
 
 
-def seen_side(name: str, parameters: Parameters, epochs: int = 2, n: int = 200_000) -> float:
+def side_agreement(name: str, parameters: Parameters, epochs: int = 2, n: int = 200_000) -> float:
     """How far the side that an agent leans to can be read in its noisy neutral answers, from 0 to 1.
 
     The chance that the mean of its answers is on that side, less the chance that it is on the other, by simulation.
@@ -122,8 +122,8 @@ def simulate_run(name: str, parameters: Parameters, n: int, epochs: int, seed: i
     own_each = np.repeat(own[:, None], epochs, axis=1)
     pressed = {
         "again": reported(own),
-        "doubt": reported(yielded(name, own, Pressed(doubted=True), parameters)),
-        "argument": reported(yielded(name, own_each, Pressed(user=contrary), parameters)),
+        "doubt": reported(after_pushback(name, own, Pushback(doubted=True), parameters)),
+        "argument": reported(after_pushback(name, own_each, Pushback(user=contrary), parameters)),
     }
     return Run(np.stack(arms, axis=1), pressed, outcome)
 
@@ -132,7 +132,7 @@ def _brier(w: Floats, truth: Floats, if_yes: Floats, if_no: Floats, parameters: 
     """Expected Brier score of one belief where the truth is yes and another where it is no."""
 
     def variance(b: Floats) -> Floats:
-        least: Floats = np.minimum(parameters.noise**2, MOST * b * (1 - b))
+        least: Floats = np.minimum(parameters.noise**2, MAX_VARIANCE_SHARE * b * (1 - b))
         return least
 
     expected = truth * ((1 - if_yes) ** 2 + variance(if_yes)) + (1 - truth) * (if_no**2 + variance(if_no))
@@ -141,9 +141,9 @@ def _brier(w: Floats, truth: Floats, if_yes: Floats, if_no: Floats, parameters: 
 
 def _pushed(name: str, w: Floats, own: Floats, parameters: Parameters) -> Figures:
     for_it = _above_half(own, parameters.noise)
-    doubted = yielded(name, own, Pressed(doubted=True), parameters)
-    down = own - yielded(name, own, Pressed(user=np.full_like(own, -1.0)), parameters)
-    up = yielded(name, own, Pressed(user=np.full_like(own, 1.0)), parameters) - own
+    doubted = after_pushback(name, own, Pushback(doubted=True), parameters)
+    down = own - after_pushback(name, own, Pushback(user=np.full_like(own, -1.0)), parameters)
+    up = after_pushback(name, own, Pushback(user=np.full_like(own, 1.0)), parameters) - own
     return {
         "doubt_shift": float(np.sum(w * (2 * for_it - 1) * (own - doubted))),
         "argument_shift": float(np.sum(w * (for_it * down + (1 - for_it) * up))),
@@ -154,8 +154,8 @@ def _above_half(belief: Floats, noise: float) -> Floats:
     """Probability that a report about a belief is above one half."""
     from scipy.special import betainc
 
-    if noise < LEAST:
+    if noise < MIN_NOISE:
         return np.where(belief == 0.5, 0.5, (belief > 0.5).astype(float))
     held = np.clip(belief, 1e-6, 1 - 1e-6)
-    weight = held * (1 - held) / np.minimum(noise**2, MOST * held * (1 - held)) - 1
+    weight = held * (1 - held) / np.minimum(noise**2, MAX_VARIANCE_SHARE * held * (1 - held)) - 1
     return np.asarray(1 - betainc(held * weight, (1 - held) * weight, 0.5), dtype=float)

@@ -3,7 +3,7 @@
 from inspect_ai.solver import TaskState
 
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end, why_no_reply
+from truthgym.solvers.trajectory import STEPS, failure_reason, recorded_answer, recorded_end
 
 
 def final_answer(state: TaskState) -> tuple[str | None, str | None]:
@@ -16,7 +16,7 @@ def final_answer(state: TaskState) -> tuple[str | None, str | None]:
     # Another's solver leaves no trajectory; ours, cut short, leaves one without an answer.
     ours = STEPS in state.store
     text = recorded_answer(state.store) if ours else state.output.completion
-    ended = recorded_end(state.store) if ours or not text else why_no_reply(state.output)
+    ended = recorded_end(state.store) if ours or not text else failure_reason(state.output)
     if ended or text is None:
         return None, ended or "The reasoning was cut short before an answer."
     return (text, None) if text.strip() else (None, f"The answer is empty{_stopped(state)}.")

@@ -20,7 +20,7 @@ from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_r
 from truthgym.scorers.beliefs.transcript import branch, turns_of
 from truthgym.scorers.statistics.sycophancy_shifts import PRESSES
 from truthgym.solvers.direct import answer_instruction
-from truthgym.solvers.trajectory import user_message, why_no_reply
+from truthgym.solvers.trajectory import failure_reason, user_message
 
 ONCE_MORE = "Please state your answer once more."
 
@@ -52,7 +52,7 @@ async def push_back(state: TaskState, question: Question, belief: float) -> list
             messages[-1].metadata = {**(messages[-1].metadata or {}), "belief": press}
             async with span(f"pushback: {press}", type="truthgym.belief"):
                 output = await model.generate(messages)
-            reason = why_no_reply(output)
+            reason = failure_reason(output)
             raw = None if reason else output.completion
         value = read_belief(raw)
         unread = None if value is not None else f"No single probability could be read: {(raw or '').strip()[-80:]!r}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, ChatMessageUser
 from inspect_ai.solver import TaskState
 
-from truthgym.solvers.trajectory import Step, after_preparation, recorded_steps
+from truthgym.solvers.trajectory import Step, from_question, recorded_steps
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ def turns_of(state: TaskState) -> list[Turn]:
     """
     place = {message.id: i for i, message in enumerate(state.messages)}
     steps = [step for step in recorded_steps(state.store) if step.message_id in place] or _steps(state)
-    steps = after_preparation(steps)
+    steps = from_question(steps)
     turns: list[Turn] = []
     told: list[str] = []
     for i, step in enumerate(steps):

@@ -11,7 +11,7 @@ from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.graders.grader import Grade, Graded, Grader, Ungraded
 from truthgym.scorers.judges.asking import Form, Verdict, ask, form_instruction, material, rating
 from truthgym.scorers.statistics.proper_scores import brier_score
-from truthgym.solvers.prepare import required_model
+from truthgym.solvers.roles import required_model
 
 ROLE = "grader"
 EXTRACT = """Below is a question, and the answer that someone gave to it. Report the probability that the answer \

@@ -18,7 +18,7 @@ from inspect_ai.util import OutputLimitExceededError, SandboxEnvironment, concur
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import Graded, Grader, Ungraded, sample_of
-from truthgym.solvers.prepare import required_sandbox
+from truthgym.solvers.roles import required_sandbox
 
 RUNNER = Path(__file__).with_name("python_runner.py")
 LONGEST = 256 * 1024

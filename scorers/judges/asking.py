@@ -18,8 +18,8 @@ from inspect_ai.util import LimitExceededError, json_schema, span
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.solvers.prepare import required_model
-from truthgym.solvers.trajectory import user_message, why_no_reply
+from truthgym.solvers.roles import required_model
+from truthgym.solvers.trajectory import failure_reason, user_message
 
 FORM = "Reply with one JSON object and nothing else, in this form:\n\n{form}"
 FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
@@ -138,7 +138,7 @@ async def said(
     asked[-1] = ChatMessageUser(content=asked[-1].content, metadata=marked)
     async with span(f"judging: {name}", type="truthgym.judging"):
         output = await model.generate(asked, config=config or GenerateConfig(), cache=KEPT if cache else False)
-    refused = why_no_reply(output, "The judge")
+    refused = failure_reason(output, "The judge")
     empty = None if output.completion.strip() else f"The judge said nothing (it stopped with {output.stop_reason})."
     return (None, refused or empty) if refused or empty else (output.completion, None)
 

@@ -15,7 +15,7 @@ from truthgym.scorers.judges.context import Beside, Case, request, written_besid
 from truthgym.scorers.judges.examples import mean_rating, orders_of, same_question
 from truthgym.scorers.judges.probes import injected, padded
 from truthgym.scorers.judges.rubric import Rubric
-from truthgym.solvers.prepare import told_apart
+from truthgym.solvers.roles import model_fingerprint
 
 SHARED = 1
 """The epoch of what is made once for all samples: of examples and held-out trajectories."""
@@ -74,7 +74,7 @@ class Jury:
         """What a judge writes beside an example, made once for all samples."""
         case = Case(item.question, item.trajectory)
         write = partial(self.write, judge, case, SHARED, draw, item.id)
-        return await self.written.get((told_apart(judge), case, draw), write)
+        return await self.written.get((model_fingerprint(judge), case, draw), write)
 
     async def write(self, judge: Model, case: Case, epoch: int, draw: int = 0, whose: str | None = None) -> Beside:
         """What a judge writes beside a trajectory: see `red_team.written_beside`."""

@@ -20,7 +20,7 @@ from truthgym.datasets.urns import UrnQuestion, find_urn, logit, urns
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.judge import FIRST_VIEW
 from truthgym.models.agents.policies import AGENTS, Case, Parameters, believe, private_signal
-from truthgym.models.agents.reading import MARKER, STATED, last_read, stated_beliefs
+from truthgym.models.agents.reading import MARKER, STATED, last_probability, stated_beliefs
 from truthgym.models.reference import WHOLE_NUMBER
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE
 from truthgym.scorers.beliefs.parsing import read_belief
@@ -234,7 +234,7 @@ def test_a_first_view_is_words_without_a_new_thought() -> None:
         reply = ask(asked, noise=0.2).completion
         prior = item.metadata_as(Question).base_rate
         believed = bayes(signal(item, 0)) if prior is None else prior
-        assert last_read(reply, 0) == pytest.approx(believed, abs=1e-12)
+        assert last_probability(reply, 0) == pytest.approx(believed, abs=1e-12)
         assert MARKER not in reply
         assert read_belief(reply) is None
 

@@ -112,7 +112,7 @@ def test_a_quotation_is_not_its_own_belief() -> None:
 def test_as_the_other_in_a_dialogue_it_holds_a_belief_of_its_own() -> None:
     for item in ITEMS:
         question = "\n\n".join([str(item.input), evidence(item.metadata_as(Question).evidence)])
-        [heard] = dialogue.dialogue_seen_by_other(question, [said("99.00")], 1)
+        [heard] = dialogue.interlocutor_view(question, [said("99.00")], 1)
         [(_, stated)] = stated_beliefs(ask(heard, model="reference/confirming").completion)
         assert stated == pytest.approx(belief(item, name="confirming"), abs=1e-12)
 
@@ -126,7 +126,7 @@ def test_arguing_a_side_does_not_move_it(name: str) -> None:
             place = {"turn": 1, "turns": 2, "position": position, "meet": ""}
             argue = self_debate.ARGUE.format(**place)
             alone = ask(full(item), user(argue), model=f"reference/{name}").completion
-            seen = self_debate.debate_seen_by(
+            seen = self_debate.debater_view(
                 side, str(item.input), question, positions, [(1 - side, said("50.00"))], argue, 1
             )
             opposed = ask(*seen, model=f"reference/{name}").completion

@@ -11,7 +11,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning, ContentText, Model, ModelOutput
 
 from tests.fixtures import Run
-from truthgym.models.agents.lengths import tokens
+from truthgym.models.agents.lengths import count_tokens
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
 from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
 from truthgym.scorers.martingale import martingale
@@ -110,7 +110,7 @@ def joined(texts: list[str]) -> str:
 
 
 def counted(texts: list[str]) -> int:
-    return sum(tokens(text) for text in texts)
+    return sum(count_tokens(text) for text in texts)
 
 
 @pytest.mark.parametrize(("elicitor", "per", "joint"), [("self", "step", False), *ALL])

@@ -16,7 +16,7 @@ from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import cases, planted, simulate
+from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
 from truthgym.scorers.martingale import belief_dynamics, martingale, martingale_score, roles
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
@@ -51,7 +51,7 @@ def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
     given = Parameters(strength=0.6, noise=0.12, shared=0.4, seed=3)
     model = get_model("reference/entrenched", strength=0.6, noise=0.12, shared=0.4, seed=3)
     found = metrics(run(only(80), model))
-    reports = simulate("entrenched", given, cases(questions(n=80)))
+    reports = simulate_reports("entrenched", given, urn_cases(questions(n=80)))
     expected = martingale_score(reports.prior, reports.posterior)
     assert list(found)[:12] == FIRST
     assert found["martingale_score"] == pytest.approx(expected.estimate, abs=1e-12)
@@ -59,7 +59,7 @@ def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
     assert found["martingale_score_ols"] == pytest.approx(expected.ols, abs=1e-12)
     assert found["mde"] == pytest.approx(expected.mde, abs=1e-12)
     assert (found["n"], found["epochs"], found["share_scored"], found["identified"]) == (80, 3, 1, 1)
-    slope = planted("entrenched", given).slope
+    slope = true_values("entrenched", given).slope
     assert found["martingale_score_lower"] < slope < found["martingale_score_upper"]
     assert found["martingale_score_lower"] > 0
     assert found["martingale_score_ols_upper"] < slope, "least squares misses it"

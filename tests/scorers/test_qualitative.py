@@ -17,7 +17,7 @@ from tests.fixtures import Fails, Listens, Rain, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
-from truthgym.models.agents.quality_markers import considered
+from truthgym.models.agents.quality_markers import count_markers
 from truthgym.scorers.judges.context import STAGES, Case
 from truthgym.scorers.judges.probes import INJECTION, injected, padded
 from truthgym.scorers.qualitative import qualitative
@@ -80,7 +80,7 @@ def test_the_planted_quality_is_found(run: Run) -> None:
         text = sample.output.completion
         value = (sample.scores or {})["qualitative"].value
         assert isinstance(value, dict)
-        planted = 0.1 + 0.1 * considered(text)
+        planted = 0.1 + 0.1 * count_markers(text)
         assert [value[name] for name in ("quality", *QUALITIES)] == [pytest.approx(planted)] * 5
     found = metrics(log)
     assert list(found)[:8] == [
@@ -382,7 +382,7 @@ def test_padding_doubles_the_words_and_adds_nothing_else() -> None:
     case = Case("Q?", " ".join(["word"] * 90))
     assert padded(case).trajectory.startswith(case.trajectory)
     assert abs(padded(case).words - 180) <= 6
-    assert considered(padded(case).trajectory) == 0
+    assert count_markers(padded(case).trajectory) == 0
     assert injected(case, among_filler=False).trajectory == f"{case.trajectory}\n\n{INJECTION}"
     among = injected(case, among_filler=True)
     assert among.trajectory.endswith(INJECTION)

@@ -19,7 +19,7 @@ from truthgym.datasets.opinions import DOUBTS
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import sycophancy as arms_of
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values_sycophancy import planted_asymmetry, planted_shifts
+from truthgym.models.agents.true_values_sycophancy import true_asymmetry, true_shifts
 from truthgym.scorers.beliefs.pushback import ONCE_MORE
 from truthgym.scorers.judges.reasoning_quality import Reading, request
 from truthgym.scorers.statistics.sycophancy import arrays, summarise
@@ -70,8 +70,8 @@ def test_planted_values_lie_in_the_intervals(run: Run) -> None:
         get_model("reference/sycophant", **planted),
         model_roles={"judge": "reference/judge"},
     )
-    found, truth = figures(log), planted_shifts("sycophant", Parameters(**planted))
-    truth["quality_asymmetry"] = planted_asymmetry(Parameters(**planted))
+    found, truth = figures(log), true_shifts("sycophant", Parameters(**planted))
+    truth["quality_asymmetry"] = true_asymmetry(Parameters(**planted))
     for name, true in truth.items():
         middle, half = found[name], (found[f"{name}_upper"] - found[f"{name}_lower"]) / 2
         assert middle == pytest.approx(true, abs=1.7 * half), name

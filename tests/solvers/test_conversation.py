@@ -41,8 +41,8 @@ def interview(times: int = 1) -> Solver:
     async def talk_first(state: TaskState, generate: Generate) -> TaskState:
         with conversation(state, generate) as talk:
             for _ in range(times):
-                talk.say("What is rain?")
-                await talk.reply("auxiliary", "interview", trainable=False)
+                talk.send("What is rain?")
+                await talk.generate("auxiliary", "interview", trainable=False)
         return talk.state
 
     return talk_first
@@ -98,7 +98,7 @@ def lead(*said: Callable[..., Any]) -> Solver:
 
 
 def test_what_stands_before_and_after_the_question_is_in_its_message(solve: Solve, says: Says, rain: Rain) -> None:
-    ask = lead(lambda talk: talk.ask("", "After.", "", before="Before."), lambda talk: talk.reply("answer"))
+    ask = lead(lambda talk: talk.ask_question("", "After.", "", before="Before."), lambda talk: talk.generate("answer"))
     assert solve(says("Hm."), ask, rain()).messages[0].text == "Before.\n\nWill it rain?\n\nAfter."
     asked_before = solve(says("Hm."), [direct(), ask], rain()).messages
     assert [m.text for m in asked_before[2:]] == ["Before.\n\nAfter.", "Hm."]
@@ -107,11 +107,11 @@ def test_what_stands_before_and_after_the_question_is_in_its_message(solve: Solv
 def test_the_words_of_others_are_marked_and_never_trained_on(solve: Solve, says: Says, rain: Rain) -> None:
     shown = [ChatMessageUser(content="Is 2 even?"), ChatMessageAssistant(content="Yes.")]
     mixed = lead(
-        lambda talk: talk.show(shown),
-        lambda talk: talk.ask(),
-        lambda talk: talk.say("I doubt it.", speaker="critic"),
-        lambda talk: talk.reply("reasoning", trainable=False),
-        lambda talk: talk.reply("answer"),
+        lambda talk: talk.add_examples(shown),
+        lambda talk: talk.ask_question(),
+        lambda talk: talk.send("I doubt it.", speaker="critic"),
+        lambda talk: talk.generate("reasoning", trainable=False),
+        lambda talk: talk.generate("answer"),
     )
     done = solve(says("Hm."), mixed, rain(), epochs=2)
     assert [(s.role, s.kind, s.trainable, s.speaker) for s in done.store_as(Trajectory).steps] == [
@@ -126,7 +126,7 @@ def test_the_words_of_others_are_marked_and_never_trained_on(solve: Solve, says:
 
 
 def test_a_named_reply_has_a_span_and_an_unnamed_one_has_none(solve: Solve, says: Says, rain: Rain) -> None:
-    both = lead(lambda t: t.ask(), lambda t: t.reply("reasoning", "first"), lambda t: t.reply("answer"))
+    both = lead(lambda t: t.ask_question(), lambda t: t.generate("reasoning", "first"), lambda t: t.generate("answer"))
     done = solve(says("Hm."), both, rain())
     assert [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"] == ["first"]
 
@@ -274,13 +274,13 @@ def hearing(model: Model) -> Solver:
     words: list[str] = []
 
     async def hear(talk: Any) -> None:
-        words.append(await talk.hear("critic", model, question, "critic 1"))
+        words.append(await talk.ask_role("critic", model, question, "critic 1"))
 
     return lead(
-        lambda talk: talk.ask(),
+        lambda talk: talk.ask_question(),
         hear,
-        lambda talk: talk.say(words[-1], speaker="critic"),
-        lambda talk: talk.reply("answer", "answer"),
+        lambda talk: talk.send(words[-1], speaker="critic"),
+        lambda talk: talk.generate("answer", "answer"),
     )
 
 

@@ -12,7 +12,7 @@ from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve, Thinks
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.martingale import martingale
-from truthgym.solvers.dialogue import CONCLUDE, MET, OPEN, dialogue, dialogue_seen_by_other
+from truthgym.solvers.dialogue import CONCLUDE, MET, OPEN, dialogue, interlocutor_view
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
@@ -113,7 +113,7 @@ def test_a_reference_agent_holds_a_dialogue(run: Run) -> None:
 @given(st.integers(0, 5), st.integers(1, 9))
 def test_what_was_said_reaches_the_other_once_and_in_order(turns: int, epoch: int) -> None:
     said = [f"<{k}>" for k in range(2 * turns + 1)]
-    heard = dialogue_seen_by_other("Rain?", said, epoch)
+    heard = interlocutor_view("Rain?", said, epoch)
     assert len(heard) == 2 * turns + 1
     assert heard[0].text.endswith("They say:\n\n<0>")
     assert [m.text for m in heard[1:]] == said[1:]
@@ -124,7 +124,9 @@ def test_what_was_said_reaches_the_other_once_and_in_order(turns: int, epoch: in
 def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
     model, heard = listens()
     said = fails(Task(dataset=[rain()], setup=prepare(), solver=dialogue()), model, model_roles={"judge": model})
-    assert "The solver dialogue needs the role interlocutor, which no model has; add --model-role interlocutor=" in said
+    assert (
+        "The solver dialogue needs the role interlocutor, and no model has it; add --model-role interlocutor=" in said
+    )
     assert not heard
 
 

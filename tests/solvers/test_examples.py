@@ -24,7 +24,7 @@ from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
-from truthgym.solvers.examples import Example, Turn, choose_examples, read_examples, shown_for
+from truthgym.solvers.examples import Example, Turn, choose_examples, examples_for, read_examples
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.sycophancy import sycophancy
@@ -58,8 +58,10 @@ def test_all_scored_trajectories_of_a_log_are_read(scored: EvalLog, number: Numb
         # the conversation from the question on, without the system prompt, in the words of the log
         assert [(turn.role, turn.content) for turn in one.messages] == [(m.role, m.text) for m in done.messages[1:]]
         assert one.tokens == sum(len(turn.content) for turn in one.messages) // 4 + 1
-        assert [(m.role, m.text) for m in one.shown()] == [(turn.role, turn.content) for turn in one.messages]
-    assert {m.id for m in found[0].shown()}.isdisjoint({m.id for m in found[0].shown()}), "made anew each time"
+        assert [(m.role, m.text) for m in one.as_messages()] == [(turn.role, turn.content) for turn in one.messages]
+    assert {m.id for m in found[0].as_messages()}.isdisjoint({m.id for m in found[0].as_messages()}), (
+        "made anew each time"
+    )
 
 
 def test_a_log_in_json_is_read_too(scored: EvalLog, tmp_path: Path) -> None:
@@ -225,9 +227,9 @@ def test_nothing_is_shown_of_what_is_asked() -> None:
         example("free", 0, proposition=None),
         example("other", 0),
     ]
-    assert [one.id for one in shown_for(given, "q", asked, 10_000)] == ["free", "other"]
+    assert [one.id for one in examples_for(given, "q", asked, 10_000)] == ["free", "other"]
     free = Question(domain="d", form="free", event="flood", split="test")
-    assert [one.id for one in shown_for(given, "q", free, 10_000)] == ["same proposition", "free", "other"]
+    assert [one.id for one in examples_for(given, "q", free, 10_000)] == ["same proposition", "free", "other"]
 
 
 @given(lengths=st.lists(st.integers(0, 400), max_size=12), tokens=st.integers(1, 400))
@@ -235,7 +237,7 @@ def test_as_many_are_shown_as_the_allowance_holds(lengths: list[int], tokens: in
     turns = [[Turn(role="user", content="x" * n), Turn(role="assistant", content="")] for n in lengths]
     given = [example(f"q{i}", 0, messages=held) for i, held in enumerate(turns)]
     asked = Question(domain="d", proposition="It rains.", event="flood", split="train")
-    shown = shown_for(given, "q", asked, tokens)
+    shown = examples_for(given, "q", asked, tokens)
     left = tokens - sum(n // 4 + 1 for n in (lengths[given.index(one)] for one in shown))
     assert left >= 0
     assert [one for one in given if one in shown] == shown, "in the order given"

@@ -21,7 +21,7 @@ from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, logit
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.policies import Case, Parameters, believe, private_signal
-from truthgym.models.agents.true_values import planted, population
+from truthgym.models.agents.true_values import population, true_values
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
@@ -213,7 +213,7 @@ def test_the_planted_slope_is_found_in_every_mode(reason: Reason, mode: str, age
     both slopes be 0. Would the posterior be another's belief, the slope would be that of the other.
     """
     given = Parameters(noise=0.03, strength=strength)
-    slope = planted(agent, given, population(**WEAK)).slope
+    slope = true_values(agent, given, population(**WEAK)).slope
     log = reason(urns(**FEW), mode, agent, epochs=2, noise=0.03, strength=strength)
     exactly(log, agent, mode, given)
     found = metrics(log)

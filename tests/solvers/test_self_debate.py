@@ -24,10 +24,10 @@ from truthgym.solvers.self_debate import (
     MEET,
     OPEN,
     ROLES,
-    arrangement,
-    debate_seen_by,
+    debater_view,
     positions_of,
     self_debate,
+    speaking_order,
 )
 from truthgym.solvers.trajectory import Trajectory
 
@@ -112,7 +112,7 @@ def test_own_sides_are_argued_in_place_of_the_questions(solve: Solve, listens: L
 @pytest.mark.parametrize("start", [1, 2, 7])
 def test_over_a_full_cycle_of_epochs_a_question_is_balanced_exactly(positions: int, start: int) -> None:
     for question in map(str, range(1, 201)):
-        cycle = [arrangement(question, start + k, positions, "counterbalanced") for k in range(2 * positions)]
+        cycle = [speaking_order(question, start + k, positions, "counterbalanced") for k in range(2 * positions)]
         # who begins, together with the role that argues it: each pair once
         begins = Counter((speaking[0], roles[speaking[0]]) for speaking, roles in cycle)
         assert begins == Counter(product(range(positions), ROLES))
@@ -122,7 +122,7 @@ def test_over_a_full_cycle_of_epochs_a_question_is_balanced_exactly(positions: i
 
 @pytest.mark.parametrize("epoch", [1, 2, 3, 4])
 def test_over_questions_each_epoch_is_balanced_near_half(epoch: int) -> None:
-    made = [arrangement(str(question), epoch, 2, "counterbalanced") for question in range(1, 201)]
+    made = [speaking_order(str(question), epoch, 2, "counterbalanced") for question in range(1, 201)]
     first = sum(speaking[0] == 0 for speaking, _ in made)
     swapped = sum(roles[0] == ROLES[1] for _, roles in made)
     both = Counter((speaking[0], roles[0]) for speaking, roles in made)
@@ -132,7 +132,7 @@ def test_over_questions_each_epoch_is_balanced_near_half(epoch: int) -> None:
 
 
 def test_over_200_questions_and_4_epochs_every_arrangement_is_as_frequent() -> None:
-    made = [arrangement(str(q), epoch, 2, "counterbalanced") for q in range(1, 201) for epoch in range(1, 5)]
+    made = [speaking_order(str(q), epoch, 2, "counterbalanced") for q in range(1, 201) for epoch in range(1, 5)]
     counted = Counter((tuple(speaking), tuple(roles)) for speaking, roles in made)
     assert counted == Counter(
         {(order, roles): 200 for order in ((0, 1), (1, 0)) for roles in (ROLES, ROLES[::-1])}  # exactly
@@ -141,8 +141,8 @@ def test_over_200_questions_and_4_epochs_every_arrangement_is_as_frequent() -> N
 
 def test_a_set_order_holds_in_every_question_and_epoch() -> None:
     for question, epoch in product("abcd", (1, 2, 3)):
-        assert arrangement(question, epoch, 3, "given") == ([0, 1, 2], ["debater_a", "debater_b", "debater_a"])
-        assert arrangement(question, epoch, 3, "reversed") == ([2, 1, 0], ["debater_a", "debater_b", "debater_a"])
+        assert speaking_order(question, epoch, 3, "given") == ([0, 1, 2], ["debater_a", "debater_b", "debater_a"])
+        assert speaking_order(question, epoch, 3, "reversed") == ([2, 1, 0], ["debater_a", "debater_b", "debater_a"])
 
 
 def test_who_begins_changes_with_the_epoch_in_a_run(run: Run, listens: Listens, rain: Rain) -> None:
@@ -150,7 +150,7 @@ def test_who_begins_changes_with_the_epoch_in_a_run(run: Run, listens: Listens, 
     log = run(Task(dataset=[rain()], setup=prepare(), solver=self_debate(turns=1), epochs=4), model)
     assert log.samples
     begins = [sample.messages[1].text for sample in log.samples]
-    expected = [arrangement("q", sample.epoch, 2, "counterbalanced")[0][0] for sample in log.samples]
+    expected = [speaking_order("q", sample.epoch, 2, "counterbalanced")[0][0] for sample in log.samples]
     assert [RAINS not in text for text in begins] == [bool(first) for first in expected]
     assert sum(expected) == 2
 
@@ -229,7 +229,7 @@ def test_every_debater_hears_all_that_was_said_once_and_in_order(
     said = [(k % positions, f"<{k}>") for k in range(before)]
     question = Question(domain="d", proposition="It rains.", event="e", split="train")
     names = [f"P{i}" for i in range(positions)]
-    heard = debate_seen_by(side, "Rain?", question, names, said, "Argue.", 3)
+    heard = debater_view(side, "Rain?", question, names, said, "Argue.", 3)
     assert [m.role for m in heard] == (["user", "assistant"] * len(heard))[: len(heard)]
     assert heard[-1].role == "user"
     assert heard[-1].text.endswith("Argue.")

@@ -17,7 +17,15 @@ from inspect_ai.util import Store
 from tests.fixtures import Rain, Says, Solve, Thinks
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
-from truthgym.solvers.trajectory import ENDED, STEPS, Trajectory, recorded_answer, recorded_end, why_no_reply, written
+from truthgym.solvers.trajectory import (
+    ENDED,
+    STEPS,
+    Trajectory,
+    failure_reason,
+    recorded_answer,
+    recorded_end,
+    steps_of_messages,
+)
 
 
 def test_every_step_points_at_its_message(solve: Solve, says: Says, rain: Rain) -> None:
@@ -62,7 +70,7 @@ def test_what_calls_a_tool_is_on_the_way_and_what_the_tool_returns_is_told() -> 
         ChatMessageAssistant(content=thought, tool_calls=[call], source="generate"),
         ChatMessageAssistant(content="Rain.", source="generate"),
     ]
-    assert [(s.role, s.kind, s.text, s.trainable) for s in written(messages, "answer", True)] == [
+    assert [(s.role, s.kind, s.text, s.trainable) for s in steps_of_messages(messages, "answer", True)] == [
         ("assistant", "reasoning", "Let me look.", True),
         ("tool", "auxiliary", "Clouds.", False),
         ("assistant", "reasoning", "I should look.", True),
@@ -74,7 +82,7 @@ def test_what_no_model_or_another_model_generated_is_not_trained_on() -> None:
     scripted = ChatMessageAssistant(content="I begin.")
     others = ChatMessageAssistant(content="I think so.", source="generate")
     own = ChatMessageAssistant(content="Rain.", source="generate")
-    found = written([scripted, others, own], "answer", True, {others.id: "helper"})
+    found = steps_of_messages([scripted, others, own], "answer", True, {others.id: "helper"})
     assert [(s.trainable, s.speaker) for s in found] == [(False, None), (False, "helper"), (True, None)]
 
 
@@ -82,20 +90,20 @@ def test_what_no_model_or_another_model_generated_is_not_trained_on() -> None:
 def test_thoughts_that_a_provider_gives_in_summary_alone_are_marked(model: str) -> None:
     thought: list[Content] = [ContentReasoning(reasoning="I weighed it."), ContentText(text="Rain.")]
     said = ChatMessageAssistant(content=thought, source="generate", model=model)
-    found = [(s.text, s.redacted, s.trainable) for s in written([said], "answer", True)]
+    found = [(s.text, s.redacted, s.trainable) for s in steps_of_messages([said], "answer", True)]
     assert found == [("I weighed it.", True, False), ("Rain.", False, True)]
 
 
 def test_words_of_the_dataset_are_told_even_where_an_assistant_says_them() -> None:
     given = ChatMessageAssistant(content="Yes.", source="input")
-    assert [(s.role, s.kind, s.trainable) for s in written([given], "answer", True)] == [
+    assert [(s.role, s.kind, s.trainable) for s in steps_of_messages([given], "answer", True)] == [
         ("assistant", "auxiliary", False)
     ]
 
 
 def test_reasoning_before_what_is_auxiliary_is_auxiliary() -> None:
     said = ChatMessageAssistant(content=[ContentReasoning(reasoning="Water?"), ContentText(text="Water.")])
-    assert [(s.kind, s.trainable) for s in written([said], "auxiliary", False)] == [("auxiliary", False)] * 2
+    assert [(s.kind, s.trainable) for s in steps_of_messages([said], "auxiliary", False)] == [("auxiliary", False)] * 2
 
 
 def test_the_answer_is_the_last_one() -> None:
@@ -125,6 +133,6 @@ def output(stop: str, said: str = "x", **details: StopDetails) -> ModelOutput:
     ],
 )
 def test_what_is_no_reply_says_why(reply: ModelOutput, reason: str | None) -> None:
-    assert why_no_reply(reply) == reason
+    assert failure_reason(reply) == reason
     if reason and reason.startswith("The model"):
-        assert why_no_reply(reply, "The judge") == reason.replace("The model", "The judge")
+        assert failure_reason(reply, "The judge") == reason.replace("The model", "The judge")

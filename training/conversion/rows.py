@@ -164,7 +164,7 @@ def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
     Raises:
         Unfit: It has no answer.
     """
-    from truthgym.solvers.examples import Example, alternating
+    from truthgym.solvers.examples import Example, merge_turns
 
     turns = turns_of(sample)
     interviewed = [i for i, t in enumerate(turns) if t.message["role"] == "assistant" and t.kind == "auxiliary"]
@@ -179,7 +179,7 @@ def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
         "proposition": sample.facts.proposition,
         "opened_on": sample.facts.opened_on,
         "score": candidate.score,
-        "messages": list(alternating(said)),
+        "messages": list(merge_turns(said)),
     }
     return Example.model_validate(held).model_dump(mode="json", exclude_none=True)
 

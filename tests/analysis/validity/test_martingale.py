@@ -10,7 +10,7 @@ from truthgym.analysis.validity.end_to_end import compare
 from truthgym.analysis.validity.martingale_page import table
 from truthgym.analysis.validity.replications import look_ahead, persistent, replicate, unlike_urns
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import planted
+from truthgym.models.agents.true_values import true_values
 from truthgym.scorers.statistics.martingale_score import martingale_score
 
 
@@ -26,7 +26,7 @@ def test_the_real_task_and_the_pure_functions_are_one() -> None:
 def test_the_slope_is_unbiased_where_least_squares_is_not() -> None:
     given = Parameters(noise=0.15, shared=0.25)
     found = replicate("entrenched", given, 2000, range(8))
-    truth = planted("entrenched", given).slope
+    truth = true_values("entrenched", given).slope
     assert found["estimate"].mean() == pytest.approx(truth, abs=0.035)
     assert (found["estimate"] - found["sample"]).mean() == pytest.approx(0, abs=0.025)
     assert found["ols"].mean() < truth - 0.2

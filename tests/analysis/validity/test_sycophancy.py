@@ -9,7 +9,7 @@ pytest.importorskip("altair")
 
 from truthgym.analysis.validity import sycophancy as study
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values_sycophancy import planted_shifts
+from truthgym.models.agents.true_values_sycophancy import true_shifts
 
 
 def test_simulated_runs_repeat_and_differ() -> None:
@@ -24,7 +24,7 @@ def test_coverage_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch) -> N
     assert set(frame["measure"]) == set(study.MEASURES)
     assert frame["coverage"].min() > 0.8
     row = frame[frame["measure"] == "user_shift"].iloc[0]
-    assert row["planted"] == planted_shifts("trusting", Parameters(noise=0.1))["user_shift"]
+    assert row["planted"] == true_shifts("trusting", Parameters(noise=0.1))["user_shift"]
     assert row["bias"] == pytest.approx(0, abs=4 * row["error"])
 
 

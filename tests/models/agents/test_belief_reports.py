@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from truthgym.models.agents.belief_reports import FIRST, noisy, percent, report, reported
+from truthgym.models.agents.belief_reports import FIRST_REPORT, noisy, noisy_reports, percent, report
 from truthgym.models.agents.policies import Floats, Parameters, uniform
 
 GRID = (np.arange(20_000) + 0.5) / 20_000
@@ -58,8 +58,8 @@ def test_a_report_without_noise_or_doubt_is_the_belief(shared: float) -> None:
         assert noisy(certain, 0.2, 0.1) == certain
         assert report(certain, much, "bayesian", "q", 1, "marker", 1, 4) == certain
     assert report(0.4, without, "bayesian", "q", 1, "marker", 1, 4) == 0.4
-    np.testing.assert_array_equal(reported(np.array([0.0, 0.4, 1.0]), 0.1, 0.2, without), [0.0, 0.4, 1.0])
-    mixed = reported(np.array([0.0, 0.4, 1.0]), 0.1, 0.2, much)
+    np.testing.assert_array_equal(noisy_reports(np.array([0.0, 0.4, 1.0]), 0.1, 0.2, without), [0.0, 0.4, 1.0])
+    mixed = noisy_reports(np.array([0.0, 0.4, 1.0]), 0.1, 0.2, much)
     assert mixed[[0, 2]].tolist() == [0, 1]
     assert mixed[1] != 0.4
 
@@ -68,8 +68,8 @@ def test_many_reports_at_once_and_one_by_one_are_the_same() -> None:
     beliefs = np.array([0.0, 0.01, 0.3, 0.5, 0.9, 1.0])
     own, first = np.array([0.1, 0.9, 0.3, 0.6, 0.2, 0.5]), np.array([0.4, 0.7, 0.1, 0.9, 0.5, 0.2])
     for planted in (Parameters(noise=0.1), Parameters(noise=0.1, shared=0.4)):
-        at_once = reported(beliefs, own, first, planted)
-        one_by_one = [float(reported(*row, planted)) for row in zip(beliefs, own, first, strict=True)]
+        at_once = noisy_reports(beliefs, own, first, planted)
+        one_by_one = [float(noisy_reports(*row, planted)) for row in zip(beliefs, own, first, strict=True)]
         assert at_once.tolist() == one_by_one
 
 
@@ -96,8 +96,8 @@ def test_normal_scores_of_first_and_later_reports_correlate_as_planted(shared: f
     n, noise = 20_000, 0.1
     own, first, again = np.random.default_rng(1).random((3, n))
     planted = Parameters(noise=noise, shared=shared)
-    before = normal_scores(reported(0.4, first, first, planted, is_first=True), 0.4, noise)
-    after, later = (normal_scores(reported(0.7, u, first, planted), 0.7, noise) for u in (own, again))
+    before = normal_scores(noisy_reports(0.4, first, first, planted, is_first=True), 0.4, noise)
+    after, later = (normal_scores(noisy_reports(0.7, u, first, planted), 0.7, noise) for u in (own, again))
     assert correlation(before, after) == pytest.approx(shared, abs=4 * sampling_error(shared, n))
     assert correlation(after, later) == pytest.approx(shared**2, abs=4 * sampling_error(shared**2, n))
 
@@ -105,16 +105,16 @@ def test_normal_scores_of_first_and_later_reports_correlate_as_planted(shared: f
 @pytest.mark.parametrize("shared", [0.3, 0.9])
 def test_sharing_changes_no_reports_distribution(shared: float) -> None:
     own, first = np.random.default_rng(2).random((2, 40_000))
-    drawn = reported(0.3, own, first, Parameters(noise=0.1, shared=shared))
+    drawn = noisy_reports(0.3, own, first, Parameters(noise=0.1, shared=shared))
     assert drawn.mean() == pytest.approx(0.3, abs=4 * 0.1 / 200)
     assert drawn.var() == pytest.approx(0.01, rel=0.04)
 
 
 def test_all_shared_is_the_same_place_and_none_shared_is_a_place_of_its_own() -> None:
     own, first = np.random.default_rng(3).random((2, 100))
-    all_shared = reported(0.7, own, first, Parameters(noise=0.1, shared=1))
+    all_shared = noisy_reports(0.7, own, first, Parameters(noise=0.1, shared=1))
     np.testing.assert_allclose(all_shared, noisy(0.7, 0.1, first), atol=1e-9)
-    np.testing.assert_array_equal(reported(0.7, own, first, Parameters(noise=0.1)), noisy(0.7, 0.1, own))
+    np.testing.assert_array_equal(noisy_reports(0.7, own, first, Parameters(noise=0.1)), noisy(0.7, 0.1, own))
 
 
 PLACES = list(product(("percent", "marker"), (0, 1), (0, 1, 4)))
@@ -127,22 +127,22 @@ def test_one_report_follows_from_the_numbers_drawn_for_it(shared: float) -> None
     for place in PLACES:
         own = uniform(7, "report", "entrenched", "q", 2, *place)
         first = uniform(7, "report", "entrenched", "q", 2, "percent", 0, 0)
-        made = float(reported(0.3, own, first, planted, is_first=place == ("percent", 0, 0)))
+        made = float(noisy_reports(0.3, own, first, planted, is_first=place == ("percent", 0, 0)))
         assert report(0.3, planted, "entrenched", "q", 2, *place) == made
 
 
 def test_the_first_report_is_untouched_by_sharing_and_later_ones_are_not() -> None:
-    assert FIRST == ("percent", 0, 0)
-    assert FIRST in PLACES
+    assert FIRST_REPORT == ("percent", 0, 0)
+    assert FIRST_REPORT in PLACES
     for place in PLACES:
         made = {report(0.3, Parameters(noise=0.1, shared=shared), "bayesian", "q", 1, *place) for shared in (0, 0.3, 1)}
-        assert len(made) == (1 if place == FIRST else 3)
+        assert len(made) == (1 if place == FIRST_REPORT else 3)
 
 
 def test_reports_carry_on_the_error_of_their_own_epochs_first() -> None:
     planted = Parameters(noise=0.1, shared=1)
     for key, epoch in product("pq", (1, 2)):
-        first = report(0.3, planted, "bayesian", key, epoch, *FIRST)
+        first = report(0.3, planted, "bayesian", key, epoch, *FIRST_REPORT)
         assert report(0.3, planted, "bayesian", key, epoch, "marker", 1, 4) == pytest.approx(first, abs=1e-9)
 
 
@@ -150,7 +150,7 @@ def test_reports_of_many_questions_correlate_as_planted() -> None:
     n, planted = 3000, Parameters(noise=0.1, shared=0.6)
     made = np.array(
         [
-            [report(0.4, planted, "bayesian", f"q{i}", 1, *place) for place in (FIRST, ("percent", 1, 4))]
+            [report(0.4, planted, "bayesian", f"q{i}", 1, *place) for place in (FIRST_REPORT, ("percent", 1, 4))]
             for i in range(n)
         ]
     )

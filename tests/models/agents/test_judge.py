@@ -15,7 +15,7 @@ from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents import judge
 from truthgym.models.agents.belief_reports import noisy, percent
-from truthgym.models.agents.judge import judge_reply, judged
+from truthgym.models.agents.judge import noisy_percent, report_belief
 from truthgym.models.agents.policies import Parameters, believe, private_signal, uniform
 from truthgym.models.agents.reading import STATED
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
@@ -217,11 +217,11 @@ def test_its_noise_is_that_of_the_pure_functions() -> None:
         pieces = len(item.metadata_as(Question).evidence) if item in URNS else 2
         text = reading(item, as_text(turns(item, states("40.00"), states("70.00"))))
         made = number(text, epoch=3, noise=0.1, seed=5)
-        assert made == judged(0.7, planted, key, 3, "text", 2, pieces)
+        assert made == noisy_percent(0.7, planted, key, 3, "text", 2, pieces)
         assert made == percent(noisy(0.7, 0.1, uniform(5, "judge", key, 3, "text", 2, pieces)))
     for item in URNS:
         view = number(reading(item, states("40.00"), "prior"), epoch=3, noise=0.1, seed=5)
-        assert view == judged(0.4, planted, str(item.input), 3, "first view", 1, 0)
+        assert view == noisy_percent(0.4, planted, str(item.input), 3, "first view", 1, 0)
 
 
 def test_one_error_runs_through_a_list() -> None:
@@ -231,12 +231,12 @@ def test_one_error_runs_through_a_list() -> None:
     made = numbers(joint(item, turns(item, *wrote)), 3, epoch=3, noise=0.1, seed=5, leak=0.2)
     first = prior_of(item) + 0.2 * (0.7 - prior_of(item))
     assert made == [float(percent(noisy(belief, 0.1, place))) for belief in (first, 0.4, 0.7)]
-    assert made == [judged(belief, Parameters(noise=0.1, seed=5), str(item.input), 3, "steps")
+    assert made == [noisy_percent(belief, Parameters(noise=0.1, seed=5), str(item.input), 3, "steps")
                     for belief in (first, 0.4, 0.7)]  # fmt: skip
 
 
 def test_noise_keeps_the_mean_of_what_is_read() -> None:
-    made = [judged(0.3, Parameters(noise=0.1), "q", epoch, "text", 1, 4) for epoch in range(2000)]
+    made = [noisy_percent(0.3, Parameters(noise=0.1), "q", epoch, "text", 1, 4) for epoch in range(2000)]
     mean = sum(made) / 2000
     assert mean == pytest.approx(0.3, abs=4 * 0.1 / 2000**0.5)
     assert sum((one - mean) ** 2 for one in made) / 2000 == pytest.approx(0.01, rel=0.15)
@@ -264,7 +264,7 @@ def test_the_same_request_gets_the_same_answer_and_another_its_own() -> None:
     ]
     # to a whole percent any two may agree; all of twenty beliefs only if the noise is the same
     made = {
-        tuple(judged(b / 21, Parameters(noise=0.2, seed=seed), key, epoch, what, *place) for b in range(1, 21))
+        tuple(noisy_percent(b / 21, Parameters(noise=0.2, seed=seed), key, epoch, what, *place) for b in range(1, 21))
         for key, epoch, what, place in keys
         for seed in (0, 1)
     }
@@ -282,4 +282,4 @@ def test_it_says_that_it_is_simulated_and_answers_with_the_number_alone() -> Non
 def test_it_refuses_questions_that_no_agent_knows() -> None:
     for text in ("Will pigs fly by 2030? 40%.", joint(URNS[0], []).replace(str(URNS[0].input), "Will pigs fly?")):
         with pytest.raises(BadInput, match="finds none of them in this conversation"):
-            judge_reply(text, 1, Parameters())
+            report_belief(text, 1, Parameters())

@@ -11,9 +11,9 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser,
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput
-from truthgym.models.agents.judge_forms import EDGE, fields_of, rated, whole
+from truthgym.models.agents.judge_forms import EDGE, fields_of, planted_rating, whole
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.quality_markers import CONSIDERATIONS
+from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reference import NOT_A_MODEL
 from truthgym.scorers.judges.asking import Form, Verdict, form_instruction, material, rating, read_form
 
@@ -63,30 +63,30 @@ def test_a_form_is_read_with_all_its_fields() -> None:
 
 @pytest.mark.parametrize("k", [0, 3, 8])
 def test_a_clean_judge_rates_what_is_planted(k: int) -> None:
-    assert numbers(f"So. {' '.join(CONSIDERATIONS[:k])}") == [10 + 10 * k] * 2
+    assert numbers(f"So. {' '.join(MARKERS[:k])}") == [10 + 10 * k] * 2
 
 
 def test_it_rates_the_material_and_not_what_stands_around_it() -> None:
-    around = material("own_answer", " ".join(CONSIDERATIONS)) + material("criticism", " ".join(CONSIDERATIONS))
+    around = material("own_answer", " ".join(MARKERS)) + material("criticism", " ".join(MARKERS))
     assert numbers("Nothing.", before=around) == [10, 10]
 
 
 def test_noise_keeps_the_mean_and_has_the_planted_spread() -> None:
-    text = " ".join(CONSIDERATIONS[:4])
+    text = " ".join(MARKERS[:4])
     found = np.array([numbers(text, draw=draw, noise=0.1) for draw in range(400)]) / 100
     assert found.mean() == pytest.approx(0.5, abs=0.02)
     assert found.mean(axis=1).std() == pytest.approx(0.1, abs=0.012)
 
 
 def test_another_repetition_epoch_or_seed_has_other_noise() -> None:
-    text = CONSIDERATIONS[0]
+    text = MARKERS[0]
     assert numbers(text, noise=0.1) == numbers(text, noise=0.1)
     made = {tuple(numbers(text, noise=0.1, draw=draw, seed=seed)) for draw in range(3) for seed in range(3)}
     assert len(made) > 5
 
 
 def test_each_bias_in_a_reply_is_that_of_the_formula() -> None:
-    text = " ".join([*CONSIDERATIONS[:4], *["word"] * 400])
+    text = " ".join([*MARKERS[:4], *["word"] * 400])
     words = len(text.split())
     attack, defence = material("criticism", "No."), material("defence", "Yes.")
     cases: list[tuple[float, list[int]]] = [
@@ -106,9 +106,9 @@ def test_each_bias_in_a_reply_is_that_of_the_formula() -> None:
 
 
 def test_biases_keep_clear_of_the_ends() -> None:
-    assert rated(0.9, Parameters(length=0.5), words=10_000) == 1 - EDGE
-    assert rated(0.1, Parameters(position=0.5), side=-1) == EDGE
-    assert rated(0.9, Parameters(gullibility=1), invited=True) == 1 - EDGE
+    assert planted_rating(0.9, Parameters(length=0.5), words=10_000) == 1 - EDGE
+    assert planted_rating(0.1, Parameters(position=0.5), side=-1) == EDGE
+    assert planted_rating(0.9, Parameters(gullibility=1), invited=True) == 1 - EDGE
 
 
 def test_rounding_has_no_bias() -> None:
@@ -168,7 +168,7 @@ def test_a_stated_probability_is_read(text: str, stated: bool, percent: float | 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 3)])
 def test_a_score_is_on_the_scale_that_is_named(low: float, high: float) -> None:
     scores = []
-    for text in ("Nothing.", " ".join(CONSIDERATIONS)):
+    for text in ("Nothing.", " ".join(MARKERS)):
         asked = f"{text}\n\nThe score is a number from {low:g} to {high:g}.\n\n{form_instruction(Scale)}"
         form = read_form(reply([ChatMessageUser(content=asked, metadata={"epoch": 1})]), Scale)
         assert not isinstance(form, str), form

@@ -8,7 +8,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
-from truthgym.models.agents.lengths import AGAIN, ASKED, MORE, kept_length, tokens
+from truthgym.models.agents.lengths import AGAIN, ASKED, MORE, count_tokens, pad_to_length
 from truthgym.models.agents.reading import STATED
 from truthgym.scorers.beliefs.elicitation import PROBE
 from truthgym.solvers import length_control
@@ -39,7 +39,7 @@ def again(unit: str, target: int, length: int, tolerance: float = 0.1) -> str:
 
 def measured(text: str, unit: str) -> int:
     """As the solver measures."""
-    return tokens(text) if unit == "tokens" else asyncio.run(length_of(text, unit))  # type: ignore[arg-type]
+    return count_tokens(text) if unit == "tokens" else asyncio.run(length_of(text, unit))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -54,13 +54,13 @@ def test_it_understands_the_real_prompts(unit: str) -> None:
 def test_its_tokens_are_those_that_the_solver_counts() -> None:
     model = get_model("reference/bayesian")
     for text in ("", "a", "abcd", "abcde", REPLY):
-        assert asyncio.run(model.count_tokens(text)) == tokens(text)
+        assert asyncio.run(model.count_tokens(text)) == count_tokens(text)
 
 
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_at_first_it_is_within_half_a_sentence(unit: str, target: int) -> None:
     asked = first(unit, target)
-    reply = kept_length(asked, asked, REPLY)
+    reply = pad_to_length(asked, asked, REPLY)
     assert abs(measured(reply, unit) - target) <= (measured(f"{SENTENCE} ", unit) + 1) // 2
     if unit == "sentences":
         assert measured(reply, unit) == target
@@ -72,8 +72,8 @@ def test_at_first_it_is_within_half_a_sentence(unit: str, target: int) -> None:
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_asked_again_it_is_exact_or_within_half_a_word(unit: str, target: int) -> None:
     begun = first(unit, target)
-    asked = again(unit, target, measured(kept_length(begun, begun, REPLY), unit))
-    reply = kept_length(f"{begun}\n\n{REPLY}\n\n{asked}", asked, REPLY)
+    asked = again(unit, target, measured(pad_to_length(begun, begun, REPLY), unit))
+    reply = pad_to_length(f"{begun}\n\n{REPLY}\n\n{asked}", asked, REPLY)
     off = abs(measured(reply, unit) - target)
     assert off <= {"words": 0, "sentences": 0, "characters": (len(WORD) + 1) / 2, "tokens": 1}[unit]
 
@@ -81,7 +81,7 @@ def test_asked_again_it_is_exact_or_within_half_a_word(unit: str, target: int) -
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_the_last_paragraph_and_what_was_said_stay(unit: str, target: int) -> None:
     for asked in (first(unit, target), again(unit, target, 1)):
-        reply = kept_length(asked, asked, REPLY)
+        reply = pad_to_length(asked, asked, REPLY)
         assert len(reply) > len(REPLY)
         body, answer = REPLY.rsplit("\n\n", 1)
         assert reply.startswith(f"{body} ")
@@ -93,17 +93,17 @@ def test_the_last_paragraph_and_what_was_said_stay(unit: str, target: int) -> No
 def test_a_reply_that_is_long_enough_stays_as_it_is(unit: str) -> None:
     for target in (1, measured(REPLY, unit)):
         for asked in (first(unit, target), again(unit, target, 1)):
-            assert kept_length(asked, asked, REPLY) == REPLY
+            assert pad_to_length(asked, asked, REPLY) == REPLY
 
 
 def test_without_a_length_a_reply_stays_as_it_is() -> None:
     for asked in ("", "Will it rain?", "Tell me about 12 words.", "Write it again: at least 300 words."):
-        assert kept_length(asked, asked, REPLY) == REPLY
+        assert pad_to_length(asked, asked, REPLY) == REPLY
 
 
 def test_of_several_lengths_the_last_one_counts() -> None:
     text = f"{first('words', 300)}\n\n{first('words', 60)}"
-    assert kept_length(text, text, REPLY) == kept_length(first("words", 60), text, REPLY)
+    assert pad_to_length(text, text, REPLY) == pad_to_length(first("words", 60), text, REPLY)
 
 
 def test_what_fills_a_reply_says_nothing() -> None:

@@ -14,9 +14,9 @@ from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, OPINIONS
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import ArmQuestion, sycophancy
 from truthgym.datasets.urns import UrnQuestion, logit, probability, urns
-from truthgym.models.agents.opinions import ARGUED, DEFERRED, Pressed, care_taken, mention, yielded
+from truthgym.models.agents.opinions import ARGUED, DEFERRED, Pushback, after_pushback, care_level, opinion_remark
 from truthgym.models.agents.policies import AGENTS, Case, Parameters, beliefs, believe
-from truthgym.models.agents.quality_markers import considered
+from truthgym.models.agents.quality_markers import count_markers
 from truthgym.models.agents.reading import stated_beliefs
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.solvers.direct import answer_instruction, evidence
@@ -130,39 +130,43 @@ def test_a_contradiction_is_a_users_opinion_to_those_whom_opinions_sway() -> Non
 
 def test_giving_way_is_a_pure_function_with_known_values() -> None:
     planted = Parameters(strength=math.log(3))
-    assert yielded("sycophant", 0.75, Pressed(doubted=True), planted) == 0.5
-    assert yielded("sycophant", 0.25, Pressed(doubted=True), planted) == 0.5
-    assert yielded("sycophant", 0.5, Pressed(doubted=True), planted) == 0.5
-    assert yielded("sycophant", 0.5, Pressed(user=1), planted) == 0.75
-    assert yielded("sycophant", 0.5, Pressed(third=1), planted) == 0.5
-    assert yielded("trusting", 0.5, Pressed(third=-1, doubted=True), planted) == 0.25
-    assert yielded("sycophant", 1.0, Pressed(user=-1), planted) < 1
-    assert yielded("bayesian", 0.123456, Pressed(1, 1, True), planted) == 0.123456
-    assert yielded("sycophant", np.array([0.5, 0.9]), Pressed(user=np.array([1, 0])), planted).tolist() == [0.75, 0.9]
+    assert after_pushback("sycophant", 0.75, Pushback(doubted=True), planted) == 0.5
+    assert after_pushback("sycophant", 0.25, Pushback(doubted=True), planted) == 0.5
+    assert after_pushback("sycophant", 0.5, Pushback(doubted=True), planted) == 0.5
+    assert after_pushback("sycophant", 0.5, Pushback(user=1), planted) == 0.75
+    assert after_pushback("sycophant", 0.5, Pushback(third=1), planted) == 0.5
+    assert after_pushback("trusting", 0.5, Pushback(third=-1, doubted=True), planted) == 0.25
+    assert after_pushback("sycophant", 1.0, Pushback(user=-1), planted) < 1
+    assert after_pushback("bayesian", 0.123456, Pushback(1, 1, True), planted) == 0.123456
+    assert after_pushback("sycophant", np.array([0.5, 0.9]), Pushback(user=np.array([1, 0])), planted).tolist() == [
+        0.75,
+        0.9,
+    ]
 
 
 def test_how_it_speaks_of_an_opinion_has_the_planted_shares() -> None:
     for argues in (0.0, 0.4, 1.0):
         said = [
-            mention("sycophant", Case(f"q{i}", 0, (), user=1), 1, 0, Parameters(argues=argues)) for i in range(3000)
+            opinion_remark("sycophant", Case(f"q{i}", 0, (), user=1), 1, 0, Parameters(argues=argues))
+            for i in range(3000)
         ]
         assert np.mean([text == ARGUED for text in said]) == pytest.approx(argues, abs=0.04)
         assert np.mean([text == DEFERRED for text in said]) == pytest.approx((1 - argues) / 2, abs=0.04)
-    assert mention("sycophant", Case("q", 0, (), third=1), 1, 0, Parameters()) == ""
-    assert mention("trusting", Case("q", 0, (), third=1), 1, 0, Parameters()) == ARGUED
-    assert mention("bayesian", Case("q", 0, (), user=1), 1, 0, Parameters()) == ""
+    assert opinion_remark("sycophant", Case("q", 0, (), third=1), 1, 0, Parameters()) == ""
+    assert opinion_remark("trusting", Case("q", 0, (), third=1), 1, 0, Parameters()) == ARGUED
+    assert opinion_remark("bayesian", Case("q", 0, (), user=1), 1, 0, Parameters()) == ""
 
 
 def test_slack_takes_care_away_where_the_user_is_on_its_side_alone() -> None:
     planted = Parameters(care=0.7, slack=0.4)
     for lean, user, wanted in ((1.0, 1, 0.3), (1.0, -1, 0.7), (-1.0, -1, 0.3), (-1.0, 1, 0.7), (1.0, 0, 0.7)):
-        assert care_taken("sycophant", Case("q", lean, (), user=user), planted) == pytest.approx(wanted)
-    assert care_taken("sycophant", Case("q", 1.0, (), user=1), Parameters(care=0.2, slack=0.4)) == 0
-    assert care_taken("sycophant", Case("q", 1.0, (), user=1), Parameters(slack=0.4)) is None
+        assert care_level("sycophant", Case("q", lean, (), user=user), planted) == pytest.approx(wanted)
+    assert care_level("sycophant", Case("q", 1.0, (), user=1), Parameters(care=0.2, slack=0.4)) == 0
+    assert care_level("sycophant", Case("q", 1.0, (), user=1), Parameters(slack=0.4)) is None
     item = next(i for i in sycophancy("urns", n=1) if i.metadata_as(ArmQuestion).arm == "user_yes")
     assert item.metadata_as(UrnQuestion).posterior[-1] > 0.5
-    assert considered(reply(asked(item), "sycophant", care=1, slack=1)) == 0
-    assert considered(reply(asked(item), "sycophant", care=1)) == 8
+    assert count_markers(reply(asked(item), "sycophant", care=1, slack=1)) == 0
+    assert count_markers(reply(asked(item), "sycophant", care=1)) == 8
 
 
 def test_only_a_sycophant_can_be_given_trust_and_slack() -> None:

@@ -11,8 +11,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import AGENTS
-from truthgym.models.agents.quality_markers import CONSIDERATIONS, considerations, considered, mean_quality, quality
-from truthgym.models.agents.reading import last_read, stated_beliefs
+from truthgym.models.agents.quality_markers import MARKERS, count_markers, draw_markers, mean_quality, quality
+from truthgym.models.agents.reading import last_probability, stated_beliefs
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.trajectory import user_message
 
@@ -29,26 +29,26 @@ def reply(place: int, name: str = "bayesian", epoch: int = 1, asked: str | None 
 
 
 def test_the_sentences_are_distinct_and_state_no_belief() -> None:
-    assert len(set(CONSIDERATIONS)) == 8
-    for words in CONSIDERATIONS:
-        assert considered(words) == 1
+    assert len(set(MARKERS)) == 8
+    for words in MARKERS:
+        assert count_markers(words) == 1
         assert not stated_beliefs(words)
-        assert last_read(words, 0) is None
-    assert considered(" ".join(CONSIDERATIONS * 2)) == 8
+        assert last_probability(words, 0) is None
+    assert count_markers(" ".join(MARKERS * 2)) == 8
     assert quality("") == 0.1
-    assert quality(" ".join(CONSIDERATIONS)) == 0.9
+    assert quality(" ".join(MARKERS)) == 0.9
 
 
 @pytest.mark.parametrize("care", [0.2, 0.5, 0.8])
 def test_quality_has_the_planted_mean_and_spread(care: float) -> None:
-    made = [considerations(care, 0, "bayesian", f"q{i}", 1, True) for i in range(4000)]
+    made = [draw_markers(care, 0, "bayesian", f"q{i}", 1, True) for i in range(4000)]
     counts = np.array([len(words) for words in made])
     assert counts.mean() == pytest.approx(8 * care, abs=0.1)
     assert counts.var() == pytest.approx(8 * care * (1 - care), rel=0.08)
     qualities = [quality(" ".join(words)) for words in made]
     assert np.mean(qualities) == pytest.approx(mean_quality(care), abs=0.01)
     both = [
-        quality(" ".join([*words, *considerations(care, 0, "bayesian", f"q{i}", 1, False)]))
+        quality(" ".join([*words, *draw_markers(care, 0, "bayesian", f"q{i}", 1, False)]))
         for i, words in enumerate(made)
     ]
     assert np.mean(both) == pytest.approx(mean_quality(care, replies=2), abs=0.01)
@@ -57,9 +57,9 @@ def test_quality_has_the_planted_mean_and_spread(care: float) -> None:
 @pytest.mark.parametrize("name", sorted(AGENTS))
 def test_without_care_every_reply_is_as_it_was_and_with_it_the_belief_is(name: str) -> None:
     plain, careful = reply(0, name), reply(0, name, care=1)
-    assert considered(plain) == 0
-    assert considered(careful) == 8
-    for words in CONSIDERATIONS:
+    assert count_markers(plain) == 0
+    assert count_markers(careful) == 8
+    for words in MARKERS:
         careful = careful.replace(f"{words} ", "")
     assert careful == plain
 
@@ -67,15 +67,17 @@ def test_without_care_every_reply_is_as_it_was_and_with_it_the_belief_is(name: s
 def test_care_is_drawn_anew_for_question_epoch_and_seed_and_is_the_same_when_asked_again() -> None:
     def written(**given: Any) -> tuple[bool, ...]:
         text = reply(**{"place": 0, "care": 0.5} | given)
-        return tuple(words in text for words in CONSIDERATIONS)
+        return tuple(words in text for words in MARKERS)
 
     assert written() == written()
     assert len({written(), written(place=1), written(epoch=2), written(seed=1), written(name="stuck")}) >= 4
 
 
 def test_a_thought_holds_them_and_a_number_does_not() -> None:
-    assert considered(reply(0, asked="Think step by step.", care=1)) == 8
-    assert considered(reply(0, asked=f"How likely? Give a whole number from 0 to 100. {ITEMS[0].input}", care=1)) == 0
+    assert count_markers(reply(0, asked="Think step by step.", care=1)) == 8
+    assert (
+        count_markers(reply(0, asked=f"How likely? Give a whole number from 0 to 100. {ITEMS[0].input}", care=1)) == 0
+    )
 
 
 @pytest.mark.parametrize("name", ["judge", "interviewer"])

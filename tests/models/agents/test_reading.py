@@ -8,7 +8,7 @@ from truthgym.datasets.question import Question
 from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, logit, urns
 from truthgym.models.agents.judge import FIRST_VIEW, LIST, OWN
 from truthgym.models.agents.policies import Case, Parameters, private_signal
-from truthgym.models.agents.reading import MARKER, STATED, Scene, last_read, scene, stated_beliefs
+from truthgym.models.agents.reading import MARKER, STATED, Reading, last_probability, read_conversation, stated_beliefs
 from truthgym.models.reference import BEFORE, NOT_A_MODEL, REPORTED, WHOLE_NUMBER
 from truthgym.solvers import chain_of_thought, direct
 
@@ -17,8 +17,8 @@ PIECES = URN.metadata_as(UrnQuestion).evidence
 FORECAST = bundled()[0]
 
 
-def look(*parts: object, epoch: int = 1, thoughts: int = 0, skill: float = 1.0) -> Scene:
-    return scene("\n\n".join(str(part) for part in parts), epoch, thoughts, Parameters(skill=skill))
+def look(*parts: object, epoch: int = 1, thoughts: int = 0, skill: float = 1.0) -> Reading:
+    return read_conversation("\n\n".join(str(part) for part in parts), epoch, thoughts, Parameters(skill=skill))
 
 
 def signal(thoughts: int, epoch: int = 1, skill: float = 1.0) -> Case:
@@ -36,7 +36,7 @@ def test_every_statement_of_a_belief_is_read_back(wording: int, percent: str) ->
     [(end, belief)] = stated_beliefs(said)
     assert belief == pytest.approx(float(percent) / 100, abs=1e-12)
     assert said[:end].endswith(stated(percent, wording))
-    assert last_read(said, 0) == belief
+    assert last_probability(said, 0) == belief
 
 
 def test_other_numbers_are_no_statement() -> None:
@@ -48,7 +48,7 @@ def test_other_numbers_are_no_statement() -> None:
         *STATED,
     ):
         assert stated_beliefs(said) == []
-        assert last_read(said, 0) is None
+        assert last_probability(said, 0) is None
 
 
 def test_statements_are_read_in_order_from_a_place_on() -> None:
@@ -60,12 +60,12 @@ def test_statements_are_read_in_order_from_a_place_on() -> None:
 
 def test_a_reader_takes_the_last_number_in_words_or_marked() -> None:
     words, marked = stated("10.00"), r"\finalBeliefProb{0.3000}"
-    assert last_read(f"{words}\n\n{marked}", 0) == 0.3
-    assert last_read(f"{marked}\n\n{words}", 0) == 0.1
-    assert last_read(f"{marked}\n\n{words}", len(marked + words)) is None
-    assert last_read(r"\finalBeliefProb{0.1} and \finalBeliefProb{1.0}", 0) == 1
-    assert last_read(r"End with \finalBeliefProb{p}.", 0) is None
-    assert last_read(f"{marked} {direct.STATE_BELIEF.format(proposition='It rains.')}", 0) == 0.3
+    assert last_probability(f"{words}\n\n{marked}", 0) == 0.3
+    assert last_probability(f"{marked}\n\n{words}", 0) == 0.1
+    assert last_probability(f"{marked}\n\n{words}", len(marked + words)) is None
+    assert last_probability(r"\finalBeliefProb{0.1} and \finalBeliefProb{1.0}", 0) == 1
+    assert last_probability(r"End with \finalBeliefProb{p}.", 0) is None
+    assert last_probability(f"{marked} {direct.STATE_BELIEF.format(proposition='It rains.')}", 0) == 0.3
 
 
 def test_an_urn_question_is_a_base_rate_and_the_pieces_seen() -> None:
@@ -85,10 +85,10 @@ def test_thoughts_are_no_evidence_about_an_urn() -> None:
 
 
 def test_a_bundled_question_is_a_private_signal_with_a_thought_for_each_statement() -> None:
-    assert look(FORECAST.input) == Scene(signal(0), 0, None, 0)
+    assert look(FORECAST.input) == Reading(signal(0), 0, None, 0)
     assert look(FORECAST.input, thoughts=1).case == signal(1)
     said = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
-    assert said == Scene(signal(3, epoch=2, skill=1.7), 2, 0.2, 0)
+    assert said == Reading(signal(3, epoch=2, skill=1.7), 2, 0.2, 0)
 
 
 def test_every_bundled_question_is_known_by_itself() -> None:

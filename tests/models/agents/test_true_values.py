@@ -5,7 +5,7 @@ import pytest
 
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import AGENTS, Parameters, beliefs
-from truthgym.models.agents.true_values import cases, planted, population, simulate
+from truthgym.models.agents.true_values import population, simulate_reports, true_values, urn_cases
 
 NAMES = [name for name, agent in AGENTS.items() if agent.update and not agent.swayed]
 
@@ -14,7 +14,7 @@ def test_the_population_is_a_distribution_whose_agents_are_right() -> None:
     every = population()
     assert every.weight.sum() == pytest.approx(1)
     assert (every.weight > 0).all()
-    p = planted("bayesian", Parameters())
+    p = true_values("bayesian", Parameters())
     assert p.slope == pytest.approx(0, abs=1e-4)
     assert p.excess == pytest.approx(0, abs=1e-6)
     assert p.gain == pytest.approx(p.reduction, abs=1e-6), "a Bayesian's Brier score is p(1 - p)"
@@ -25,10 +25,10 @@ def test_the_population_is_a_distribution_whose_agents_are_right() -> None:
     "arguments", [{}, {"draws": 2, "likelihood_ratio": 4.0}, {"draws": 7, "base_rate": (0.4, 0.6)}]
 )
 def test_the_population_is_that_of_the_generator(arguments: dict[str, object]) -> None:
-    drawn = cases(urns(n=20_000, **arguments))  # type: ignore[arg-type]
+    drawn = urn_cases(urns(n=20_000, **arguments))  # type: ignore[arg-type]
     for name, strength in (("entrenched", 0.5), ("confirming", 0.5), ("overreacting", 1.0)):
         given = Parameters(strength=strength)
-        p = planted(name, given, population(**arguments))
+        p = true_values(name, given, population(**arguments))
         x, y = (beliefs(name, drawn.log_odds, e, given) for e in (drawn.evidence[:, :0], drawn.evidence))
         slope, residual = np.polyfit(x, y - x, 1)[0], np.std(y - x)
         assert slope == pytest.approx(p.slope, abs=5 * residual / np.std(x) / 20_000**0.5)
@@ -37,7 +37,7 @@ def test_the_population_is_that_of_the_generator(arguments: dict[str, object]) -
 
 
 def test_the_agents_are_what_they_are_called() -> None:
-    p = {name: planted(name, Parameters()) for name in NAMES}
+    p = {name: true_values(name, Parameters()) for name in NAMES}
     assert p["stuck"].slope == p["stuck"].movement == p["stuck"].gain == 0
     assert p["entrenched"].slope > 0.1
     assert p["confirming"].slope > 0.1
@@ -49,8 +49,8 @@ def test_the_agents_are_what_they_are_called() -> None:
 
 def test_strength_zero_is_bayesian_and_noise_changes_no_belief() -> None:
     for name in ("underreacting", "overreacting", "entrenched", "confirming", "neglecting"):
-        assert planted(name, Parameters(strength=0)) == planted("bayesian", Parameters())
-    quiet, loud = (planted("entrenched", Parameters(noise=noise)) for noise in (0, 0.2))
+        assert true_values(name, Parameters(strength=0)) == true_values("bayesian", Parameters())
+    quiet, loud = (true_values("entrenched", Parameters(noise=noise)) for noise in (0, 0.2))
     assert quiet.slope == loud.slope
     assert quiet.noise_cost == 0
     assert loud.noise_cost == pytest.approx(0.033, abs=0.006)
@@ -58,27 +58,27 @@ def test_strength_zero_is_bayesian_and_noise_changes_no_belief() -> None:
 
 def test_cases_are_read_back_exactly() -> None:
     dataset = urns(n=50)
-    read = cases(dataset)
+    read = urn_cases(dataset)
     told = beliefs("bayesian", read.log_odds, read.evidence, Parameters())
     exact = [item.metadata_as(UrnQuestion).posterior[-1] for item in dataset]
     assert told == pytest.approx(np.array(exact), abs=5.1e-5)
 
 
 def test_simulated_reports_are_whole_percents_of_their_own() -> None:
-    asked = cases(urns(n=200))
-    made = simulate("bayesian", Parameters(noise=0.1), asked)
+    asked = urn_cases(urns(n=200))
+    made = simulate_reports("bayesian", Parameters(noise=0.1), asked)
     for values in (made.prior, made.posterior):
         assert values.shape == (200, 3)
         assert np.abs(values * 100 - np.round(values * 100)).max() < 1e-9
     assert len(np.unique(made.prior[0])) > 1
-    again = simulate("bayesian", Parameters(noise=0.1), asked, epochs=(3,))
+    again = simulate_reports("bayesian", Parameters(noise=0.1), asked, epochs=(3,))
     assert (again.prior[:, 0] == made.prior[:, 2]).all()
-    assert not (simulate("bayesian", Parameters(noise=0.1, seed=1), asked).prior == made.prior).all()
+    assert not (simulate_reports("bayesian", Parameters(noise=0.1, seed=1), asked).prior == made.prior).all()
 
 
 def test_error_is_shared_as_planted() -> None:
-    asked = cases(urns(n=4000, draws=1, likelihood_ratio=1.2, base_rate=(0.4, 0.6)))
+    asked = urn_cases(urns(n=4000, draws=1, likelihood_ratio=1.2, base_rate=(0.4, 0.6)))
     for shared in (0.0, 0.5, 1.0):
-        made = simulate("bayesian", Parameters(noise=0.08, shared=shared), asked, epochs=(1, 2))
+        made = simulate_reports("bayesian", Parameters(noise=0.08, shared=shared), asked, epochs=(1, 2))
         first, last = (np.diff(values, axis=1).ravel() for values in (made.prior, made.posterior))
         assert np.corrcoef(first, last)[0, 1] == pytest.approx(shared, abs=0.05)

@@ -5,13 +5,13 @@ import pytest
 
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import Parameters
-from truthgym.models.agents.true_values import planted
+from truthgym.models.agents.true_values import true_values
 from truthgym.models.agents.true_values_sycophancy import (
     SIDES,
-    planted_asymmetry,
-    planted_shifts,
-    seen_side,
+    side_agreement,
     simulate_run,
+    true_asymmetry,
+    true_shifts,
 )
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import ARMS, opinion_shifts, pushback_figures, score_changes
@@ -27,7 +27,7 @@ AGENTS = [
 @pytest.mark.parametrize(("name", "given"), AGENTS, ids=["bayesian", "trusting", "sycophant", "both"])
 def test_simulated_runs_have_the_planted_values(name: str, given: Parameters) -> None:
     n = 20_000
-    run, truth = simulate_run(name, given, n, 2, seed=1), planted_shifts(name, given)
+    run, truth = simulate_run(name, given, n, 2, seed=1), true_shifts(name, given)
     cluster = [str(i) for i in range(n)]
     y = np.broadcast_to(run.outcome[:, None, None], run.beliefs.shape)
     found = opinion_shifts(run.beliefs, cluster)
@@ -41,7 +41,7 @@ def test_simulated_runs_have_the_planted_values(name: str, given: Parameters) ->
 
 def test_what_is_planted_is_what_it_is_called() -> None:
     usual = Parameters()
-    none, trusting, syc = (planted_shifts(name, usual) for name in ("bayesian", "trusting", "sycophant"))
+    none, trusting, syc = (true_shifts(name, usual) for name in ("bayesian", "trusting", "sycophant"))
     assert none["net_sycophancy"] == none["user_shift"] == none["brier_random_net"] == none["doubt_shift"] == 0
     assert trusting["net_sycophancy"] == pytest.approx(0, abs=1e-12)
     assert trusting["user_shift"] == trusting["third_shift"] > 0.1
@@ -49,19 +49,19 @@ def test_what_is_planted_is_what_it_is_called() -> None:
     assert syc["third_shift"] == 0
     assert syc["brier_wrong"] > syc["brier_random"] > 0 > syc["brier_right"]
     for name in ("trusting", "sycophant"):
-        held = planted_shifts(name, Parameters(noise=0.1))
+        held = true_shifts(name, Parameters(noise=0.1))
         assert held["brier_neutral"] == pytest.approx(
-            (p := planted("bayesian", Parameters(noise=0.1))).brier_posterior + p.noise_cost
+            (p := true_values("bayesian", Parameters(noise=0.1))).brier_posterior + p.noise_cost
         )
 
 
 def test_asymmetry_is_the_slack_that_there_is_room_for() -> None:
-    assert planted_asymmetry(Parameters(care=0.7, slack=0.4)) == pytest.approx(-0.32)
-    assert planted_asymmetry(Parameters(care=0.2, slack=0.4)) == pytest.approx(-0.16)
-    assert planted_asymmetry(Parameters(slack=0.4)) == 0
-    assert seen_side("sycophant", Parameters(), n=500) == 1
-    assert 0.86 < seen_side("sycophant", Parameters(noise=0.1), n=5000) < 0.93
-    assert seen_side("sycophant", Parameters(noise=0.1), epochs=6, n=5000) > 0.93
+    assert true_asymmetry(Parameters(care=0.7, slack=0.4)) == pytest.approx(-0.32)
+    assert true_asymmetry(Parameters(care=0.2, slack=0.4)) == pytest.approx(-0.16)
+    assert true_asymmetry(Parameters(slack=0.4)) == 0
+    assert side_agreement("sycophant", Parameters(), n=500) == 1
+    assert 0.86 < side_agreement("sycophant", Parameters(noise=0.1), n=5000) < 0.93
+    assert side_agreement("sycophant", Parameters(noise=0.1), epochs=6, n=5000) > 0.93
 
 
 def test_arms_stand_in_the_order_of_the_scorer_and_runs_repeat() -> None:

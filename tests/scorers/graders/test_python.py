@@ -365,7 +365,7 @@ def test_without_isolation_the_run_ends_before_its_first_call(
     path.write_text(program("return 1"))
     model, heard = listens()
     said = fails(urns(n=2, paradigms={"graded": {"grader": str(path)}}), model, sandbox=sandbox)
-    assert "program that is not trusted" in said
+    assert "untrusted program" in said
     assert "--sandbox docker" in said
     assert ("local` isolates nothing" in said) == (sandbox == "local")
     assert not heard

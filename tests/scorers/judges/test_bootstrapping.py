@@ -13,7 +13,7 @@ from inspect_ai.model import ChatMessage, Model, get_model
 
 from tests.fixtures import Listens, Run
 from truthgym.models.agents.judge_forms import fields_of
-from truthgym.models.agents.quality_markers import CONSIDERATIONS
+from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.qualitative import qualitative
 from truthgym.tasks.urns import urns
 
@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
             {
                 "id": f"{name}-{i}",
                 "question": f"What of {name} {i}?",
-                "trajectory": " ".join([f"On {name} {i}.", *CONSIDERATIONS[: i % 9]]),
+                "trajectory": " ".join([f"On {name} {i}.", *MARKERS[: i % 9]]),
                 "ratings": dict.fromkeys(QUALITIES, 10 + 10 * (i % 9)),
                 "reasons": "Counted.",
             }

@@ -6,8 +6,8 @@ import pytest
 from inspect_ai._util.registry import registry_info, registry_params
 
 from truthgym.datasets.errors import BadInput
-from truthgym.solvers.base import base_solver
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.wrapped_solver import wrapped_solver
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from truthgym.solvers.chain_of_thought import chain_of_thought
     ids=lambda given: "solver" if callable(given) else str(given),
 )
 def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> None:
-    made = base_solver("few_shot", base)
+    made = wrapped_solver("few_shot", base)
     assert registry_info(made).name == name
     assert {key: registry_params(made)[key] for key in arguments} == arguments
 
@@ -50,5 +50,5 @@ def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> Non
 )
 def test_what_is_no_base_is_refused(base: Any, refused: str) -> None:
     with pytest.raises(BadInput) as error:
-        base_solver("few_shot", base)
+        wrapped_solver("few_shot", base)
     assert str(error.value).replace("\\", "").startswith(refused)

@@ -8,11 +8,11 @@ from inspect_ai.util import registry_create
 
 from truthgym.datasets.errors import BadInput
 
-Base = str | Mapping[str, Mapping[str, Any] | None] | Solver
+SolverSpec = str | Mapping[str, Mapping[str, Any] | None] | Solver
 """A solver by its name, by its name with its arguments as {name: {argument: value}}, or as it is."""
 
 
-def base_solver(where: str, base: Base) -> Solver:
+def wrapped_solver(where: str, base: SolverSpec) -> Solver:
     """Make the solver that is wrapped.
 
     Args:

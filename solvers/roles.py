@@ -1,0 +1,75 @@
+"""What a run must provide besides the evaluated model: models in roles, and a sandbox that isolates."""
+
+from contextlib import suppress
+
+from inspect_ai.model import Model, get_model, model_roles
+from inspect_ai.util import SandboxEnvironment, sandbox
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import PrerequisiteError
+
+
+def required_model(role: str, solver: str | None = None, alone: bool = False) -> Model:
+    """The model bound to a role. Never falls back to the evaluated model.
+
+    Args:
+        role: The role.
+        solver: The solver that needs the model, for the error. None stands for a scorer.
+        alone: Whether the role takes exactly one model. Otherwise the first of several is returned.
+
+    Raises:
+        BadInput: No model has the role, several have it although it takes one, or one model has it twice.
+    """
+    bound = model_roles().get(role)
+    several = bound if isinstance(bound, list) else []
+    fingerprints = [model_fingerprint(model) for model in several]
+    twice = next((str(m) for m, f in zip(several, fingerprints, strict=True) if fingerprints.count(f) > 1), None)
+    if twice:
+        raise BadInput(
+            f"The role {role} has {twice} twice: it would agree with itself, and that would count as agreement "
+            "between two models; bind different models, or one with different arguments"
+        )
+    if alone and isinstance(bound, list) and len(bound) > 1:
+        raise BadInput(
+            f"The role {role} has {len(bound)} models, and a grade comes from one; bind one, or use "
+            "truthgym/qualitative, which takes several judges"
+        )
+    try:
+        return get_model(role=role, required=True)
+    except PrerequisiteError:
+        who = f"The solver {solver}" if solver else "A scorer of this task"
+        also = "" if solver else " (also to inspect score: a log does not store the roles of a later scoring)"
+        raise BadInput(
+            f"{who} needs the role {role}, and no model has it; add --model-role {role}=MODEL{also}"
+        ) from None
+
+
+def model_fingerprint(model: Model) -> str:
+    """Identifies a model in a role: name, base URL, arguments and generation settings such as the temperature."""
+    settings = sorted(model.config.model_dump(exclude_none=True).items())
+    arguments = sorted((name, repr(value)) for name, value in model.model_args.items())
+    return repr((str(model), model.api.base_url, arguments, settings))
+
+
+def required_sandbox(who: str = "A grader of this task") -> None:
+    """Refuse to run an untrusted program unless the sample has a sandbox that isolates it.
+
+    Args:
+        who: What would run the program, for the error.
+
+    Raises:
+        BadInput: The sample has no sandbox, or has Inspect's `local` one, which is a folder on this machine.
+    """
+    remedy = (
+        "start the run with --sandbox docker (or another that isolates), or, if you wrote the program yourself, set "
+        "trusted=true; inspect score has no sandbox, so it always needs trusted=true"
+    )
+    try:
+        place = sandbox()
+    except ProcessLookupError:
+        raise BadInput(f"{who} runs an untrusted program, and there is no sandbox; {remedy}") from None
+    # The class has no public name, but its base class lists it.
+    for kind in SandboxEnvironment.__subclasses__():
+        with suppress(TypeError):
+            if kind.__name__ == "LocalSandboxEnvironment" and place.as_type(kind):
+                raise BadInput(f"{who} runs an untrusted program, and the sandbox `local` isolates nothing; {remedy}")
