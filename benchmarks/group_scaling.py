@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.training.reward_functions.scaling_guard import drift
 from truthgym.training.tiny import tiny
 
 SPREADS = {0.7: 0.15, 0.9: 0.06}
@@ -44,6 +43,50 @@ class Said(NamedTuple):
     """Of the stated probability, in [0, 1]."""
     read: float
     """Probability that it says a whole percent at all."""
+
+
+def drift(
+    level: float,
+    probability: float,
+    scaling: str = "none",
+    *,
+    groups: int = 1,
+    generations: int = 8,
+    spread: float = 0.03,
+    draws: int = 4000,
+    seed: int = 0,
+) -> tuple[float, float]:
+    r"""Direction in which a Brier reward, scaled as GRPO scales it, moves a stated belief: above 0 up, below 0 down.
+
+    $$E\big[\,A_i\,(b_i-x)\,\big],\qquad A_i=\frac{R_i-\bar R}{s}$$
+
+    over answers b that are `level` plus or minus `spread` with equal probability; R = -(b - y)² with one outcome y per
+    group; s is 1, or the standard deviation of R within the group or the batch. The policy gradient of the mean answer
+    equals this up to a positive factor.
+
+    Args:
+        level: The stated belief x, between `spread` and 1 - `spread`.
+        probability: Of the outcome "yes". A proper reward moves the belief towards it from both sides.
+        scaling: GRPO's `scale_rewards`: none, batch or group.
+        groups: Questions in a batch, all with the same level and probability.
+        generations: Answers to each.
+        spread: Of the answers.
+        draws: Batches simulated.
+        seed: Of the draws.
+
+    Returns:
+        The drift and its standard error.
+    """
+    rng = np.random.default_rng(seed)
+    stated = level + spread * rng.choice([-1.0, 1.0], size=(draws, groups, generations))
+    outcome = rng.random((draws, groups, 1)) < probability
+    reward = -np.square(stated - outcome)
+    advantage = reward - reward.mean(axis=2, keepdims=True)
+    if scaling != "none":
+        over = reward if scaling == "group" else reward.reshape(draws, 1, -1)
+        advantage /= over.std(axis=2, ddof=1, keepdims=True) + 1e-4  # as TRL has it
+    push = (advantage * (stated - level)).mean(axis=(1, 2))
+    return float(push.mean()), float(push.std(ddof=1) / np.sqrt(draws))
 
 
 def calibrated(folder: Path, probability: float = 0.7, steps: int = 150) -> Path:
@@ -158,7 +201,7 @@ def page() -> str:
             "",
             "Sign of the expected policy gradient on a belief that is stated at a level (+ up, - down, 0 not told), "
             'for questions that all have one probability of "yes": '
-            "`truthgym.training.reward_functions.scaling_guard.drift`. A proper reward pushes "
+            "`drift` in `benchmarks/group_scaling.py`. A proper reward pushes "
             "towards the probability from both sides.",
             "",
             f"| probability | rewards divided by the spread of | {levels} |",

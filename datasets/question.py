@@ -176,3 +176,8 @@ def sample(id: str, input: str, target: str | None, question: Question, where: s
     if target not in ("yes", "no", None):
         raise BadInput(f'{where}: the outcome {target!r} is neither "yes" nor "no"; write one of the two')
     return Sample(id=id, input=input, target=target or "", metadata=question.model_dump(mode="json"))
+
+
+def binary_outcome(target: object) -> float | None:
+    """1.0 for the target "yes", 0.0 for "no", None for anything else."""
+    return {"yes": 1.0, "no": 0.0}.get(target) if isinstance(target, str) else None

@@ -6,7 +6,7 @@ from inspect_ai.dataset import Sample
 from rich.markup import render
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question, question, sample, split_of
+from truthgym.datasets.question import Question, binary_outcome, question, sample, split_of
 
 
 def make(identity: str, **fields: Any) -> Sample:
@@ -71,3 +71,12 @@ def test_brackets_in_a_message_are_not_markup() -> None:
     error = BadInput("Unknown split 'x[/foo]'")
     assert str(error) == "Unknown split 'x[/foo]'"
     assert render(str(error.message)).plain == str(error)
+
+
+@pytest.mark.parametrize(
+    ("target", "outcome"),
+    [("yes", 1.0), ("no", 0.0), ("", None), ("Yes", None), (None, None), (1, None)],
+    ids=["yes", "no", "empty", "other", "none", "number"],
+)
+def test_binary_outcomes(target: Any, outcome: float | None) -> None:
+    assert binary_outcome(target) == outcome

@@ -84,7 +84,7 @@ def test_a_reading_of_a_prior_may_be_missing() -> None:
     [
         (lambda: rewards.brier(PROMPTS, COMPLETIONS), "no column target"),
         (lambda: rewards.martingale(**given()), "no column priors"),
-        (lambda: rewards.martingale(**given(priors=[[0.5]] * 3)), r"priors=\[0.5\] of completion 0 holds no two"),
+        (lambda: rewards.martingale(**given(priors=[[0.5]] * 3)), r"priors=\[0.5\] of completion 0 does not hold two"),
         (lambda: rewards.martingale(**given(priors=[[40, 60]] * 3)), r"priors=\[40, 60\] .* between 0 and 1"),
         (lambda: rewards.martingale(**given(priors=[["0.4", 0.6]] * 3)), r"priors=\['0.4', 0.6\] of completion 0"),
         (lambda: rewards.updates(information_weight=0), "never to change its mind"),

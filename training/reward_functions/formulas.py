@@ -1,6 +1,5 @@
-"""The arithmetic of rewards, in one place for text and for scored rollouts. Higher is better throughout."""
+"""The arithmetic of rewards: pure functions of arrays. Higher is better throughout. `builtin.py` names them."""
 
-import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from math import log
@@ -10,38 +9,33 @@ import numpy as np
 from truthgym.scorers.statistics.direction import Best
 from truthgym.scorers.statistics.proper_scores import CLIP, RULES
 
-NO_OUTCOME = "The question has no known outcome."
-"""What scorers and graders write where there is no truth: no answer could do better or worse."""
-FAILED = re.compile(r"(?:[^:]+: )?The (?:judge|grader) .+ failed \(")
-"""How what they write begins where a model that they ask could not be asked. That says nothing of the answer."""
-
-STANCES = ("user_", "memory_")
-"""What the names of arms begin with in which the user states an opinion."""
-MOST = 512
-"""Tokens or words, beyond which an answer's length makes no difference any more."""
+OPINION_ARMS = ("user_", "memory_")
+"""Prefixes of the arms in which the user states an opinion."""
+MAX_LENGTH = 512
+"""Tokens or words beyond which an answer's length makes no further difference."""
 
 Rewards = list[float | None]
 
 
 @dataclass(frozen=True)
-class Rule:
+class ProperScore:
     """A proper score as a reward."""
 
     key: str
-    """Among `scorers.brier.RULES`."""
+    """Its name in `proper_scores.RULES`."""
     best: Best
     worst: float
-    """The least reward that a stated belief can earn. An answer that cannot be read earns it: with any more, whoever
-    expects to do badly would do better to break form, and a belief would no longer be worth stating."""
+    """Lowest reward of a stated belief. An answer that cannot be parsed also earns it: any higher reward would let a
+    model that expects to be wrong escape by breaking the format."""
 
 
 PROPER = {
-    "brier": Rule("brier_score", "lowest", -1.0),
-    "log_score": Rule("log_score", "lowest", log(CLIP)),
-    "spherical": Rule("spherical_score", "highest", 0.0),
+    "brier": ProperScore("brier_score", "lowest", -1.0),
+    "log_score": ProperScore("log_score", "lowest", log(CLIP)),
+    "spherical": ProperScore("spherical_score", "highest", 0.0),
 }
-"""By the reward's name. Each is highest in expectation where what is stated is what is believed."""
-KEYS = {rule.key: rule for rule in PROPER.values()}
+"""By reward name. Each is maximised in expectation by stating the probability that one believes."""
+PROPER_BY_KEY = {score.key: name for name, score in PROPER.items()}
 
 
 def proper_rewards(name: str, beliefs: Sequence[float | None], outcomes: Sequence[float | None]) -> Rewards:
@@ -49,21 +43,21 @@ def proper_rewards(name: str, beliefs: Sequence[float | None], outcomes: Sequenc
 
     Args:
         name: A key of `PROPER`.
-        beliefs: Probabilities of "yes" in [0, 1]. None where none could be read: the worst of the range.
-        outcomes: 1 or 0. None where unknown: no reward.
+        beliefs: Probabilities of "yes" in [0, 1]. None if the answer could not be parsed: it gets the worst reward.
+        outcomes: 1 or 0. None if unknown: no reward.
     """
-    rule = PROPER[name]
+    score = PROPER[name]
     return [
-        None if y is None else rule.worst if p is None else signed(float(RULES[rule.key](p, y)), rule.best)
+        None if y is None else score.worst if p is None else signed(float(RULES[score.key](p, y)), score.best)
         for p, y in zip(beliefs, outcomes, strict=True)
     ]
 
 
 def best_constant(name: str, outcomes: Sequence[float | None]) -> float | None:
-    """Mean reward of whoever always states the share of "yes" among these questions. None without an outcome.
+    """Mean reward of always stating the share of "yes" among these questions. None if no outcome is known.
 
-    No other constant does better, and none can be had without knowing that share: above it begins what was learned
-    about single questions.
+    No other constant answer earns more, and this one needs that share to be known. Only a reward above it shows that
+    the model learned something about single questions.
     """
     known = [y for y in outcomes if y is not None]
     if not known:
@@ -73,83 +67,80 @@ def best_constant(name: str, outcomes: Sequence[float | None]) -> float | None:
 
 
 def consistency_rewards(beliefs: Sequence[float | None], questions: Sequence[Hashable], arms: Sequence[str]) -> Rewards:
-    r"""Reward answers under an opinion for being those that the question gets without it: $-(b-\bar b)^2$, -1 to 0.
+    r"""Reward answers given under a user's opinion for agreeing with those given without it: $-(b-\bar b)^2$, -1 to 0.
 
     $\bar b$ is the mean belief in the question's other arms in this batch, each arm counted once. Only the arms in
-    which the user states an opinion (`user_...`, `memory_...`) are rewarded, so that the answers that they are held
-    against are not drawn towards them. An answer that cannot be read gets -1.
+    which the user states an opinion (`user_...`, `memory_...`) are rewarded, so that the answers they are compared
+    with are not pulled towards them. An answer that cannot be parsed gets -1.
 
-    By itself it is had best by one answer to every question: a proper reward must stand beside it.
+    Used alone, it is maximised by giving the same answer to every question: combine it with a proper reward.
 
     Args:
-        beliefs: Probabilities in [0, 1]. None where unread.
-        questions: For each answer its question, the same in all arms.
+        beliefs: Probabilities in [0, 1]. None if the answer could not be parsed.
+        questions: The question of each answer, the same in all arms.
         arms: Arms as `truthgym/sycophancy` names them.
 
     Returns:
-        None for other arms, and where the batch holds no readable answer in another arm of the question.
+        None for the other arms, and if the batch has no parsed answer in another arm of the question.
     """
-    held: dict[Hashable, dict[str, list[float]]] = {}
+    by_arm: dict[Hashable, dict[str, list[float]]] = {}
     for belief, question, arm in zip(beliefs, questions, arms, strict=True):
         if belief is not None:
-            held.setdefault(question, {}).setdefault(arm, []).append(belief)
+            by_arm.setdefault(question, {}).setdefault(arm, []).append(belief)
 
     def reward(belief: float | None, question: Hashable, arm: str) -> float | None:
-        others = [float(np.mean(read)) for other, read in held.get(question, {}).items() if other != arm]
-        if not others or not arm.startswith(STANCES):
+        others = [float(np.mean(values)) for other, values in by_arm.get(question, {}).items() if other != arm]
+        if not others or not arm.startswith(OPINION_ARMS):
             return None
         return -1.0 if belief is None else -((belief - float(np.mean(others))) ** 2)
 
-    return [reward(*each) for each in zip(beliefs, questions, arms, strict=True)]
+    return [reward(*answer) for answer in zip(beliefs, questions, arms, strict=True)]
 
 
-def as_the_others(rewards: Rewards, failed: Sequence[bool], questions: Sequence[Hashable]) -> Rewards:
-    """Pay answers that nobody could be asked about the mean of what the question's other answers are paid.
+def impute_group_mean(rewards: Rewards, missing: Sequence[bool], groups: Sequence[Hashable]) -> Rewards:
+    """Replace missing rewards by the mean reward of the question's other answers.
 
-    So such an answer is neither better nor worse than the others, alone and beside further rewards. None would do that
-    only alone: TRL counts it as 0 in a sum of rewards, which can be the best or the worst that there is.
+    The imputed answer then has no advantage, alone or with further rewards. None would achieve that only alone: TRL
+    counts it as 0 in a sum of rewards, which can be the best or the worst possible value.
 
     Args:
-        rewards: As they are without that.
-        failed: Which answers a model should have been asked about, and could not.
-        questions: For each answer its question.
+        rewards: One per answer.
+        missing: Which of them to replace, for instance because the grading model could not be reached.
+        groups: The question of each answer.
 
     Returns:
-        None for a failed one where no other answer to the question has a reward.
+        None for a missing reward if no other answer to the question has a reward.
     """
-    paid: dict[Hashable, list[float]] = {}
-    for reward, out, question in zip(rewards, failed, questions, strict=True):
-        if reward is not None and not out:
-            paid.setdefault(question, []).append(reward)
+    known: dict[Hashable, list[float]] = {}
+    for reward, is_missing, group in zip(rewards, missing, groups, strict=True):
+        if reward is not None and not is_missing:
+            known.setdefault(group, []).append(reward)
     return [
-        reward if not out else float(np.mean(paid[question])) if question in paid else None
-        for reward, out, question in zip(rewards, failed, questions, strict=True)
+        reward if not is_missing else float(np.mean(known[group])) if group in known else None
+        for reward, is_missing, group in zip(rewards, missing, groups, strict=True)
     ]
 
 
-def length_rewards(lengths: Sequence[int], longer: bool = False, most: int = MOST) -> Rewards:
+def length_rewards(lengths: Sequence[int], longer: bool = False, max_length: int = MAX_LENGTH) -> Rewards:
     """Reward answers for being short, from -1 to 0, or for being long, from 0 to 1.
 
     Args:
-        lengths: Tokens or words, 0 or more. No answer at all, 0, gets the least of the range in both directions: to say
-            nothing would otherwise be the best way to be brief.
-        longer: Which direction.
-        most: Beyond this many nothing changes.
+        lengths: Tokens or words, 0 or more. An empty answer, 0, gets the lowest reward in both directions: otherwise
+            saying nothing would be the best way to be brief.
+        longer: Whether longer is better.
+        max_length: Longer answers earn the same as this length.
     """
-    held = [min(length, most) / most for length in lengths]
-    return [(share if longer else -share) if share else (0.0 if longer else -1.0) for share in held]
+    fractions = [min(length, max_length) / max_length for length in lengths]
+    if longer:
+        return list(fractions)
+    return [-fraction if fraction else -1.0 for fraction in fractions]
 
 
 def signed(value: float, best: Best) -> float:
-    """A score as a reward: its negative where less is better."""
+    """A score as a reward: negated if lower is better."""
     return value if best == "highest" else -value
 
 
-def share(read: Sequence[bool]) -> float:
-    """Share of what could be read; NaN of nothing."""
-    return float(np.mean(read)) if len(read) else float("nan")
-
-
-def outcome_of(target: object) -> float | None:
-    """1 for "yes", 0 for "no", None for all else."""
-    return {"yes": 1.0, "no": 0.0}.get(target) if isinstance(target, str) else None
+def share(flags: Sequence[bool]) -> float:
+    """Share of True, in [0, 1]; NaN for an empty sequence."""
+    return float(np.mean(flags)) if len(flags) else float("nan")

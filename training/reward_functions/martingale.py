@@ -1,38 +1,38 @@
-"""The martingale reward: for updates that cannot be foretold from the prior, and that bring something.
+"""The martingale reward: for updates that the prior does not predict, and that are informative.
 
-The slope alone teaches not to move: who never updates has the slope 0. So it comes with what was learned, or not.
+Penalising the slope alone rewards never updating (slope 0), so an information term is always added.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from truthgym.evallog.errors import bad_input
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import cluster_codes
 from truthgym.scorers.statistics.martingale_score import LEAST_RELIABILITY
 from truthgym.scorers.statistics.slopes import LEAST_QUESTIONS, MADE_EQUAL, Codes, Floats
-from truthgym.training.reward_functions.formulas import Rewards, as_the_others
+from truthgym.training.reward_functions.formulas import Rewards, impute_group_mean
 
 WEIGHT = 1.0
 INFORMATION_WEIGHT = 1.0
-MOST = 1.0
-"""The martingale part is held within this distance of 0: a batch whose priors hardly differ says little, loudly."""
+MAX_SLOPE_TERM = 1.0
+"""The slope term is clipped to this distance from 0: with nearly equal priors the estimate is noisy and large."""
 
 
 @dataclass(frozen=True)
 class MartingaleRewards:
-    """Rewards of a batch, with what they are made of."""
+    """Rewards of a batch, and the estimates behind them."""
 
     rewards: Rewards
-    """Higher is better. None where nothing can be said of a question: one rollout alone, or no prior that was read."""
+    """Higher is better. None if nothing is known of the prior: a single rollout of a question, or no parsed prior."""
     slope: float
-    """Of the update on the prior in this batch, each prior instrumented by the question's other rollouts. NaN where not
-    identified."""
+    """Slope of the update on the prior in this batch, each prior instrumented by the question's other rollouts. NaN if
+    it is not identified."""
     information: float
-    """Mean of the information term, without its weight; NaN of nothing."""
+    """Mean of the information term, before its weight; NaN for an empty batch."""
     identified: float
-    """Share of the rollouts whose reward has a martingale part. That of the others is 0."""
+    """Share of the rollouts whose reward has a slope term. For the others that term is 0."""
 
 
 def martingale_rewards(
@@ -44,56 +44,61 @@ def martingale_rewards(
     weight: float = WEIGHT,
     information_weight: float = INFORMATION_WEIGHT,
 ) -> MartingaleRewards:
-    r"""Reward each rollout j of a question q for what it adds to an honest slope, and for what it learned.
+    r"""Reward each rollout j of a question q for its contribution to a slope of 0, and for what it learned.
 
     $$r_{qj}=-w\,\hat\beta_{-q}\,\frac{\bar x_{q,-j}-\bar x_{-q}}{\hat v_{-q}}\,(y_{qj}-x_{qj})+w_I\,I_{qj}$$
 
     with priors x, posteriors y, and $\hat\beta_{-q}$, $\bar x_{-q}$ and $\hat v_{-q}$ the slope of the update on the
-    prior, the mean and the variance of priors, all of the other questions. The first term is the policy gradient of
-    $-\frac w2\beta^2$, and its mean is about $-w\beta^2$. No error of a prior meets
-    itself: the update is held against the prior of the question's other rollouts, whose covariance is the variance.
+    prior, the mean and the variance of priors, each computed from the other questions. The first term is the policy
+    gradient of $-\frac w2\beta^2$, and its mean is about $-w\beta^2$. No error of a prior is multiplied by itself: the
+    update is compared with the priors of the question's other rollouts, whose covariance is the variance.
 
-    Where truth is known, $I=\overline{(x-o)^2}_{-j}-(y_{qj}-o)^2$, the fall of the Brier score: a proper score of the
-    posterior. Where it is not, the lesser, over all other questions, of movement and of uncertainty reduction, both of
-    what the question's rollouts have in common. Nobody can tell knowledge from confidence there: who goes to 0
-    or 1 at random has the most of both. Use it beside questions whose truth is known.
+    If the truth is known, $I=\overline{(x-o)^2}_{-j}-(y_{qj}-o)^2$, the fall of the Brier score: a proper score of the
+    posterior. If it is not, I is the smaller one, over all other questions, of movement and uncertainty reduction, both
+    computed from what the question's rollouts have in common. Without truth, knowledge and confidence cannot be told
+    apart: going to 0 or 1 at random maximises both. Combine it with questions whose truth is known.
 
     Args:
-        question: For each rollout its question.
-        prior: Beliefs before, in [0, 1]. None where unread: the mean of the question's others stands in.
-        posterior: Beliefs after. None where unread: the rollout gets the least of the range.
-        outcome: 1 or 0; None where unknown.
-        weight: Of the slope, at least 0. Its term is held in [-weight, weight].
-        information_weight: Of the information, above 0. Its term is held in [-information_weight, information_weight].
+        question: The question of each rollout.
+        prior: Beliefs before the reasoning, in [0, 1]. None if not parsed: the mean of the question's others is used.
+        posterior: Beliefs after the reasoning. None if not parsed: the rollout gets the lowest reward of the range.
+        outcome: 1 or 0; None if unknown.
+        weight: Of the slope term, at least 0. The weighted term lies in [-weight, weight].
+        information_weight: Of the information term, above 0. The weighted term lies in
+            [-information_weight, information_weight].
 
     Raises:
-        BadInput: An information weight of 0 or below, or a weight that is no number from 0 up.
+        BadInput: An information weight that is not above 0, or a weight that is not a number of at least 0.
         ValueError: A belief outside [0, 1].
     """
     check_weights(weight, information_weight)
     codes = cluster_codes(question)
-    before, after, truth = (_floats(held) for held in (prior, posterior, outcome))
+    before, after, truth = (_floats(values) for values in (prior, posterior, outcome))
     for name, values in (("prior", before), ("posterior", after)):
         if np.any((values < 0) | (values > 1)):
-            raise ValueError(f"martingale_rewards: the {name} {values[(values < 0) | (values > 1)][0]:g} is no belief")
-    x_others, y_others = _others(before, codes), _others(after, codes)
-    slope = _Slope.of(before, after, codes)  # of what was read: a mean of others would bring their errors twice
-    before = np.where(np.isfinite(before), before, x_others.mean)
-    without = slope.without(codes)
-    push = -without.estimate * (x_others.mean - without.centre) / without.variance * (after - before)
-    identified = np.isfinite(push)
-    part = np.clip(np.where(identified, push, 0.0), -MOST, MOST)
-    gain = np.where(
-        np.isnan(truth), _lesser(after, x_others, y_others, codes), _brier_gain(before, after, truth, codes)
+            value = values[(values < 0) | (values > 1)][0]
+            raise ValueError(f"martingale_rewards: the {name} {value:g} is outside [0, 1]")
+    others_before, others_after = _leave_one_out(before, codes), _leave_one_out(after, codes)
+    # The slope uses parsed priors only: an imputed mean of the others would contain their errors a second time.
+    sums = _QuestionSums.of(before, after, codes)
+    before = np.where(np.isfinite(before), before, others_before.mean)
+    slope = sums.leave_one_out().at(codes).slope()
+    gradient = -slope.estimate * (others_before.mean - slope.mean_prior) / slope.variance * (after - before)
+    identified = np.isfinite(gradient)
+    slope_term = np.clip(np.where(identified, gradient, 0.0), -MAX_SLOPE_TERM, MAX_SLOPE_TERM)
+    information = np.where(
+        np.isnan(truth),
+        _information_without_truth(after, others_before, others_after, codes),
+        _brier_gain(before, after, truth, codes),
     )
-    total = weight * part + information_weight * np.clip(gain, -1, 1)
-    known = np.isfinite(x_others.mean)
-    rewards = np.where(np.isfinite(after), total, -(weight * MOST + information_weight))
-    held = gain[np.isfinite(gain) & known]
+    total = weight * slope_term + information_weight * np.clip(information, -1, 1)
+    known = np.isfinite(others_before.mean)
+    rewards = np.where(np.isfinite(after), total, -(weight * MAX_SLOPE_TERM + information_weight))
+    finite = information[np.isfinite(information) & known]
     return MartingaleRewards(
-        rewards=as_the_others(rewards.tolist(), (~known).tolist(), question),
-        slope=float(slope.all().estimate[0]) if len(codes) else np.nan,
-        information=float(held.mean()) if held.size else np.nan,
+        rewards=impute_group_mean(rewards.tolist(), (~known).tolist(), question),
+        slope=float(sums.total().slope().estimate[0]) if len(codes) else np.nan,
+        information=float(finite.mean()) if finite.size else np.nan,
         identified=float(identified[known].mean()) if known.any() else 0.0,
     )
 
@@ -102,113 +107,150 @@ def check_weights(weight: object, information_weight: object) -> None:
     """Refuse weights with which the reward would teach something else.
 
     Raises:
-        BadInput: An information weight that is not above 0, or a weight that is not 0 or above.
+        BadInput: An information weight that is not above 0, or a weight that is not a number of at least 0.
     """
-    for name, value, least in (("weight", weight, "0 or above"), ("information_weight", information_weight, "above 0")):
+    limits = (("weight", weight, "of at least 0"), ("information_weight", information_weight, "above 0"))
+    for name, value, limit in limits:
         number = value if isinstance(value, int | float) and not isinstance(value, bool) else np.nan
         if not np.isfinite(number) or number < 0 or (number == 0 and name != "weight"):
-            why = "; with 0 the best that a model can do is never to change its mind" if number == 0 else ""
-            raise bad_input(f"martingale: {name}={value!r} cannot be used; give a number {least}{why}")
+            why = "; with 0 the best policy is never to change its mind" if number == 0 else ""
+            raise BadInput(f"martingale: {name}={value!r} cannot be used; give a number {limit}{why}")
 
 
 @dataclass(frozen=True)
-class _Others:
-    """Of each rollout, what its question's other rollouts hold: NaN where there are none."""
+class _LeaveOneOut:
+    """Leave-one-out statistics: for each rollout, of its question's other rollouts. NaN if there are none."""
 
     mean: Floats
     product: Floats
-    """Mean product of two different ones; the square of a single one. The square of their mean, without its noise."""
+    """Mean product of two different values, or the square of a single one: the squared mean without its noise."""
 
 
-def _others(values: Floats, codes: Codes) -> _Others:
-    there = np.isfinite(values)
-    held = np.where(there, values, 0.0)
-    n, total, squares = (np.bincount(codes, weights=w)[codes] - w for w in (there.astype(float), held, held**2))
+def _leave_one_out(values: Floats, codes: Codes) -> _LeaveOneOut:
+    known = np.isfinite(values)
+    filled = np.where(known, values, 0.0)
+    n, total, squares = (np.bincount(codes, weights=w)[codes] - w for w in (known.astype(float), filled, filled**2))
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = np.where(n > 0, total / n, np.nan)
-        return _Others(mean, np.where(n > 1, (total**2 - squares) / (n * (n - 1)), mean**2))
+        return _LeaveOneOut(mean, np.where(n > 1, (total**2 - squares) / (n * (n - 1)), mean**2))
 
 
 def _brier_gain(before: Floats, after: Floats, truth: Floats, codes: Codes) -> Floats:
-    """Brier score of the prior in the question's other rollouts, less that of the posterior."""
-    gain: Floats = _others((before - truth) ** 2, codes).mean - (after - truth) ** 2
+    """Brier score of the priors of the question's other rollouts, minus that of the posterior."""
+    gain: Floats = _leave_one_out((before - truth) ** 2, codes).mean - (after - truth) ** 2
     return gain
 
 
-def _lesser(after: Floats, x: _Others, y: _Others, codes: Codes) -> Floats:
-    """Movement or uncertainty reduction, whichever is less over the other questions.
+def _information_without_truth(after: Floats, x: _LeaveOneOut, y: _LeaveOneOut, codes: Codes) -> Floats:
+    """Movement or uncertainty reduction, whichever is smaller over the other questions.
 
-    Each has the mean, and as a rollout's reward the gradient, of what it stands for: (E y - E x)², and the fall of
-    m(1 - m) of the means m. Noise in a report would be paid for otherwise, since it adds to both.
+    Each has the mean and, as a rollout's reward, the gradient of the quantity that it estimates: (E y - E x)², and the
+    fall of m(1 - m) of the means m. Using the rollouts' own values would reward noise, which adds to both.
     """
     mean = np.where(np.isfinite(y.mean), y.mean, after)
     product = np.where(np.isfinite(y.product), y.product, after**2)
-    moved = 2 * after * (mean - x.mean) - product + x.product
-    reduced = x.mean - x.product - after * (1 - 2 * mean) - product
-    lesser: Floats = np.where(_others_sum(moved - reduced, codes) <= 0, moved, reduced)
-    return lesser
+    movement = 2 * after * (mean - x.mean) - product + x.product
+    reduction = x.mean - x.product - after * (1 - 2 * mean) - product
+    smaller: Floats = np.where(_sum_of_other_questions(movement - reduction, codes) <= 0, movement, reduction)
+    return smaller
 
 
-def _others_sum(values: Floats, codes: Codes) -> Floats:
-    """Sum over the rollouts of other questions."""
-    held = np.where(np.isfinite(values), values, 0.0)
-    rest: Floats = held.sum() - np.bincount(codes, weights=held)[codes]
+def _sum_of_other_questions(values: Floats, codes: Codes) -> Floats:
+    filled = np.where(np.isfinite(values), values, 0.0)
+    rest: Floats = filled.sum() - np.bincount(codes, weights=filled)[codes]
     return rest
 
 
 @dataclass(frozen=True)
-class _Estimate:
-    """A slope, and the prior's mean and variance between questions; NaN where not identified. One for each rollout."""
+class _Slope:
+    """A slope, and the mean and variance between questions of the prior; NaN if not identified."""
 
     estimate: Floats
-    centre: Floats
+    mean_prior: Floats
     variance: Floats
 
 
 @dataclass(frozen=True)
-class _Slope:
-    r"""Sums over questions, from which a slope is had with and without each of them.
+class _QuestionSums:
+    r"""Sums over questions, from which the slope is computed with and without each of them.
 
-    With a question's mean products of different rollouts, $c_q=\overline{x_{qi}d_{qj}}$ and
-    $u_q=\overline{x_{qi}x_{qj}}$ with $i\ne j$, and its means, the covariance between questions is
-    $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$ with $q\ne q'$, and the variance alike: free of the reports'
-    noise. The same population value as `slopes.cross_epoch_slope`.
+    With x the prior and d the update, a question's mean products over different rollouts
+    $c_q=\overline{x_{qi}d_{qj}}$ and $u_q=\overline{x_{qi}x_{qj}}$, $i\ne j$, and its means, the covariance between
+    questions is $\overline{c_q}-\overline{\bar x_q\bar d_{q'}}$, $q\ne q'$, and the variance alike: both are free of
+    the noise of single reports. The same population value as `slopes.cross_epoch_slope`.
+
+    Every field is an array: one entry per question, or their sums. Questions with one parsed rollout count as 0.
     """
 
-    sums: Floats
-    """Seven by questions: 1, mean prior, mean update, products x d and x x of means, c, u and mean square of x."""
+    questions: Floats
+    """Number of questions."""
+    prior: Floats
+    """Mean prior."""
+    update: Floats
+    """Mean update."""
+    prior_update: Floats
+    """Product of the mean prior and the mean update."""
+    prior_squared: Floats
+    """Square of the mean prior."""
+    cross_update: Floats
+    """c: mean product of the prior and the update of different rollouts."""
+    cross_prior: Floats
+    """u: mean product of the priors of different rollouts."""
+    mean_square: Floats
+    """Mean squared prior."""
 
     @classmethod
-    def of(cls, before: Floats, after: Floats, codes: Codes) -> "_Slope":
-        there = np.isfinite(before) & np.isfinite(after)
-        q, x, d = codes[there], before[there], (after - before)[there]
+    def of(cls, before: Floats, after: Floats, codes: Codes) -> "_QuestionSums":
+        """One entry per question, from the rollouts whose prior and posterior are both finite."""
+        parsed = np.isfinite(before) & np.isfinite(after)
+        q, x, d = codes[parsed], before[parsed], (after - before)[parsed]
         count = codes.max(initial=-1) + 1
-        n, sx, sd, sxd, sxx = (
+        n, sum_x, sum_d, sum_xd, sum_xx = (
             np.bincount(q, weights=w, minlength=count) for w in (np.ones(q.size), x, d, x * d, x * x)
         )
         enough = n > 1
         n = np.where(enough, n, 2.0)
         pairs = n * (n - 1)
-        mx, md = sx / n, sd / n
-        rows = [np.ones(count), mx, md, mx * md, mx * mx, (sx * sd - sxd) / pairs, (sx * sx - sxx) / pairs, sxx / n]
-        return cls(np.where(enough, np.stack(rows), 0.0))
+        mean_x, mean_d = sum_x / n, sum_d / n
+        per_question = cls(
+            questions=np.ones(count),
+            prior=mean_x,
+            update=mean_d,
+            prior_update=mean_x * mean_d,
+            prior_squared=mean_x * mean_x,
+            cross_update=(sum_x * sum_d - sum_xd) / pairs,
+            cross_prior=(sum_x * sum_x - sum_xx) / pairs,
+            mean_square=sum_xx / n,
+        )
+        return per_question._map(lambda values: np.where(enough, values, 0.0))
 
-    def all(self) -> _Estimate:
-        return self._estimate(self.sums.sum(axis=1, keepdims=True))
+    def total(self) -> "_QuestionSums":
+        """Sums over all questions."""
+        return self._map(lambda values: values.sum(keepdims=True))
 
-    def without(self, codes: Codes) -> _Estimate:
-        return self._estimate((self.sums.sum(axis=1, keepdims=True) - self.sums)[:, codes])
+    def leave_one_out(self) -> "_QuestionSums":
+        """For each question, the sums over all others."""
+        return self._map(lambda values: values.sum(keepdims=True) - values)
 
-    def _estimate(self, sums: Floats) -> _Estimate:
-        n, x, d, xd, xx, c, u, square = sums
+    def at(self, codes: Codes) -> "_QuestionSums":
+        """Expand from questions to rollouts."""
+        return self._map(lambda values: values[codes])
+
+    def slope(self) -> _Slope:
+        """The slope of the update on the prior between questions."""
+        n, x, d = self.questions, self.prior, self.update
         pairs = np.maximum(n * (n - 1), 1)
         n = np.maximum(n, 1)
-        covariance = c / n - (x * d - xd) / pairs
-        apart = (x * x - xx) / pairs
-        variance, single = u / n - apart, square / n - apart
-        held = (n + 1e-9 >= LEAST_QUESTIONS - 1) & (variance > np.maximum(LEAST_RELIABILITY * single, MADE_EQUAL))
-        safe = np.where(held, variance, 1.0)
-        return _Estimate(*(np.where(held, value, np.nan) for value in (covariance / safe, x / n, safe)))
+        covariance = self.cross_update / n - (x * d - self.prior_update) / pairs
+        squared_mean = (x * x - self.prior_squared) / pairs
+        variance, single_report = self.cross_prior / n - squared_mean, self.mean_square / n - squared_mean
+        enough = n + 1e-9 >= LEAST_QUESTIONS - 1
+        identified = enough & (variance > np.maximum(LEAST_RELIABILITY * single_report, MADE_EQUAL))
+        safe = np.where(identified, variance, 1.0)
+        return _Slope(*(np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe)))
+
+    def _map(self, function: Callable[[Floats], Floats]) -> "_QuestionSums":
+        return _QuestionSums(*(function(getattr(self, one.name)) for one in fields(self)))
 
 
 def _floats(values: Sequence[float | None]) -> Floats:

@@ -1,103 +1,118 @@
-"""Rewards from the scores that Inspect gave a batch of rollouts: what is trained for is what is measured."""
+"""From the reward names that a user gives to rewards of rollouts."""
 
 from collections.abc import Mapping, Sequence
 
-from truthgym.evallog.errors import bad_input
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, Best, direction
-from truthgym.training.reward_functions.builtin import NEEDS, of_ours
+from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS
+from truthgym.training.reward_functions.properness import check_weights
 from truthgym.training.reward_functions.rollout import Reward
-from truthgym.training.reward_functions.scaling_guard import check_weights
-from truthgym.training.reward_functions.scorer_reward import USUAL, NamedScore
+from truthgym.training.reward_functions.rollout_batch import BuiltinReward
+from truthgym.training.reward_functions.scorer_reward import DEFAULT_KEY, ScorerReward
 from truthgym.training.reward_functions.user_function import FunctionReward, load_function
 
+Scorers = Mapping[str, Sequence[str]]
+"""By task, the names of its scorers, without their packages."""
 
-def choose(names: Sequence[str], scorers: Mapping[str, Sequence[str]]) -> list[Reward]:
-    """Make rewards from the names that a user gave.
+
+def resolve_rewards(names: Sequence[str], scorers: Scorers) -> list[Reward]:
+    """Make the rewards that the user named.
 
     Args:
-        names: Rewards of ours (keys of `rollout_rewards.NEEDS`); "SCORER" or "SCORER/KEY", with ":lowest" or ":highest"
-            behind where the scorer does not say which end is better; functions, as "FILE.py:FUNCTION" or
-            "package.module.FUNCTION". Empty: `brier` where every task has it, else the one scorer that all tasks share
-            and whose better end is known.
-        scorers: By task, the names of its scorers, without their packages.
+        names: Built-in rewards (keys of `builtin.BUILTIN`); "SCORER" or "SCORER/KEY", followed by ":lowest" or
+            ":highest" if the scorer does not declare a direction; functions, as "FILE.py:FUNCTION" or
+            "package.module.FUNCTION". Empty for the default: see `default_reward`.
+        scorers: The scorers of each task.
 
     Raises:
-        BadInput: An unknown name; a task that has no such scorer; nothing named, and no single scorer to take;
-            `consistency` alone.
+        BadInput: An unknown name; a task without that scorer; no name, and no single scorer to default to;
+            `consistency` without a proper reward.
     """
     if isinstance(names, str) or any(not isinstance(name, str) for name in names):
-        raise bad_input(f"reward={names!r}: give a list of names, such as brier")
-    wanted = list(names) or [_usual(scorers)]
-    if len(set(wanted)) < len(wanted):
-        raise bad_input(f"reward={' '.join(wanted)}: each can be named once; its weight is --reward_weights")
-    rewards = [_reward(name, scorers) for name in wanted]
+        raise BadInput(f"reward={names!r}: give a list of names, such as brier")
+    names = list(names) or [default_reward(scorers)]
+    if len(set(names)) < len(names):
+        raise BadInput(f"reward={' '.join(names)}: name each reward once; weight it with --reward_weights")
+    rewards = [_reward(name, scorers) for name in names]
     check_weights(rewards, None)
     return rewards
 
 
-def _usual(scorers: Mapping[str, Sequence[str]]) -> str:
-    if scorers and all("brier" in held for held in scorers.values()):
+def default_reward(scorers: Scorers) -> str:
+    """`brier` if every task has it, otherwise the one scorer with a known direction that all tasks share.
+
+    Raises:
+        BadInput: No such scorer, or several.
+    """
+    if scorers and all("brier" in names for names in scorers.values()):
         return "brier"
-    shared = set.intersection(*(set(held) for held in scorers.values())) if scorers else set()
+    shared = set.intersection(*(set(names) for names in scorers.values())) if scorers else set()
     known = sorted(name for name in shared if name in DIRECTIONS or name == "graded" or CORRECTNESS.fullmatch(name))
     if len(known) != 1:
-        what = f"several scorers could be the reward ({', '.join(known)})" if known else "no scorer is known to be one"
-        raise bad_input(f"reward: none is named, and {what}; name one with --reward. {_there(scorers)}")
+        what = f"several scorers could be the reward ({', '.join(known)})" if known else "no scorer has a direction"
+        raise BadInput(f"reward: none is named, and {what}; name one with --reward. {_listing(scorers)}")
     return known[0]
 
 
-def _reward(name: str, scorers: Mapping[str, Sequence[str]]) -> Reward:
-    if name in NEEDS:
-        for task, held in scorers.items():
-            if NEEDS[name] and not set(NEEDS[name]) & set(held):
-                remedy = (
-                    "train on truthgym/sycophancy" if name == "consistency" else f"give it paradigms={NEEDS[name][0]}"
-                )
-                raise bad_input(
-                    f"reward={name} needs the scorer {' or '.join(NEEDS[name])}, and the task {task} has "
-                    f"{_list(held)}; {remedy}, or name another reward"
-                )
-        return of_ours(name)
-    if "." in name:
-        return FunctionReward(name, load_function(name))
-    return _named(name, scorers)
+def parse_scorer_reward(name: str, scorers: Scorers) -> ScorerReward:
+    """Parse SCORER or SCORER/KEY, optionally prefixed by its package and followed by ":lowest" or ":highest".
 
-
-def _named(name: str, scorers: Mapping[str, Sequence[str]]) -> Reward:
-    """SCORER, SCORER/KEY, either with its package before it and its better end behind it."""
-    place, _, end = name.partition(":")
+    Raises:
+        BadInput: An unknown scorer, key or direction, or one that would reward being wrong.
+    """
+    path, _, end = name.partition(":")
     best: Best | None = "lowest" if end == "lowest" else "highest" if end == "highest" else None
     if end and best is None:
-        raise bad_input(f"reward={name}: {end!r} is no end of a score; write {place}:lowest or {place}:highest")
-    every = {scorer for held in scorers.values() for scorer in held}
-    parts = place.split("/")
-    if parts[0] not in every and len(parts) > 1:
+        raise BadInput(f"reward={name}: unknown direction {end!r}; use {path}:lowest or {path}:highest")
+    available = {scorer for names in scorers.values() for scorer in names}
+    parts = path.split("/")
+    if parts[0] not in available and len(parts) > 1:
         parts = parts[1:]  # the package
     scorer, key = parts[0], "/".join(parts[1:]) or None
-    if scorer not in every:
-        known = ", ".join([*NEEDS, "SCORER", "SCORER/KEY", "FILE.py:FUNCTION"])
-        raise bad_input(f"reward={name}: there is no such reward or scorer; known: {known}. {_there(scorers)}")
-    for task, held in scorers.items():
-        if scorer not in held:
-            raise bad_input(
-                f"reward={name}: the task {task} has no scorer {scorer}, but {_list(held)}; name one that all have"
+    if scorer not in available:
+        known = ", ".join([*REQUIRED_SCORERS, "SCORER", "SCORER/KEY", "FILE.py:FUNCTION"])
+        raise BadInput(f"reward={name}: unknown reward or scorer; known: {known}. {_listing(scorers)}")
+    for task, names in scorers.items():
+        if scorer not in names:
+            raise BadInput(
+                f"reward={name}: the task {task} has no scorer {scorer}, but {_join(names)}; name one that all have"
             )
     keys = [known for known in DIRECTIONS.get(scorer, ()) if direction(scorer, known, {})]
     if key and keys and key not in keys and not best:
-        raise bad_input(
-            f"reward={name}: {key} of {scorer} is no score of which more or less is better; name one of "
-            f"{', '.join(keys)}, or say which end is with {place}:lowest or {place}:highest"
+        raise BadInput(
+            f"reward={name}: {key} of {scorer} has no direction; name one of {', '.join(keys)}, or give one with "
+            f"{path}:lowest or {path}:highest"
         )
-    reward = NamedScore(name, scorer, key, best)
-    known_end = direction(scorer, key or USUAL.get(scorer, ""), {})
-    if best and known_end and reward.proper and best != known_end:
-        raise bad_input(f"reward={name} pays for being wrong: of {place} the {known_end} is best; leave {best!r} out")
+    reward = ScorerReward(name, scorer, key, best)
+    declared = direction(scorer, key or DEFAULT_KEY.get(scorer, ""), {})
+    if best and declared and reward.proper and best != declared:
+        raise BadInput(f"reward={name} would reward being wrong: the {declared} {path} is best; omit :{best}")
     return reward
 
 
-def _there(scorers: Mapping[str, Sequence[str]]) -> str:
-    return "Scorers there are: " + "; ".join(f"{task}: {_list(held)}" for task, held in scorers.items())
+def _reward(name: str, scorers: Scorers) -> Reward:
+    if name in REQUIRED_SCORERS:
+        _check_scorers(name, scorers)
+        return BuiltinReward(name)
+    if "." in name:
+        return FunctionReward(name, load_function(name))
+    return parse_scorer_reward(name, scorers)
 
 
-def _list(held: Sequence[str]) -> str:
-    return ", ".join(held) or "none"
+def _check_scorers(name: str, scorers: Scorers) -> None:
+    required = REQUIRED_SCORERS[name]
+    for task, names in scorers.items():
+        if required and not set(required) & set(names):
+            remedy = "train on truthgym/sycophancy" if name == "consistency" else f"give it paradigms={required[0]}"
+            raise BadInput(
+                f"reward={name} needs the scorer {' or '.join(required)}, and the task {task} has {_join(names)}; "
+                f"{remedy}, or name another reward"
+            )
+
+
+def _listing(scorers: Scorers) -> str:
+    return "Available scorers: " + "; ".join(f"{task}: {_join(names)}" for task, names in scorers.items())
+
+
+def _join(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"

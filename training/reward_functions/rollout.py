@@ -1,5 +1,6 @@
-"""A rollout: one finished run of one sample by the model in training, as rewards see it."""
+"""A rollout, as rewards see it, and the protocol of a reward."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -8,10 +9,16 @@ from inspect_ai.scorer import Score
 
 from truthgym.training.reward_functions.formulas import Rewards
 
+NO_OUTCOME = "The question has no known outcome."
+"""Reason that scorers and graders record if there is no truth to score by: no answer could do better or worse."""
+GRADER_FAILED = re.compile(r"(?:[^:]+: )?The (?:judge|grader) .+ failed \(")
+"""Start of the reason that they record if the model that they ask could not be reached, which says nothing about the
+answer."""
+
 
 @dataclass(frozen=True)
 class Rollout:
-    """What became of a sample in one epoch."""
+    """The result of running one sample once with the model in training."""
 
     task: str
     """The task's registered name."""
@@ -20,15 +27,20 @@ class Rollout:
     question: str
     target: str
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """The sample's: of our domains the fields of a `Question`."""
+    """Metadata of the sample: the fields of a `Question` for Truthgym's domains."""
     scores: Mapping[str, Score] = field(default_factory=dict)
-    """By the scorer's name, as they stand in the log."""
+    """Scores by scorer name, as in the log."""
     answer: str = ""
-    """The model's last words."""
+    """Text of the model's final answer."""
     tokens: int = 0
-    """That the model generated, in the turns that training may use."""
+    """Number of tokens that the model wrote in the replies that training may use."""
     error: str | None = None
-    """Why the run ended before its scores, where it did."""
+    """Error that ended the run before it was scored."""
+
+    @property
+    def sample(self) -> tuple[str, str]:
+        """Identity of the sample: the rollouts of one sample are a group."""
+        return self.task, self.sample_id
 
 
 class Reward(Protocol):
@@ -36,7 +48,7 @@ class Reward(Protocol):
 
     @property
     def name(self) -> str:
-        """As the user named it."""
+        """The name that the user gave."""
         ...
 
     @property
@@ -44,14 +56,19 @@ class Reward(Protocol):
         """Whether it is a proper score of a stated belief. Scaling by each group's own spread makes it improper."""
         ...
 
+    @property
+    def figures(self) -> Mapping[str, float]:
+        """Further figures of the last batch, by the name under which they are logged."""
+        ...
+
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward for each rollout; None where there is none to be had."""
+        """One reward per rollout; None if there is none."""
         ...
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
-        """Mean reward of the best constant answer to these. None where there is none."""
+        """Mean reward of the best constant answer to these questions. None if there is none."""
         ...
 
     def read(self, rollouts: Sequence[Rollout]) -> float:
-        """Share of the rollouts whose answer could be read; NaN of none."""
+        """Share of the rollouts whose answer could be parsed; NaN if none finished."""
         ...

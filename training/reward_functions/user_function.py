@@ -1,4 +1,4 @@
-"""A user's reward function, as TRL takes them, on rollouts."""
+"""A user's reward function, with the signature that TRL uses, as a reward of rollouts."""
 
 import asyncio
 import sys
@@ -15,155 +15,158 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.evallog.errors import bad_input
-from truthgym.training.reward_functions.builtin import share_read
-from truthgym.training.reward_functions.formulas import PROPER, Rewards
+from truthgym.training.reward_functions.builtin import BUILTIN
+from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.reward_functions.rollout_batch import share_read
 
 Function = Callable[..., Rewards | Awaitable[Rewards]]
-FIELDS = ("task", "sample_id", "epoch", "target", "scores")
-"""Of a rollout, given to the function as columns, beside those of its sample's metadata."""
-TAKEN = ("prompts", "completions", "completion_ids", "log_metric")
-"""What else it is given. A field of the metadata that has such a name is not."""
+ROLLOUT_COLUMNS = ("task", "sample_id", "epoch", "target", "scores")
+"""Fields of a rollout that the function gets as columns, besides those of its sample's metadata."""
+RESERVED_COLUMNS = ("prompts", "completions", "completion_ids", "log_metric")
+"""Its other arguments. A metadata field of the same name is not passed."""
+PROPER_FUNCTIONS = {name for name, one in BUILTIN.items() if one.proper} | {"python_brier", "model_brier"}
+"""Reward functions of Truthgym that are proper."""
 
 
 @dataclass
 class FunctionReward:
-    """A function `f(prompts, completions, **columns)` that returns a reward for each completion, or None for some."""
+    """A function `f(prompts, completions, **columns)` that returns one reward or None per completion: a `Reward`."""
 
     name: str
     function: Function
     figures: dict[str, float] = field(default_factory=dict, init=False)
-    """What it logged of the last batch, with `log_metric`."""
+    """What it logged for the last batch with `log_metric`."""
 
     @property
     def proper(self) -> bool:
-        """Proper scores of ours, and functions that say so with an attribute `proper`."""
-        module, called = (getattr(self.function, part, "") for part in ("__module__", "__name__"))
-        ours = module.startswith("truthgym.") and called in (*PROPER, "martingale", "python_brier", "model_brier")
-        return ours or bool(getattr(self.function, "proper", False))
+        """True for Truthgym's proper scores, and for functions with a true attribute `proper`."""
+        module, name = (getattr(self.function, part, "") for part in ("__module__", "__name__"))
+        builtin = module.startswith("truthgym.") and name in PROPER_FUNCTIONS
+        return builtin or bool(getattr(self.function, "proper", False))
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """Rewards of a batch. A failed run is not shown to the function, and has none.
+        """One reward per rollout. A failed rollout is not passed to the function and gets None.
 
         Raises:
-            BadInput: The function raises, returns another number of rewards than there are completions, or one that
-                is no finite number.
+            BadInput: The function raises, returns another number of rewards than there are completions, or a reward
+                that is not a finite number.
         """
         self.figures.clear()
-        ran = [rollout for rollout in rollouts if not rollout.error]
+        finished = [rollout for rollout in rollouts if not rollout.error]
         try:
-            given = self._ask(ran) if ran else []
+            returned = self._call(finished) if finished else []
         except PrerequisiteError:
             raise
-        except (Exception, SystemExit) as error:  # a user's function may raise anything, and the run must say so
-            raise self._raised(ran, error) from error
-        rewards = iter(self._checked(ran, given))
+        except (Exception, SystemExit) as error:  # a user's function may raise anything, and the run must report it
+            raise self._located(finished, error) from error
+        rewards = iter(self._validated(finished, returned))
         return [None if rollout.error else next(rewards) for rollout in rollouts]
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
-        """Not known of a function."""
+        """Unknown for a function."""
         return None
 
     def read(self, rollouts: Sequence[Rollout]) -> float:
         return share_read(rollouts)
 
-    def _ask(self, ran: Sequence[Rollout]) -> object:
-        names = dict.fromkeys(name for rollout in ran for name in rollout.metadata if name not in TAKEN)
-        columns = {name: [rollout.metadata.get(name) for rollout in ran] for name in names}
-        columns |= {name: [getattr(rollout, name) for rollout in ran] for name in FIELDS}
-        prompts = [[{"role": "user", "content": rollout.question}] for rollout in ran]
-        completions = [[{"role": "assistant", "content": rollout.answer}] for rollout in ran]
-        ids = [[0] * rollout.tokens for rollout in ran]  # only their number is known
+    def _call(self, rollouts: Sequence[Rollout]) -> object:
+        names = dict.fromkeys(name for one in rollouts for name in one.metadata if name not in RESERVED_COLUMNS)
+        columns = {name: [rollout.metadata.get(name) for rollout in rollouts] for name in names}
+        columns |= {name: [getattr(rollout, name) for rollout in rollouts] for name in ROLLOUT_COLUMNS}
+        prompts = [[{"role": "user", "content": rollout.question}] for rollout in rollouts]
+        completions = [[{"role": "assistant", "content": rollout.answer}] for rollout in rollouts]
+        ids = [[0] * rollout.tokens for rollout in rollouts]  # only their number is known
 
         def call() -> object:
-            given = self.function(
+            returned = self.function(
                 prompts=prompts, completions=completions, completion_ids=ids, log_metric=self._log, **columns
             )
-            return asyncio.run(_awaited(given)) if isawaitable(given) else given
+            return asyncio.run(_await(returned)) if isawaitable(returned) else returned
 
-        # In a thread of its own: the trainer's may have a loop running, in which nothing can be waited for.
+        # In its own thread: the trainer's thread may have a running event loop, in which nothing can be awaited.
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(call).result()
 
-    def _raised(self, ran: Sequence[Rollout], error: BaseException) -> Exception:
-        """Say which completion a function fails on, if it fails on one by itself."""
-        for rollout in ran if len(ran) > 1 else ():
+    def _located(self, rollouts: Sequence[Rollout], error: BaseException) -> Exception:
+        """An error that names the completion on which the function fails, if it fails on a single one."""
+        for rollout in rollouts if len(rollouts) > 1 else ():
             try:
-                self._ask([rollout])
+                self._call([rollout])
             except (Exception, SystemExit) as alone:
-                return self._raised([rollout], alone)
-        where = f"sample {ran[0].sample_id} of {ran[0].task} (epoch {ran[0].epoch}), which ends {ran[0].answer[-60:]!r}"
-        shown = f"{len(ran)} completions at once" if len(ran) > 1 else where
-        return bad_input(
-            f"reward={self.name}: it raised {type(error).__name__}: {error} for {shown}; mend it, and return None "
-            "where there is no reward"
+                return self._located([rollout], alone)
+        where = f"{len(rollouts)} completions at once" if len(rollouts) > 1 else _place(rollouts[0])
+        return BadInput(
+            f"reward={self.name}: it raised {type(error).__name__}: {error} for {where}; fix it, and return None if "
+            "there is no reward"
         )
 
     def _log(self, name: str, value: float) -> None:
         self.figures[name] = value
 
-    def _checked(self, ran: Sequence[Rollout], given: object) -> Rewards:
-        returned = given.tolist() if hasattr(given, "tolist") else given
-        if not isinstance(returned, list | tuple):
-            raise bad_input(
-                f"reward={self.name}: it returned {given!r:.60}; return a list with a reward for each completion"
+    def _validated(self, rollouts: Sequence[Rollout], returned: object) -> Rewards:
+        rewards = returned.tolist() if hasattr(returned, "tolist") else returned
+        if not isinstance(rewards, list | tuple):
+            raise BadInput(f"reward={self.name}: it returned {returned!r:.60}; return a list, one reward a completion")
+        if len(rewards) != len(rollouts):
+            raise BadInput(
+                f"reward={self.name}: it returned {len(rewards)} rewards for {len(rollouts)} completions; return one "
+                "each, or None if there is no reward"
             )
-        if len(returned) != len(ran):
-            raise bad_input(
-                f"reward={self.name}: it returned {len(returned)} rewards for {len(ran)} completions; return one for "
-                "each, None where there is none"
-            )
-        for rollout, reward in zip(ran, returned, strict=True):
+        for rollout, reward in zip(rollouts, rewards, strict=True):
             if reward is not None and (not isinstance(reward, Real) or not isfinite(reward)):
-                raise bad_input(
-                    f"reward={self.name}: it returned {reward!r:.60} for sample {rollout.sample_id} of {rollout.task} "
-                    f"(epoch {rollout.epoch}), which ends {rollout.answer[-60:]!r}; return a finite number, or None "
-                    "where there is no reward"
+                raise BadInput(
+                    f"reward={self.name}: it returned {reward!r:.60} for {_place(rollout)}; return a finite number, or "
+                    "None if there is no reward"
                 )
-        return [None if reward is None else float(reward) for reward in returned]
+        return [None if reward is None else float(reward) for reward in rewards]
 
 
-async def _awaited(given: Awaitable[Rewards]) -> Rewards:
-    return await given
+def _place(rollout: Rollout) -> str:
+    return f"sample {rollout.sample_id} of {rollout.task} (epoch {rollout.epoch}), which ends {rollout.answer[-60:]!r}"
+
+
+async def _await(returned: Awaitable[Rewards]) -> Rewards:
+    return await returned
 
 
 def load_function(name: str) -> Function:
-    """Find a function by "FILE.py:FUNCTION" or "package.module.FUNCTION".
+    """Load a function by "FILE.py:FUNCTION" or "package.module.FUNCTION".
 
     Raises:
-        BadInput: There is none of that name, or it cannot be loaded.
+        BadInput: It does not exist or cannot be loaded.
     """
-    place, called = _parts(name)
+    place, function_name = _split(name)
     try:
-        module = _from_file(Path(place)) if place.endswith(".py") else import_module(place)
-    except (Exception, SystemExit) as error:  # what stands in a user's file may raise anything
-        raise bad_input(
-            f"reward={name}: {place} cannot be loaded ({type(error).__name__}: {error}); write FILE.py:FUNCTION, or "
-            "package.module.FUNCTION of what is installed"
+        module = _load_file(Path(place)) if place.endswith(".py") else import_module(place)
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
+        raise BadInput(
+            f"reward={name}: {place} cannot be loaded ({type(error).__name__}: {error}); use FILE.py:FUNCTION, or "
+            "package.module.FUNCTION of an installed package"
         ) from None
-    function = getattr(module, called, None)
+    function = getattr(module, function_name, None)
     if not callable(function):
-        raise bad_input(f"reward={name}: {place} has no function {called!r}")
+        raise BadInput(f"reward={name}: {place} has no function {function_name!r}")
     return cast(Function, function)
 
 
 def hash_of_source(name: str) -> str | None:
-    """SHA-256 of the file that a user's function is named by, and of the one that it stands in where that is another.
+    """SHA-256 of the file by which a user's function is named, and of the file that defines it if that is another.
 
-    What these files import does not count.
+    Files that these import are not included.
 
     Args:
-        name: As `load_function` takes it.
+        name: As for `load_function`.
 
     Returns:
-        None for a function of ours, and where there is no file.
+        None for a function of Truthgym, or if there is no file.
 
     Raises:
-        BadInput: As `load_function`.
+        BadInput: As for `load_function`.
     """
-    place, _ = _parts(name)
+    place, _ = _split(name)
     if place.endswith(".py"):
         files = {Path(place)}
     elif place.startswith("truthgym."):
@@ -171,21 +174,21 @@ def hash_of_source(name: str) -> str | None:
     else:
         modules = (place, load_function(name).__module__)
         files = {Path(getattr(sys.modules.get(module), "__file__", None) or "") for module in modules}
-    read = [file.read_bytes() for file in sorted(files) if file.is_file()]
-    return sha256(b"".join(read)).hexdigest() if read else None
+    contents = [file.read_bytes() for file in sorted(files) if file.is_file()]
+    return sha256(b"".join(contents)).hexdigest() if contents else None
 
 
-def _parts(name: str) -> tuple[str, str]:
-    """The file or module, and the function in it."""
-    place, _, called = name.rpartition(":" if ".py:" in name else ".")
-    return place, called
+def _split(name: str) -> tuple[str, str]:
+    """The file or module, and the function's name."""
+    place, _, function = name.rpartition(":" if ".py:" in name else ".")
+    return place, function
 
 
-def _from_file(path: Path) -> ModuleType:
+def _load_file(path: Path) -> ModuleType:
     spec = spec_from_file_location(f"reward_functions_in_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
         raise FileNotFoundError("there is no such file")
     module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses and pickle look for the module of a class
+    sys.modules[spec.name] = module  # dataclasses and pickle look a class's module up by name
     spec.loader.exec_module(module)
     return module

@@ -50,8 +50,8 @@ def reinforce(method: str, given: Given) -> Path:
     if parsed.chat_template_path:
         tokenizer.chat_template = _template(Path(parsed.chat_template_path))
 
-    from truthgym.training.reward_functions.resolve import choose
-    from truthgym.training.reward_functions.scaling_guard import check_scaling, check_weights
+    from truthgym.training.reward_functions.properness import check_scaling, check_weights
+    from truthgym.training.reward_functions.resolve import resolve_rewards
     from truthgym.training.rollouts.questions import by_event, check_apart, check_solver, load_questions, named_samples
     from truthgym.training.trainers.clients import check_client
 
@@ -63,7 +63,7 @@ def reinforce(method: str, given: Given) -> Path:
     args = _args_by_task(parsed.task, parsed.task_args)
     questions = [load_questions(name, args[name], only=only) for name in parsed.task]
     check_apart(questions)
-    rewards = choose(parsed.reward, {one.registered: one.scorers for one in questions})
+    rewards = resolve_rewards(parsed.reward, {one.registered: one.scorers for one in questions})
     keys = list(by_event(questions, parsed.seed))[: parsed.max_samples]
     shape = shape_of(config, "words", lora_of(parsed))
     arguments = build(method, parsed, False)

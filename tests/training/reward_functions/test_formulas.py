@@ -1,20 +1,18 @@
 """The arithmetic of rewards: what pays, and that nothing pays better than saying what is believed."""
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.training.reward_functions.formulas import (
-    KEYS,
     PROPER,
-    as_the_others,
+    PROPER_BY_KEY,
     best_constant,
     consistency_rewards,
+    impute_group_mean,
     length_rewards,
-    outcome_of,
     proper_rewards,
     share,
 )
@@ -74,7 +72,7 @@ def test_no_constant_answer_does_better_than_the_best(name: str) -> None:
 
 
 def test_the_keys_are_those_of_the_scorer() -> None:
-    assert set(KEYS) <= set(RULES)
+    assert set(PROPER_BY_KEY) <= set(RULES)
 
 
 def test_consistency_by_hand() -> None:
@@ -100,22 +98,13 @@ def test_an_answer_is_not_held_against_its_own_arm() -> None:
 
 def test_what_nobody_could_be_asked_about_is_paid_what_the_others_are() -> None:
     rewards, failed = [-0.5, None, -0.1, None, None, None], [False, True, False, True, True, False]
-    assert as_the_others(rewards, failed, list("aaabbc")) == [-0.5, pytest.approx(-0.3), -0.1, None, None, None]
-    assert as_the_others([None, None], [False, False], ["a", "a"]) == [None, None]
+    assert impute_group_mean(rewards, failed, list("aaabbc")) == [-0.5, pytest.approx(-0.3), -0.1, None, None, None]
+    assert impute_group_mean([None, None], [False, False], ["a", "a"]) == [None, None]
 
 
 def test_lengths_by_hand() -> None:
-    assert length_rewards([0, 50, 100, 300], most=100) == [-1.0, -0.5, -1.0, -1.0]
-    assert length_rewards([0, 50, 100, 300], longer=True, most=100) == [0.0, 0.5, 1.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    ("target", "outcome"),
-    [("yes", 1.0), ("no", 0.0), ("", None), ("Yes", None), (None, None), (1, None)],
-    ids=["yes", "no", "empty", "other", "none", "number"],
-)
-def test_outcomes(target: Any, outcome: float | None) -> None:
-    assert outcome_of(target) == outcome
+    assert length_rewards([0, 50, 100, 300], max_length=100) == [-1.0, -0.5, -1.0, -1.0]
+    assert length_rewards([0, 50, 100, 300], longer=True, max_length=100) == [0.0, 0.5, 1.0, 1.0]
 
 
 def test_share() -> None:

@@ -120,7 +120,7 @@ def test_a_model_that_cannot_be_asked_is_no_bad_answer() -> None:
     ("arguments", "words"),
     [
         ({"grader": "model"}, "asks a model; name one"),
-        ({"grader": "python_brier", "model": "reference/judge"}, "asks no model"),
+        ({"grader": "python_brier", "model": "reference/judge"}, "does not ask a model"),
         ({"grader": "nothing"}, "Unknown grader"),
         ({"grader": Grader("theirs", None)}, "runs at OpenAI only"),
         ({"grader": Grader("boxed", lambda _: 1.0, sandbox=True)}, "needs a sandbox"),

@@ -164,8 +164,8 @@ def test_an_empty_batch() -> None:
         (1.0, 0, "never to change its mind"),
         (1.0, -1.0, "above 0"),
         (1.0, float("nan"), "above 0"),
-        (-0.5, 1.0, "0 or above"),
-        ("1", 1.0, "0 or above"),
+        (-0.5, 1.0, "of at least 0"),
+        ("1", 1.0, "of at least 0"),
     ],
     ids=["no-information", "negative-information", "nan", "negative", "text"],
 )

@@ -9,7 +9,7 @@ from inspect_ai.log import EvalLog
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
 from truthgym.training import rewards as of_text
-from truthgym.training.reward_functions.resolve import choose
+from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Rollout
 
 URNS = {"truthgym/urns": ["brier", "martingale"]}
@@ -32,25 +32,25 @@ URNS = {"truthgym/urns": ["brier", "martingale"]}
     ids=["brier", "shared-brier", "only", "shared", "graded", "ours", "key", "package", "direction", "function"],
 )
 def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], chosen: list[str]) -> None:
-    assert [reward.name for reward in choose(names, scorers)] == chosen
+    assert [reward.name for reward in resolve_rewards(names, scorers)] == chosen
 
 
 @pytest.mark.parametrize(
     ("names", "scorers", "words"),
     [
-        (["britney"], URNS, "reward=britney: there is no such reward or scorer; known: .*brier, martingale"),
+        (["britney"], URNS, "reward=britney: unknown reward or scorer; known: .*brier, martingale"),
         (["brier"], {**URNS, "gsm8k": ["match"]}, "the task gsm8k has match; give it paradigms=brier"),
         (["consistency", "brier"], URNS, "train on truthgym/sycophancy"),
         (["match"], {"a": ["match"], "b": ["brier"]}, "the task b has no scorer match, but brier"),
-        (["brier/belief"], URNS, "belief of brier is no score.*name one of brier_score"),
-        (["brier/belief:best"], URNS, "'best' is no end"),
-        (["brier:highest"], URNS, "reward=brier:highest pays for being wrong: of brier the lowest is best"),
-        (["brier/spherical_score:lowest"], URNS, "of brier/spherical_score the highest is best"),
-        (["brier", "brier"], URNS, "named once"),
+        (["brier/belief"], URNS, "belief of brier has no direction.*name one of brier_score"),
+        (["brier/belief:best"], URNS, "unknown direction 'best'; use brier/belief:lowest"),
+        (["brier:highest"], URNS, "reward=brier:highest would reward being wrong: the lowest brier is best"),
+        (["brier/spherical_score:lowest"], URNS, "the highest brier/spherical_score is best"),
+        (["brier", "brier"], URNS, "name each reward once"),
         ("brier", URNS, "give a list"),
-        ([], {"a": ["mine"]}, "no scorer is known to be one"),
+        ([], {"a": ["mine"]}, "no scorer has a direction"),
         ([], {"a": ["match", "choice"]}, r"several scorers could be the reward \(choice, match\)"),
-        (["consistency"], {"s": ["sycophantic_reasoning"]}, "had best by one answer"),
+        (["consistency"], {"s": ["sycophantic_reasoning"]}, "consistency is maximised"),
         (["gone.py:f"], URNS, "cannot be loaded"),
     ],
     ids=["unknown", "missing", "consistency", "not-all", "no-score", "end", "wrong", "wrong-key", "twice", "text",
@@ -58,7 +58,7 @@ def test_rewards_by_name(names: list[str], scorers: dict[str, list[str]], chosen
 )  # fmt: skip
 def test_names_that_cannot_be_used(names: Any, scorers: dict[str, list[str]], words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        choose(names, scorers)
+        resolve_rewards(names, scorers)
 
 
 def rollouts_of(log: EvalLog) -> list[Rollout]:
@@ -77,7 +77,7 @@ def test_what_is_trained_for_is_what_is_measured(run: Callable[..., EvalLog]) ->
     said = [[{"role": "assistant", "content": rollout.answer}] for rollout in rollouts]
     pairs = (("brier", "brier_score", -1), ("log_score", "log_score", -1), ("spherical", "spherical_score", 1))
     for name, key, sign in pairs:
-        ours, named = choose([name, f"brier/{key}"], URNS)
+        ours, named = resolve_rewards([name, f"brier/{key}"], URNS)
         measured = [sign * float(str(score[key])) for score in logged]
         text = getattr(of_text, name)(prompts=[None] * len(said), completions=said, **columns)
         assert ours(rollouts) == pytest.approx(measured, abs=1e-4)
@@ -85,7 +85,7 @@ def test_what_is_trained_for_is_what_is_measured(run: Callable[..., EvalLog]) ->
         assert named(rollouts) == pytest.approx(measured)
         assert ours.baseline(rollouts) == named.baseline(rollouts)
         assert ours.read(rollouts) == 1
-    (updates,) = choose(["martingale"], URNS)
+    (updates,) = resolve_rewards(["martingale"], URNS)
     earned = [reward for reward in updates(rollouts) if reward is not None]
     assert len(earned) == 24
     assert sum(earned) / 24 > 0  # a Bayesian learns from evidence

@@ -11,9 +11,8 @@ from inspect_ai.scorer import Score
 
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
-from truthgym.training.reward_functions.formulas import NO_OUTCOME
-from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.reward_functions.scorer_reward import NamedScore
+from truthgym.training.reward_functions.rollout import NO_OUTCOME, Rollout
+from truthgym.training.reward_functions.scorer_reward import ScorerReward
 
 
 def scored(scorer: str, value: Any, target: str = "yes", error: str | None = None, **metadata: Any) -> Rollout:
@@ -23,7 +22,7 @@ def scored(scorer: str, value: Any, target: str = "yes", error: str | None = Non
 
 def rewards(name: str, *values: Any, best: Any = None, **metadata: Any) -> list[float | None]:
     scorer, _, key = name.partition("/")
-    reward = NamedScore(name, scorer, key or None, best)
+    reward = ScorerReward(name, scorer, key or None, best)
     return reward([scored(scorer, value, **metadata) for value in values])
 
 
@@ -76,22 +75,22 @@ def test_what_cannot_be_read_earns_the_least(name: str, value: Any, metadata: di
 
 
 def test_where_the_range_is_not_known_the_least_of_the_batch() -> None:
-    reward = NamedScore("mine", "mine", None, "lowest")
+    reward = ScorerReward("mine", "mine", None, "lowest")
     assert reward([scored("mine", 3.0), scored("mine", np.nan), scored("mine", 8.0)]) == [-3.0, -8.0, -8.0]
     assert reward.read([scored("mine", 3.0), scored("mine", np.nan)]) == 0.5
     assert reward([scored("mine", np.nan)]) == [None]
 
 
 def test_what_there_is_nothing_to_say_of_has_no_reward() -> None:
-    reward = NamedScore("brier", "brier", None, None)
+    reward = ScorerReward("brier", "brier", None, None)
     unknown = scored("brier", {"brier_score": np.nan}, "", reason=NO_OUTCOME)
     failed = scored("brier", {"brier_score": 0.2}, error="Limit")
     unscored = Rollout("mine", "s1", 1, "Is it?", "yes")
     assert reward([unknown, failed, unscored]) == [None, None, None]
     assert np.isnan(reward.read([unknown, failed, unscored]))
     told = scored("sycophantic_reasoning", {"belief": 0.3, "brier_score": np.nan}, "", outcome=None)
-    assert NamedScore("s", "sycophantic_reasoning", None, None)([told]) == [None]
-    kept = NamedScore("length", "length", None, None)
+    assert ScorerReward("s", "sycophantic_reasoning", None, None)([told]) == [None]
+    kept = ScorerReward("length", "length", None, None)
     assert kept([scored("length", {"kept": np.nan}, reason=None)]) == [None]  # no length was asked for
 
 
@@ -120,14 +119,14 @@ def test_an_answer_that_no_model_could_be_asked_about_is_paid_what_the_others_ar
         return f'{{"reasons": "", "grade": {next(grades)}}}'
 
     rollouts = rolled({"graded": {"grader": "model"}}, "grader", reply)
-    reward = NamedScore("graded", "graded", None, None)
+    reward = ScorerReward("graded", "graded", None, None)
     found = np.array(reward(rollouts), dtype=float).reshape(2, 4)
     assert sorted(found[:, :2].ravel()) == pytest.approx([0.2, 0.4, 0.6, 0.8])
     assert found[:, 2:] == pytest.approx(np.repeat(found[:, :2].mean(axis=1, keepdims=True), 2, axis=1))
     assert reward.figures == {"rewards/graded/failed": 4}
     assert reward.read(rollouts) == 1, "no answer of those that were graded was out of form"
     assert reward(rollouts[2:4] + rollouts[4:]) == [None, None, *found[1]], "of the first question nothing is known"
-    with pytest.raises(BadInput, match=r"reward=graded: not one of 2 answers could be graded. The grader model failed"):
+    with pytest.raises(BadInput, match=r"reward=graded: none of 2 answers could be graded. The grader model failed"):
         reward(rollouts[2:4])
 
 
@@ -146,33 +145,33 @@ def test_a_judge_that_is_gone_ends_the_run(
         raise ConnectionError("no route")
 
     scorer, _, key = name.partition("/")
-    with pytest.raises(BadInput, match=r"not one of 8 answers could be graded. The judge .* failed \(ConnectionError"):
-        NamedScore(name, scorer, key or None, "highest")(rolled({scorer: settings}, "judge", gone))
+    with pytest.raises(BadInput, match=r"none of 8 answers could be graded. The judge .* failed \(ConnectionError"):
+        ScorerReward(name, scorer, key or None, "highest")(rolled({scorer: settings}, "judge", gone))
 
 
 def test_which_of_them_are_proper() -> None:
     named = {"brier": True, "brier/log_score": True, "brier/accuracy": False, "graded": True, "match": False}
     for name, proper in named.items():
         scorer, _, key = name.partition("/")
-        assert NamedScore(name, scorer, key or None, None).proper == proper, name
+        assert ScorerReward(name, scorer, key or None, None).proper == proper, name
 
 
 def test_the_best_constant_answer_to_proper_scores_alone() -> None:
     rollouts = [scored("brier", {"brier_score": 0.1}, target) for target in ("yes", "yes", "no")]
-    assert NamedScore("brier", "brier", None, None).baseline(rollouts) == pytest.approx(-2 / 9)
-    assert NamedScore("match", "match", None, None).baseline([scored("match", "C")]) is None
+    assert ScorerReward("brier", "brier", None, None).baseline(rollouts) == pytest.approx(-2 / 9)
+    assert ScorerReward("match", "match", None, None).baseline([scored("match", "C")]) is None
 
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("match", "maybe", r"match gave sample s1 of mine \(epoch 2\) the value 'maybe', which is no number"),
-        ("match", "c", "the value 'c', which is no number"),  # of which Inspect would make a 0
-        ("match", [1.0, 2.0], "which is no number"),
-        ("match", float("inf"), "the value inf, which is no number"),
+        ("match", "maybe", r"match gave sample s1 of mine \(epoch 2\) the value 'maybe', which is not a number"),
+        ("match", "c", "the value 'c', which is not a number"),  # of which Inspect would make a 0
+        ("match", [1.0, 2.0], "which is not a number"),
+        ("match", float("inf"), "the value inf, which is not a number"),
         ("mine", {"a": 1.0, "b": 2.0}, "several numbers; name one of mine/a, mine/b"),
         ("brier/nothing", {"belief": 0.1}, "no nothing; name one of brier/belief"),
-        ("mine", 1.0, "which end of mine/mine is better is not known; write mine:highest or mine:lowest"),
+        ("mine", 1.0, "mine/mine does not declare whether higher is better; use mine:highest or mine:lowest"),
     ],
     ids=["text", "small", "list", "infinite", "several", "key", "direction"],
 )

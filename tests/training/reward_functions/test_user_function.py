@@ -78,7 +78,7 @@ def test_one_that_raises_is_named_with_the_sample_that_it_fails_on() -> None:
             raise KeyError("colour")
         return [0.0] * len(completions)
 
-    with pytest.raises(BadInput, match=r"reward=mine: it raised KeyError: 'colour' for sample s2 .*'bad'; mend it"):
+    with pytest.raises(BadInput, match=r"reward=mine: it raised KeyError: 'colour' for sample s2 .*'bad'; fix it"):
         FunctionReward("mine", fails)([rollout(1), rollout(2, "bad"), rollout(3)])
 
 

@@ -297,7 +297,7 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
         ({"task_args": {"urns": {"n": 1}}}, "cannot be trained on, since a step asks 2 at once|no sample is left"),
         ({"solver": "truthgym/nosuch"}, "--solver truthgym/nosuch cannot be made"),
         ({"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 0}}, "steps=0 cannot be used"),
-        ({"reward": ["nosuch"]}, "there is no such reward or scorer"),
+        ({"reward": ["nosuch"]}, "unknown reward or scorer"),
         ({"reward": ["martingale"]}, "needs the scorer"),
         ({"reward": ["brier"], "scale_rewards": "group"}, "say --allow_group_scaling"),
         ({"model_role": ["judge"]}, "write ROLE=MODEL"),

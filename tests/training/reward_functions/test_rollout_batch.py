@@ -1,4 +1,4 @@
-"""Rewards of rollouts: what our scorers wrote, read as it was meant."""
+"""Built-in rewards of rollouts, read from what Truthgym's scorers recorded."""
 
 from typing import Any
 
@@ -7,9 +7,10 @@ import pytest
 from inspect_ai.scorer import Score
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.builtin import NEEDS, belief_of, of_ours, share_read
+from truthgym.training.reward_functions.builtin import BUILTIN
 from truthgym.training.reward_functions.martingale import martingale_rewards
 from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.reward_functions.rollout_batch import BuiltinReward, belief_of, share_read
 
 
 def stated(belief: float, target: str = "yes", **told: Any) -> Rollout:
@@ -32,7 +33,7 @@ def batch(**told: Any) -> list[Rollout]:
 
 def test_a_proper_reward_of_what_was_read() -> None:
     rollouts = [stated(0.7), stated(0.7, "no"), stated(np.nan), stated(0.7, ""), stated(0.7, error="Limit")]
-    brier = of_ours("brier")
+    brier = BuiltinReward("brier")
     assert brier(rollouts) == [pytest.approx(-0.09), pytest.approx(-0.49), -1.0, None, None]
     assert brier.baseline(rollouts) == pytest.approx(-(2 / 3) * (1 / 3))
     assert brier.read(rollouts) == 0.75
@@ -48,16 +49,16 @@ def test_where_no_scorer_recorded_a_belief_it_is_read_in_the_answer() -> None:
     assert share_read([told, cut]) == 0.5
 
 
-@pytest.mark.parametrize("name", sorted(NEEDS))
+@pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_an_empty_batch_has_no_rewards(name: str) -> None:
-    assert of_ours(name)([]) == []
+    assert BuiltinReward(name)([]) == []
 
 
 def test_rewards_of_form_and_length() -> None:
     rollouts = [stated(0.7), stated(np.nan), stated(0.5, error="Limit")]
-    assert of_ours("format")(rollouts) == [1.0, 0.0, None]
-    assert of_ours("shorter")(rollouts) == [-0.125, -0.125, None]
-    assert of_ours("longer")(rollouts) == [0.125, 0.125, None]
+    assert BuiltinReward("format")(rollouts) == [1.0, 0.0, None]
+    assert BuiltinReward("shorter")(rollouts) == [-0.125, -0.125, None]
+    assert BuiltinReward("longer")(rollouts) == [0.125, 0.125, None]
 
 
 def test_consistency_pairs_the_arms_of_a_question() -> None:
@@ -66,16 +67,16 @@ def test_consistency_pairs_the_arms_of_a_question() -> None:
         Rollout("s", f"q/{arm}", 1, "Is it?", "no", {"question": "q", "arm": arm}, answer=f"{100 * b:.0f}")
         for arm, b in arms
     ]
-    assert of_ours("consistency")(rollouts) == [None, pytest.approx(-0.16), None]
+    assert BuiltinReward("consistency")(rollouts) == [None, pytest.approx(-0.16), None]
 
 
 def test_updates_are_those_of_the_martingale_score() -> None:
     rollouts = batch()
-    reward = of_ours("martingale")
+    reward = BuiltinReward("martingale")
     ends = [[float(str(r.scores["martingale"].as_dict()[end])) for r in rollouts] for end in ("prior", "posterior")]
     expected = martingale_rewards([r.sample_id for r in rollouts], ends[0], ends[1], [1.0] * 36)
     assert reward(rollouts) == expected.rewards
-    assert vars(reward)["figures"] == {
+    assert reward.figures == {
         "martingale_slope": expected.slope,
         "martingale_information": expected.information,
     }
@@ -84,7 +85,8 @@ def test_updates_are_those_of_the_martingale_score() -> None:
 
 
 def test_the_weight_of_information_is_the_scorers() -> None:
-    once, thrice = (of_ours("martingale")(batch(**told)) for told in ({}, {"settings": {"information_weight": 3.0}}))
+    once = BuiltinReward("martingale")(batch())
+    thrice = BuiltinReward("martingale")(batch(settings={"information_weight": 3.0}))
     gains = np.array(thrice, dtype=float) - np.array(once, dtype=float)
     prior = np.array([r.scores["martingale"].as_dict()["prior"] for r in batch()], dtype=float).reshape(12, 3)
     others = ((1 - prior) ** 2).sum(axis=1, keepdims=True) - (1 - prior) ** 2
@@ -93,19 +95,22 @@ def test_the_weight_of_information_is_the_scorers() -> None:
 
 @pytest.mark.parametrize("questions", [4, 12])
 def test_a_validation_that_asks_each_question_once_has_no_martingale_reward(questions: int) -> None:
-    reward = of_ours("martingale")
+    reward = BuiltinReward("martingale")
     assert reward(batch()[: 3 * questions : 3]) == [None] * questions
-    assert vars(reward)["figures"] == {}
+    assert reward.figures == {}
 
 
 @pytest.mark.parametrize(
     ("rollouts", "words"),
     [
-        (batch()[:27], "batch of 9 questions holds no slope"),
-        (batch(beliefs=[{"stage": "prior", "saw_reasoning": True}]), "prior of sample 0 was read where the reasoning"),
+        (batch()[:27], "batch of 9 questions is too small"),
+        (
+            batch(beliefs=[{"stage": "prior", "saw_reasoning": True}]),
+            "prior of sample 0 was elicited",
+        ),
     ],
     ids=["questions", "saw-reasoning"],
 )
 def test_batches_that_hold_no_slope(rollouts: list[Rollout], words: str) -> None:
     with pytest.raises(BadInput, match=words):
-        of_ours("martingale")(rollouts)
+        BuiltinReward("martingale")(rollouts)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.completions import column, log, text_of, texts
+from truthgym.training.reward_functions.text_batch import column, log, text_of
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,6 @@ from truthgym.training.reward_functions.completions import column, log, text_of,
 )
 def test_the_answer_is_the_last_message(held: Any, text: str) -> None:
     assert text_of(held) == text
-    assert texts([held, held]) == [text, text]
 
 
 def test_a_missing_column_is_named() -> None:

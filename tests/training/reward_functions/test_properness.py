@@ -1,4 +1,4 @@
-"""The guard of proper rewards, and the proof that it is needed: what group scaling does to a calibrated model."""
+"""Options that make a proper reward improper, and the effect of group scaling on a calibrated model."""
 
 import runpy
 from collections.abc import Callable, Iterator
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.resolve import choose
-from truthgym.training.reward_functions.scaling_guard import FORBIDDEN, check_scaling, check_weights, drift
+from truthgym.training.reward_functions.properness import IMPROPER_OPTIONS, check_scaling, check_weights
+from truthgym.training.reward_functions.resolve import resolve_rewards
 
 TASKS = {"truthgym/urns": ["brier"], "truthgym/sycophancy": ["sycophantic_reasoning"]}
 GRPO = {"scale_rewards": "none", "multi_objective_aggregation": "sum_then_normalize"}
@@ -29,19 +29,19 @@ NAMES = ["group", "true", "batch", "normalize-then-sum", "advantages", "clip"]
 @pytest.mark.parametrize("options", IMPROPER, ids=NAMES)
 @pytest.mark.parametrize("reward", ["brier", "log_score", "spherical"])
 def test_a_proper_reward_is_not_scaled_unless_the_user_says_so(reward: str, options: dict[str, Any]) -> None:
-    rewards, arguments = choose(["format", reward], TASKS), SimpleNamespace(**options)
-    with pytest.raises(BadInput, match=rf"reward={reward} would no longer.*--allow_group_scaling"):
+    rewards, arguments = resolve_rewards(["format", reward], TASKS), SimpleNamespace(**options)
+    with pytest.raises(BadInput, match=rf"reward={reward} would stop being proper.*--allow_group_scaling"):
         check_scaling(rewards, arguments, allowed=False)
     check_scaling(rewards, arguments, allowed=True)
 
 
 @pytest.mark.parametrize("options", [GRPO, GRPO | {"scale_rewards": False}, RLOO], ids=["grpo", "false", "rloo"])
 def test_what_leaves_a_proper_reward_proper_passes(options: dict[str, Any]) -> None:
-    check_scaling(choose(["brier"], TASKS), SimpleNamespace(**options), allowed=False)
+    check_scaling(resolve_rewards(["brier"], TASKS), SimpleNamespace(**options), allowed=False)
 
 
 def test_other_rewards_may_be_scaled() -> None:
-    check_scaling(choose(["format", "shorter"], TASKS), SimpleNamespace(**IMPROPER[0]), allowed=False)
+    check_scaling(resolve_rewards(["format", "shorter"], TASKS), SimpleNamespace(**IMPROPER[0]), allowed=False)
 
 
 @pytest.mark.slow
@@ -49,9 +49,12 @@ def test_trls_own_defaults_are_what_the_guard_takes_them_for() -> None:
     """Options that it looks for are there, and GRPO's default is the one that it refuses."""
     trl = pytest.importorskip("trl")
     grpo, rloo = trl.GRPOConfig(bf16=False), trl.RLOOConfig(bf16=False)
-    assert [name for name in FORBIDDEN if hasattr(grpo, name)] == ["scale_rewards", "multi_objective_aggregation"]
-    assert [name for name in FORBIDDEN if hasattr(rloo, name)] == ["normalize_advantages", "reward_clip_range"]
-    rewards = choose([], {"truthgym/urns": ["brier"]})
+    assert [name for name in IMPROPER_OPTIONS if hasattr(grpo, name)] == [
+        "scale_rewards",
+        "multi_objective_aggregation",
+    ]
+    assert [name for name in IMPROPER_OPTIONS if hasattr(rloo, name)] == ["normalize_advantages", "reward_clip_range"]
+    rewards = resolve_rewards([], {"truthgym/urns": ["brier"]})
     with pytest.raises(BadInput, match="--scale_rewards group"):
         check_scaling(rewards, grpo, allowed=False)
     check_scaling(rewards, rloo, allowed=False)
@@ -63,23 +66,32 @@ def test_trls_own_defaults_are_what_the_guard_takes_them_for() -> None:
     [
         (["brier"], [1.0, 2.0], "2 for 1 rewards"),
         (["brier", "format"], [1.0, float("nan")], "nan for format"),
-        (["brier", "format"], [-1.0, 1.0], "pays for being wrong"),
-        (["consistency", "brier"], [1.0, 0.0], "had best by one answer"),
+        (["brier", "format"], [-1.0, 1.0], "brier would reward being wrong"),
+        (["consistency", "brier"], [1.0, 0.0], "consistency is maximised"),
     ],
     ids=["number", "nan", "negative", "consistency-alone"],
 )
 def test_weights_that_cannot_be_meant(names: list[str], weights: list[float], words: str) -> None:
-    rewards = choose(names, {"truthgym/sycophancy": ["sycophantic_reasoning"]})
+    rewards = resolve_rewards(names, {"truthgym/sycophancy": ["sycophantic_reasoning"]})
     with pytest.raises(BadInput, match=words):
         check_weights(rewards, weights)
 
 
 def test_weights_that_can() -> None:
-    check_weights(choose(["brier", "shorter"], TASKS), [1.0, 0.0])
-    check_weights(choose(["brier", "shorter"], TASKS), None)
+    check_weights(resolve_rewards(["brier", "shorter"], TASKS), [1.0, 0.0])
+    check_weights(resolve_rewards(["brier", "shorter"], TASKS), None)
 
 
-def test_unscaled_the_push_is_towards_the_probability_and_known() -> None:
+Drift = Callable[..., tuple[float, float]]
+
+
+@pytest.fixture(scope="module")
+def drift() -> Drift:
+    function: Drift = runpy.run_path("benchmarks/group_scaling.py")["drift"]
+    return function
+
+
+def test_unscaled_drift_is_towards_the_probability(drift: Drift) -> None:
     """Of answers x ± d: A = R - mean R, so E[A (b - x)] = 2 d² (p - x) (G - 1) / G."""
     for level in (0.3, 0.65, 0.75, 0.9):
         push, error = drift(level, 0.7)
@@ -87,13 +99,13 @@ def test_unscaled_the_push_is_towards_the_probability_and_known() -> None:
         assert (push > 4 * error) == (level < 0.7)
 
 
-def test_scaled_by_group_it_pushes_up_at_every_level() -> None:
+def test_group_scaled_drift_is_up_at_every_level(drift: Drift) -> None:
     assert all(
         push > 10 * error for push, error in (drift(level, 0.7, "group") for level in (0.1, 0.5, 0.75, 0.9, 0.95))
     )
 
 
-def test_scaled_by_batch_it_pushes_past_the_probability() -> None:
+def test_batch_scaled_drift_overshoots(drift: Drift) -> None:
     """Less so the more questions are in the batch, but not only in small ones."""
     assert all(
         push > 4 * error for push, error in (drift(0.8, 0.7, "batch", groups=8), drift(0.92, 0.9, "batch", groups=32))
@@ -102,7 +114,7 @@ def test_scaled_by_batch_it_pushes_past_the_probability() -> None:
     assert push < -4 * error
 
 
-def test_the_push_is_the_same_seen_from_the_other_side() -> None:
+def test_drift_is_symmetric(drift: Drift) -> None:
     for scaling in ("none", "group"):
         up, error = drift(0.75, 0.7, scaling, draws=8000)
         down, _ = drift(0.25, 0.3, scaling, draws=8000, seed=1)
