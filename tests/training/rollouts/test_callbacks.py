@@ -1,7 +1,7 @@
 """The heartbeat: what a line says of a run, and what it warns of."""
 
-from collections.abc import Sequence
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ class Half:
     """A reward whose best constant earns a half, of which so many answers can be read."""
 
     name, proper = "half", False
+    figures: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, share: float = 1.0) -> None:
         self.share = share
