@@ -299,7 +299,7 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
         ({"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 0}}, "steps=0 cannot be used"),
         ({"reward": ["nosuch"]}, "unknown reward or scorer"),
         ({"reward": ["martingale"]}, "needs the scorer"),
-        ({"reward": ["brier"], "scale_rewards": "group"}, "say --allow_group_scaling"),
+        ({"reward": ["brier"], "scale_rewards": "group"}, "--scale_rewards none, or --allow_group_scaling"),
         ({"model_role": ["judge"]}, "write ROLE=MODEL"),
         ({"model_role": ["judge=nosuch/model"]}, "Inspect cannot make the model nosuch/model"),
         ({"eval_steps": 5}, "evaluations are set with --validation_steps"),
