@@ -102,11 +102,11 @@ def page(folders: Mapping[int, Path], place: Path) -> str:
 
 def _figures(start: Mapping[str, Any], end: Mapping[str, Any]) -> list[str]:
     def both(name: str, places: int) -> str:
-        return f"{start[name]['mean']:.{places}f} → {end[name]['mean']:.{places}f}"
+        return f"{start[name]['value']:.{places}f} → {end[name]['value']:.{places}f}"
 
     def between(name: str) -> str:
         told = end[name]
-        return f"{told['difference']:+.4f} [{told['lower']:+.4f}, {told['upper']:+.4f}]"
+        return f"{told['value']:+.4f} [{told['lower']:+.4f}, {told['upper']:+.4f}]"
 
     def bounded(row: Mapping[str, Any], name: str) -> str:
         if row.get(name) is None:
@@ -114,15 +114,15 @@ def _figures(start: Mapping[str, Any], end: Mapping[str, Any]) -> list[str]:
         return f"{row[name]:.3f} [{row[f'{name}_lower']:.3f}, {row[f'{name}_upper']:.3f}]"
 
     return [
-        f"{start['mean']['mean']:.4f}",
-        f"{end['mean']['mean']:.4f}",
+        f"{start['mean']['value']:.4f}",
+        f"{end['mean']['value']:.4f}",
         between("from_start"),
         between("from_constant"),
         str(end["from_start"]["n"]),
         f"{end['from_start']['mde']:.4f}",
-        both("readable", 3),
+        both("parse_rate", 3),
         both("tokens", 1),
-        both("nats", 2),
+        both("reply_nll", 2),
         f"{start['sd_within']:.3f} → {end['sd_within']:.3f}",
         f"{start['calibration_slope']:.2f} → {end['calibration_slope']:.2f}",
         f"{bounded(start, 'martingale_score')} → {bounded(end, 'martingale_score')}",

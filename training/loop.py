@@ -1,4 +1,4 @@
-"""The closed loop: ask, convert, train, ask again, for one or more rounds.
+"""The closed loop: evaluate, convert, train and evaluate again, for one or more rounds.
 
 truthgym loop --model_name_or_path trained/tiny --task truthgym/urns --task_args '{n: 2000}' --method sft --out loops/a
 """
@@ -10,105 +10,108 @@ from typing import Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import folder_lock
-from truthgym.training.closed_loop.options import Loop, read_loop, settle
+from truthgym.training.closed_loop.options import LoopConfig, open_folder, parse_config
 from truthgym.training.closed_loop.stages import (
     Subject,
-    ask,
+    check_provider,
     convert,
-    first_subject,
-    name_of_task,
+    evaluate,
+    start_subject,
     train,
     trained_folder,
     trained_subject,
     trainer_options,
 )
-from truthgym.training.closed_loop.tasks import tasks_held_out, tasks_to_train_on
+from truthgym.training.closed_loop.tasks import held_out_tasks, train_tasks
 from truthgym.training.evaluations import add_evaluations
 from truthgym.training.trainers.clients import LOCAL, check_client
 
 
-def loop(given: Mapping[str, Any]) -> Path:
-    """Run a loop, or what is left of it: the same call goes on where it was cut off, also with more rounds.
+def loop(options: Mapping[str, Any]) -> Path:
+    """Run a loop. The same call resumes an interrupted one, also with more rounds.
 
     Args:
-        given: Options by name, see `loop_options.Loop`: `{"model_name_or_path": ..., "task": ..., "out": ...}`.
+        options: Options by name, see `LoopConfig`: `{"model_name_or_path": ..., "task": ..., "out": ...}`.
 
     Returns:
-        The loop's folder. `report.md` in it says what each round has changed on held-out questions.
+        The loop's folder. Its `report.md` tells what each round has changed on held-out questions.
 
     Raises:
-        BadInput: Options, tasks or a model that cannot be used: before any model is asked. Later, what a stage refuses.
+        BadInput: Options, tasks or a model cannot be used (checked before any model is evaluated), or a stage fails.
     """
-    asked = read_loop(given)
-    subject = first_subject(asked)
-    _check_model(asked, subject)
-    check_client(subject.model, asked.model_args)
-    for model in asked.model_role.values():
+    config = parse_config(options)
+    subject = start_subject(config)
+    _check_model(config, subject)
+    check_client(subject.model, config.model_args)
+    for model in config.model_role.values():
         check_client(str(model))
-    held_out = tasks_held_out(asked)
-    tasks_to_train_on(asked, asked.rounds)  # whether they can be made
-    names = [name_of_task(task) for task in held_out]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise bad_input(f"--task: {', '.join(sorted(twice))} is named twice; give each task once")
-    with folder_lock(Path(asked.out)):
-        _run(asked, subject, settle(asked))
-    return Path(asked.out)
+    names = [task.name for task in held_out_tasks(config)]
+    train_tasks(config, config.rounds)  # only to check that they can be built
+    if repeated := {name for name in names if names.count(name) > 1}:
+        raise bad_input(f"--task: {', '.join(sorted(repeated))} is named twice; give each task once")
+    with folder_lock(Path(config.out)):
+        _run(config, subject, open_folder(config))
+    return Path(config.out)
 
 
-def _run(asked: Loop, subject: Subject, out: Path) -> None:
-    from truthgym.training.closed_loop.report import Stage, report
+def _run(config: LoopConfig, subject: Subject, out: Path) -> None:
+    from truthgym.training.closed_loop.report import HeldOut, write_report
 
-    stages: list[Stage] = []
+    evaluations: list[HeldOut] = []
 
-    def hold_out(place: Path, subject: Subject, trained: Path | None) -> None:
-        # Made anew for each evaluation: Inspect writes into a task that it runs.
-        logs = ask(asked, subject, tasks_held_out(asked), place, held_out=True)
-        stages.append(Stage(place, subject, logs, trained))
-        if trained:  # the card of what was trained: it and its base
-            before = stages[0 if asked.method == "few_shot" else -2]
-            add_evaluations(trained, [log.location.removeprefix("file://") for log in (*before.logs, *logs)])
-        print(report(asked, out, stages), flush=True)
+    def hold_out(folder: Path, subject: Subject, trained: Path | None) -> None:
+        # The tasks are built for each evaluation, since Inspect changes a task that it runs.
+        logs = evaluate(config, subject, held_out_tasks(config), folder, held_out=True)
+        evaluations.append(HeldOut(folder, subject, logs))
+        if trained:  # add both evaluations to the card of the trained model
+            base = evaluations[0 if config.method == "few_shot" else -2]
+            add_evaluations(trained, [log.location.removeprefix("file://") for log in (*base.logs, *logs)])
+        print(write_report(config, out, evaluations), flush=True)
 
     hold_out(out / "0-held-out", subject, None)
-    for number in range(1, asked.rounds + 1):
-        logs, data, place = (out / f"{number}{name}" for name in ("a-asked", "b-data", "c-trained"))
-        trained = trained_folder(place)
+    for round_ in range(1, config.rounds + 1):
+        logs, data, folder = (out / f"{round_}{name}" for name in ("a-asked", "b-data", "c-trained"))
+        trained = trained_folder(folder)
         if trained is None:
-            ask(asked, subject, tasks_to_train_on(asked, number), logs, held_out=False)
-            source = logs if asked.method == "few_shot" else convert(asked, logs, data)
-            trained = train(asked, subject, source, place, number)
-        subject = trained_subject(asked, subject, trained)
-        hold_out(out / f"{number}d-held-out", subject, trained)
+            evaluate(config, subject, train_tasks(config, round_), logs, held_out=False)
+            source = logs if config.method == "few_shot" else convert(config, logs, data)
+            trained = train(config, subject, source, folder, round_)
+        subject = trained_subject(config, subject, trained)
+        hold_out(out / f"{round_}d-held-out", subject, trained)
 
 
-def _check_model(asked: Loop, subject: Subject) -> None:
-    """Refuse a model, a solver, a method or options of training that cannot be used."""
+def _check_model(config: LoopConfig, subject: Subject) -> None:
+    """Check the solver, the model and the training options.
+
+    Raises:
+        BadInput: One of them cannot be used.
+    """
     from truthgym.training.rollouts.questions import check_solver
-    from truthgym.training.trainers.options import parse_options
 
-    if asked.solver:
-        check_solver(asked.solver, asked.solver_args)
+    if config.solver:
+        check_solver(config.solver, config.solver_args)
     if subject.model.startswith(LOCAL):
+        if importlib.util.find_spec("transformers") is None:
+            raise bad_input('truthgym loop: transformers is not installed; run `pip install "truthgym[train]"`')
         from truthgym.training.trainers.base_model import base_config, base_tokenizer
 
-        try:
-            import transformers  # noqa: F401
-        except ImportError:
-            raise bad_input('truthgym loop: transformers is not there; run `pip install "truthgym[train]"`') from None
         base_config(subject.base)
         base_tokenizer(subject.base)
-    if asked.method == "few_shot":
-        if asked.train:
-            raise bad_input("--train: few_shot trains nothing; leave it out")
-        return
-    if asked.vendor:
-        from truthgym.training.closed_loop.vendor import check_vendor
+    if config.method == "few_shot":
+        if config.train:
+            raise bad_input("--train: few_shot trains no weights; leave it out")
+    elif config.trains_at_provider:
+        check_provider(config)
+    else:
+        _check_trainer(config, subject)
 
-        check_vendor(asked)
-        return
+
+def _check_trainer(config: LoopConfig, subject: Subject) -> None:
+    from truthgym.training.trainers.options import parse_options
+
     if importlib.util.find_spec("trl") is None:
         raise bad_input('truthgym loop: TRL is not installed; run `pip install "truthgym[train]"`')
     for name in ("model_name_or_path", "dataset_name", "output_dir", "log", "task", "task_args"):
-        if name in asked.train:
-            raise bad_input(f"--train: {name} is the loop's to say; leave it out")
-    parse_options(asked.method, trainer_options(asked, subject.base, Path("data"), Path("trained"), 1))
+        if name in config.train:
+            raise bad_input(f"--train: the loop sets {name} itself; leave it out")
+    parse_options(config.method, trainer_options(config, subject.base, Path("data"), Path("trained"), 1))

@@ -1,4 +1,4 @@
-"""The closed loop: every stage in its place, done once whatever was killed, and a report from logs that are there."""
+"""The closed loop: every stage in its folder, none repeated after a kill, and a report from the logs."""
 
 import json
 import re
@@ -13,12 +13,11 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
-from truthgym.training.closed_loop.options import read_loop, settle
-from truthgym.training.closed_loop.stages import Subject, first_subject, opened
-from truthgym.training.closed_loop.tasks import arguments, tasks_held_out, tasks_to_train_on, train_args
+from truthgym.training.closed_loop.options import open_folder, parse_config
+from truthgym.training.closed_loop.stages import Subject, open_model, start_subject
+from truthgym.training.closed_loop.tasks import held_out_tasks, task_args, train_task_args, train_tasks
 from truthgym.training.loop import loop
-from truthgym.training.providers.pricing import Quote
-from truthgym.training.providers.provider import Look, Order
+from truthgym.training.providers.provider import JobSpec, JobStatus
 from truthgym.training.trainers.model_card import read_card
 
 AGENT: dict[str, Any] = {
@@ -30,7 +29,7 @@ AGENT: dict[str, Any] = {
     "epochs": 2,
     "held_out_epochs": 2,
 }
-"""A loop without a language model: takes no time, and its answers are known."""
+"""A loop without a language model: fast, with known answers."""
 RUN = """
 import json, os, signal, sys
 from truthgym.models import reference
@@ -107,12 +106,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return loop(AGENT | {"out": str(tmp_path_factory.mktemp("loops") / "agent"), "rounds": 1})
 
 
-def test_the_loop_goes_round_and_goes_on_with_more_rounds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_loop_resumes_with_more_rounds(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     places = ["0-held-out", "1a-asked", "1c-trained", "1d-held-out"]
     assert sorted(path.name for path in run.iterdir() if path.is_dir()) == places
     before = {path: path.read_bytes() for path in run.rglob("*.eval")}
     loop(AGENT | {"out": str(run), "rounds": 1})
-    assert "is asked" not in capsys.readouterr().out
+    assert "evaluating" not in capsys.readouterr().out
     loop(AGENT | {"out": str(run), "rounds": 2})
     assert {path: path.read_bytes() for path in before} == before
     told = json.loads((run / "report.json").read_text())["tasks"]["truthgym/urns"]
@@ -121,7 +120,7 @@ def test_the_loop_goes_round_and_goes_on_with_more_rounds(run: Path, capsys: pyt
     assert read_eval_log(str(run / told[2]["log"]), header_only=True).eval.eval_id == told[2]["eval_id"]
 
 
-def test_held_out_questions_are_the_same_ones_and_none_is_trained_on(run: Path) -> None:
+def test_held_out_questions_stay_the_same_and_untrained(run: Path) -> None:
     asked = {place: read_eval_log(logs_in(run / place)[0]) for place in ("0-held-out", "1a-asked", "1d-held-out")}
     ids = {place: {sample.id for sample in log.samples or []} for place, log in asked.items()}
     splits = {place: {sample.metadata["split"] for sample in log.samples or []} for place, log in asked.items()}
@@ -134,23 +133,23 @@ def test_the_card_has_both_evaluations(run: Path) -> None:
     assert [entry["role"] for entry in read_card(folder).evals if "role" in entry] == ["base", "trained"]
 
 
-def test_other_settings_are_told_and_refused(run: Path) -> None:
+def test_other_options_are_refused_with_their_values(run: Path) -> None:
     with pytest.raises(BadInput, match="epochs was 2 and is 3"):
         loop(AGENT | {"out": str(run), "epochs": 3})
 
 
-def test_settings_may_change_until_a_model_is_asked(tmp_path: Path) -> None:
+def test_options_may_change_until_a_model_answers(tmp_path: Path) -> None:
     given = AGENT | {"out": str(tmp_path / "loop")}
     for epochs in (2, 3):
-        settle(read_loop(given | {"epochs": epochs}))
+        open_folder(parse_config(given | {"epochs": epochs}))
     (tmp_path / "loop" / "0-held-out").mkdir()
     with pytest.raises(BadInput, match="epochs was 3 and is 2"):
-        settle(read_loop(given))
+        open_folder(parse_config(given))
 
 
-def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(BadInput, match="something else is there"):
+    with pytest.raises(BadInput, match="not the folder of a loop"):
         loop(AGENT | {"out": str(tmp_path)})
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
@@ -169,8 +168,8 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
         ({"task_args": {"m": 3}}, "takes no argument 'm'"),
         ({"task_args": {"urns": {"m": 3}}}, "takes no argument 'm'"),
         ({"task_args": "{n: [}"}, "neither YAML nor JSON"),
-        ({"task_args": {"split": "all"}}, "split is the loop's"),
-        ({"held_out_args": {"urns": {"split": "train"}}}, "split is the loop's"),
+        ({"task_args": {"split": "all"}}, "the loop sets split itself"),
+        ({"held_out_args": {"urns": {"split": "train"}}}, "the loop sets split itself"),
         ({"task_args": {"n": 1}}, "no question is left with split=test"),
         ({"convert": {"topp": 0.5}}, "there is no option 'topp'; did you mean 'top'?"),
         ({"convert": {"top": 5}}, "--top 5: a share is above 0"),
@@ -178,91 +177,75 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
         ({"generate": {"temprature": 1}}, "did you mean 'temperature'?"),
         ({"generate": {"temperature": "hot"}}, "temperature='hot' cannot be used"),
         ({"display": "loud"}, "display='loud' cannot be used"),
-        ({"any_task": True}, "few_shot shows examples before Truthgym's own questions alone"),
+        ({"any_task": True}, "--any_task: few_shot"),
         ({"solver": "truthgym/nobody"}, "--solver truthgym/nobody cannot be made"),
         ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot make the model Qwen/Qwen3-4B"),
         ({"model_role": {"judge": "nobody/x"}}, "Inspect cannot make the model nobody/x"),
-        ({"method": "dpo", "epochs": 1}, "of which there must be 2 or more"),
+        ({"method": "dpo", "epochs": 1}, "--epochs 1: dpo"),
         ({"method": "dpo", "convert": {"to": "sft"}}, "dpo does not learn from to=sft"),
         ({"method": "dpo", "convert": {"top": 0.1}}, "pairs are chosen by --pairs"),
         ({"method": "grpo", "convert": {"top": 0.5}}, "learns from all questions"),
         ({"method": "sft", "model_name_or_path": "no/such/model"}, "There is no folder no/such/model"),
-        ({"train": {"learning_rate": 1}}, "few_shot trains nothing"),
-        ({"provider": "openai", "method": "kto"}, "openai trains by sft, dpo"),
+        ({"train": {"learning_rate": 1}}, "--train: few_shot"),
+        ({"provider": "openai", "method": "kto"}, "openai trains by sft, dpo only"),
         ({"provider": "openai", "method": "sft", "train": {"lr": 1}}, "openai has no option 'lr'"),
-        ({"provider": "openai", "method": "sft"}, "Add --yes to spend it"),
+        ({"provider": "openai", "method": "sft"}, "add --yes"),
     ],
     ids=str,
 )
-def test_bad_input_is_one_error_before_anything_is_asked(
+def test_bad_input_is_one_error_before_any_evaluation(
     given: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert said in refused(**given)
 
 
-def test_options_of_training_are_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_options_are_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from truthgym.training.tiny import tiny
 
     monkeypatch.chdir(tmp_path)
     given = {"method": "sft", "model_name_or_path": str(tiny("tiny", steps=0)), "model_args": {}}
     assert "there is no option 'learning_rat'" in refused(**given, train={"learning_rat": 1})
-    assert "dataset_name is the loop's" in refused(**given, train={"dataset_name": "d"})
+    assert "the loop sets dataset_name" in refused(**given, train={"dataset_name": "d"})
 
 
-class Vendor:
-    """Trains at once, whatever it is given."""
+class Provider:
+    """Trains at once, whatever it gets."""
 
     name = "OpenAI"
-    passing: tuple[type[Exception], ...] = ()
-    refused: tuple[type[Exception], ...] = ()
-    quotes_files = False
+    transient: tuple[type[Exception], ...] = ()
+    errors: tuple[type[Exception], ...] = ()
 
     def __init__(self) -> None:
         self.uploaded: list[Path] = []
 
-    def check(self, order: Order) -> None:
-        assert order.options == {"n_epochs": 3}
+    def check(self, spec: JobSpec) -> None:
+        assert spec.options == {"n_epochs": 3}
 
     def upload(self, path: Path) -> str:
         self.uploaded.append(path)
         return "file"
 
-    def find_file(self, path: Path) -> str | None:
-        return None
-
-    def quote(self, order: Order, files: dict[str, str], poll: float) -> Quote | None:
-        return Quote("It costs 1 dollar.", 1000, 1.0)
-
-    def create(self, order: Order, files: dict[str, str], token: str) -> str:
+    def create(self, spec: JobSpec, files: dict[str, str]) -> str:
         return "job"
 
-    def find_job(self, token: str) -> str | None:
-        return None
-
-    def look(self, job: str) -> Look:
-        return Look("done", model="m")
-
-    def result(self, job: str) -> tuple[str, list[dict[str, float]], list[str]]:
-        return "reference/random", [], []
+    def status(self, job: str) -> JobStatus:
+        return JobStatus("done", model="reference/random")
 
 
-def test_a_vendors_model_is_asked_once_it_is_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    vendor = Vendor()
-    monkeypatch.setattr("truthgym.training.closed_loop.vendor._vendor", lambda asked: vendor)
-    monkeypatch.setattr("truthgym.training.loop.first_subject", lambda asked: Subject("reference/bayesian", "bayesian"))
+def test_a_model_trained_at_a_provider_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider, start = Provider(), Subject("reference/bayesian", "bayesian")
+    monkeypatch.setattr("truthgym.training.closed_loop.stages.get_provider", lambda name: provider)
+    monkeypatch.setattr("truthgym.training.loop.start_subject", lambda config: start)
     given = {"method": "sft", "provider": "openai", "yes": True, "train": {"n_epochs": 3}, "model_args": {}}
     out = loop(
         AGENT | given | {"model_name_or_path": "bayesian", "out": str(tmp_path / "loop"), "convert": {"top": 1.0}}
     )
-    assert "It costs 1 dollar." in capsys.readouterr().out
-    assert len(vendor.uploaded) == 1
+    assert len(provider.uploaded) == 1
     rows = (out / "1b-data" / "train.jsonl").read_text().splitlines()
     assert set(json.loads(rows[0])) == {"messages"}
-    told = json.loads((out / "report.json").read_text())["tasks"]["truthgym/urns"]
-    assert [row["model"] for row in told] == ["reference/bayesian", "reference/random"]
+    report = json.loads((out / "report.json").read_text())["tasks"]["truthgym/urns"]
+    assert [row["model"] for row in report] == ["reference/bayesian", "reference/random"]
 
 
 @pytest.mark.parametrize(
@@ -275,16 +258,16 @@ def test_a_vendors_model_is_asked_once_it_is_trained(
         ({"model_name_or_path": "gpt", "method": "sft", "provider": "openai"}, "openai/gpt", "gpt"),
     ],
 )
-def test_models_are_named_for_inspect_and_for_trainers(given: dict[str, Any], model: str, base: str) -> None:
-    asked = read_loop(AGENT | {"out": "x"} | given)
-    assert first_subject(asked) == Subject(model, base, asked.solver, asked.solver_args)
+def test_names_of_the_start_model(given: dict[str, Any], model: str, base: str) -> None:
+    asked = parse_config(AGENT | {"out": "x"} | given)
+    assert start_subject(asked) == Subject(model, base, asked.solver, asked.solver_args)
 
 
-def test_a_client_is_left_to_inspect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inspect_closes_api_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of OpenAI and others close only where an event loop runs."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    asked = read_loop(AGENT | {"out": "x", "model_args": {}, "max_tokens": 5})
-    with opened(asked, Subject("openai/gpt-4.1-mini", "gpt-4.1-mini"), held_out=True) as model:
+    asked = parse_config(AGENT | {"out": "x", "model_args": {}, "max_tokens": 5})
+    with open_model(asked, Subject("openai/gpt-4.1-mini", "gpt-4.1-mini"), held_out=True) as model:
         assert model.config.max_tokens == 5
 
 
@@ -299,15 +282,15 @@ def sums(n: int = 40):
 """
 
 
-def test_a_task_without_a_split_needs_to_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_without_a_split_needs_any_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then a hash of the samples' ids parts them, as in `truthgym convert --any-task`: nothing that is tested on is
     converted, and the score whose better end is known is what models are compared by."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sums.py").write_text(OTHER)
     given = {"task": "sums.py", "task_args": {}, "model_name_or_path": "mockllm/model", "model_args": {}}
     assert "takes no split" in refused(**given)
-    asked = read_loop(AGENT | given | {"out": "loop", "method": "sft", "any_task": True})
-    (train,), (test,) = tasks_to_train_on(asked), tasks_held_out(asked)
+    asked = parse_config(AGENT | given | {"out": "loop", "method": "sft", "any_task": True})
+    (train,), (test,) = train_tasks(asked), held_out_tasks(asked)
     parts = [{sample.id for sample in task.dataset} for task in (train, test)]
     assert parts[0]
     assert parts[1]
@@ -326,7 +309,7 @@ def made_of_rows():
 """
 
 
-def test_a_file_is_loaded_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_file_is_loaded_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As `inspect eval` does: with the data and the modules that lie beside it."""
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -335,30 +318,32 @@ def test_a_file_is_loaded_where_it_lies(tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "rows.jsonl").write_text("".join(f'{{"input": "{i}?", "target": "{i}"}}\n' for i in range(40)))
     (folder / "broken.py").write_text("from inspect_ai import task\n1 / 0\n@task\ndef x(): ...\n")
     monkeypatch.chdir(tmp_path)
-    asked = read_loop(AGENT | {"out": "x", "task": "mine/task.py", "task_args": {}, "method": "sft", "any_task": True})
-    (task,) = tasks_held_out(asked)
+    asked = parse_config(
+        AGENT | {"out": "x", "task": "mine/task.py", "task_args": {}, "method": "sft", "any_task": True}
+    )
+    (task,) = held_out_tasks(asked)
     assert task.name == "rows"
     assert {sample.target for sample in task.dataset} < {str(i) for i in range(40)}
     assert "mine/broken.py cannot be loaded: ZeroDivisionError" in refused(task="mine/broken.py")
     (folder / "rows.jsonl").unlink()
     with pytest.raises(BadInput, match="mine/task.py cannot be made with {}: .*rows.jsonl"):
-        tasks_held_out(asked)
+        held_out_tasks(asked)
 
 
-def test_each_task_gets_the_arguments_that_it_takes() -> None:
+def test_each_task_gets_its_own_arguments() -> None:
     both = ["truthgym/urns", "truthgym/forecasting"]
     given = {"n": 9, "urns": {"draws": 2}, "forecasting": {"n": 5}}
-    asked = read_loop(AGENT | {"out": "x", "task": both, "task_args": given, "train_args": {"likelihood_ratio": 3}})
-    assert arguments(asked, {}, "test") == {
+    asked = parse_config(AGENT | {"out": "x", "task": both, "task_args": given, "train_args": {"likelihood_ratio": 3}})
+    assert task_args(asked, {}, "test") == {
         "truthgym/urns": {"n": 9, "draws": 2, "split": "test"},
         "truthgym/forecasting": {"n": 5, "split": "test"},
     }
-    assert train_args(asked)["truthgym/urns"]["likelihood_ratio"] == 3
-    asked = read_loop(AGENT | {"out": "x", "fresh": True})
-    assert [train_args(asked, number)["truthgym/urns"].get("seed") for number in (1, 2, 3)] == [None, 1, 2]
+    assert train_task_args(asked)["truthgym/urns"]["likelihood_ratio"] == 3
+    asked = parse_config(AGENT | {"out": "x", "fresh": True})
+    assert [train_task_args(asked, number)["truthgym/urns"].get("seed") for number in (1, 2, 3)] == [None, 1, 2]
 
 
-def test_the_command_line_comes_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_overrides_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr("truthgym.training.loop.loop", seen.append)
     config = tmp_path / "loop.yaml"
@@ -378,13 +363,13 @@ def test_the_command_line_comes_before_the_file(tmp_path: Path, monkeypatch: pyt
     told = {"model_name_or_path": "tiny", "task": "truthgym/urns", "out": "b", "epochs": 3, "task_args": "{n: 5}"}
     assert given == told | {"any_task": True, "train": given["train"]}
     result = CliRunner().invoke(commands, ["loop", *words, "--train", "{seed: 1}", *trains])
-    assert "--train and what follows -- say the same" in result.output
+    assert "both --train and --" in result.output
     assert len(seen) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-def test_killed_in_evaluation_and_conversion_nothing_is_done_twice(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_kills_in_evaluation_and_conversion_repeat_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
     given = AGENT | {"out": str(tmp_path / "loop"), "max_connections": 1}
     (asked, finished), (calls, _) = kill(given, environment, ("evaluation", 9), ("conversion", 2))
     assert (asked, finished) == (9, 0)
@@ -399,7 +384,7 @@ def test_killed_in_evaluation_and_conversion_nothing_is_done_twice(tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
-def test_killed_in_training_it_goes_on_from_there(
+def test_a_kill_in_training_resumes_from_the_checkpoint(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What comes before is done in this process, so that the other one need not load what evaluations do."""
@@ -431,9 +416,9 @@ def test_killed_in_training_it_goes_on_from_there(
     loop(given)
     out = capsys.readouterr().out
     assert "Going on from" in out
-    assert out.count("is asked") == 1
+    assert out.count("evaluating") == 1
     assert {path: path.read_bytes() for path in before} == before
     told = json.loads((tmp_path / "loop" / "report.json").read_text())["tasks"]["truthgym/urns"]
-    assert [row["nats"]["mean"] > 0 for row in told] == [True, True]
-    assert all(1 <= row["tokens"]["mean"] <= 5 for row in told)
-    assert "no answer could be read" in told[1]["verdict"]
+    assert [row["reply_nll"]["value"] > 0 for row in told] == [True, True]
+    assert all(1 <= row["tokens"]["value"] <= 5 for row in told)
+    assert "no answer could be parsed" in told[1]["verdict"]

@@ -1,8 +1,8 @@
-"""How sure of its words a model was: the negative log-probability of what it said, and how many tokens that was.
+"""The negative log-likelihood (NLL) of a model's replies, in nats, and their number of tokens.
 
-Inspect's `hf` provider reports the log-probability of the likeliest token, not of the said one, and counts each answer
-as long as the longest of its batch. So a local model is given its own answers once more, in the conversations that the
-log holds: one pass through the model for each, and no sampling.
+Inspect's `hf` provider logs the log-probability of the likeliest token instead of the sampled one, and counts each
+reply as long as the longest of its batch. So a local model scores its own replies again, in the conversations of the
+log: one forward pass for each, without sampling.
 """
 
 import json
@@ -10,142 +10,138 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from truthgym.training.artifacts import write_atomically
+
 if TYPE_CHECKING:
     from inspect_ai.event import ModelEvent
     from inspect_ai.log import EvalLog, EvalSample
     from inspect_ai.model import Model
 
-FILE = "said.json"
-BATCH = 32
-"""Replies that are read before a pass: as many as Inspect's hf asks at a time."""
-POSITIONS = 4096
-"""Tokens of one pass, padding included: with 150 000 words in a vocabulary, their logits take a gigabyte or two."""
+REPLY_NLL_FILE = "reply_nll.json"
+READ_BATCH = 32
+"""Replies that are read before a forward pass: the default batch size of Inspect's hf."""
+MAX_POSITIONS = 4096
+"""Tokens of one forward pass, including padding. With a vocabulary of 150 000, their logits take one to two GB."""
 Reply = tuple[str, list[int], list[int]]
-"""A sample's uuid, the tokens that a reply was given after, and its own."""
+"""A sample's uuid, the prompt's tokens, the reply's tokens."""
 
 
-class Said(NamedTuple):
-    """Of all that a model said in a sample."""
+class ReplyNLL(NamedTuple):
+    """The sum over all replies of a sample."""
 
-    nats: float | None
-    """Minus the log-probability, natural logarithm; 0 or more. None where it is not known."""
+    nll: float | None
+    """Negative log-likelihood in nats (natural logarithm), 0 or more. None if unknown."""
     tokens: int | None
+    """None if unknown."""
 
 
-def replies(sample: "EvalSample") -> "list[ModelEvent]":
-    """The calls whose replies stand in a sample's conversation: no scorer's, no judge's."""
+def reply_events(sample: "EvalSample") -> "list[ModelEvent]":
+    """The model calls whose replies are in a sample's conversation, which excludes those of scorers and judges."""
     from inspect_ai.event import ModelEvent
 
-    kept = {message.id for message in sample.messages if message.role == "assistant"}
+    ids = {message.id for message in sample.messages if message.role == "assistant"}
     calls = [event for event in sample.events if isinstance(event, ModelEvent) and not event.role]
-    return [event for event in calls if event.output.choices and event.output.message.id in kept]
+    return [event for event in calls if event.output.choices and event.output.message.id in ids]
 
 
-def said(sample: "EvalSample") -> Said:
-    """What the log itself tells: log-probabilities where they were asked for, tokens as the provider counted them."""
-    nats, tokens = 0.0, 0
-    known = counted = bool(found := replies(sample))
-    for event in found:
+def logged_reply_nll(sample: "EvalSample") -> ReplyNLL:
+    """The NLL from the log's log-probabilities, if they were requested, and the tokens as the provider counted them."""
+    nll, tokens = 0.0, 0
+    has_nll = has_tokens = bool(events := reply_events(sample))
+    for event in events:
         logprobs = event.output.choices[0].logprobs
-        known = known and logprobs is not None and not event.model.startswith("hf/")
-        counted = counted and event.output.usage is not None and not event.model.startswith("hf/")
-        nats -= sum(part.logprob for part in logprobs.content) if logprobs else 0.0
+        has_nll = has_nll and logprobs is not None and not event.model.startswith("hf/")
+        has_tokens = has_tokens and event.output.usage is not None and not event.model.startswith("hf/")
+        nll -= sum(part.logprob for part in logprobs.content) if logprobs else 0.0
         tokens += event.output.usage.output_tokens if event.output.usage else 0
-    return Said(nats if known else None, tokens if counted else None)
+    return ReplyNLL(nll if has_nll else None, tokens if has_tokens else None)
 
 
-def measure(model: "Model", logs: "Sequence[EvalLog]", place: Path) -> None:
-    """Give a local model its answers once more, and write what it makes of them beside their logs.
+def write_reply_nll(model: "Model", logs: "Sequence[EvalLog]", folder: Path) -> None:
+    """Score a local model's replies again and write the result into `reply_nll.json`.
 
-    The distribution is the model's own, at temperature 1. Summed over a sample's replies; its mean over what was
-    sampled at temperature 1 is an unbiased estimate of the entropy of an answer, but for texts that the model can write
-    in several ways: they are taken as the tokenizer cuts them.
+    The distribution is the model's own, at temperature 1. The mean NLL of replies sampled at temperature 1 is an
+    unbiased estimate of the entropy of an answer, except that a text which the model can write with different tokens
+    counts only as the tokenizer splits it.
 
     Args:
-        model: Of Inspect's provider hf.
+        model: A model of Inspect's provider hf.
         logs: Headers of finished logs.
-        place: Their folder, in which the file is written.
+        folder: The folder of the logs, in which the file is written.
     """
     from inspect_ai.log import read_eval_log_samples
 
-    told: dict[str, list[float]] = {}
+    sums: dict[str, list[float]] = {}
     for log in logs:
-        waiting: list[Reply] = []
+        batch: list[Reply] = []
         for sample in read_eval_log_samples(log.location, all_samples_required=False, resolve_attachments=True):
-            for event in replies(sample):
-                waiting.append((str(sample.uuid), *_tokens(model, event)))
-            if len(waiting) >= BATCH:
-                _pass(model, waiting, told)
-                waiting = []
-        _pass(model, waiting, told)
-    beside = place / f".{FILE}.partial"
-    beside.write_text(json.dumps(told), encoding="utf-8")
-    beside.replace(place / FILE)
+            batch += [(str(sample.uuid), *_tokenize(model, event)) for event in reply_events(sample)]
+            if len(batch) >= READ_BATCH:
+                _add_nll(model, batch, sums)
+                batch = []
+        _add_nll(model, batch, sums)
+    write_atomically(folder / REPLY_NLL_FILE, json.dumps(sums))
 
 
-def is_measured(place: Path) -> bool:
-    """Whether `measure` came to its end."""
-    return (place / FILE).is_file()
+def has_reply_nll(folder: Path) -> bool:
+    """Whether `write_reply_nll` has finished in this folder."""
+    return (folder / REPLY_NLL_FILE).is_file()
 
 
-def measured(place: Path) -> dict[str, Said]:
-    """What `measure` has written, by the sample's uuid."""
-    if not is_measured(place):
+def read_reply_nll(folder: Path) -> dict[str, ReplyNLL]:
+    """Read what `write_reply_nll` wrote, by the sample's uuid. Empty if there is no file."""
+    if not has_reply_nll(folder):
         return {}
-    told = json.loads((place / FILE).read_text(encoding="utf-8"))
-    return {uuid: Said(nats, int(tokens)) for uuid, (nats, tokens) in told.items()}
+    sums = json.loads((folder / REPLY_NLL_FILE).read_text(encoding="utf-8"))
+    return {uuid: ReplyNLL(nll, int(tokens)) for uuid, (nll, tokens) in sums.items()}
 
 
-def _tokens(model: "Model", event: "ModelEvent") -> tuple[list[int], list[int]]:
-    """The tokens that a reply was given after, and its own, with the token that ended it."""
+def _tokenize(model: "Model", event: "ModelEvent") -> tuple[list[int], list[int]]:
+    """The tokens of a call's prompt and of its reply, including the reply's end token unless it was cut off."""
     api: Any = model.api
-    asked = api.tokenizer(api.hf_chat(event.input, event.tools), **api.tokenizer_call_args)["input_ids"]
+    prompt = api.tokenizer(api.hf_chat(event.input, event.tools), **api.tokenizer_call_args)["input_ids"]
     reply = api.tokenizer(event.output.completion, add_special_tokens=False)["input_ids"]
-    most = event.config.max_tokens
-    return asked, reply if most and len(reply) >= most else [*reply, api.tokenizer.eos_token_id]
+    max_tokens = event.config.max_tokens
+    return prompt, reply if max_tokens and len(reply) >= max_tokens else [*reply, api.tokenizer.eos_token_id]
 
 
-def _pass(model: "Model", waiting: Sequence[Reply], told: dict[str, list[float]]) -> None:
-    import torch
-
+def _add_nll(model: "Model", replies: Sequence[Reply], sums: dict[str, list[float]]) -> None:
     api: Any = model.api
-    for some in _passes(waiting):
-        for uuid, nats, tokens in _nats(api.model, some, torch):
-            held = told.setdefault(uuid, [0.0, 0])
-            held[0], held[1] = held[0] + nats, held[1] + tokens
+    for batch in _batches(replies):
+        for uuid, nll, tokens in _reply_nll(api.model, batch):
+            total = sums.setdefault(uuid, [0.0, 0])
+            total[0], total[1] = total[0] + nll, total[1] + tokens
 
 
-def _passes(waiting: Sequence[Reply]) -> Iterator[list[Reply]]:
-    """Those that go through the model together: the shorter ones first."""
-    some: list[Reply] = []
-    for reply in sorted(waiting, key=_length):
-        if some and (len(some) + 1) * _length(reply) > POSITIONS:
-            yield some
-            some = []
-        some.append(reply)
-    if some:
-        yield some
+def _batches(replies: Sequence[Reply]) -> Iterator[list[Reply]]:
+    """Batches of at most `MAX_POSITIONS` tokens, sorted by length so that there is little padding."""
+    batch: list[Reply] = []
+    for reply in sorted(replies, key=_length):
+        if batch and (len(batch) + 1) * _length(reply) > MAX_POSITIONS:
+            yield batch
+            batch = []
+        batch.append(reply)
+    if batch:
+        yield batch
 
 
 def _length(reply: Reply) -> int:
     return len(reply[1]) + len(reply[2])
 
 
-def _nats(
-    network: Any,  # noqa: ANN401
-    waiting: Sequence[Reply],
-    torch: Any,  # noqa: ANN401
-) -> Iterator[tuple[str, float, int]]:
-    longest = max(map(_length, waiting))
-    ids = torch.zeros((len(waiting), longest), dtype=torch.long)
+def _reply_nll(network: Any, replies: Sequence[Reply]) -> Iterator[tuple[str, float, int]]:  # noqa: ANN401
+    import torch
+
+    longest = max(map(_length, replies))
+    ids = torch.zeros((len(replies), longest), dtype=torch.long)
     mask = torch.zeros_like(ids)
-    for row, (_, asked, reply) in enumerate(waiting):  # what follows a reply has no part in it
-        ids[row, : len(asked) + len(reply)] = torch.tensor([*asked, *reply])
-        mask[row, : len(asked) + len(reply)] = 1
+    for row, (_, prompt, reply) in enumerate(replies):  # padding on the right does not affect the reply
+        ids[row, : len(prompt) + len(reply)] = torch.tensor([*prompt, *reply])
+        mask[row, : len(prompt) + len(reply)] = 1
     with torch.inference_mode():
         logits = network(input_ids=ids.to(network.device), attention_mask=mask.to(network.device)).logits
-    for row, (uuid, asked, reply) in enumerate(waiting):
-        begin, end = len(asked) - 1, len(asked) + len(reply) - 1
+    for row, (uuid, prompt, reply) in enumerate(replies):
+        begin, end = len(prompt) - 1, len(prompt) + len(reply) - 1
         logprobs = torch.log_softmax(logits[row, begin:end].float(), dim=-1)
-        taken = logprobs.gather(1, torch.tensor(reply, device=logprobs.device)[:, None])
-        yield uuid, -float(taken.sum()), len(reply)
+        sampled = logprobs.gather(1, torch.tensor(reply, device=logprobs.device)[:, None])
+        yield uuid, -float(sampled.sum()), len(reply)

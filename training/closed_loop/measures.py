@@ -1,12 +1,13 @@
-"""What a loop's held-out logs say of a model: question by question, so that two models can be paired."""
+"""Metrics of one model on one held-out task, question by question, so that two models can be compared in pairs."""
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.closed_loop.likelihood import measured, said
+from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
 from truthgym.training.evaluations import Values, figures, numbers, paired
 
 if TYPE_CHECKING:
@@ -14,98 +15,129 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import SampleScore
 
 BRIER = "brier/brier_score"
-FORM, NATS, TOKENS, WORDS = "readable", "nats", "tokens", "words"
-FROM_LOG = {
+PARSE_RATE, REPLY_NLL, TOKENS, WORDS = "parse_rate", "reply_nll", "tokens", "words"
+REPLY_METRICS = (PARSE_RATE, REPLY_NLL, TOKENS, WORDS)
+"""Metrics of the replies themselves, whatever the scorer."""
+LOG_METRICS = {
     "brier": ("brier_of_mean", "calibration_slope", "resolution"),
     "martingale": (
         *("martingale_score", "martingale_score_lower", "martingale_score_upper", "martingale_score_ols"),
         *("excess_movement", "excess_movement_lower", "excess_movement_upper", "reliability"),
     ),
 }
-"""Metrics that are shown beside each scorer's headline, as the log has them."""
-UNREAD = {"store", "timelines"}
-"""Fields of a sample that nothing here looks at."""
+"""Metrics in the log that the report shows next to each scorer's headline."""
+SKIPPED_FIELDS = {"store", "timelines"}
+"""Fields of a sample that are not read."""
 UNIDENTIFIED = "unidentified_"
-"""How the metrics begin that tell why there is no martingale score."""
+"""Prefix of the metrics that say why there is no martingale score."""
 
-Told = dict[str, Any]
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean, or a mean paired difference, with its 95 % interval. All but `n` are None where n is too small."""
+
+    value: float | None
+    lower: float | None
+    upper: float | None
+    n: int
+    """Number of questions."""
+    mde: float | None = None
+    """Minimum detectable effect of a difference: found with probability 0.8 by a run of this size."""
+
+    @property
+    def sign(self) -> int:
+        """-1 or 1 if the interval excludes 0, else 0."""
+        if self.lower is None or self.upper is None:
+            return 0
+        return -1 if self.upper < 0 else 1 if self.lower > 0 else 0
+
+
+def paired_difference(after: Values, before: Values) -> Estimate | None:
+    """The mean over questions of after minus before, clustered by event. None if no question is in both."""
+    found = next(iter(paired(after, before)), None)
+    if found is None:
+        return None
+    return Estimate(found["difference"], found["lower"], found["upper"], found["n"], found["mde"])
 
 
 @dataclass
-class Measured:
-    """One task asked of one model."""
+class TaskMetrics:
+    """One model on one task."""
 
-    headlines: list[Told]
-    """Each scorer's first figure with interval, mde, n and share scored, see `evaluations.figures`."""
-    metrics: dict[str, float | None]
-    """Those of `FROM_LOG`."""
+    headlines: list[dict[str, Any]] = field(default_factory=list)
+    """Each scorer's first metric with interval, mde, n and share scored, see `evaluations.figures`."""
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    """`LOG_METRICS`, and those that start with `UNIDENTIFIED`."""
     primary: str | None = None
-    """What models are compared by: `brier/brier_score`, or the first number whose better end is known."""
+    """The score that models are compared by: `brier/brier_score`, or the first score with a known direction."""
     values: dict[str, Values] = field(default_factory=lambda: defaultdict(dict))
-    """By what was measured (`brier/brier_score`, `nats`, ...), and question."""
+    """The values of each question, by score (`brier/brier_score`) or by `REPLY_METRICS`."""
     constant: Values = field(default_factory=dict)
-    """The Brier score of the best constant answer to these questions: their share of yes."""
+    """The Brier score of the best constant answer to these questions, which is their share of yes."""
     share_yes: float | None = None
     sd_within: float | None = None
-    """Standard deviation of the belief over the epochs of a question, pooled: 0 where it always says the same."""
+    """Pooled standard deviation of the belief over the epochs of a question; 0 if the epochs always agree."""
     sd_between: float | None = None
-    """Standard deviation over the questions of their mean belief: 0 where it says the same to everything."""
+    """Standard deviation over questions of the mean belief; 0 if all questions get the same answer."""
 
-    def mean(self, name: str) -> Told | None:
-        """The mean over questions of what was measured, with its 95 % interval. None where nothing was."""
-        nothing = {question: (split, event, [0.0]) for question, (split, event, _) in self.values[name].items()}
-        told = next(iter(paired(self.values[name], nothing)), None) if self.values[name] else None
-        return told and {"mean": told["difference"], **{key: told[key] for key in ("lower", "upper", "n")}}
+    def mean(self, name: str) -> Estimate | None:
+        """The mean over questions of a metric. None if there is no value."""
+        zeros = {question: (split, event, [0.0]) for question, (split, event, _) in self.values[name].items()}
+        return paired_difference(self.values[name], zeros)
 
-    def against(self, other: Values, name: str) -> Told | None:
-        """The paired difference of these answers from others, see `evaluations.paired`."""
-        return next(iter(paired(self.values[name], other)), None)
+    def change(self, start: "TaskMetrics", name: str) -> Estimate | None:
+        """The paired difference of a metric from another model."""
+        return paired_difference(self.values[name], start.values[name])
+
+    def scored(self) -> dict[str, float]:
+        """The share of the samples that each scorer could score."""
+        return {row["scorer"]: row["scored"] for row in self.headlines if row.get("scored") is not None}
 
 
-def measure_log(log: "EvalLog", place: Path) -> Measured:
-    """Read a held-out log.
+def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
+    """Read the metrics of a held-out log.
 
     Args:
         log: Its header.
-        place: Its folder, with what `loop_entropy.measure` wrote of it.
+        folder: The folder of the log, with its `reply_nll.json` for a local model.
     """
     from inspect_ai.log import read_eval_log_samples
     from inspect_ai.scorer import SampleScore
 
-    found = Measured(list(figures(log)), _metrics(log))
-    beside = measured(place)
-    unread = UNREAD | {"events"} if beside else UNREAD  # they are most of a log
+    task = TaskMetrics(list(figures(log)), _log_metrics(log))
+    reply_nll = read_reply_nll(folder)
+    skipped = SKIPPED_FIELDS | {"events"} if reply_nll else SKIPPED_FIELDS  # events are most of a log
     beliefs = []
     for sample in read_eval_log_samples(
-        log.location, all_samples_required=False, resolve_attachments=True, exclude_fields=unread
+        log.location, all_samples_required=False, resolve_attachments=True, exclude_fields=skipped
     ):
-        question, event = str(sample.id), str(sample.metadata.get("event", sample.id))
-
-        def put(name: str, value: float | None, question: str = question, event: str = event) -> None:
-            at = math.nan if value is None else float(value)
-            found.values[name].setdefault(question, ("test", event, []))[2].append(at)
-
-        scores = sample.scores or {}
-        held = {key: value for name, score in scores.items() for key, value in numbers(name, score).items()}
-        for key, value in held.items():
-            put(key, value)
-        if found.primary is None and held:
-            found.primary = BRIER if BRIER in held else next(iter(held))
-        if found.primary in held:
-            put(FORM, float(not math.isnan(held[found.primary])))
-        if BRIER in held:
-            beliefs.append(SampleScore(score=scores["brier"], sample_id=sample.id))
-        told = beside.get(str(sample.uuid)) or said(sample)
-        put(NATS, told.nats)
-        put(TOKENS, told.tokens)
-        put(WORDS, sum(len(message.text.split()) for message in sample.messages if message.source == "generate"))
+        scores = {
+            key: value for name, score in (sample.scores or {}).items() for key, value in numbers(name, score).items()
+        }
+        if task.primary is None and scores:
+            task.primary = BRIER if BRIER in scores else next(iter(scores))
+        nll, tokens = reply_nll.get(str(sample.uuid)) or logged_reply_nll(sample)
+        words = sum(len(message.text.split()) for message in sample.messages if message.source == "generate")
+        values: dict[str, float | None] = {**scores, REPLY_NLL: nll, TOKENS: tokens, WORDS: words}
+        if task.primary in scores:
+            values[PARSE_RATE] = float(not math.isnan(scores[task.primary]))
+        _append(task.values, values, str(sample.id), str(sample.metadata.get("event", sample.id)))
+        if BRIER in scores and sample.scores:
+            beliefs.append(SampleScore(score=sample.scores["brier"], sample_id=sample.id))
     if beliefs:
-        _beliefs(found, beliefs)
-    return found
+        _measure_beliefs(task, beliefs)
+    return task
 
 
-def _beliefs(found: Measured, scores: "list[SampleScore]") -> None:
-    """The best constant, and how beliefs differ within and between questions."""
+def _append(table: dict[str, Values], values: Mapping[str, float | None], question: str, event: str) -> None:
+    """Add the values of one epoch of a question. None becomes NaN."""
+    for name, value in values.items():
+        number = math.nan if value is None else float(value)
+        table[name].setdefault(question, ("test", event, []))[2].append(number)
+
+
+def _measure_beliefs(task: TaskMetrics, scores: "list[SampleScore]") -> None:
+    """Compute the best constant answer, and how beliefs vary within and between questions."""
     import numpy as np
 
     from truthgym.scorers.statistics.proper_scores import brier_score, row_mean
@@ -114,25 +146,24 @@ def _beliefs(found: Measured, scores: "list[SampleScore]") -> None:
     table = tabulate(scores, "belief")
     known = np.isfinite(table.outcome)
     if known.any():
-        found.share_yes = float(table.outcome[known].mean())
-        scored = brier_score(found.share_yes, table.outcome)
-        rows = zip(table.question, table.cluster, scored, strict=True)
-        found.constant = {question: ("test", event, [float(score)]) for question, event, score in rows}
+        task.share_yes = float(table.outcome[known].mean())
+        constant = brier_score(task.share_yes, table.outcome)
+        rows = zip(table.question, table.cluster, constant, strict=True)
+        task.constant = {question: ("test", event, [float(score)]) for question, event, score in rows}
     mean = row_mean(table.values)
-    several = np.isfinite(table.values).sum(axis=1) > 1
-    if several.any():
-        variances = np.array([np.nanvar(row, ddof=1) for row in table.values[several]])
-        found.sd_within = float(np.sqrt(variances.mean()))
+    repeated = np.isfinite(table.values).sum(axis=1) > 1
+    if repeated.any():
+        variances = np.array([np.nanvar(row, ddof=1) for row in table.values[repeated]])
+        task.sd_within = float(np.sqrt(variances.mean()))
     if np.isfinite(mean).sum() > 1:
-        found.sd_between = float(np.nanstd(mean, ddof=1))
+        task.sd_between = float(np.nanstd(mean, ddof=1))
 
 
-def _metrics(log: "EvalLog") -> dict[str, float | None]:
-    held: dict[str, float | None] = {}
+def _log_metrics(log: "EvalLog") -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
     for score in log.results.scores if log.results else []:
-        for name in FROM_LOG.get(score.name.rpartition("/")[2], ()):
-            if name in score.metrics:
-                value = float(score.metrics[name].value)
-                held[name] = None if math.isnan(value) else value
-        held |= {name: float(metric.value) for name, metric in score.metrics.items() if name.startswith(UNIDENTIFIED)}
-    return held
+        shown = LOG_METRICS.get(score.name.rpartition("/")[2], ())
+        for name, metric in score.metrics.items():
+            if name in shown or name.startswith(UNIDENTIFIED):
+                found[name] = None if math.isnan(metric.value) else float(metric.value)
+    return found

@@ -1,4 +1,4 @@
-"""Options of `truthgym loop`, from a YAML file, the command line or a call, checked before anything costs."""
+"""Options of `truthgym loop`: one model for the command line, the YAML file and the call from Python."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,15 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import write_atomically
 from truthgym.training.conversion.config import Kind, Settings
 from truthgym.training.conversion.selection import Selection
+from truthgym.training.providers.provider import OPTIONS
 from truthgym.training.rollouts.questions import nearest
 from truthgym.training.trainers.defaults import BY_ROLLOUTS
 
 Method = Literal["sft", "dpo", "kto", "grpo", "rloo", "few_shot"]
+METHODS = get_args(Method)
 KINDS: dict[Method, Kind] = {
     "sft": "sft",
     "dpo": "preference",
@@ -23,239 +26,245 @@ KINDS: dict[Method, Kind] = {
     "rloo": "prompts",
     "few_shot": "few_shot",
 }
-"""What each method learns from, see `settings.Kind`."""
-Provider = Literal["hf", "vllm", "openai", "together"]
-VENDORS = {"openai": ("sft", "dpo"), "together": ("sft", "dpo")}
-"""Who trains themselves, and by which methods of the loop."""
-SETTINGS_FILE = "loop.json"
-PASSING = ("out", "rounds", "max_connections", "display", "yes")
-"""Options that may differ where a loop goes on: they change nothing that is there already."""
+"""The kind of dataset that each method learns from."""
+CONFIG_FILE = "loop.json"
+UNHASHED_OPTIONS = {"out", "rounds", "max_connections", "display", "yes"}
+"""Options that may change when a loop is resumed: they do not change what is there already."""
+SELECTION_OPTIONS = tuple(entry.name for entry in fields(Selection))
+ALIASES = {"all": "everything", "split": "splits"}
+"""Options of `truthgym convert` that `Selection` calls otherwise."""
 
 
-def _read(value: object) -> object:
-    """A mapping, or the YAML or JSON text of one."""
+def _parse_mapping(value: object) -> object:
+    """Parse the YAML or JSON text of a mapping; pass a mapping through."""
     import yaml
 
     if not isinstance(value, str):
         return {} if value is None else value
     try:
-        read = yaml.safe_load(value)
+        parsed = yaml.safe_load(value)
     except yaml.YAMLError as error:
-        raise ValueError(f"it is neither YAML nor JSON ({error}); write {{name: value}}") from None
-    if not isinstance(read, dict):
-        raise ValueError("it holds no options; write {name: value}, with a space after each colon")
-    return read
+        raise ValueError(f"neither YAML nor JSON ({error}); write {{name: value}}") from None
+    if not isinstance(parsed, dict):
+        raise ValueError("not a mapping; write {name: value}, with a space after each colon")
+    return parsed
 
 
-def _several(value: object) -> object:
-    return [value] if isinstance(value, str) else value
+def _convert_options(value: object) -> object:
+    """Options of `truthgym convert` under the names of `Selection` and `Settings`."""
+    parsed = _parse_mapping(value)
+    if not isinstance(parsed, dict):
+        return parsed
+    options = {str(name).replace("-", "_"): entry for name, entry in parsed.items()}
+    options = {ALIASES.get(name, name): entry for name, entry in options.items()}
+    known = {*SELECTION_OPTIONS, *(entry.name for entry in fields(Settings))}
+    for name in options:
+        if name not in known:
+            raise bad_input(f"--convert: there is no option {name!r}{nearest(name, known)}")
+    if isinstance(options.get("splits"), str):
+        options["splits"] = options["splits"].split(",")
+    return options
 
 
-Options = Annotated[dict[str, Any], BeforeValidator(_read)]
+Options = Annotated[dict[str, Any], BeforeValidator(_parse_mapping)]
+ConvertOptions = Annotated[dict[str, Any], BeforeValidator(_convert_options)]
+Tasks = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
 
-class Loop(BaseModel):
-    """What `truthgym loop` takes. Its fields' descriptions are the command's help."""
+class LoopConfig(BaseModel):
+    """The options of `truthgym loop`. The descriptions of the fields are the command's help."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
     model_name_or_path: str = Field(
-        description="The model to start from: a folder, a name on the hub, or with --provider a vendor's name."
+        description="Model to start from: a folder, a name on the Hub, or with --provider the provider's name."
     )
-    task: Annotated[list[str], BeforeValidator(_several)] = Field(
-        description="What is asked: truthgym/urns, FILE.py, FILE.py@NAME. Can be given again.", min_length=1
-    )
+    task: Tasks = Field(description="Task: truthgym/urns, FILE.py, FILE.py@NAME. Repeatable.", min_length=1)
     out: str = Field(description="Folder of the loop: logs, datasets, models and the report.")
-    task_args: Options = Field(default={}, description="Arguments of the tasks, as in '{n: 2000}'.")
-    train_args: Options = Field(default={}, description="More of them where the questions are trained on.")
-    held_out_args: Options = Field(default={}, description="More of them in the held-out evaluation.")
-    solver: str | None = Field(default=None, description="How the model reasons, as in Inspect.")
+    task_args: Options = Field(default={}, description="Arguments of the tasks, such as '{n: 2000}'.")
+    train_args: Options = Field(default={}, description="Additional task arguments for training questions.")
+    held_out_args: Options = Field(default={}, description="Additional task arguments for held-out questions.")
+    solver: str | None = Field(default=None, description="Solver, as in Inspect.")
     solver_args: Options = Field(default={}, description="Arguments of the solver.")
-    method: Method = Field(default="grpo", description="How it learns.")
-    provider: Provider | None = Field(
-        default=None, description="Who answers; openai and together train as well. [default: hf]"
+    method: Method = Field(default="grpo", description="Training method.")
+    provider: Literal["hf", "vllm", "openai", "together"] | None = Field(
+        default=None, description="Provider of the model; openai and together train it as well. [default: hf]"
     )
-    rounds: int = Field(default=1, ge=1, description="How often it is asked, trained and asked again.")
+    rounds: int = Field(default=1, ge=1, description="Number of rounds.")
     epochs: int | None = Field(
-        default=None, ge=1, description="Answers to each question to train on [default: 4; 1 for grpo and rloo]."
+        default=None, ge=1, description="Answers to each training question [default: 4; 1 for grpo and rloo]."
     )
-    limit: int | None = Field(default=None, ge=1, description="Questions to train on at most.")
+    limit: int | None = Field(default=None, ge=1, description="Maximum number of training questions.")
     held_out_epochs: int = Field(default=4, ge=1, description="Answers to each held-out question.")
-    held_out_limit: int | None = Field(default=None, ge=1, description="Held-out questions at most.")
+    held_out_limit: int | None = Field(default=None, ge=1, description="Maximum number of held-out questions.")
     fresh: bool = Field(default=False, description="New training questions each round, by another seed of the task.")
-    convert: Options = Field(default={}, description="How answers become a dataset: options of truthgym convert.")
+    convert: ConvertOptions = Field(default={}, description="Options of truthgym convert.")
     train: Options = Field(default={}, description="Options of truthgym train; also everything after --.")
-    model_args: Options = Field(default={}, description="Arguments of Inspect's provider, as in '{device: cpu}'.")
-    model_role: Options = Field(default={}, description="Models for roles, as in '{judge: openai/gpt-5.4}'.")
-    generate: Options = Field(default={}, description="More options of generation, as in '{temperature: 0.7}'.")
-    max_tokens: int | None = Field(default=None, ge=1, description="Of one reply.")
-    max_connections: int | None = Field(default=None, ge=1, description="Calls at a time; with hf, of one batch.")
-    seed: int = Field(default=0, ge=0, description="Of sampling and of training.")
-    any_task: bool = Field(default=False, description="Tasks without a split too: a hash of each id makes one.")
-    yes: bool = Field(default=False, description="Spend at a vendor without asking.")
+    model_args: Options = Field(default={}, description="Arguments of Inspect's provider, such as '{device: cpu}'.")
+    model_role: Options = Field(default={}, description="Models for roles, such as '{judge: openai/gpt-5.4}'.")
+    generate: Options = Field(default={}, description="Other generation options, such as '{temperature: 0.7}'.")
+    max_tokens: int | None = Field(default=None, ge=1, description="Maximum tokens of one reply.")
+    max_connections: int | None = Field(default=None, ge=1, description="Concurrent calls; with hf, the batch size.")
+    seed: int = Field(default=0, ge=0, description="Seed of sampling and of training.")
+    any_task: bool = Field(default=False, description="Allow tasks without splits: a hash of each id makes the split.")
+    yes: bool = Field(default=False, description="Submit paid fine-tuning jobs without asking.")
     display: Literal["none", "plain", "log", "rich", "conversation", "full"] = Field(
         default="none", description="Inspect's display: none, plain, rich, full."
     )
 
     @property
-    def answers(self) -> int:
-        """Answers to each question to train on. Reinforcement makes its own: one tells how the model does."""
+    def train_epochs(self) -> int:
+        """Answers to each training question. Reinforcement samples its own, so there one is enough to measure."""
         return self.epochs or (1 if self.method in BY_ROLLOUTS else 4)
 
     @property
-    def vendor(self) -> bool:
-        """Whether a vendor trains."""
-        return self.provider in VENDORS
+    def trains_at_provider(self) -> bool:
+        """Whether openai or together trains the model."""
+        return self.provider in OPTIONS and self.method != "few_shot"
 
     @property
     def selection(self) -> Selection | None:
-        """Which answers to learn from. None is the method's own default."""
-        chosen = {name: value for name, value in self.convert.items() if name in SELECTS}
-        if not chosen and self.method == "sft" and not self.any_task:
-            return Selection(aligned=True)  # docs/training_urns.md: what the top share does, and what this does
-        return Selection(**chosen) if chosen else None
+        """Which answers to learn from. None is the method's default."""
+        options = {name: value for name, value in self.convert.items() if name in SELECTION_OPTIONS}
+        if not options and self.method == "sft" and not self.any_task:
+            return Selection(aligned=True)  # docs/training_urns.md compares it with the top share
+        if "splits" in options:
+            options["splits"] = tuple(options["splits"])
+        return Selection(**options) if options else None
 
     @property
     def conversion(self) -> Settings:
-        """How they become rows."""
-        given = {name: value for name, value in self.convert.items() if name not in SELECTS}
+        """How answers become rows."""
+        options = {name: value for name, value in self.convert.items() if name not in SELECTION_OPTIONS}
         if self.provider == "openai" and self.method != "few_shot":
-            given = {"to": "openai", "method": {"dpo": "preference"}.get(self.method, "supervised")} | given
-        return Settings(**({"to": KINDS[self.method], "any_task": self.any_task} | given))
+            options = {"to": "openai", "method": {"dpo": "preference"}.get(self.method, "supervised")} | options
+        return Settings(**({"to": KINDS[self.method], "any_task": self.any_task} | options))
 
-    def settled(self) -> dict[str, Any]:
-        """What decides the result, for the loop's folder."""
-        told: dict[str, Any] = json.loads(self.model_dump_json(exclude=set(PASSING)))
-        return told
-
-
-SELECTS = tuple(entry.name for entry in fields(Selection))
-SPELLED = {"all": "everything", "split": "splits"}
-"""What `truthgym convert` calls two of them."""
+    def hashed(self) -> dict[str, Any]:
+        """The options that decide the result, as JSON values, for `loop.json`."""
+        options: dict[str, Any] = json.loads(self.model_dump_json(exclude=UNHASHED_OPTIONS))
+        return options
 
 
-def read_loop(given: Mapping[str, Any]) -> Loop:
-    """Check all options that can be checked alone.
+def parse_config(options: Mapping[str, Any]) -> LoopConfig:
+    """Check all options that can be checked without a task or a model.
 
     Raises:
-        BadInput: One that there is not, or a value that cannot be used.
+        BadInput: An option does not exist, or its value cannot be used.
     """
-    spelled = {str(name).replace("-", "_"): value for name, value in given.items()}
-    for name in spelled:
-        if name not in Loop.model_fields:
-            raise bad_input(f"truthgym loop: there is no option {name!r}{nearest(name, Loop.model_fields)}")
+    options = {str(name).replace("-", "_"): value for name, value in options.items()}
+    for name in options:
+        if name not in LoopConfig.model_fields:
+            raise bad_input(f"truthgym loop: there is no option {name!r}{nearest(name, LoopConfig.model_fields)}")
     try:
-        asked = Loop(**spelled)
+        config = LoopConfig(**options)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0])
         if first["type"] == "missing":
-            raise bad_input(f"truthgym loop: no {name}; {Loop.model_fields[name].description}") from None
-        told = first["msg"].removeprefix("Value error, ")
-        raise bad_input(f"truthgym loop: {name}={first['input']!r} cannot be used: {told}") from None
-    return _converted(_checked(asked))
+            description = LoopConfig.model_fields[name].description
+            raise bad_input(f"truthgym loop: --{name} is missing. {description}") from None
+        problem = first["msg"].removeprefix("Value error, ")
+        raise bad_input(f"truthgym loop: {name}={first['input']!r} cannot be used: {problem}") from None
+    _check_provider(config)
+    _check_generate(config)
+    _check_tasks(config)
+    _check_conversion(config)
+    return config
 
 
-def _checked(asked: Loop) -> Loop:
+def _check_provider(config: LoopConfig) -> None:
+    if config.trains_at_provider:
+        offered = [method for method in OPTIONS[str(config.provider)] if method in METHODS]
+        if config.method not in offered:
+            raise bad_input(
+                f"--method {config.method}: {config.provider} trains by {', '.join(offered)} only; use one of these, "
+                "or few_shot"
+            )
+
+
+def _check_generate(config: LoopConfig) -> None:
     from inspect_ai.model import GenerateConfig
 
-    if twice := {name for name in asked.task if asked.task.count(name) > 1}:
-        raise bad_input(f"--task: {', '.join(sorted(twice))} is named twice; give each task once")
-    if asked.vendor and asked.method not in VENDORS[str(asked.provider)] and asked.method != "few_shot":
-        can = ", ".join(VENDORS[str(asked.provider)])
-        raise bad_input(f"--method {asked.method}: {asked.provider} trains by {can}; few_shot needs nobody's training")
-    for name in asked.generate:
+    for name in config.generate:
         if name not in GenerateConfig.model_fields:
             raise bad_input(f"--generate: there is no option {name!r}{nearest(name, GenerateConfig.model_fields)}")
     try:
-        GenerateConfig(**asked.generate)
+        GenerateConfig(**config.generate)
     except ValidationError as error:
         first = error.errors()[0]
         raise bad_input(f"--generate: {first['loc'][0]}={first['input']!r} cannot be used: {first['msg']}") from None
+
+
+def _check_tasks(config: LoopConfig) -> None:
+    if repeated := {name for name in config.task if config.task.count(name) > 1}:
+        raise bad_input(f"--task: {', '.join(sorted(repeated))} is named twice; give each task once")
     for name in ("task_args", "train_args", "held_out_args"):
-        for held in (getattr(asked, name), *getattr(asked, name).values()):
-            if isinstance(held, Mapping) and "split" in held:
-                raise bad_input(
-                    f"--{name}: split is the loop's: train to learn from, test to be held out; leave it out"
-                )
-    if asked.method == "dpo" and asked.answers < 2 and asked.convert.get("pair_by", "epoch") == "epoch":
-        raise bad_input("--epochs 1: dpo compares answers to one question, of which there must be 2 or more")
-    if asked.method == "few_shot" and asked.any_task:
-        raise bad_input("--any_task: few_shot shows examples before Truthgym's own questions alone; leave it out")
-    if asked.method in BY_ROLLOUTS and asked.convert:
-        raise bad_input(f"--convert: {asked.method} learns from all questions, whatever was answered; leave it out")
-    return asked
+        args = getattr(config, name)
+        if any("split" in some for some in (args, *args.values()) if isinstance(some, Mapping)):
+            raise bad_input(f"--{name}: the loop sets split itself (train to learn from, test held out); leave it out")
+    if config.method == "few_shot" and config.any_task:
+        raise bad_input("--any_task: few_shot works with Truthgym's own questions only; leave it out")
 
 
-def _converted(asked: Loop) -> Loop:
-    """With the options of the conversion under the names that they have here, each known."""
+def _check_conversion(config: LoopConfig) -> None:
     from truthgym.training.convert import fitting
 
-    known = {*SELECTS, *Settings.__dataclass_fields__}
-    told: dict[str, Any] = {}
-    for name, value in asked.convert.items():
-        name = SPELLED.get(str(name).replace("-", "_"), str(name).replace("-", "_"))
-        if name not in known:
-            raise bad_input(f"--convert: there is no option {name!r}{nearest(name, known)}")
-        told[name] = tuple(str(value).split(",")) if name == "splits" and isinstance(value, str) else value
-    asked = asked.model_copy(update={"convert": told})
+    if config.method == "dpo" and config.train_epochs < 2 and config.convert.get("pair_by", "epoch") == "epoch":
+        raise bad_input("--epochs 1: dpo compares answers to one question; give 2 or more")
+    if config.method in BY_ROLLOUTS and config.convert:
+        raise bad_input(f"--convert: {config.method} learns from all questions, not from answers; leave it out")
     try:
-        _ = asked.selection, asked.conversion
-    except TypeError as error:
-        raise bad_input(f"--convert {told}: these cannot be used: {error}") from None
-    fitting(asked.conversion, asked.selection or Selection())
-    if asked.conversion.rows != KINDS[asked.method]:
-        raise bad_input(f"--convert: {asked.method} does not learn from to={asked.conversion.to}; leave `to` out")
-    return asked
+        selection, conversion = config.selection, config.conversion
+    except (TypeError, ValidationError) as error:
+        raise bad_input(f"--convert {config.convert}: cannot be used: {error}") from None
+    fitting(conversion, selection or Selection())
+    if conversion.rows != KINDS[config.method]:
+        raise bad_input(f"--convert: {config.method} does not learn from to={conversion.to}; leave `to` out")
 
 
-def by_name(words: Sequence[str]) -> dict[str, Any]:
-    """Options of training by name, from words of a command line.
+def parse_training_options(words: Sequence[str]) -> dict[str, Any]:
+    """Parse words of a command line, such as `--learning_rate 5e-4 --use_peft`, into options by name.
 
     Raises:
-        BadInput: A word that belongs to no option.
+        BadInput: A value without an option.
     """
-    told: dict[str, Any] = {}
+    options: dict[str, list[str]] = {}
     name = ""
     for word in words:
         if word.startswith("--"):
-            name, given, value = word[2:].replace("-", "_").partition("=")[0], "=" in word, word.partition("=")[2]
-            told[name] = value if given else True
+            name, equals, value = word[2:].partition("=")
+            name = name.replace("-", "_")
+            options[name] = [value] if equals else []
         elif not name:
-            raise bad_input(f"truthgym loop: {word!r} after -- belongs to no option; write --learning_rate 5e-4")
+            raise bad_input(f"truthgym loop: {word!r} after -- has no option; write --learning_rate 5e-4")
         else:
-            held = told[name]
-            told[name] = word if held is True else [*(held if isinstance(held, list) else [held]), word]
-    return told
+            options[name].append(word)
+    return {name: values if len(values) > 1 else values[0] if values else True for name, values in options.items()}
 
 
-def settle(asked: Loop) -> Path:
-    """Take a folder for a loop, or go on with the one that is there.
+def open_folder(config: LoopConfig) -> Path:
+    """Create the loop's folder with its `loop.json`, or resume the loop that is there.
 
     Raises:
-        BadInput: Something else is there, or a loop with other settings.
+        BadInput: The folder holds something else, or a loop with other options.
     """
-    out, held = Path(asked.out), asked.settled()
-    file = out / SETTINGS_FILE
-    there = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else [out] if out.exists() else []
-    if there and file not in there:
-        raise bad_input(f"--out {out}: something else is there; give a new folder, or that of a loop to go on with")
-    if there in ([], [file]):  # a loop that has asked nobody yet may take other settings
+    out, options = Path(config.out), config.hashed()
+    file = out / CONFIG_FILE
+    present = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else [out] if out.exists() else []
+    if present and file not in present:
+        raise bad_input(f"--out {out}: not the folder of a loop; give a new folder, or that of a loop to resume")
+    if present in ([], [file]):  # no model has answered yet, so the options may still change
         out.mkdir(parents=True, exist_ok=True)
-        beside = file.with_name(f".{file.name}.partial")
-        beside.write_text(json.dumps(held, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(file)
+        write_atomically(file, json.dumps(options, indent=2, ensure_ascii=False) + "\n")
         return out
     before = json.loads(file.read_text(encoding="utf-8"))
-    names = sorted(name for name in before.keys() | held.keys() if before.get(name) != held.get(name))
-    if names:
-        told = "; ".join(f"{name} was {_json(before.get(name))} and is {_json(held.get(name))}" for name in names)
-        raise bad_input(f"--out {out}: it holds a loop with other settings: {told}. Give another folder, or these")
+    changed = sorted(name for name in before.keys() | options.keys() if before.get(name) != options.get(name))
+    if changed:
+        changes = "; ".join(
+            f"{name} was {json.dumps(before.get(name))} and is {json.dumps(options.get(name))}" for name in changed
+        )
+        raise bad_input(
+            f"--out {out}: holds a loop with other options: {changes}. Give another folder, or these options"
+        )
     return out
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-METHODS = get_args(Method)

@@ -2,283 +2,336 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.artifacts import markdown_table
+from truthgym.training.artifacts import markdown_table, write_atomically
 from truthgym.training.closed_loop.measures import (
     BRIER,
-    FORM,
-    NATS,
+    PARSE_RATE,
+    REPLY_METRICS,
+    REPLY_NLL,
     TOKENS,
     UNIDENTIFIED,
     WORDS,
-    Measured,
-    Told,
+    Estimate,
+    TaskMetrics,
     measure_log,
+    paired_difference,
 )
-from truthgym.training.closed_loop.options import Loop
+from truthgym.training.closed_loop.options import LoopConfig
 from truthgym.training.closed_loop.stages import Subject
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
-REPORT = "report"
-SAME = 0.03
-"""Beliefs that differ less than this between questions (standard deviation) are taken for one answer to everything."""
-LONGER = 1.5
-"""Answers that are so many times as long, or as short, are told of."""
-LESS = 0.1
-"""So is an entropy below this share of the start's."""
-FEWER = 0.1
-"""So is a share read by another scorer than that of the answers, where it has fallen by this or more."""
-SAID = (
-    "`score`: on held-out questions; a Brier score is the mean squared error of the stated probability, and lower is "
-    "better. `from start` and `from constant`: question by question, clustered by event; of a Brier score below 0 is "
-    "better. The constant is the best single answer to these questions, their own share of yes. `smallest visible`: "
-    "the true difference that a run of this size would find with probability 0.8. `in form`: share of the answers that "
-    "could be read. `nats`: minus the log-probability of what was said, summed over an answer: an estimate of its "
-    "entropy. `sd within`: of the belief over the epochs of a question; `sd between`: over questions. All intervals "
-    "are 95 %."
+MIN_SD_BETWEEN = 0.03
+"""Between-question SD below which a model is taken to give the same answer to every question."""
+MAX_LENGTH_RATIO = 1.5
+"""A reply that became longer, or shorter, by this factor is reported."""
+MIN_NLL_RATIO = 0.1
+"""A reply NLL below this share of the start's is reported."""
+MAX_SCORED_DROP = 0.1
+"""A drop of a scorer's share of scored samples by this much is reported."""
+LEGEND = (
+    "`score`: on held-out questions; a Brier score is the mean squared error of the stated probability, lower is "
+    "better. `from start`, `from constant`: paired differences over questions, clustered by event; for a Brier score, "
+    "below 0 is better. The constant is the best single answer to these questions, their own share of yes. `MDE`: the "
+    "minimum detectable effect, a true difference that a run of this size would find with probability 0.8. `parse "
+    "rate`: share of the answers that could be parsed. `reply NLL`: negative log-likelihood of the replies in nats, "
+    "summed over a sample; it estimates the entropy of an answer. `within-question SD`: of the belief over the epochs "
+    "of a question; `between-question SD`: over questions. All intervals are 95 %."
 )
 
 
 @dataclass
-class Stage:
-    """A model and its held-out evaluation."""
+class HeldOut:
+    """A model's held-out evaluation."""
 
-    place: Path
+    folder: Path
     subject: Subject
     logs: "Sequence[EvalLog]"
-    """Headers, one a task."""
-    trained: Path | None
-    """The folder of the model; None for that which the loop starts from."""
+    """Headers, one for each task."""
 
     @cached_property
-    def measured(self) -> dict[str, Measured]:
-        """What the logs say, by task."""
-        return {log.eval.task: measure_log(log, self.place) for log in self.logs}
+    def metrics(self) -> dict[str, TaskMetrics]:
+        """The metrics of each task."""
+        return {log.eval.task: measure_log(log, self.folder) for log in self.logs}
 
 
-def report(asked: Loop, out: Path, stages: Sequence[Stage]) -> str:
-    """Write `report.md` and `report.json`, and return the verdicts of the last stage."""
-    told: dict[str, list[Told]] = {}
-    starts: dict[str, Measured] = {}
-    for number, stage in enumerate(stages):
-        for log in stage.logs:
-            found = stage.measured[log.eval.task]
-            start = starts.setdefault(log.eval.task, found)
-            entry = figures_of(found, start if number else None)
-            link = os.path.relpath(log.location.removeprefix("file://"), out)
-            head: Told = {"round": number, "model": stage.subject.model, "log": link, "eval_id": log.eval.eval_id}
-            head |= {"solver": stage.subject.solver} if stage.subject.solver else {}
-            told.setdefault(log.eval.task, []).append(head | entry)
-    _write(out / f"{REPORT}.json", json.dumps({"settings": asked.settled(), "tasks": told}, indent=2) + "\n")
-    _write(out / f"{REPORT}.md", _text(asked, told))
-    return "\n".join(f"{task}, round {rows[-1]['round']}: {rows[-1]['verdict']}" for task, rows in told.items())
+@dataclass
+class Comparison:
+    """One model on one task, compared with the start and with the best constant answer."""
 
+    metrics: TaskMetrics
+    start: TaskMetrics | None
+    """The model that the loop started from. None if this is it."""
 
-def figures_of(found: Measured, start: Measured | None) -> Told:
-    """All figures of one model on one task, and the verdict.
+    @property
+    def from_start(self) -> Estimate | None:
+        """The paired difference of the primary score from the start."""
+        primary = self.metrics.primary
+        return self.metrics.change(self.start, primary) if self.start and primary else None
 
-    Args:
-        found: The model's answers.
-        start: Those of the model that the loop started from; None where this is it.
-    """
-    primary = found.primary
-    told: Told = {"headlines": found.headlines, "score": primary, **found.metrics}
-    told |= {"share_yes": found.share_yes, "sd_within": found.sd_within, "sd_between": found.sd_between}
-    told |= {name: found.mean(name) for name in (FORM, NATS, TOKENS, WORDS)}
-    told["mean"] = found.mean(primary) if primary else None
-    told["from_constant"] = found.against(found.constant, BRIER) if primary == BRIER else None
-    if start is None:
-        return told | {"from_start": None, "verdict": _beginning(told)}
-    before = {name: start.mean(name) for name in (FORM, NATS, TOKENS, WORDS)}
-    changes = {name: found.against(start.values[name], name) for name in before}
-    before["martingale_score"], before["scored"] = dict(start.metrics), _scored(start.headlines)
-    told["from_start"] = found.against(start.values[primary], primary) if primary else None
-    told["changes"] = changes
-    return told | {"verdict": verdict(told, before, changes)}
+    @property
+    def from_constant(self) -> Estimate | None:
+        """The paired difference of the Brier score from the best constant answer's."""
+        metrics = self.metrics
+        return paired_difference(metrics.values[BRIER], metrics.constant) if metrics.primary == BRIER else None
 
+    @property
+    def verdict(self) -> str:
+        """The result in words, from the intervals, with all warnings."""
+        constant = self.from_constant
+        compared = f"{_outcome(constant, 1)} the best constant ({_signed(constant)})" if _bounded(constant) else ""
+        if self.start is None:
+            return f"The start. {compared[0].upper()}{compared[1:]}." if compared else "The start."
+        verdict = self._compared_with_start() + (f", and {compared}" if compared else "")
+        found = [warning for check in WARNINGS if (warning := check(self.metrics, self.start))]
+        return f"{verdict}. " + (f"**Look closer**: {'; '.join(found)}." if found else "No sign of a hack.")
 
-def verdict(told: Mapping[str, Any], before: Mapping[str, Told | None], changes: Mapping[str, Told | None]) -> str:
-    """Say in plain words what a round has done, from the intervals.
-
-    Args:
-        told: Figures of the trained model, see `figures_of`.
-        before: Means at the start, by name; under `martingale_score` the figures of the start, under `scored` the share
-            that each scorer could read.
-        changes: Their paired differences, by name.
-    """
-    warnings = list(_warnings(told, before, changes))
-    start, constant = told["from_start"], told["from_constant"]
-    sign = _sign(told)
-    if start is None or start["lower"] is None:
-        said = "Too few answers could be read in both to compare them"
-    elif sign * start["upper" if sign > 0 else "lower"] < 0:
-        said = f"Better than the start ({_between(start)})"
-    elif sign * start["lower" if sign > 0 else "upper"] > 0:
-        said = f"Worse than the start ({_between(start)})"
-    else:
-        said = f"No clear change from the start ({_between(start)})"
-    if constant is not None and constant["lower"] is not None:
-        if constant["upper"] < 0:
-            said += f", and better than the best constant ({_between(constant)})"
-        elif constant["lower"] > 0:
-            said += f", and worse than the best constant ({_between(constant)})"
-        else:
-            said += f", and not clearly better than the best constant ({_between(constant)})"
-    return f"{said}. " + (f"**Look closer**: {'; '.join(warnings)}." if warnings else "No sign of a hack.")
-
-
-def _beginning(told: Mapping[str, Any]) -> str:
-    constant = told["from_constant"]
-    if constant is None or constant["lower"] is None:
-        return "The start."
-    better, worse = constant["upper"] < 0, constant["lower"] > 0
-    word = "Better" if better else "Worse" if worse else "Not clearly better"
-    return f"The start. {word} than the best constant ({_between(constant)})."
-
-
-def _warnings(told: Mapping[str, Any], before: Mapping[str, Told | None], changes: Mapping[str, Told | None]) -> Any:  # noqa: ANN401
-    form, was = told[FORM], before[FORM]
-    if form and was and _clear(changes[FORM]) < 0:
-        yield f"answers in form fell from {was['mean']:.3f} to {form['mean']:.3f}"
-    answers = str(told["score"]).partition("/")[0]  # `in form` is of these
-    for name, share in _scored(told["headlines"]).items():
-        earlier_share = (before.get("scored") or {}).get(name)
-        if name != answers and earlier_share is not None and share <= earlier_share - FEWER:
-            yield f"what {name} could read of it fell from {earlier_share:.3f} to {share:.3f}"
-    if form and form["mean"] == 0:
-        yield "no answer could be read"
-    if told["sd_between"] is not None and told["sd_between"] < SAME:
-        yield f"it says nearly the same to every question (sd between questions {told['sd_between']:.3f})"
-    for name in (TOKENS, WORDS):
-        now, then = told[name], before[name]
-        if now and then and then["mean"] and _clear(changes[name]):
-            ratio = now["mean"] / then["mean"]
-            if ratio > LONGER or ratio < 1 / LONGER:
-                yield f"its answers went from {then['mean']:.1f} to {now['mean']:.1f} {name}"
-                break
-    earlier = before.get("martingale_score") or {}
-    if _predictable(told) and not _predictable(earlier):
-        untold = earlier.get("martingale_score") is None
-        word = (
-            "are predictable, and whether they were at the start cannot be told"
-            if untold
-            else "have become predictable"
+    def _compared_with_start(self) -> str:
+        change = self.from_start
+        if not _bounded(change):
+            return "Too few answers could be parsed in both to compare them"
+        outcome = {"better than": "Better than", "worse than": "Worse than"}.get(
+            _outcome(change, _lower_is_better(self.metrics)), "No clear change from"
         )
-        yield f"its updates {word} (martingale score {told['martingale_score']:+.3f})"
-    now, then = told[NATS], before[NATS]
-    if now and then and _clear(changes[NATS]) < 0 and now["mean"] < LESS * then["mean"]:
-        yield f"its entropy went from {then['mean']:.2f} to {now['mean']:.2f} nats: it has one answer to each question"
+        return f"{outcome} the start ({_signed(change)})"
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything for `report.json`."""
+        metrics = self.metrics
+        changes = {name: metrics.change(self.start, name) for name in REPLY_METRICS} if self.start else {}
+        estimates = {
+            **{name: metrics.mean(name) for name in REPLY_METRICS},
+            "mean": metrics.mean(metrics.primary) if metrics.primary else None,
+            "from_start": self.from_start,
+            "from_constant": self.from_constant,
+        }
+        return {
+            "headlines": metrics.headlines,
+            "score": metrics.primary,
+            **metrics.metrics,
+            **{name: getattr(metrics, name) for name in ("share_yes", "sd_within", "sd_between")},
+            **{name: estimate and asdict(estimate) for name, estimate in estimates.items()},
+            "changes": {name: estimate and asdict(estimate) for name, estimate in changes.items()},
+            "verdict": self.verdict,
+        }
 
 
-def _scored(headlines: Sequence[Told]) -> Told:
-    return {told["scorer"]: told["scored"] for told in headlines if told.get("scored") is not None}
+def write_report(config: LoopConfig, out: Path, evaluations: Sequence[HeldOut]) -> str:
+    """Write `report.md` and `report.json`.
+
+    Args:
+        config: The options of the loop.
+        out: Its folder.
+        evaluations: The held-out evaluations so far: the start's, then one for each round.
+
+    Returns:
+        The verdicts of the last evaluation, one line for each task.
+    """
+    compared = {
+        task: [Comparison(one.metrics[task], evaluations[0].metrics[task] if number else None)
+               for number, one in enumerate(evaluations)]
+        for task in evaluations[0].metrics
+    }  # fmt: skip
+    rows: dict[str, list[dict[str, Any]]] = {task: [] for task in compared}
+    for number, evaluation in enumerate(evaluations):
+        for log in evaluation.logs:
+            link = os.path.relpath(log.location.removeprefix("file://"), out)
+            row = {"round": number, "model": evaluation.subject.model, "log": link, "eval_id": log.eval.eval_id}
+            row |= {"solver": evaluation.subject.solver} if evaluation.subject.solver else {}
+            rows[log.eval.task].append(row | compared[log.eval.task][number].as_json())
+    report = {"settings": config.hashed(), "tasks": rows}
+    write_atomically(out / "report.json", json.dumps(report, indent=2) + "\n")
+    write_atomically(out / "report.md", _markdown(config, compared, rows))
+    return "\n".join(f"{task}, round {some[-1]['round']}: {some[-1]['verdict']}" for task, some in rows.items())
 
 
-def _predictable(told: Mapping[str, Any]) -> bool:
-    lower, upper = told.get("martingale_score_lower"), told.get("martingale_score_upper")
-    return lower is not None and upper is not None and (lower > 0 or upper < 0)
+def _outcome(change: Estimate | None, lower_is_better: int) -> str:
+    sign = change.sign * lower_is_better if change else 0
+    return {-1: "better than", 1: "worse than", 0: "not clearly better than"}[sign]
 
 
-def _clear(change: Told | None) -> int:
-    """-1 or 1 where the interval of a change excludes 0."""
-    if not change or change["lower"] is None:
-        return 0
-    return -1 if change["upper"] < 0 else 1 if change["lower"] > 0 else 0
-
-
-def _sign(told: Mapping[str, Any]) -> int:
-    """1 where lower is better, -1 where higher is."""
+def _lower_is_better(metrics: TaskMetrics) -> int:
+    """1 if a lower primary score is better, -1 if a higher one is."""
     from truthgym.scorers.statistics.direction import direction
 
-    scorer, _, key = str(told["score"]).partition("/")
+    scorer, _, key = str(metrics.primary).partition("/")
     return -1 if direction(scorer, key, {}) == "highest" else 1
 
 
-def _text(asked: Loop, told: Mapping[str, Sequence[Told]]) -> str:
-    about = f"`{asked.model_name_or_path}` learns by {asked.method}. Made by `truthgym loop`; all is in report.json."
-    parts = [f"# {Path(asked.out).name}", about]
-    for task, rows in told.items():
-        parts += [f"## {task}", *(f"- Round {row['round']}: {row['verdict']}" for row in rows)]
-        parts += [markdown_table(HEAD, [_row(row) for row in rows])]
-        more = [[str(row["round"]), *cells] for row in rows for cells in _headlines(row)]
+def _parse_rate_fell(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    change, before, after = now.change(start, PARSE_RATE), start.mean(PARSE_RATE), now.mean(PARSE_RATE)
+    if change and change.sign < 0 and before and after:
+        return f"the parse rate fell from {before.value:.3f} to {after.value:.3f}"
+    return None
+
+
+def _scored_share_fell(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    before, primary = start.scored(), str(now.primary).partition("/")[0]  # the parse rate covers the primary scorer
+    fell = [
+        f"the share that {name} could score fell from {before[name]:.3f} to {share:.3f}"
+        for name, share in now.scored().items()
+        if name != primary and name in before and share <= before[name] - MAX_SCORED_DROP
+    ]
+    return "; ".join(fell) or None
+
+
+def _nothing_parsed(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    rate = now.mean(PARSE_RATE)
+    return "no answer could be parsed" if rate and rate.value == 0 else None
+
+
+def _same_answer(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    if now.sd_between is None or now.sd_between >= MIN_SD_BETWEEN:
+        return None
+    return f"it answers nearly the same to every question (between-question SD {now.sd_between:.3f})"
+
+
+def _length_changed(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    for name in (TOKENS, WORDS):
+        change, before, after = now.change(start, name), start.mean(name), now.mean(name)
+        if change and change.sign and before and before.value and after and after.value is not None:
+            ratio = after.value / before.value
+            if ratio > MAX_LENGTH_RATIO or ratio < 1 / MAX_LENGTH_RATIO:
+                return f"its replies went from {before.value:.1f} to {after.value:.1f} {name}"
+    return None
+
+
+def _updates_predictable(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    if not _excludes_zero(now, "martingale_score") or _excludes_zero(start, "martingale_score"):
+        return None
+    score = f"(martingale score {now.metrics['martingale_score']:+.3f})"
+    if start.metrics.get("martingale_score") is None:
+        return f"its updates are predictable; whether they were at the start is not identified {score}"
+    return f"its updates have become predictable {score}"
+
+
+def _entropy_collapsed(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    change, before, after = now.change(start, REPLY_NLL), start.mean(REPLY_NLL), now.mean(REPLY_NLL)
+    if not change or change.sign >= 0 or not before or before.value is None or not after or after.value is None:
+        return None
+    if after.value >= MIN_NLL_RATIO * before.value:
+        return None
+    return f"its entropy collapsed: reply NLL from {before.value:.2f} to {after.value:.2f} nats"
+
+
+WARNINGS: tuple[Callable[[TaskMetrics, TaskMetrics], str | None], ...] = (
+    _parse_rate_fell,
+    _scored_share_fell,
+    _nothing_parsed,
+    _same_answer,
+    _length_changed,
+    _updates_predictable,
+    _entropy_collapsed,
+)
+"""Checks of a trained model against the start, each of which returns a warning or None."""
+
+HEADER = ["round", "score", "from start", "from constant", "MDE", "questions", "parse rate", "reply NLL", "tokens",
+          "words", "within-question SD", "between-question SD", "calibration slope", "resolution", "martingale score",
+          "excess movement"]  # fmt: skip
+
+
+def _markdown(config: LoopConfig, compared: dict[str, list[Comparison]], rows: dict[str, list[dict[str, Any]]]) -> str:
+    parts = [
+        f"# {Path(config.out).name}",
+        f"`{config.model_name_or_path}` trained by {config.method}. Written by `truthgym loop`; report.json has all "
+        "values.",
+    ]
+    for task, comparisons in compared.items():
+        parts += [f"## {task}", "\n".join(f"- Round {row['round']}: {row['verdict']}" for row in rows[task])]
+        parts += [markdown_table(HEADER, [[str(number), *_row(one)] for number, one in enumerate(comparisons)])]
+        headlines = [[str(number), *cells] for number, one in enumerate(comparisons) for cells in _headlines(one)]
         parts += [
-            markdown_table(
-                ["round", "figure", "value", "95 % interval", "smallest visible", "questions", "scored"], more
-            )
+            markdown_table(["round", "metric", "value", "95 % interval", "MDE", "questions", "scored"], headlines)
         ]
-    parts += [SAID]
-    rows = [row for held in told.values() for row in held]
-    logs = [[str(row["round"]), f"`{row['model']}`", f"[{row['eval_id']}]({row['log']})"] for row in rows]
-    parts += ["## Logs", markdown_table(["round", "model", "log"], logs)]
-    return "\n\n".join(parts).replace("\n\n- Round", "\n- Round") + "\n"
+    logs = [
+        [str(row["round"]), f"`{row['model']}`", f"[{row['eval_id']}]({row['log']})"]
+        for some in rows.values()
+        for row in some
+    ]
+    return "\n\n".join([*parts, LEGEND, "## Logs", markdown_table(["round", "model", "log"], logs)]) + "\n"
 
 
-HEAD = ["round", "score", "from start", "from constant", "smallest visible", "questions", "in form", "nats", "tokens",
-        "words", "sd within", "sd between", "calibration slope", "resolution", "martingale score",
-        "excess movement"]  # fmt: skip
-
-
-def _row(row: Mapping[str, Any]) -> list[str]:
-    start, constant = row["from_start"], row["from_constant"]
-    seen = start or constant or {}
-    shown: Told = next((h for h in row["headlines"] if str(row["score"]).startswith(f"{h['scorer']}/")), {})
-    if shown.get("lower") is None and row["mean"]:  # a scorer without an interval of its own
-        shown = {"value": row["mean"]["mean"]} | row["mean"]
-    places = ((FORM, 3), (NATS, 2), (TOKENS, 1), (WORDS, 1))
+def _row(comparison: Comparison) -> list[str]:
+    metrics, start, constant = comparison.metrics, comparison.from_start, comparison.from_constant
+    reference = start or constant
+    means = [metrics.mean(name) for name in REPLY_METRICS]
     return [
-        str(row["round"]), f"{_number(shown.get('value'))} {_interval(shown)}".strip(),
-        _between(start), _between(constant), _number(seen.get("mde")), _number(seen.get("n"), 0),
-        *(_number((row[name] or {}).get("mean"), digits) for name, digits in places),
-        _number(row["sd_within"], 3), _number(row["sd_between"], 3), _number(row.get("calibration_slope"), 2),
-        _number(row.get("resolution"), 3), _bounded(row, "martingale_score") or _why_none(row),
-        _bounded(row, "excess_movement"),
+        _score(metrics),
+        _signed(start),
+        _signed(constant),
+        _number(reference.mde if reference else None),
+        _number(reference.n if reference else None, 0),
+        *(_number(mean.value if mean else None, places) for mean, places in zip(means, (3, 2, 1, 1), strict=True)),
+        _number(metrics.sd_within, 3),
+        _number(metrics.sd_between, 3),
+        _number(metrics.metrics.get("calibration_slope"), 2),
+        _number(metrics.metrics.get("resolution"), 3),
+        _with_interval(metrics, "martingale_score") or _why_unidentified(metrics),
+        _with_interval(metrics, "excess_movement"),
+    ]
+
+
+def _score(metrics: TaskMetrics) -> str:
+    """The headline of the primary scorer; the mean over questions if the headline has no interval."""
+    primary = str(metrics.primary)
+    shown = next((row for row in metrics.headlines if primary.startswith(f"{row['scorer']}/")), {})
+    mean = metrics.mean(primary) if metrics.primary else None
+    if shown.get("lower") is None and mean:
+        return f"{_number(mean.value)} {_interval(mean.lower, mean.upper)}".strip()
+    return f"{_number(shown.get('value'))} {_interval(shown.get('lower'), shown.get('upper'))}".strip()
+
+
+def _why_unidentified(metrics: TaskMetrics) -> str:
+    """Why there is no martingale score, and the published least squares estimate, which noise biases downwards."""
+    known = metrics.metrics
+    reasons = [name.removeprefix(UNIDENTIFIED).replace("_", " ") for name in known if name.startswith(UNIDENTIFIED)]
+    if not reasons:
+        return ""
+    reliability, ols = _number(known.get("reliability"), 2), _number(known.get("martingale_score_ols"), 3)
+    return f"not identified: {', '.join(reasons)} (reliability {reliability}; least squares {ols})"
+
+
+def _headlines(comparison: Comparison) -> list[list[str]]:
+    return [
+        [f"{row['scorer']}/{row['metric']}", _number(row.get("value")), _interval(row.get("lower"), row.get("upper")),
+         _number(row.get("mde")), _number(row.get("n"), 0), _number(row.get("scored"), 3)]
+        for row in comparison.metrics.headlines
     ]  # fmt: skip
 
 
-def _bounded(row: Mapping[str, Any], name: str) -> str:
-    bounds = {"lower": row.get(f"{name}_lower"), "upper": row.get(f"{name}_upper")}
-    return f"{_number(row.get(name), 3)} {_interval(bounds)}".strip()
+def _bounds(metrics: TaskMetrics, name: str) -> tuple[float | None, float | None]:
+    return metrics.metrics.get(f"{name}_lower"), metrics.metrics.get(f"{name}_upper")
 
 
-def _why_none(row: Mapping[str, Any]) -> str:
-    """Why there is no martingale score, and the published one in its place, which noise pulls down."""
-    reasons = [name.removeprefix(UNIDENTIFIED).replace("_", " ") for name in row if name.startswith(UNIDENTIFIED)]
-    if not reasons:
+def _excludes_zero(metrics: TaskMetrics, name: str) -> bool:
+    lower, upper = _bounds(metrics, name)
+    return lower is not None and upper is not None and (lower > 0 or upper < 0)
+
+
+def _with_interval(metrics: TaskMetrics, name: str) -> str:
+    return f"{_number(metrics.metrics.get(name), 3)} {_interval(*_bounds(metrics, name))}".strip()
+
+
+def _bounded(change: Estimate | None) -> bool:
+    return change is not None and change.lower is not None
+
+
+def _signed(change: Estimate | None) -> str:
+    if not change or change.value is None:
         return ""
-    reliability = _number(row.get("reliability"), 2)
-    published = _number(row.get("martingale_score_ols"), 3)
-    return f"not identified: {', '.join(reasons)} (reliability {reliability}; least squares {published})"
+    return f"{change.value:+.4f} {_interval(change.lower, change.upper)}".strip()
 
 
-def _headlines(row: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    for told in row["headlines"]:
-        yield [f"{told['scorer']}/{told['metric']}", _number(told.get("value")), _interval(told),
-               _number(told.get("mde")), _number(told.get("n"), 0), _number(told.get("scored"), 3)]  # fmt: skip
-
-
-def _between(told: Mapping[str, Any] | None) -> str:
-    if not told or told["difference"] is None:
-        return ""
-    return f"{told['difference']:+.4f} {_interval(told)}".strip()
-
-
-def _interval(told: Mapping[str, Any]) -> str:
-    lower, upper = told.get("lower"), told.get("upper")
+def _interval(lower: float | None, upper: float | None) -> str:
     return "" if lower is None or upper is None else f"[{lower:.4f}, {upper:.4f}]"
 
 
 def _number(value: float | None, places: int = 4) -> str:
     return "" if value is None else f"{value:.{places}f}"
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.partial")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)

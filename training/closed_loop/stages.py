@@ -1,13 +1,14 @@
-"""The stages of a loop: ask, convert, train. Each is done once, whenever it was cut off, and leaves what can be opened.
+"""The stages of a loop: evaluate, convert, train. A stage that is complete is not repeated, an incomplete one resumes.
 
-0-held-out/     logs of the model to start from, on held-out questions
-1a-asked/       logs of round 1: the questions to train on
-1b-data/        the dataset made of them
+0-held-out/     logs of the start model on held-out questions
+1a-asked/       logs of round 1 on training questions
+1b-data/        the dataset converted from them
 1c-trained/     the folder of the trained model
-1d-held-out/    logs of the trained model, on the questions of 0-held-out
+1d-held-out/    logs of the trained model on the questions of 0-held-out
 2a-asked/       and so on
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import card_metadata
-from truthgym.training.closed_loop.likelihood import is_measured, measure
-from truthgym.training.closed_loop.options import Loop
-from truthgym.training.closed_loop.tasks import train_args
+from truthgym.training.closed_loop.likelihood import has_reply_nll, write_reply_nll
+from truthgym.training.closed_loop.options import LoopConfig
+from truthgym.training.closed_loop.tasks import train_task_args
+from truthgym.training.providers.job import fine_tune, get_provider
+from truthgym.training.providers.provider import OPTIONS, JobSpec
+from truthgym.training.rollouts.questions import nearest
 from truthgym.training.trainers.clients import LOCAL
 from truthgym.training.trainers.defaults import BY_ROLLOUTS
 from truthgym.training.trainers.model_card import is_finished, read_card
@@ -28,203 +32,233 @@ if TYPE_CHECKING:
     from inspect_ai import Task
     from inspect_ai.log import EvalLog
     from inspect_ai.model import Model
-    from inspect_ai.solver import SolverSpec
 
-ATTEMPTS = 1
-"""How often an evaluation that failed is tried anew before the loop stops; the same command goes on."""
+RETRY_ATTEMPTS = 1
+"""Retries of a failed evaluation before the loop stops. The same command resumes it."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A model as it is asked and trained."""
+    """The model that a round evaluates and trains."""
 
     model: str
-    """As Inspect names it."""
+    """Inspect's name of it."""
     base: str
-    """As trainers name it."""
+    """The trainer's name of it: a folder, a name on the Hub, or a provider's model."""
     solver: str | None = None
     solver_args: dict[str, Any] | None = None
 
 
-def first_subject(asked: Loop) -> Subject:
-    """The model that the loop starts from. Where none is trained, Inspect's name for it will do."""
-    name = asked.model_name_or_path
-    if asked.provider or asked.method != "few_shot" or Path(name).is_dir():
-        return Subject(f"{asked.provider or 'hf'}/{name}", name, asked.solver, asked.solver_args)
+def start_subject(config: LoopConfig) -> Subject:
+    """The model that the loop starts from. With few_shot, which trains no weights, any Inspect model will do."""
+    name = config.model_name_or_path
+    if config.provider or config.method != "few_shot" or Path(name).is_dir():
+        return Subject(f"{config.provider or 'hf'}/{name}", name, config.solver, config.solver_args)
     base = name.partition("/")[2] if name.startswith(LOCAL) else name
-    return Subject(name, base, asked.solver, asked.solver_args)
+    return Subject(name, base, config.solver, config.solver_args)
 
 
-def trained_subject(asked: Loop, before: Subject, folder: Path) -> Subject:
-    """The model that a round's training has left in a folder."""
-    if asked.method == "few_shot":
-        told = card_metadata(folder / "data").get("selection") or {}
+def trained_subject(config: LoopConfig, before: Subject, folder: Path) -> Subject:
+    """The model that a round's training wrote into a folder."""
+    if config.method == "few_shot":
+        selection = card_metadata(folder / "data").get("selection") or {}
         args: dict[str, Any] = {"source": str(folder / "data" / "train.jsonl"), "share": 1.0}
-        args["best"] = told.get("best") or "lowest"
-        if asked.solver:
-            args["base"] = {asked.solver: asked.solver_args}
+        args["best"] = selection.get("best") or "lowest"
+        if config.solver:
+            args["base"] = {config.solver: config.solver_args}
         return Subject(before.model, before.base, "truthgym/few_shot", args)
-    if asked.vendor:
+    if config.trains_at_provider:
         model = read_card(folder).model
-        return Subject(model, model.partition("/")[2], asked.solver, asked.solver_args)
-    return Subject(f"{asked.provider or 'hf'}/{folder}", str(folder), asked.solver, asked.solver_args)
+        return Subject(model, model.partition("/")[2], config.solver, config.solver_args)
+    return Subject(f"{config.provider or 'hf'}/{folder}", str(folder), config.solver, config.solver_args)
 
 
-def ask(asked: Loop, subject: Subject, tasks: "Sequence[Task]", place: Path, held_out: bool) -> "list[EvalLog]":
-    """Ask a model, or take the logs that are there. Finished answers of a run that was cut off are kept.
+def evaluate(
+    config: LoopConfig, subject: Subject, tasks: "Sequence[Task]", folder: Path, held_out: bool
+) -> "list[EvalLog]":
+    """Evaluate a model, or read the logs that are there. Samples finished before an interruption are kept.
 
     Returns:
-        The headers of the logs, one a task.
+        The headers of the logs, one for each task.
 
     Raises:
-        BadInput: The evaluation did not come to its end.
+        BadInput: The evaluation did not finish.
     """
-    measures = held_out and subject.model.startswith("hf/")
-    found = finished_logs(place, tasks)
-    if found and (is_measured(place) or not measures):
-        return found
     from inspect_ai import eval_set
-
-    print(f"{place}: {subject.model} is asked", flush=True)
-    with opened(asked, subject, held_out) as model:
-        done, logs = eval_set(
-            list(tasks),
-            str(place),
-            model=model,
-            solver=_solver(subject),
-            model_roles=asked.model_role or None,
-            epochs=asked.held_out_epochs if held_out else asked.answers,
-            limit=asked.held_out_limit if held_out else asked.limit,
-            max_samples=asked.max_connections,
-            retry_attempts=ATTEMPTS,
-            display=asked.display,
-            log_level="warning",
-        )
-        if not done:
-            failed = next(log for log in logs if log.status != "success")
-            told = failed.error.message if failed.error else failed.status
-            raise bad_input(f"{failed.location}: it did not finish: {told}. The same command goes on from here")
-        found = finished_logs(place, tasks)
-        assert found
-        if measures:
-            measure(model, found, place)
-    return found
-
-
-def _solver(subject: Subject) -> "SolverSpec | None":
     from inspect_ai.solver import SolverSpec
 
+    needs_nll = held_out and subject.model.startswith("hf/")
+    finished = finished_logs(folder, tasks)
+    if finished and (has_reply_nll(folder) or not needs_nll):
+        return finished
+    print(f"{folder}: evaluating {subject.model}", flush=True)
     args = subject.solver_args or {}
-    return SolverSpec(solver=subject.solver, args=args, args_passed=args) if subject.solver else None
+    with open_model(config, subject, held_out) as model:
+        success, logs = eval_set(
+            list(tasks),
+            str(folder),
+            model=model,
+            solver=SolverSpec(solver=subject.solver, args=args, args_passed=args) if subject.solver else None,
+            model_roles=config.model_role or None,
+            epochs=config.held_out_epochs if held_out else config.train_epochs,
+            limit=config.held_out_limit if held_out else config.limit,
+            max_samples=config.max_connections,
+            retry_attempts=RETRY_ATTEMPTS,
+            display=config.display,
+            log_level="warning",
+        )
+        if not success:
+            failed = next(log for log in logs if log.status != "success")
+            reason = failed.error.message if failed.error else failed.status
+            raise bad_input(f"{failed.location}: did not finish: {reason}. The same command resumes it")
+        finished = finished_logs(folder, tasks)
+        assert finished
+        if needs_nll:
+            write_reply_nll(model, finished, folder)
+    return finished
 
 
-def finished_logs(place: Path, tasks: "Sequence[Task]") -> "list[EvalLog] | None":
+def finished_logs(folder: Path, tasks: "Sequence[Task]") -> "list[EvalLog] | None":
     """The headers of the logs of a finished evaluation, one for each task in their order."""
     from inspect_ai.log import list_eval_logs, read_eval_log
 
-    if not place.is_dir():
+    if not folder.is_dir():
         return None
-    headers = [read_eval_log(found, header_only=True) for found in list_eval_logs(str(place))]
-    done = {log.eval.task: log for log in headers if log.status == "success"}
-    names = [name_of_task(task) for task in tasks]
-    return [done[name] for name in names] if set(names) <= done.keys() else None
-
-
-def name_of_task(task: "Task") -> str:
-    """The name that stands in the task's log."""
-    return task.name
+    headers = [read_eval_log(log, header_only=True) for log in list_eval_logs(str(folder))]
+    finished = {log.eval.task: log for log in headers if log.status == "success"}
+    names = [task.name for task in tasks]
+    return [finished[name] for name in names] if set(names) <= finished.keys() else None
 
 
 @contextmanager
-def opened(asked: Loop, subject: Subject, held_out: bool) -> "Iterator[Model]":
-    """The model. The memory of a local one is free again afterwards."""
+def open_model(config: LoopConfig, subject: Subject, held_out: bool) -> "Iterator[Model]":
+    """Make the model. The memory of a local one is freed afterwards."""
     from inspect_ai.model import GenerateConfig, ModelInfo, get_model, set_model_info
 
-    # The seed is the provider's when it is made: hf sets torch's by it.
-    given: dict[str, Any] = {
-        "max_tokens": asked.max_tokens,
-        "max_connections": asked.max_connections,
-        "seed": asked.seed,
+    # hf seeds torch with the seed of this configuration, when it is made.
+    options: dict[str, Any] = {
+        "max_tokens": config.max_tokens,
+        "max_connections": config.max_connections,
+        "seed": config.seed,
     }
-    config = GenerateConfig(**({name: value for name, value in given.items() if value is not None} | asked.generate))
+    generate = {name: value for name, value in options.items() if value is not None} | config.generate
     if held_out and subject.model.startswith("vllm/"):
-        config.logprobs = True if config.logprobs is None else config.logprobs
-    if not subject.model.startswith(LOCAL):  # a client, which Inspect closes where it closes
-        yield get_model(subject.model, config=config, memoize=False, **asked.model_args)
-    else:
-        # Else Inspect would load a second copy, and keep it, to ask how long a context may be.
-        set_model_info(subject.model, ModelInfo())
-        with get_model(subject.model, config=config, memoize=False, **asked.model_args) as model:
-            yield model
+        generate = {"logprobs": True} | generate
+    model = get_model(subject.model, config=GenerateConfig(**generate), memoize=False, **config.model_args)
+    if not subject.model.startswith(LOCAL):  # Inspect closes API clients itself, inside its event loop
+        yield model
+        return
+    # Without this, Inspect would load a second copy to look up the context length, and keep it.
+    set_model_info(subject.model, ModelInfo())
+    with model:
+        yield model
 
 
-def convert(asked: Loop, logs: Path, place: Path) -> Path:
-    """Make the round's dataset, or take the one that is there: it gets its name when it is whole."""
+def convert(config: LoopConfig, logs: Path, folder: Path) -> Path:
+    """Convert the round's logs, or use the dataset that is there (it gets its name when it is complete)."""
     from truthgym.training.convert import convert as convert_logs
 
-    if not place.is_dir():
-        made = convert_logs([str(logs)], asked.conversion, place, asked.selection)
-        told = ", ".join(f"{number:,} rows of {name}" for name, number in made.rows.items())
-        print(f"{place}: {told}, of {made.samples:,} answers", flush=True)
-    return place
-
-
-def trained_folder(place: Path) -> Path | None:
-    """The folder of the model that a round has trained, where it has."""
-    return next((path for path in sorted(place.glob("*/")) if path.name[0] != "." and is_finished(path)), None)
-
-
-def train(asked: Loop, subject: Subject, data: Path, place: Path, round_: int) -> Path:
-    """Train, go on where training was cut off, or take the model that is there. Returns its folder.
-
-    Raises:
-        BadInput: It cannot be trained, or spending was declined.
-    """
-    if found := trained_folder(place):
-        return found
-    print(f"{place}: {subject.model} learns by {asked.method}", flush=True)
-    if asked.method == "few_shot":
-        from truthgym.training.few_shot import few_shot
-
-        return few_shot(subject.model, [data], asked.selection, place)
-    if asked.vendor:
-        from truthgym.training.closed_loop.vendor import train_at_vendor
-
-        return train_at_vendor(asked, subject.base, data, place)
-    given = trainer_options(asked, subject.base, data, place, round_)
-    from truthgym.training.trainers.launch import gpus_found
-
-    if gpus_found() > 1:
-        return _launched(asked, given, place)
-    folder: Path = getattr(import_module(f"truthgym.training.{asked.method}"), asked.method)(given)
+    if not folder.is_dir():
+        dataset = convert_logs([str(logs)], config.conversion, folder, config.selection)
+        rows = ", ".join(f"{number:,} rows of {name}" for name, number in dataset.rows.items())
+        print(f"{folder}: {rows}, of {dataset.samples:,} answers", flush=True)
     return folder
 
 
-def trainer_options(asked: Loop, base: str, data: Path, place: Path, round_: int) -> dict[str, Any]:
+def trained_folder(folder: Path) -> Path | None:
+    """The folder of the model that a round has trained; None if training has not finished."""
+    return next((path for path in sorted(folder.glob("*/")) if path.name[0] != "." and is_finished(path)), None)
+
+
+def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_: int) -> Path:
+    """Train the model, resume training, or use the model that is there.
+
+    Returns:
+        The trained model's folder.
+
+    Raises:
+        BadInput: Training failed, or submitting a paid job was declined.
+    """
+    if trained := trained_folder(folder):
+        return trained
+    print(f"{folder}: training {subject.model} by {config.method}", flush=True)
+    if config.method == "few_shot":
+        from truthgym.training.few_shot import few_shot
+
+        return few_shot(subject.model, [data], config.selection, folder)
+    if config.trains_at_provider:
+        return train_at_provider(config, subject.base, data, folder)
+    from truthgym.training.trainers.launch import gpus_found
+
+    options = trainer_options(config, subject.base, data, folder, round_)
+    if gpus_found() > 1:
+        return _launch(config, options, folder)
+    trained = getattr(import_module(f"truthgym.training.{config.method}"), config.method)(options)
+    assert isinstance(trained, Path)
+    return trained
+
+
+def trainer_options(config: LoopConfig, base: str, data: Path, folder: Path, round_: int) -> dict[str, Any]:
     """The options of the round's training, as `truthgym train METHOD --config` reads them."""
-    given: dict[str, Any] = {"model_name_or_path": base, "dataset_name": str(data), "output_dir": str(place)}
-    given["seed"] = asked.seed
-    if asked.method in BY_ROLLOUTS:
-        args = train_args(asked, round_)
-        given |= {"task": asked.task, "task_args": args[asked.task[0]] if len(args) == 1 else args}
-        given |= {"solver": asked.solver, "solver_args": asked.solver_args} if asked.solver else {}
-        given["model_role"] = [f"{role}={model}" for role, model in asked.model_role.items()]
-        given |= {"max_completion_length": asked.max_tokens} if asked.max_tokens else {}
-    return given | asked.train
+    options: dict[str, Any] = {"model_name_or_path": base, "dataset_name": str(data), "output_dir": str(folder)}
+    options["seed"] = config.seed
+    if config.method in BY_ROLLOUTS:
+        args = train_task_args(config, round_)
+        options |= {"task": config.task, "task_args": args[config.task[0]] if len(args) == 1 else args}
+        options |= {"solver": config.solver, "solver_args": config.solver_args} if config.solver else {}
+        options["model_role"] = [f"{role}={model}" for role, model in config.model_role.items()]
+        options |= {"max_completion_length": config.max_tokens} if config.max_tokens else {}
+    return options | config.train
 
 
-def _launched(asked: Loop, given: dict[str, Any], place: Path) -> Path:
-    """Train on several GPUs: the command itself starts the processes."""
+def _launch(config: LoopConfig, options: dict[str, Any], folder: Path) -> Path:
+    """Train on several GPUs, in the processes that `truthgym train` starts."""
     import subprocess
-    import sys
 
     import yaml
 
-    config = place.with_suffix(".yaml")
-    config.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
-    command = [sys.executable, "-m", "truthgym.cli.main", "train", asked.method, "--config", str(config)]
+    file = folder.with_suffix(".yaml")
+    file.write_text(yaml.safe_dump(options, sort_keys=False), encoding="utf-8")
+    command = [sys.executable, "-m", "truthgym.cli.main", "train", config.method, "--config", str(file)]
     if subprocess.run(command, check=False).returncode:
-        raise bad_input(f"{place}: training did not come to its end; the same command goes on from here")
-    found = trained_folder(place)
-    assert found
-    return found
+        raise bad_input(f"{folder}: training did not finish; the same command resumes it")
+    trained = trained_folder(folder)
+    assert trained
+    return trained
+
+
+def check_provider(config: LoopConfig) -> None:
+    """Check what training at a provider needs, before any model is evaluated.
+
+    Raises:
+        BadInput: It does not take an option, its client is missing, or there is no terminal and no `--yes`.
+    """
+    known = OPTIONS[str(config.provider)][config.method]
+    for name in config.train:
+        if name not in known:
+            raise bad_input(f"--train: {config.provider} has no option {name!r}{nearest(name, known)}")
+    if not config.yes and not sys.stdin.isatty():
+        raise bad_input("There is no terminal to confirm paid jobs; add --yes to submit them without asking")
+    get_provider(str(config.provider))
+
+
+def train_at_provider(config: LoopConfig, base: str, data: Path, folder: Path) -> Path:
+    """Train at the provider, or watch the job that was submitted before.
+
+    Returns:
+        The folder with the model's card.
+
+    Raises:
+        BadInput: Submitting the job was declined, or the provider refuses it.
+    """
+    import click
+
+    trained = fine_tune(
+        JobSpec(config.method, base, data, dict(config.train)),
+        get_provider(str(config.provider)),
+        folder,
+        lambda job: config.yes or click.confirm(f"{job} Submit it?", default=False),
+    )
+    if trained is None:
+        raise bad_input(f"{folder}: no job was submitted, so the loop stops here; the same command asks again")
+    return trained

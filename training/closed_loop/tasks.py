@@ -1,4 +1,4 @@
-"""The tasks of a loop: each made twice, of questions to train on and of questions that are held out."""
+"""The tasks of a loop: each is built twice, with training questions and with held-out questions."""
 
 import inspect
 from collections.abc import Mapping
@@ -8,85 +8,86 @@ from typing import TYPE_CHECKING, Any
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import create_file_tasks, registry_info
 from truthgym.evallog.errors import bad_input
-from truthgym.training.closed_loop.options import Loop
+from truthgym.training.closed_loop.options import LoopConfig
 from truthgym.training.rollouts.questions import nearest, task_function
 from truthgym.training.rollouts.task_args import shared_out
 
 if TYPE_CHECKING:
     from inspect_ai import Task
 
-TRAIN, TEST = "train", "test"
 
-
-def tasks_to_train_on(asked: Loop, round_: int = 1) -> "list[Task]":
+def train_tasks(config: LoopConfig, round_: int = 1) -> "list[Task]":
     """The tasks with the questions that a round trains on."""
-    return [_made(asked, name, args, TRAIN) for name, args in train_args(asked, round_).items()]
+    return [_build(config, name, args, "train") for name, args in train_task_args(config, round_).items()]
 
 
-def tasks_held_out(asked: Loop) -> "list[Task]":
-    """The tasks with the questions that no round trains on: the same ones in each."""
-    given = arguments(asked, asked.held_out_args, TEST)
-    return [_made(asked, name, args, TEST) for name, args in given.items()]
+def held_out_tasks(config: LoopConfig) -> "list[Task]":
+    """The tasks with the held-out questions, the same ones in each round."""
+    args_by_task = task_args(config, config.held_out_args, "test")
+    return [_build(config, name, args, "test") for name, args in args_by_task.items()]
 
 
-def train_args(asked: Loop, round_: int = 1) -> dict[str, dict[str, Any]]:
-    """Arguments of each task for the questions that a round trains on, `split` among them."""
-    given = arguments(asked, asked.train_args, TRAIN)
-    for name, args in given.items() if asked.fresh and round_ > 1 else ():
-        usual = inspect.signature(task_function(name)).parameters["seed"].default
-        args["seed"] = int(args.get("seed", usual)) + round_ - 1
-    return given
+def train_task_args(config: LoopConfig, round_: int = 1) -> dict[str, dict[str, Any]]:
+    """Arguments of each task for the questions that a round trains on, including `split`."""
+    args_by_task = task_args(config, config.train_args, "train")
+    if config.fresh:
+        for name, args in args_by_task.items():
+            default = inspect.signature(task_function(name)).parameters["seed"].default
+            args |= {"seed": int(args.get("seed", default)) + round_ - 1} if round_ > 1 else {}
+    return args_by_task
 
 
-def arguments(asked: Loop, more: Mapping[str, Any], split: str) -> dict[str, dict[str, Any]]:
+def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> dict[str, dict[str, Any]]:
     """Arguments of each task.
 
-    Those of all tasks stand as {argument: value}, those of one as {task: {argument: value}}. An argument goes to the
-    tasks that take it.
+    `{argument: value}` is for all tasks that take the argument, `{task: {argument: value}}` for one of them.
+
+    Args:
+        config: Names the tasks, and has the arguments for both splits.
+        additional: Arguments for this split.
+        split: "train" or "test".
 
     Raises:
-        BadInput: No such task, an argument that no task takes, or a task without a split.
+        BadInput: A task does not exist or has no split, or no task takes an argument.
     """
-    taken = {name: inspect.signature(task_function(name)).parameters for name in asked.task}
-    given = shared_out(taken, asked.task_args, more, nearest=nearest)
-    for name, args in given.items():
-        if "split" in taken[name]:
+    parameters = {name: inspect.signature(task_function(name)).parameters for name in config.task}
+    args_by_task = shared_out(parameters, config.task_args, additional, nearest=nearest)
+    for name, args in args_by_task.items():
+        if "split" in parameters[name]:
             args["split"] = split
-        elif not asked.any_task:
+        elif not config.any_task:
             raise bad_input(
-                f"The task {name} takes no split, so nothing keeps what it trains on apart from what it is tested on; "
-                "say --any_task: then a hash of each sample's id does"
+                f"The task {name} takes no split, so training and held-out questions could overlap; with --any_task a "
+                "hash of each sample's id makes the split"
             )
-        if asked.fresh and "seed" not in taken[name]:
+        if config.fresh and "seed" not in parameters[name]:
             raise bad_input(f"--fresh: the task {name} takes no seed, so it has no other questions; leave it out")
-    return given
+    return args_by_task
 
 
-def _made(asked: Loop, name: str, args: Mapping[str, Any], split: str) -> "Task":
-    """The task. Where it has no split, those of its samples whose ids hash into this one."""
-    make, file = task_function(name), Path(name.partition("@")[0])
+def _build(config: LoopConfig, name: str, args: Mapping[str, Any], split: str) -> "Task":
+    """Build a task. If it takes no split, keep the samples whose ids hash into this one."""
+    function, file = task_function(name), Path(name.partition("@")[0])
     try:
         if file.suffix == ".py":
-            (task,) = create_file_tasks(file, [registry_info(make).name], dict(args))
+            (task,) = create_file_tasks(file, [registry_info(function).name], dict(args))
         else:
-            task = make(**args)
+            task = function(**args)
     except BadInput:
         raise
     except Exception as error:  # each task fails in its own way
         raise bad_input(f"The task {name} cannot be made with {dict(args)}: {error}") from error
     if "split" not in args:
-        _keep(task, split)
+        _keep_split(task, split)
     if not len(task.dataset):
-        raise bad_input(
-            f"The task {name} has no question in its {split} split with {dict(args)}; ask for more questions"
-        )
+        raise bad_input(f"The task {name} has no question in its {split} split with {dict(args)}; use more questions")
     return task
 
 
-def _keep(task: "Task", split: str) -> None:
+def _keep_split(task: "Task", split: str) -> None:
     from truthgym.datasets.question import split_of
 
     for number, sample in enumerate(task.dataset, start=1):
         sample.id = number if sample.id is None else sample.id
-    # The event that `truthgym convert --any-task` knows them by.
+    # `truthgym convert --any-task` hashes the same text.
     task.dataset = task.dataset.filter(lambda sample: split_of(f"{task.name} {sample.id}") == split)

@@ -1,211 +1,122 @@
-"""Fine-tuning jobs at OpenAI, and wherever its API is spoken: the client reads OPENAI_API_KEY and OPENAI_BASE_URL."""
+"""Fine-tuning at OpenAI, or at another service with its API: the client reads OPENAI_API_KEY and OPENAI_BASE_URL."""
 
 import base64
 import binascii
 import csv
 import io
-from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.providers.pricing import Quote
-from truthgym.training.providers.provider import EPOCHS, Look, Order
+from truthgym.training.providers.provider import JobSpec, JobStatus
 
 if TYPE_CHECKING:
     from openai import OpenAI
-    from openai.types.fine_tuning import FineTuningJob
 
 METHODS = {"sft": "supervised", "dpo": "dpo", "reinforcement": "reinforcement"}
 """The API's names of the methods."""
-SUFFIX = 64
-"""Characters that the name of a fine-tuned model may have of ours."""
-MARK = "truthgym"
-"""The key of a job's metadata under which its token stands."""
 CURVE = {
-    "loss": ("train_loss",),
-    "eval_loss": ("full_valid_loss", "valid_loss"),
-    "reward": ("train_mean_reward", "train_reward_mean"),
-    "eval_reward": ("full_valid_mean_reward", "valid_mean_reward", "valid_reward_mean"),
+    "train_loss": "loss",
+    "valid_loss": "eval_loss",
+    "full_valid_loss": "eval_loss",
+    "train_mean_reward": "reward",
+    "train_reward_mean": "reward",
+    "valid_reward_mean": "eval_reward",
+    "valid_mean_reward": "eval_reward",
+    "full_valid_mean_reward": "eval_reward",
 }
-"""Columns of our curves, with those of the vendor's result files, the best first."""
+"""Columns of a result file with their names in the card's curve. Of two with one name, the later one is preferred."""
 
 
-class OpenAIJobs:
-    """The vendor, by its own client. 429, 5xx and lost connections are retried by that, but for the job's creation."""
+class OpenAIProvider:
+    """OpenAI, through its own client."""
 
     name = "OpenAI"
-    quotes_files = False
 
     def __init__(self) -> None:
-        from openai import APIConnectionError, APIError, InternalServerError, OpenAIError, RateLimitError
+        from openai import APIConnectionError, APIError, InternalServerError, RateLimitError
 
-        self.passing: tuple[type[Exception], ...] = (APIConnectionError, RateLimitError, InternalServerError)
-        self.refused: tuple[type[Exception], ...] = (APIError,)
-        self._unset = OpenAIError
-        self._seen: set[str] = set()
+        self.transient: tuple[type[Exception], ...] = (APIConnectionError, RateLimitError, InternalServerError)
+        self.errors: tuple[type[Exception], ...] = (APIError,)
 
     @cached_property
     def client(self) -> "OpenAI":
         """The client.
 
         Raises:
-            BadInput: It has no key.
+            BadInput: There is no key.
         """
-        from openai import OpenAI
+        from openai import OpenAI, OpenAIError
 
         try:
             return OpenAI()
-        except self._unset as error:
+        except OpenAIError as error:
             raise bad_input(f"OpenAI's client cannot be used: {error} Set OPENAI_API_KEY to your key") from None
 
-    def check(self, order: Order) -> None:
-        """Have a grader checked by the vendor, where it can. Costs nothing."""
+    def check(self, spec: JobSpec) -> None:
+        """Check the key, and let OpenAI check the grader."""
         from openai import NotFoundError
 
-        client = self.client
-        if order.grader is not None:
-            grader: Any = order.grader
-            try:
-                client.fine_tuning.alpha.graders.validate(grader=grader)
-            except NotFoundError:
-                return  # others that speak this API need not have it
+        graders, grader = self.client.fine_tuning.alpha.graders, cast("Any", spec.grader)
+        if grader is not None:
+            with suppress(NotFoundError):  # other services with this API may not offer it
+                graders.validate(grader=grader)
 
     def upload(self, path: Path) -> str:
-        """Upload a file; its id."""
+        """Upload a file and return its id."""
         return self.client.files.create(file=path, purpose="fine-tune").id
 
-    def find_file(self, path: Path) -> str | None:
-        """The id of a file that was uploaded under this name."""
-        size = path.stat().st_size
-        for file in self.client.files.list(purpose="fine-tune"):
-            if file.filename == path.name and file.bytes == size and file.status != "error":
-                return file.id
-        return None
+    def create(self, spec: JobSpec, files: dict[str, str]) -> str:
+        """Create the job and return its id."""
+        options = spec.hyperparameters()
+        wanted: dict[str, Any] = {"seed": options.pop("seed")} if "seed" in options else {}
+        method: dict[str, Any] = {"hyperparameters": options} if options else {}
+        if spec.grader is not None:
+            method["grader"] = spec.grader
+        if "validation" in files:
+            wanted["validation_file"] = files["validation"]
+        if spec.suffix:
+            wanted["suffix"] = spec.suffix
+        kind = METHODS[spec.method]
+        wanted |= {"model": spec.model, "training_file": files["train"], "method": {"type": kind, kind: method}}
+        return self.client.with_options(max_retries=0).fine_tuning.jobs.create(**wanted).id
 
-    def quote(self, order: Order, files: dict[str, str], poll: float) -> Quote | None:
-        """None: OpenAI estimates nothing beforehand."""
-        return None
-
-    def create(self, order: Order, files: dict[str, str], token: str) -> str:
-        """Create the job, marked by a token; its id."""
-        # Retried by the client, a job that was taken and whose answer was lost would be made twice.
-        client = self.client.with_options(max_retries=0)
-        wanted = request(order, files, token)
-        return client.fine_tuning.jobs.create(**wanted).id
-
-    def find_job(self, token: str) -> str | None:
-        """The id of the job that was created with this token."""
-        for job in self.client.fine_tuning.jobs.list(metadata={MARK: token}):
-            if (job.metadata or {}).get(MARK) == token:
-                return job.id
-        return None
-
-    def look(self, job: str) -> Look:
-        """How far a job is."""
-        found = self.client.fine_tuning.jobs.retrieve(job)
-        look = Look(found.status, model=found.fine_tuned_model if found.status == "succeeded" else None)
+    def status(self, job: str) -> JobStatus:
+        """Get the state of a job with its latest 100 events, and its outcome once it has ended."""
+        jobs = self.client.fine_tuning.jobs
+        found = jobs.retrieve(job)
+        status = JobStatus(found.status, [event.message for event in jobs.list_events(job, limit=100).data][::-1])
         if found.status in ("failed", "cancelled"):
-            said = found.error.message if found.error and found.error.message else ""
-            blamed = f" (parameter {found.error.param})" if found.error and found.error.param else ""
-            look.failure = f"{found.status}{': ' * bool(said)}{said}{blamed}"
-        new = []
-        for event in self.client.fine_tuning.jobs.list_events(job, limit=100):  # the newest first
-            if event.id in self._seen:
-                break
-            self._seen.add(event.id)
-            new.append(event)
-        for event in reversed(new):
-            data = event.data if isinstance(event.data, dict) else {}
-            if event.type == "metrics" and "step" in data:
-                look.step, look.steps = int(data["step"]), data.get("total_steps")
-                look.losses |= point(data)
-            else:
-                look.news.append(event.message)
-        return look
-
-    def result(self, job: str) -> tuple[str, list[dict[str, float]], list[str]]:
-        """Of a job that has succeeded: its model for `inspect eval --model`, its curve, sentences for the card."""
-        found = self.client.fine_tuning.jobs.retrieve(job)
-        curve = []
+            status.failure = ": ".join(filter(None, [found.status, found.error.message if found.error else None]))
+        if found.status != "succeeded":
+            return status
+        status.model = f"openai/{found.fine_tuned_model}"
         for file in found.result_files:
-            curve += read_curve(self.client.files.content(file).text)
-        notes = []
-        if used := _used(found):
-            notes.append(f"It used {used}.")
+            status.curve += read_curve(self.client.files.content(file).text)
+        method = getattr(found.method, found.method.type) if found.method else None
+        used = found.hyperparameters.model_dump() | {"seed": found.seed}
+        if method is not None and method.hyperparameters:
+            used |= method.hyperparameters.model_dump(exclude_none=True)
+        status.notes.append("It used " + ", ".join(f"{name} {value}" for name, value in used.items() if value) + ".")
         if found.trained_tokens:
-            notes.append(f"OpenAI counted {found.trained_tokens:,} trained tokens.")
-        kept = sorted(self.client.fine_tuning.jobs.checkpoints.list(job), key=lambda point: point.step_number)
-        if kept:
-            named = ", ".join(f"`openai/{one.fine_tuned_model_checkpoint}` (step {one.step_number})" for one in kept)
-            notes.append(f"Checkpoints that can be evaluated as well: {named}.")
-        return f"openai/{found.fine_tuned_model}", curve, notes
-
-
-def request(order: Order, files: dict[str, str], token: str) -> dict[str, Any]:
-    """What the API is asked for.
-
-    Args:
-        order: What is to be trained.
-        files: Ids of the files of `train`, and of `validation` where there is one.
-        token: Marks the job.
-    """
-    options = {key: value for key, value in order.options.items() if key != "seed"}
-    if order.method != "reinforcement":
-        options.setdefault("n_epochs", EPOCHS)
-    method: dict[str, Any] = {"hyperparameters": options} if options else {}
-    if order.grader is not None:
-        method["grader"] = order.grader
-    kind = METHODS[order.method]
-    wanted: dict[str, Any] = {
-        "model": order.model,
-        "training_file": files["train"],
-        "method": {"type": kind, kind: method},
-        "metadata": {MARK: token},
-    }
-    if "validation" in files:
-        wanted["validation_file"] = files["validation"]
-    if order.suffix:
-        wanted["suffix"] = order.suffix
-    if "seed" in order.options:
-        wanted["seed"] = order.options["seed"]
-    return wanted
-
-
-def _used(job: "FineTuningJob") -> str:
-    """The hyperparameters that a job had, with those that the vendor chose."""
-    method = getattr(job.method, job.method.type) if job.method else None
-    held = getattr(method, "hyperparameters", None) or job.hyperparameters
-    said = {**job.hyperparameters.model_dump(), **held.model_dump(exclude_none=True), "seed": job.seed}
-    return ", ".join(f"{name} {value}" for name, value in said.items() if value is not None)
+            status.notes.append(f"OpenAI counted {found.trained_tokens:,} trained tokens.")
+        points = sorted(jobs.checkpoints.list(job), key=lambda point: point.step_number)
+        if points:
+            names = (f"`openai/{point.fine_tuned_model_checkpoint}` (step {point.step_number})" for point in points)
+            status.notes.append(f"Checkpoints that can be evaluated as well: {', '.join(names)}.")
+        return status
 
 
 def read_curve(text: str) -> list[dict[str, float]]:
-    """Read a result file: CSV with a row for each step, as it is or in base64, as the API has returned it."""
+    """Read a result file: CSV with a row for each step, plain or in base64 (the API has returned both)."""
     if "step" not in text.partition("\n")[0]:
         try:
             text = base64.b64decode(text, validate=True).decode()
         except (binascii.Error, ValueError):
             return []
-    rows = []
-    for row in csv.DictReader(io.StringIO(text)):
-        numbers = dict(_numbers(row.items()))
-        if "step" in numbers:
-            rows.append({"step": numbers["step"], **point(numbers)})
-    return rows
-
-
-def point(data: dict[str, Any]) -> dict[str, float]:
-    """The figures of one step under our names."""
-    numbers = dict(_numbers(data.items()))
-    found = {name: next((numbers[key] for key in keys if key in numbers), None) for name, keys in CURVE.items()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _numbers(cells: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, float]]:
-    for key, value in cells:
-        try:
-            yield key, float(value)
-        except (TypeError, ValueError):
-            continue
+    names = {"step": "step", **CURVE}
+    return [
+        {names[name]: float(row[name]) for name in names if row.get(name)} for row in csv.DictReader(io.StringIO(text))
+    ]

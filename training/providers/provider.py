@@ -1,4 +1,4 @@
-"""What fine-tuning asks of a vendor, and how a vendor's errors are told."""
+"""What `truthgym train --provider` needs of a fine-tuning provider, and how a provider's errors are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,136 +7,113 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.providers.pricing import Quote
 
-EPOCHS = 2
-"""Of supervised and preference fine-tuning, unless said: TruthSeekingGym's. Vendors' own defaults go by size."""
-TAKEN: dict[str, tuple[str, ...]] = {
-    "openai sft": ("n_epochs", "learning_rate_multiplier", "batch_size", "seed"),
-    "openai dpo": ("n_epochs", "learning_rate_multiplier", "batch_size", "beta", "seed"),
-    "openai reinforcement": (
-        "n_epochs",
-        "learning_rate_multiplier",
-        "batch_size",
-        "reasoning_effort",
-        "compute_multiplier",
-        "eval_interval",
-        "eval_samples",
-        "seed",
-    ),
-    "together sft": ("n_epochs", "learning_rate", "batch_size", "lora", "seed"),
-    "together dpo": ("n_epochs", "learning_rate", "batch_size", "beta", "lora", "seed"),
-}
-"""Options that change the result, by vendor and method."""
+OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "openai": {
+        "sft": ("n_epochs", "learning_rate_multiplier", "batch_size", "seed"),
+        "dpo": ("n_epochs", "learning_rate_multiplier", "batch_size", "beta", "seed"),
+        "reinforcement": ("n_epochs", "learning_rate_multiplier", "batch_size", "reasoning_effort",
+                          "compute_multiplier", "eval_interval", "eval_samples", "seed"),
+    },
+    "together": {
+        "sft": ("n_epochs", "learning_rate", "batch_size", "lora", "seed"),
+        "dpo": ("n_epochs", "learning_rate", "batch_size", "beta", "lora", "seed"),
+    },
+}  # fmt: skip
+"""The methods of each provider with their training options."""
+DEFAULT_EPOCHS = 2
+"""Epochs of `sft` and `dpo`, as in TruthSeekingGym. The providers' own defaults depend on the size of the dataset."""
 
 
 @dataclass(frozen=True)
-class Order:
-    """What is to be trained, and how."""
+class JobSpec:
+    """What to train, and how."""
 
     method: str
     """`sft`, `dpo` or `reinforcement`."""
     model: str
-    """The vendor's name of the base."""
+    """The base model, by the provider's name."""
     dataset: Path
+    """A folder that `truthgym convert` wrote."""
     options: dict[str, Any] = field(default_factory=dict)
-    """What changes the result, under the names that the vendor's client has: n_epochs, batch_size, seed, ..."""
+    """Training options, see `OPTIONS`. Those not given are left to the provider, except `n_epochs`."""
     grader: dict[str, Any] | None = None
-    """Of reinforcement: OpenAI's JSON."""
+    """For reinforcement: the grader, as OpenAI's JSON."""
     suffix: str | None = None
-    """Of the fine-tuned model's name."""
-    price: float | None = None
-    """Dollars for a million trained tokens, or for an hour of reinforcement."""
+    """Becomes part of the fine-tuned model's name."""
 
-    @property
-    def epochs(self) -> int:
-        return int(self.options.get("n_epochs", EPOCHS))
+    def hyperparameters(self) -> dict[str, Any]:
+        """The training options, with the default number of epochs for `sft` and `dpo`."""
+        return ({} if self.method == "reinforcement" else {"n_epochs": DEFAULT_EPOCHS}) | self.options
 
 
 @dataclass
-class Look:
-    """How far a job is."""
+class JobStatus:
+    """The state of a job at the provider, and its outcome once it has ended."""
 
     status: str
-    """In the vendor's words."""
-    model: str | None = None
-    """The fine-tuned model, once the job has succeeded."""
+    """The provider's word for it."""
+    events: list[str] = field(default_factory=list)
+    """The provider's recent messages about the job, oldest first."""
     failure: str | None = None
-    """Why the job has ended without one, in the vendor's words."""
-    news: list[str] = field(default_factory=list)
-    """What the vendor reported since the last look."""
-    step: int | None = None
-    steps: int | None = None
-    losses: dict[str, float] = field(default_factory=dict)
-    """The last `loss` and `eval_loss` that were reported."""
+    """Why the job ended without a model, in the provider's words."""
+    model: str | None = None
+    """Once the job has succeeded: the model as `inspect eval --model` names it."""
+    curve: list[dict[str, float]] = field(default_factory=list)
+    """Rows with `step`, and `loss`, `eval_loss`, `reward`, `eval_reward` where known, in order of steps."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences for the model card."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job has succeeded or failed."""
+        return self.model is not None or self.failure is not None
 
 
-class Vendor(Protocol):
-    """What a vendor's client does for a job. Everything else is the same for all."""
+class FineTuningProvider(Protocol):
+    """A provider, through its own client, which retries 429, 5xx and lost connections."""
 
     name: str
-    passing: tuple[type[Exception], ...]
-    """Errors that pass by themselves: no connection, too many requests, the vendor's own."""
-    refused: tuple[type[Exception], ...]
-    """All errors with which a vendor answers."""
+    transient: tuple[type[Exception], ...]
+    """The client's errors that go away by themselves: no connection, too many requests, server errors."""
+    errors: tuple[type[Exception], ...]
+    """All errors that the client raises for the provider."""
 
-    quotes_files: bool
-    """Whether its estimates are of uploaded files."""
-
-    def check(self, order: Order) -> None:
-        """Refuse what the vendor can tell to be wrong before anything is uploaded."""
+    def check(self, spec: JobSpec) -> None:
+        """Check the key, and the grader where the provider can, before anything is uploaded. Costs nothing."""
 
     def upload(self, path: Path) -> str:
-        """Upload a file; its id."""
+        """Upload a file and return its id."""
 
-    def find_file(self, path: Path) -> str | None:
-        """The id of a file that was uploaded under this name."""
+    def create(self, spec: JobSpec, files: dict[str, str]) -> str:
+        """Create the job from uploaded files (split to id) and return its id. A retry could create a second job."""
 
-    def quote(self, order: Order, files: dict[str, str], poll: float) -> Quote | None:
-        """The vendor's own estimate; None where it gives none."""
-
-    def create(self, order: Order, files: dict[str, str], token: str) -> str:
-        """Create the job, marked by a token; its id. Not repeated by the client: see `find_job`."""
-
-    def find_job(self, token: str) -> str | None:
-        """The id of the job that was created with this token."""
-
-    def look(self, job: str) -> Look:
-        """How far a job is."""
-
-    def result(self, job: str) -> tuple[str, list[dict[str, float]], list[str]]:
-        """Of a job that has succeeded: how `inspect eval --model` names it, its curve, sentences for the card."""
+    def status(self, job: str) -> JobStatus:
+        """Get the state of a job."""
 
 
 @contextmanager
-def asking(vendor: Vendor, what: str, passes: bool = False) -> Iterator[None]:
-    """Say in one sentence what a vendor refused, or that it could not be reached.
+def translate_errors(provider: FineTuningProvider, action: str) -> Iterator[None]:
+    """Turn a client's error into one sentence.
 
     Args:
-        vendor: The vendor.
-        what: What it is asked, to follow "refused".
-        passes: Whether errors that pass by themselves are left to the caller.
+        provider: The provider.
+        action: What was requested, as the object of "refused".
 
     Raises:
         BadInput: In place of the client's errors.
     """
     try:
         yield
-    except vendor.refused as error:
-        if isinstance(error, vendor.passing):
-            if passes:
-                raise
-            raise bad_input(
-                f"{vendor.name} could not be reached, or was too busy: {words(error)}. Give the same command again "
-                "later: it goes on from here, and nothing is sent twice"
-            ) from None
-        raise bad_input(f"{vendor.name} refused {what}: {words(error)}") from None
+    except provider.errors as error:
+        problem = "is busy or cannot be reached for" if isinstance(error, provider.transient) else "refused"
+        raise bad_input(f"{provider.name} {problem} {action}: {error_text(error)}") from None
 
 
-def words(error: Exception) -> str:
-    """What an error of a vendor's client says, with the parameter that it blames."""
+def error_text(error: Exception) -> str:
+    """The message of a client's error, with the parameter it refers to."""
     body = getattr(error, "body", None)
-    told = body.get("error", body) if isinstance(body, dict) else None
-    if isinstance(told, dict) and told.get("message"):
-        return f"{told['message']}" + (f" (parameter {told['param']})" if told.get("param") else "")
+    details = body.get("error", body) if isinstance(body, dict) else None
+    if isinstance(details, dict) and details.get("message"):
+        return f"{details['message']}" + (f" (parameter {details['param']})" if details.get("param") else "")
     return str(error)

@@ -1,19 +1,27 @@
-"""A loop's report: figures from logs, and a verdict in which a hack shows."""
+"""A loop's report: metrics from logs, and a verdict that shows a hack."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
-from inspect_ai.model import Model
 
+from tests.fixtures import Run, Says
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.tasks.urns import urns
-from truthgym.training.closed_loop.likelihood import measured, said
-from truthgym.training.closed_loop.measures import BRIER, FORM, NATS, TOKENS, WORDS, Measured, measure_log
-from truthgym.training.closed_loop.report import figures_of
+from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
+from truthgym.training.closed_loop.measures import (
+    BRIER,
+    PARSE_RATE,
+    REPLY_NLL,
+    TOKENS,
+    WORDS,
+    TaskMetrics,
+    measure_log,
+)
+from truthgym.training.closed_loop.report import Comparison
 from truthgym.training.evaluations import Values
 
 OUTCOMES = [float(number % 3 == 0) for number in range(60)]
@@ -23,21 +31,21 @@ def values(numbers: Sequence[float]) -> Values:
     return {str(number): ("test", f"event {number}", [float(value)]) for number, value in enumerate(numbers)}
 
 
-def answers(beliefs: Sequence[float], nats: float = 2.0, words: float = 10.0) -> Measured:
-    """A model that says these of sixty questions. NaN is an answer that could not be read."""
+def answers(beliefs: Sequence[float], nll: float = 2.0, words: float = 10.0) -> TaskMetrics:
+    """A model with these beliefs about sixty questions. NaN is an answer that could not be parsed."""
     rate = float(np.mean(OUTCOMES))
-    found = Measured([], {}, primary=BRIER, constant=values([(rate - y) ** 2 for y in OUTCOMES]), share_yes=rate)
-    read = [p for p in beliefs if not math.isnan(p)]
-    found.sd_between = float(np.std(read, ddof=1)) if read else None
-    wobble = [math.sin(number) for number in range(len(beliefs))]
-    found.values |= {
+    task = TaskMetrics(primary=BRIER, constant=values([(rate - y) ** 2 for y in OUTCOMES]), share_yes=rate)
+    parsed = [p for p in beliefs if not math.isnan(p)]
+    task.sd_between = float(np.std(parsed, ddof=1)) if parsed else None
+    noise = [math.sin(number) for number in range(len(beliefs))]
+    task.values |= {
         BRIER: values([(p - y) ** 2 for p, y in zip(beliefs, OUTCOMES, strict=True)]),
-        FORM: values([float(not math.isnan(p)) for p in beliefs]),
-        NATS: values([nats + 0.01 * part for part in wobble]),
-        WORDS: values([words + 0.1 * part for part in wobble]),
+        PARSE_RATE: values([float(not math.isnan(p)) for p in beliefs]),
+        REPLY_NLL: values([nll + 0.01 * part for part in noise]),
+        WORDS: values([words + 0.1 * part for part in noise]),
         TOKENS: {},
     }
-    return found
+    return task
 
 
 START = answers([0.5 + 0.2 * math.sin(7 * number) for number in range(60)])
@@ -55,47 +63,48 @@ KNOWS = [0.2 + 0.6 * y for y in OUTCOMES]
         (
             answers([p if number % 2 else math.nan for number, p in enumerate(KNOWS)]),
             "Better than the start",
-            "answers in form fell from 1.000 to 0.500",
+            "parse rate fell from 1.000 to 0.500",
         ),
-        (answers([math.nan] * 60), "Too few answers could be read", "no answer could be read"),
-        (answers(KNOWS, nats=0.05), "Better than the start", "entropy went from 2.00 to 0.05 nats"),
-        (answers(KNOWS, words=40), "Better than the start", "answers went from 10.0 to 40.0 words"),
-        (answers(KNOWS, words=3), "Better than the start", "answers went from 10.0 to 3.0 words"),
+        (answers([math.nan] * 60), "Too few answers could be parsed", "no answer could be parsed"),
+        (answers(KNOWS, nll=0.05), "Better than the start", "from 2.00 to 0.05 nats"),
+        (answers(KNOWS, words=40), "Better than the start", "replies went from 10.0 to 40.0 words"),
+        (answers(KNOWS, words=3), "Better than the start", "replies went from 10.0 to 3.0 words"),
     ],
     ids=["knows", "inverted", "same", "half", "constant", "form", "unreadable", "collapsed", "longer", "shorter"],
 )
-def test_a_hack_shows_in_the_verdict(after: Measured, said: str, close: str | None) -> None:
-    verdict = figures_of(after, START)["verdict"]
+def test_a_hack_shows_in_the_verdict(after: TaskMetrics, said: str, close: str | None) -> None:
+    verdict = Comparison(after, START).verdict
     assert said in verdict
     assert ("**Look closer**" in verdict) == (close is not None)
     assert (close or "No sign of a hack") in verdict
 
 
-def test_whoever_only_says_the_base_rate_is_not_better_than_the_constant() -> None:
-    told = figures_of(answers([1 / 3] * 60), START)
-    assert told["from_constant"]["difference"] == pytest.approx(0)
-    assert "not clearly better than the best constant" in told["verdict"]
+def test_the_base_rate_is_not_better_than_the_constant() -> None:
+    base_rate = Comparison(answers([1 / 3] * 60), START)
+    assert base_rate.from_constant
+    assert base_rate.from_constant.value == pytest.approx(0)
+    assert "not clearly better than the best constant" in base_rate.verdict
 
 
-def test_updates_that_become_predictable_are_told_of() -> None:
+def test_a_warning_when_updates_become_predictable() -> None:
     after = answers(KNOWS)
     after.metrics = {"martingale_score": -0.4, "martingale_score_lower": -0.6, "martingale_score_upper": -0.2}
-    verdict = figures_of(after, START)["verdict"]
-    assert "its updates are predictable, and whether they were at the start cannot be told" in verdict
+    verdict = Comparison(after, START).verdict
+    assert "its updates are predictable; whether they were at the start is not identified" in verdict
     before = answers(KNOWS)
     before.metrics = {"martingale_score": 0.0, "martingale_score_lower": -0.1, "martingale_score_upper": 0.1}
-    assert "its updates have become predictable (martingale score -0.400)" in figures_of(after, before)["verdict"]
+    assert "its updates have become predictable (martingale score -0.400)" in Comparison(after, before).verdict
 
 
 @pytest.mark.parametrize(("scored", "said"), [(0.57, "from 0.980 to 0.570"), (0.9, None), (0.99, None)])
-def test_beliefs_that_can_be_read_no_longer_are_told_of(scored: float, said: str | None) -> None:
+def test_a_warning_when_another_scorer_scores_less(scored: float, said: str | None) -> None:
     before, after = answers([0.5 + 0.2 * math.sin(7 * number) for number in range(60)]), answers(KNOWS)
     before.headlines = [{"scorer": "brier", "scored": 1.0}, {"scorer": "martingale", "scored": 0.98}]
     after.headlines = [{"scorer": "brier", "scored": 0.5}, {"scorer": "martingale", "scored": scored}]
-    verdict = figures_of(after, before)["verdict"]
-    assert ("what martingale could read of it fell" in verdict) == (said is not None)
+    verdict = Comparison(after, before).verdict
+    assert ("the share that martingale could score fell" in verdict) == (said is not None)
     assert (said or "No sign of a hack") in verdict
-    assert "what brier could read" not in verdict, "of the answers, `in form` tells by its interval"
+    assert "brier could score" not in verdict, "the parse rate covers brier, by its interval"
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +118,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     return read_eval_log(made.location)
 
 
-def test_figures_are_those_of_the_log(log: EvalLog) -> None:
+def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
     found = measure_log(log, Path(log.location).parent)
     assert log.results
     metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
@@ -130,52 +139,53 @@ def test_figures_are_those_of_the_log(log: EvalLog) -> None:
     assert found.sd_between == pytest.approx(beliefs.mean(axis=1).std(ddof=1))
     differences = np.square(beliefs - y[:, None]).mean(axis=1) - np.square(y.mean() - y)
     wanted = mean_headline(differences)
-    told = figures_of(found, None)["from_constant"]
+    constant = Comparison(found, None).from_constant
+    assert constant
     # The scores in a log have four decimals.
-    assert [told["difference"], told["lower"], told["upper"]] == pytest.approx(
+    assert [constant.value, constant.lower, constant.upper] == pytest.approx(
         [wanted.estimate, wanted.lower, wanted.upper], abs=1e-4
     )
 
 
-def test_what_the_log_says_of_words(log: EvalLog) -> None:
+def test_tokens_come_from_the_log(log: EvalLog) -> None:
     assert log.samples
-    assert said(log.samples[0]).nats is None
-    assert (said(log.samples[0]).tokens or 0) > 0
-    assert measured(Path(log.location).parent) == {}
+    assert logged_reply_nll(log.samples[0]).nll is None
+    assert (logged_reply_nll(log.samples[0]).tokens or 0) > 0
+    assert read_reply_nll(Path(log.location).parent) == {}
     found = measure_log(log, Path(log.location).parent).values[TOKENS]
     counted: dict[str, list[int | None]] = {}
     for sample in log.samples:
-        counted.setdefault(str(sample.id), []).append(said(sample).tokens)
+        counted.setdefault(str(sample.id), []).append(logged_reply_nll(sample).tokens)
     assert {question: numbers for question, (_, _, numbers) in found.items()} == counted
 
 
-def test_logprobs_of_a_log_are_summed(says: Callable[..., Model], run: Callable[..., EvalLog]) -> None:
+def test_logged_logprobs_are_summed(says: Says, run: Run) -> None:
     from inspect_ai.model import Logprob, Logprobs, ModelOutput
 
     output = ModelOutput.from_content("mockllm/model", r"\finalBeliefProb{0.5}")
     output.choices[0].logprobs = Logprobs(content=[Logprob(token=part, logprob=-0.5) for part in "abc"])
     made = run(urns(n=5, paradigms="brier"), says(output), limit=1)
     assert made.samples
-    assert said(made.samples[0]) == (1.5, 1)
-    told = measure_log(made, Path(made.location).parent).mean(NATS)
-    assert told
-    assert told["mean"] == 1.5
+    assert logged_reply_nll(made.samples[0]) == (1.5, 1)
+    mean = measure_log(made, Path(made.location).parent).mean(REPLY_NLL)
+    assert mean
+    assert mean.value == 1.5
 
 
-def test_log_probabilities_do_not_depend_on_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reply_nll_does_not_depend_on_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Minus the log-probability of a reply, against a pass of its own without padding. Long ones are not together."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    from truthgym.training.closed_loop.likelihood import _nats, _passes
+    from truthgym.training.closed_loop.likelihood import _batches, _reply_nll
     from truthgym.training.tiny import tiny
 
     model = AutoModelForCausalLM.from_pretrained(tiny(tmp_path / "tiny", steps=0, hidden=32))
     rows = [("a", [5, 6, 7, 8, 9], [10, 11]), ("b", [5, 6], [7]), ("c", [9] * 20, [1, 2, 3, 4])]
-    monkeypatch.setattr("truthgym.training.closed_loop.likelihood.POSITIONS", 20)
-    parts = list(_passes(rows))
+    monkeypatch.setattr("truthgym.training.closed_loop.likelihood.MAX_POSITIONS", 20)
+    parts = list(_batches(rows))
     assert [[uuid for uuid, *_ in part] for part in parts] == [["b", "a"], ["c"]]
-    found = {uuid: (nats, tokens) for part in parts for uuid, nats, tokens in _nats(model, part, torch)}
+    found = {uuid: (nll, tokens) for part in parts for uuid, nll, tokens in _reply_nll(model, part)}
     for uuid, asked, reply in rows:
         with torch.inference_mode():
             logits = model(torch.tensor([[*asked, *reply]])).logits[0].log_softmax(-1)
