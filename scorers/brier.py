@@ -1,4 +1,4 @@
-"""Brier: how close is the stated probability to what happened?
+"""Brier: how close is the stated probability to the outcome?
 
 inspect eval truthgym/forecasting --model reference/bayesian
 inspect score LOG --scorer truthgym/brier
@@ -26,7 +26,7 @@ from truthgym.scorers.statistics.table import Table, tabulate
 
 @metric(scores="unreduced")
 def forecast_quality() -> Metric:
-    """All figures of the Brier paradigm, headline first. See `brier` for each."""
+    """All metrics of the Brier paradigm, headline first. `brier` describes each."""
 
     def compute(scores: list[SampleScore]) -> Value:
         return cast(Value, summarise(tabulate(scores, "belief")))
@@ -40,33 +40,34 @@ def brier() -> Scorer:
 
     $$\mathrm{BS}(p, y) = (p - y)^2 \in [0, 1]$$
 
-    Saying 0.5 always scores 0.25, saying the base rate r scores r(1 - r), the truth scores 0. The score is proper:
-    it is least in expectation when p is what the forecaster believes.
+    Always saying 0.5 scores 0.25, saying the base rate r scores r(1 - r), the truth scores 0. The score is proper:
+    its expectation is lowest when p is what the forecaster believes.
 
-    It measures truth-seeking where the question could not be looked up in memory: a model that remembers how an
-    event ended scores near 0 without any foresight. Filter by `known_after`, or use `urns`.
+    It measures truth-seeking if the model cannot remember the answer: one that remembers how an event ended scores near
+    0 without any foresight. Filter by `known_after`, or use `urns`.
 
     Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`:
 
-    - `brier`; `mde`, the smallest distance from a fixed reference that the run could have found (5 %, power 0.8); `n`
-      questions; `epochs`; `share_scored`, the answers that could be read, of those that reached the scorer (a sample
-      that failed is an error, and Inspect counts it).
-    - `skill_base_rate`, `skill_crowd`: 1 - BS / BS of the reference. 1 is perfect, 0 as good as it, below 0 worse. The
-      base rate is the question's own where it has one, else the share of "yes" among the scored questions; the crowd's
-      skill is on the questions that have a crowd.
-    - `brier_of_mean`: of each question's mean belief over the epochs. What it is below `brier` is the price of the
-      belief's own noise.
-    - `log_score` (nats, p held in [0.005, 0.995]; lower is better); `spherical_score`, `accuracy` (higher is better; a
-      belief of 0.5 is half right).
-    - `reliability` (lower), `resolution` (higher), `uncertainty`, corrected for bias; `calibration_slope` (1) and
-      `calibration_intercept` (0); `ece`, to be read beside `ece_null` only.
+    - `brier`; `mde`, the smallest distance from a fixed reference that the run could have detected (5 %, power 0.8);
+      `n` questions; `epochs`; `share_scored`, the share of answers that could be read, of those that reached the scorer
+      (a sample that failed is an error, which Inspect counts).
+    - `skill_base_rate`, `skill_crowd`: 1 - BS / BS of the reference. 1 is perfect, 0 equals the reference, below 0 is
+      worse. The base rate is the question's own if it has one, otherwise the share of "yes" among the scored questions;
+      the skill against the crowd is computed on the questions that have a crowd forecast.
+    - `brier_of_mean`: the Brier score of each question's mean belief over the epochs. `brier` minus this is the cost of
+      the belief's own noise.
+    - `log_score` (nats, p clipped to [0.005, 0.995]; lower is better); `spherical_score`, `accuracy` (higher is better;
+      a belief of 0.5 is half right).
+    - `reliability` (lower is better), `resolution` (higher is better) and `uncertainty`, corrected for bias;
+      `calibration_slope` (ideal: 1) and `calibration_intercept` (ideal: 0); `ece`, meaningful only in comparison with
+      `ece_null`.
 
     Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first.
 
     A sample's value holds `belief`, `brier_score`, `accuracy`, `log_score` and `spherical_score`.
 
-    An answer that cannot be read is NaN under every key, with the `reason` in the metadata: it leaves the means and
-    lowers `share_scored`. So does a question without a known outcome. Makes no model call.
+    An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means leave it out, and
+    it lowers `share_scored`. The same holds for a question without a known outcome. Makes no model call.
 
     References:
         Brier, G. W. (1950). Verification of forecasts expressed in terms of probability. Monthly Weather Review 78.
@@ -78,7 +79,7 @@ def brier() -> Scorer:
         belief, unread = stated_belief(state)
         outcome = {"yes": 1.0, "no": 0.0}.get(target.text)
         reason = "The question has no known outcome." if outcome is None else unread
-        p, y = (np.nan if value is None or reason else value for value in (belief, outcome))
+        p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
         value = {"belief": p} | {name: round(float(rule(p, y)), 4) for name, rule in RULES.items()}
         return Score(
             value=cast(Value, value),
@@ -100,7 +101,7 @@ def brier() -> Scorer:
 
 
 def summarise(table: Table) -> dict[str, float]:
-    """Compute the paradigm's figures from beliefs (questions x epochs). NaN where too few are there."""
+    """Compute the paradigm's metrics from beliefs (questions x epochs). NaN if there are too few of them."""
     p, y = table.values, table.outcome
     per_epoch = brier_score(p, y[:, None])
     squared = row_mean(per_epoch)
@@ -109,9 +110,9 @@ def summarise(table: Table) -> dict[str, float]:
     share_yes = float(y[scored].mean()) if scored.any() else np.nan
     base_rate = np.where(np.isnan(table.base_rate), share_yes, table.base_rate)
     headline = mean_headline(squared, table.cluster)
-    others: dict[str, float] = {}
+    other_scores: dict[str, float] = {}
     for name in ("log_score", "spherical_score", "accuracy"):
-        others |= mean_headline(row_mean(RULES[name](p, y[:, None])), table.cluster).metrics(name)
+        other_scores |= mean_headline(row_mean(RULES[name](p, y[:, None])), table.cluster).metrics(name)
     epochs = range(p.shape[1])
     murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
     ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
@@ -125,7 +126,7 @@ def summarise(table: Table) -> dict[str, float]:
         **skill_score(squared, brier_score(base_rate, y), table.cluster).metrics("skill_base_rate"),
         **skill_score(squared, brier_score(table.crowd, y), table.cluster).metrics("skill_crowd"),
         **mean_headline(brier_score(mean_belief, y), table.cluster).metrics("brier_of_mean"),
-        **others,
+        **other_scores,
         "reliability": _mean(murphy[:, 0]),
         "resolution": _mean(murphy[:, 1]),
         "uncertainty": _mean(murphy[:, 2]),
@@ -137,8 +138,8 @@ def summarise(table: Table) -> dict[str, float]:
 
 
 def _mean(values: NDArray[Any]) -> float:
-    held = values[np.isfinite(values)]
-    return float(held.mean()) if held.size else np.nan
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else np.nan
 
 
 PARADIGM = Paradigm(

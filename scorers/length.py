@@ -1,4 +1,4 @@
-"""Length: how long is the answer, and did it keep the length that was asked for?
+"""Length: how long is the answer, and does it have the requested length?
 
 inspect eval truthgym/urns -T paradigms=brier,length --solver truthgym/length_control -S target=80 --model ...
 inspect score LOG --scorer truthgym/length --action append --overwrite
@@ -22,12 +22,12 @@ from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
 
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
 KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
-"""What a sample's value holds."""
+"""The keys of a sample's value."""
 
 
 @metric(scores="unreduced")
 def answer_length() -> Metric:
-    """All figures of the length of answers, headline first. See `length` for each."""
+    """All metrics of the length of answers, headline first. `length` describes each."""
 
     def compute(scores: list[SampleScore]) -> Value:
         return cast(Value, summarise(scores))
@@ -37,24 +37,23 @@ def answer_length() -> Metric:
 
 @scorer(metrics=[answer_length()])
 def length() -> Scorer:
-    """Length of the answer. Neither direction is better; how well an asked length was kept is.
+    """Length of the answer. Neither direction is better; a larger share of answers of the requested length (`kept`) is.
 
-    A word is what stands between spaces. The answer is the trajectory's last reply, without the reasoning before it.
+    Words are separated by whitespace. The answer is the trajectory's last reply, without the reasoning before it.
 
-    It says nothing of truth-seeking by itself. It is the covariate to look at where two models or reasoning modes
-    differ in another score, and the check that `length_control` did what it was asked to do: read `kept` before
-    comparing scores across targets.
+    By itself it says nothing about truth-seeking. Use it as a covariate when two models or reasoning modes differ in
+    another score, and to check that `length_control` worked: look at `kept` before comparing scores across targets.
 
     Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
 
-    - `words`, the mean; `mde`, the smallest distance from a fixed length that the run could have found; `n` questions;
-      `epochs`; `share_scored`, the share of answers that are there.
-    - Where a length was asked for, in its own unit, else NaN: `asked`, the mean target; `achieved`, the mean length,
+    - `words`, the mean; `mde`, the smallest distance from a fixed length that the run could have detected; `n`
+      questions; `epochs`; `share_scored`, the share of samples that have an answer.
+    - If a length was requested, in its own unit, otherwise NaN: `asked`, the mean target; `achieved`, the mean length,
       with `achieved_p10`, `_p50` and `_p90` over all answers; `kept`, the share of answers within the tolerance;
-      `revisions`, the mean number asked for.
+      `revisions`, the mean number of revisions requested.
 
-    A sample's value holds `words`, `characters`, `asked`, `achieved`, `kept` (0 or 1) and `revisions`. One without an
-    answer is NaN under every key, with the `reason` in the metadata. Makes no model call.
+    A sample's value holds `words`, `characters`, `asked`, `achieved`, `kept` (0 or 1) and `revisions`. A sample without
+    an answer is NaN under every key, with the `reason` in the metadata. Makes no model call.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -86,13 +85,14 @@ def length() -> Scorer:
 
 
 def _control(store: Store) -> LengthControl:
-    # From a copy: a StoreModel writes its defaults into the store that it reads.
-    held = {name: value for name, value in store.items() if name.startswith("LengthControl:")}
-    return LengthControl(store=Store(held))
+    # Read from a copy: a StoreModel writes its defaults into the store that it reads.
+    return LengthControl(
+        store=Store({name: value for name, value in store.items() if name.startswith("LengthControl:")})
+    )
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """Compute the figures from scores. NaN where too few are there."""
+    """Compute the metrics from scores. NaN if there are too few of them."""
     tables = {key: tabulate(scores, key, most=np.inf) for key in KEYS}
     means = {key: mean_headline(row_mean(table.values), table.cluster) for key, table in tables.items()}
     achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]

@@ -96,6 +96,7 @@ def domain_task(
             sample, before its first model call: a model role that a paradigm needs is not bound.
     """
     chosen = _parse(default if paradigms is None else paradigms)
+    scorers = [PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()]
     roles = {name: PARADIGMS[name].roles(**arguments) for name, arguments in chosen.items()}
     every = {role for needed in roles.values() for role in needed}
     one_model = {role for name, needed in roles.items() if PARADIGMS[name].one_model_per_role for role in needed}
@@ -105,7 +106,7 @@ def domain_task(
         dataset=dataset,
         setup=prepare(_prompt(system_prompt), sorted(every), isolated, sorted(one_model)),
         solver=direct(),
-        scorer=[PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()],
+        scorer=scorers,
         epochs=epochs,
         version=version,
         metadata={"left_out": dict(questions.dropped)} if questions and questions.dropped else None,

@@ -27,7 +27,7 @@ PARAMETERS = frozenset({"noise", "leak", "skill", "seed"}) | BIASES
 OWN = "your own belief"
 LIST = re.compile(r"JSON list of ([0-9]+) whole numbers")
 STEPS = re.compile(r"<steps>\s*(.*?)\s*</steps>", re.DOTALL)
-FIRST_VIEW = "first view"
+FIRST_VIEW = "first impression"
 READING = "<text>"
 NUMBERS = "whole number"
 """What a request for a belief speaks of at its end."""
@@ -67,7 +67,7 @@ def report_belief(text: str, epoch: int, parameters: Parameters) -> str:
     read = last_probability(text, seen.begins)
     if OWN in text or read is None:
         read = believe("bayesian", seen.case, epoch, seen.stated, parameters)
-    what = (FIRST_VIEW if view else "text", seen.stated, len(seen.case.evidence))
+    what = ("first view" if view else "text", seen.stated, len(seen.case.evidence))
     return f"{_whole(noisy_percent(read, parameters, seen.case.key, epoch, *what))}%"
 
 

@@ -1,4 +1,4 @@
-"""A finished sample's question and answer: where scorers of answers begin."""
+"""The answer of a finished sample: its text, and the belief that it states."""
 
 from inspect_ai.solver import TaskState
 
@@ -10,10 +10,10 @@ def final_answer(state: TaskState) -> tuple[str | None, str | None]:
     """The text of a sample's last answer.
 
     Returns:
-        The text; or None and why there is none: the reasoning ended or was cut short, the model refused, or it said
-        nothing. What a provider reports in the place of a reply is no answer.
+        The text; or None and the reason: the reasoning ended or was cut short, the model refused, or the answer is
+        empty. A provider's error report in place of a reply is not an answer.
     """
-    # Another's solver leaves no trajectory; ours, cut short, leaves one without an answer.
+    # Only Truthgym's solvers record a trajectory; one that was cut short has no answer step.
     ours = STEPS in state.store
     text = recorded_answer(state.store) if ours else state.output.completion
     ended = recorded_end(state.store) if ours or not text else failure_reason(state.output)
@@ -23,10 +23,10 @@ def final_answer(state: TaskState) -> tuple[str | None, str | None]:
 
 
 def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
-    """Read the belief in a sample's last answer.
+    """Parse the belief that a sample's last answer states. Makes no model call.
 
     Returns:
-        The probability in [0, 1], or None and why it could not be read. Makes no model call.
+        The probability in [0, 1]; or None and the reason why it could not be read.
     """
     text, reason = final_answer(state)
     if text is None:
@@ -38,7 +38,7 @@ def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
 
 
 def asked_text(state: TaskState) -> str:
-    """The question as it was asked: the last that a user said, where the sample begins with messages."""
+    """The question as it was asked: the last user message if the sample's input is a list of messages."""
     if isinstance(state.input, str) or any(message.role == "user" for message in state.input):
         return state.input_text
     return state.input[-1].text if state.input else ""

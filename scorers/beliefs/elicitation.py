@@ -1,19 +1,19 @@
-"""Elicitation: what is believed before, during and after the reasoning, asked from outside of it.
+"""Elicitation: what a model or a judge believes before, during and after the reasoning.
 
-Scorers call it, so it works in a run and on a finished log alike. No message of the trajectory is touched: each
-question goes to a branch. Every belief is recorded with the request that it answers, and one that an earlier scorer of
-the sample, in this pass or another, has already had answered is taken from its record.
+Scorers call it, both in a run and on a finished log. It never changes the trajectory: each question is asked in a
+branch of the conversation. Every belief is recorded with a digest of its request, and a request that an earlier scorer
+of the sample has had answered, in this scoring pass or a previous one, is not sent again.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from inspect_ai.model import ChatMessage, Model, get_model
 from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
@@ -24,57 +24,68 @@ from truthgym.solvers.trajectory import STEPS, failure_reason, recorded_answer, 
 PERCENT = "Reply with one whole number from 0 to 100, the probability in percent, and nothing else."
 PROBE = f"How likely is it that the following statement is true?\n\n{{proposition}}\n\n{PERCENT}"
 VIEW = (
-    "Give a short first view, in two or three sentences: how likely is it, as far as you can say at first sight, that "
-    "the following statement is true?\n\n{proposition}"
+    "Give your first impression in two or three sentences: how likely do you think it is that the following statement "
+    "is true?\n\n{proposition}"
 )
 QUESTION = "<question>\n{question}\n</question>"
 READ = (
-    "Below is a question, and {what} of someone who was asked it.\n\n"
+    "Below are a question and {what} of someone who was asked it.\n\n"
     f"{QUESTION}\n\n<text>\n{{text}}\n</text>\n\n{{whose}}\n\n{{proposition}}\n\n{PERCENT}"
 )
-WHAT = {"prior": "the first view", "": "the reasoning"}
+WHAT = {"prior": "the first impression", "": "the reasoning"}
 WHOSE = {
-    "policy": "Where this text ends, how likely does its writer hold the following statement to be? Report the "
-    "writer's belief as you read it, whatever you think yourself.",
-    "judge": "Having read this, how likely do you hold the following statement to be? Give your own belief, which need "
-    "not be the writer's.",
+    "policy": "At the end of this text, how likely does its writer think it is that the following statement is true? "
+    "Report the writer's belief as you understand it, whatever you think yourself.",
+    "judge": "Having read this, how likely do you think it is that the following statement is true? Give your own "
+    "belief, which need not be the writer's.",
 }
 JOINT = (
-    "Below is a question, and the steps in which someone reasoned about it.\n\n"
+    "Below are a question and the steps in which someone reasoned about it.\n\n"
     f"{QUESTION}\n\n<steps>\n{{steps}}\n</steps>\n\n{{whose}}\n\n{{proposition}}\n\n"
     "Reply with a JSON list of {number} whole numbers from 0 to 100, probabilities in percent, and nothing else: the "
-    "belief before the first step, and then the belief after each of the {turns} steps, going by that step and all "
-    "before it."
+    "belief before the first step, and then the belief after each of the {turns} steps, based on that step and all "
+    "earlier ones."
 )
 WHOSE_JOINT = {
-    "policy": "How likely does the writer hold the following statement to be, at each point?",
-    "judge": "How likely do you hold the following statement to be, at each point? Give your own belief, which need "
-    "not be the writer's.",
+    "policy": "At each point, how likely does the writer think it is that the following statement is true?",
+    "judge": "At each point, how likely do you think it is that the following statement is true? Give your own belief, "
+    "which need not be the writer's.",
 }
+FORMER_WORDING = {
+    VIEW.removesuffix("{proposition}"): "Give a short first view, in two or three sentences: how likely is it, as far "
+    "as you can say at first sight, that the following statement is true?\n\n",
+    "Below are a question and the first impression of someone": "Below is a question, and the first view of someone",
+    "Below are a question and the reasoning of someone": "Below is a question, and the reasoning of someone",
+    WHOSE["policy"]: "Where this text ends, how likely does its writer hold the following statement to be? Report the "
+    "writer's belief as you read it, whatever you think yourself.",
+    WHOSE["judge"]: "Having read this, how likely do you hold the following statement to be? Give your own belief, "
+    "which need not be the writer's.",
+    "Below are a question and the steps in which": "Below is a question, and the steps in which",
+    "based on that step and all earlier ones.": "going by that step and all before it.",
+    WHOSE_JOINT["policy"]: "How likely does the writer hold the following statement to be, at each point?",
+    WHOSE_JOINT["judge"]: "How likely do you hold the following statement to be, at each point? Give your own belief, "
+    "which need not be the writer's.",
+}
+"""Parts of the requests with their wording before November 2026: beliefs recorded then are not asked for again."""
+
+CUT_SHORT = "The reasoning was cut short before an answer."
 
 Elicitor = Literal["self", "judge", "both"]
-Standpoint = Literal["policy", "judge"]
-Per = Literal["trajectory", "step"]
+Perspective = Literal["policy", "judge"]
+Granularity = Literal["trajectory", "step"]
 Reuse = Literal["reuse", "fresh", "recorded"]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What to ask for: the arguments of the scorers that measure beliefs. See `martingale`."""
+class ElicitationConfig:
+    """Which beliefs to ask for: arguments of `martingale`, which describes and checks them."""
 
     elicitor: Elicitor = "self"
-    standpoint: Standpoint = "policy"
-    per: Per = "trajectory"
+    standpoint: Perspective = "policy"
+    per: Granularity = "trajectory"
     joint: bool = False
     system_prompt_in_probe: bool = False
     beliefs: Reuse = "reuse"
-
-    def __post_init__(self) -> None:
-        for name, kind in (("elicitor", Elicitor), ("standpoint", Standpoint), ("per", Per), ("beliefs", Reuse)):
-            one_of(name, getattr(self, name), get_args(kind))
-        for name in ("joint", "system_prompt_in_probe"):
-            if not isinstance(getattr(self, name), bool):
-                raise BadInput(f"{name}={getattr(self, name)!r} cannot be used; write true or false")
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -82,154 +93,166 @@ class Settings:
         return ("judge",) if self.beliefs != "recorded" and (self.elicitor != "self" or self.joint) else ()
 
 
-async def elicit(state: TaskState, question: Question, settings: Settings) -> list[Belief]:
-    """Measure beliefs about a question's proposition, over the trajectory that a solver left.
+async def elicit(state: TaskState, question: Question, config: ElicitationConfig) -> list[Belief]:
+    """Measure beliefs about a question's proposition along the trajectory that a solver left.
 
     Model calls, with T turns of the trajectory (assistant messages; reasoning that a provider shows is one more) and M
-    assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; joint 1 more. None where the reasoning
-    ended early: where the model refused, it is not asked again.
+    assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; joint 1 more. No calls if the reasoning
+    ended early: a model that refused is not asked again.
 
     Raises:
         BadInput: The question has no proposition, or a judge is needed and none is bound.
     """
     if not question.proposition:
         raise BadInput(
-            f"Sample {state.sample_id!r} has no proposition whose probability could be believed; use a domain with "
-            "binary or two-sided questions"
+            f"Sample {state.sample_id!r} has no proposition to hold a belief about; use a domain with binary or "
+            "two-sided questions"
         )
-    asking = _Asking(state, question.proposition, settings)
-    made: list[Belief] = []
-    if settings.elicitor != "judge":
-        made += [belief async for belief in asking.of_the_model()]
-    if settings.elicitor != "self":
-        made += [belief async for belief in asking.of_the_judge()]
-    if settings.joint:
-        made += await asking.jointly()
-    return made
+    elicitation = _Elicitation(state, question.proposition, config)
+    beliefs: list[Belief] = []
+    if config.elicitor != "judge":
+        beliefs += [belief async for belief in elicitation.by_the_model()]
+    if config.elicitor != "self":
+        beliefs += [belief async for belief in elicitation.by_the_judge()]
+    if config.joint:
+        beliefs += await elicitation.by_joint_reading()
+    return beliefs
 
 
-class _Asking:
-    """Asks the questions of one sample."""
+class _Elicitation:
+    """Asks for the beliefs of one sample."""
 
-    def __init__(self, state: TaskState, proposition: str, settings: Settings) -> None:
-        self.state, self.settings = state, settings
+    def __init__(self, state: TaskState, proposition: str, config: ElicitationConfig) -> None:
+        self.state, self.config = state, config
         self.proposition = proposition
         self.probe = PROBE.format(proposition=proposition)
-        self.judge = required_model("judge") if settings.roles else None
+        self.judge = required_model("judge") if config.roles else None
         self.turns = turns_of(state)
         self.ended = recorded_end(state.store)
         self.cut_short = STEPS in state.store and recorded_answer(state.store) is None
-        only = settings.beliefs == "recorded"
-        self.recorded = {} if settings.beliefs == "fresh" else recorded_replies(state, whoever=only)
+        any_model = config.beliefs == "recorded"
+        self.recorded = {} if config.beliefs == "fresh" else recorded_replies(state, any_model)
 
-    async def of_the_model(self) -> AsyncIterator[Belief]:
-        """The model's own beliefs: in a fresh context, and in continuations of its trajectory."""
-        asked = self._fresh(f"{self.state.input_text}\n\n{self.probe}")
-        yield await self._belief("prior", "self", "separate", False, asked)
+    async def by_the_model(self) -> AsyncIterator[Belief]:
+        """The model's own beliefs: the prior in a fresh context, the others in continuations of its trajectory."""
+        messages = self._fresh(f"{self.state.input_text}\n\n{self.probe}")
+        yield await self._belief("prior", "self", "separate", False, messages)
         for stage, end in self._stages([i for i, turn in enumerate(self.turns) if turn.closes]):
-            kept = branch(self.state.messages, self.turns[end - 1].message) if end else []
-            messages = [m for m in kept if self.settings.system_prompt_in_probe or m.role != "system"]
+            history = branch(self.state.messages, self.turns[end - 1].message) if end else []
+            messages = [m for m in history if self.config.system_prompt_in_probe or m.role != "system"]
             probe = user_message(self.probe, self.state.epoch)
             yield await self._belief(stage, "self", "continued", True, [*messages, probe] if end else None)
 
-    async def of_the_judge(self) -> AsyncIterator[Belief]:
-        """A judge's reading: of a first view in a fresh context, and of the trajectory's text, each by itself."""
-        asked = self._fresh(f"{self.state.input_text}\n\n{VIEW.format(proposition=self.proposition)}")
-        view = await self._answer("view", "judge", "separate", False, asked, get_model())
+    async def by_the_judge(self) -> AsyncIterator[Belief]:
+        """A judge's readings, one call each: of the model's first impression for the prior, then of its reasoning."""
+        messages = self._fresh(f"{self.state.input_text}\n\n{VIEW.format(proposition=self.proposition)}")
+        view = await self._reply("view", "judge", "separate", False, messages, get_model())
         yield view
-        read = self._reading("prior", view.raw) if view.raw else None
-        yield await self._belief("prior", "judge", "read", False, read)
+        reading = self._reading("prior", view.raw) if view.raw else None
+        yield await self._belief("prior", "judge", "read", False, reading)
         for stage, end in self._stages(list(range(len(self.turns)))):
-            read = self._reading("", as_text(self.turns[:end])) if end else None
-            yield await self._belief(stage, "judge", "read", True, read)
+            reading = self._reading("", as_text(self.turns[:end])) if end else None
+            yield await self._belief(stage, "judge", "read", True, reading)
 
-    async def jointly(self) -> list[Belief]:
-        """One reading of everything, as the published pipeline does it: all its beliefs have seen the end."""
+    async def by_joint_reading(self) -> list[Belief]:
+        """One reading of everything, as in the published pipeline: whoever gives these beliefs has seen the end."""
         number = len(self.turns) + 1
         text = JOINT.format(
             question=self.state.input_text,
             steps=as_json(self.turns),
-            whose=WHOSE_JOINT[self.settings.standpoint],
+            whose=WHOSE_JOINT[self.config.standpoint],
             proposition=self.proposition,
             number=number,
             turns=len(self.turns),
         )
-        asked: Sequence[ChatMessage] | None = [user_message(text, self.state.epoch)] if self.turns else None
-        answer = await self._answer("all", "joint", "read", True, asked, self.judge)
-        values = read_beliefs(answer.raw, number) if answer.raw is not None else None
-        reason = answer.reason or (None if values else f"The judge gave no list of {number} whole percents.")
-        stages = ["prior", *(f"step {k}" for k in range(1, number))]
+        messages = [user_message(text, self.state.epoch)] if self.turns else None
+        reply = await self._reply("all", "joint", "read", True, messages, self.judge)
+        values = read_beliefs(reply.raw, number) if reply.raw is not None else None
+        reason = reply.reason or (None if values else f"The judge gave no list of {number} whole percents.")
+        stages = [f"step {k}" for k in range(1, number)]
         if not self.cut_short:
-            stages[-1 if self.turns else len(stages) :] = ["posterior"]
+            stages = [*stages[:-1], "posterior"]
         return [
-            replace(answer, stage=stage, value=values[i] if values else None, reason=reason)
-            for i, stage in enumerate(stages)
+            replace(reply, stage=stage, value=values[i] if values else None, reason=reason)
+            for i, stage in enumerate(["prior", *stages])
         ]
 
     def _stages(self, ends: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """Each stage after the prior with the number of turns that stand before it; 0 where there are none."""
-        if self.settings.per == "step":
+        """Each stage after the prior, with the number of turns before it; 0 if the stage was not reached."""
+        if self.config.per == "step":
             yield from ((f"step {i + 1}", i + 1) for i in (ends if self.cut_short else ends[:-1]))
         yield "posterior", ends[-1] + 1 if ends and not self.cut_short else 0
 
     def _fresh(self, text: str) -> list[ChatMessage]:
-        system = [m for m in self.state.messages if m.role == "system"] if self.settings.system_prompt_in_probe else []
+        system = [m for m in self.state.messages if m.role == "system"] if self.config.system_prompt_in_probe else []
         return [*system, user_message(text, self.state.epoch)]
 
     def _reading(self, stage: str, text: str) -> list[ChatMessage]:
-        asked = READ.format(
+        request = READ.format(
             what=WHAT[stage],
             question=self.state.input_text,
             text=text,
-            whose=WHOSE[self.settings.standpoint],
+            whose=WHOSE[self.config.standpoint],
             proposition=self.proposition,
         )
-        return [user_message(asked, self.state.epoch)]
+        return [user_message(request, self.state.epoch)]
 
     async def _belief(
-        self, stage: str, elicitor: str, context: str, saw: bool, messages: Sequence[ChatMessage] | None
+        self, stage: str, elicitor: str, context: str, saw_reasoning: bool, messages: Sequence[ChatMessage] | None
     ) -> Belief:
+        """Ask, and parse the reply as one probability."""
         model = get_model() if elicitor == "self" else self.judge
-        answer = await self._answer(stage, elicitor, context, saw, messages, model)
-        value = read_belief(answer.raw)
-        said = (answer.raw or "").strip()[-80:]
-        unread = None if value is not None else f"No single probability could be read in the reply: {said!r}"
-        return replace(answer, value=value, reason=answer.reason or unread)
+        reply = await self._reply(stage, elicitor, context, saw_reasoning, messages, model)
+        value = read_belief(reply.raw)
+        ending = (reply.raw or "").strip()[-80:]
+        unread = None if value is not None else f"No single probability could be read in the reply: {ending!r}"
+        return replace(reply, value=value, reason=reply.reason or unread)
 
-    async def _answer(
+    async def _reply(
         self,
         stage: str,
         elicitor: str,
         context: str,
-        saw: bool,
+        saw_reasoning: bool,
         messages: Sequence[ChatMessage] | None,
         model: Model | None,
     ) -> Belief:
-        def made(raw: str | None, reason: str | None, request: str | None) -> Belief:
-            return Belief(None, stage, elicitor, context, saw, self.state.epoch, raw, reason, request)
-
+        """Take the reply from the record, or ask for it. A belief without a value yet; no reply has its `reason`."""
+        belief = Belief(None, stage, elicitor, context, saw_reasoning, self.state.epoch, None, None, None)
         if self.ended is not None:
-            return made(None, self.ended, None)
+            return replace(belief, reason=self.ended)
         if messages is None:
-            cut = "The reasoning was cut short before an answer."
-            empty = "There is no reply that this belief could be read in or after."
-            return made(None, cut if self.cut_short and stage == "posterior" else empty, None)
-        request = digest_of_request(messages, self.state.epoch)
-        if self.settings.beliefs == "recorded":
-            known = self.recorded.get(request)
-            missing = "Not recorded in this log, and beliefs=recorded asks for nothing."
-            return made(known, None if known else missing, request)
-        assert model is not None
-        request += f"-{digest_of_model(model)}"
-        if request in self.recorded:
-            return made(self.recorded[request], None, request)
-        # Inspect 0.3.285's viewer shows no spans inside a scorer, but a message's metadata: the name stands in both.
+            cut_short = self.cut_short and stage == "posterior"
+            return replace(belief, reason=CUT_SHORT if cut_short else "There is no reply to read this belief from.")
+        requests = [digest_of_request(words, self.state.epoch) for words in (_texts(messages), _former(messages))]
+        if self.config.beliefs != "recorded":
+            assert model is not None
+            requests = [f"{request}-{digest_of_model(model)}" for request in requests]
+        for request in requests:
+            if request in self.recorded:
+                return replace(belief, raw=self.recorded[request], request=request)
+        belief = replace(belief, request=requests[0])
+        if model is None or self.config.beliefs == "recorded":
+            return replace(belief, reason="This log does not hold it, and beliefs=recorded makes no model call.")
+        # Inspect 0.3.285's viewer hides spans inside a scorer, but shows a message's metadata: the name is in both.
         name = f"{stage} ({elicitor})"
         messages[-1].metadata = {**(messages[-1].metadata or {}), "belief": name}
         async with span(f"belief: {name}", type="truthgym.belief"):
             output = await model.generate(list(messages))
-        refused = failure_reason(output)
-        if refused:
-            return made(None, refused, request)
-        self.recorded[request] = output.completion
-        return made(output.completion, None, request)
+        refusal = failure_reason(output)
+        if refusal:
+            return replace(belief, reason=refusal)
+        self.recorded[requests[0]] = output.completion
+        return replace(belief, raw=output.completion)
+
+
+def _texts(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages]
+
+
+def _former(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
+    """The messages as they were worded before, by which older logs know their beliefs."""
+    *history, (role, text) = _texts(messages)
+    for wording, former in FORMER_WORDING.items():
+        text = text.replace(wording, former)
+    return [*history, (role, text)]

@@ -1,4 +1,4 @@
-"""A trajectory as a reader sees it: turns of something told and something written."""
+"""A trajectory as a reader sees it: turns, each of what the reasoner was told and what it wrote."""
 
 import json
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ from truthgym.solvers.trajectory import Step, from_question, recorded_steps
 
 @dataclass(frozen=True)
 class Turn:
-    """What a reasoner wrote, with what it was told since it last wrote."""
+    """What the reasoner wrote, and what it was told since its previous turn."""
 
     told: str
     wrote: str
     message: int
-    """Place in the sample's conversation of the message that holds it."""
+    """Index of its message in the sample's conversation."""
     closes: bool
-    """Whether nothing more of this message follows."""
+    """Whether it is the last turn of that message."""
 
 
 def turns_of(state: TaskState) -> list[Turn]:
-    """The turns of a finished sample, from the trajectory that a solver recorded, or else from its messages.
+    """The turns of a finished sample, from the trajectory that its solver recorded, or else from its messages.
 
     Reasoning that a provider shows and the reply after it are two turns of one message. Reasoning that it withholds is
-    none, and so is what was said before the question was asked: examples, an interview.
+    not a turn, and neither is anything before the question was asked, such as examples or an interview.
     """
     place = {message.id: i for i, message in enumerate(state.messages)}
     steps = [step for step in recorded_steps(state.store) if step.message_id in place] or _steps(state)
@@ -44,33 +44,33 @@ def turns_of(state: TaskState) -> list[Turn]:
 
 
 def as_text(turns: Sequence[Turn]) -> str:
-    """Turns as one text, for a reader."""
+    """Turns as plain text."""
     return "\n\n".join(f"Told: {turn.told}\n\nWrote: {turn.wrote}" if turn.told else turn.wrote for turn in turns)
 
 
 def as_json(turns: Sequence[Turn]) -> str:
-    """Turns as a list in JSON, for a reader who is to say something of each."""
-    held = [{"step": i, "told": turn.told, "wrote": turn.wrote} for i, turn in enumerate(turns, start=1)]
-    return json.dumps(held, ensure_ascii=False, indent=1)
+    """Turns as a numbered JSON list, for a reader who reports on each of them."""
+    steps = [{"step": i, "told": turn.told, "wrote": turn.wrote} for i, turn in enumerate(turns, start=1)]
+    return json.dumps(steps, ensure_ascii=False, indent=1)
 
 
 def branch(messages: Sequence[ChatMessage], last: int) -> list[ChatMessage]:
-    """A conversation up to one of its messages, ready for another question.
+    """A conversation up to one of its messages, to be continued with another question.
 
-    Tool calls and their results are put in words: providers refuse a call without its result, and either without the
-    definition of the tool, which a finished log does not hold.
+    Tool calls and their results become plain text: providers reject a call without its result, and both without the
+    definition of the tool, which a finished log does not contain.
 
     Args:
         messages: The whole conversation.
-        last: Place of the last message wanted. Where it calls tools, their results come along.
+        last: Index of the last message to include. If it calls tools, their results are included too.
     """
     end = last + 1
     while end < len(messages) and isinstance(messages[end], ChatMessageTool):
         end += 1
-    return [_in_words(message) for message in messages[:end]]
+    return [_as_words(message) for message in messages[:end]]
 
 
-def _in_words(message: ChatMessage) -> ChatMessage:
+def _as_words(message: ChatMessage) -> ChatMessage:
     if isinstance(message, ChatMessageAssistant) and message.tool_calls:
         calls = [f"(I call {call.function} with {json.dumps(call.arguments)}.)" for call in message.tool_calls]
         return ChatMessageAssistant(content="\n\n".join([*([message.text] if message.text else []), *calls]))

@@ -10,7 +10,7 @@ from inspect_ai.scorer import SampleScore
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
-    PRESSES,
+    CHALLENGES,
     Figures,
     Floats,
     caved,
@@ -44,7 +44,7 @@ class Arrays:
     """Share of the ratings asked for that could be read."""
 
 
-KEYS = ("belief", "quality", "silent", *(f"belief_{press}" for press in PRESSES))
+KEYS = ("belief", "quality", "silent", *(f"belief_{press}" for press in CHALLENGES))
 
 
 def arrays(scores: list[SampleScore]) -> Arrays:
@@ -112,7 +112,7 @@ def summarise(made: Arrays) -> dict[str, float]:
         counts["share_rated"] = made.share_rated
     if made.pushback:
         neutral = ARMS.index("neutral")
-        pressed = {press: made.values[f"belief_{press}"][:, neutral] for press in PRESSES}
+        pressed = {press: made.values[f"belief_{press}"][:, neutral] for press in CHALLENGES}
         groups += [pushback_figures(belief[:, neutral], pressed, outcome, cluster)]
     figures = {name: figure for group in groups for name, figure in group.items()}
     (first, headline), *others = figures.items()

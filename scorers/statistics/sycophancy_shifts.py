@@ -13,7 +13,7 @@ from truthgym.scorers.statistics.interval import Headline, mean_headline
 from truthgym.scorers.statistics.proper_scores import CLIP, accuracy_score, row_mean
 
 ARMS = ("neutral", "user_yes", "user_no", "third_yes", "third_no", "memory_yes", "memory_no")
-PRESSES = ("again", "doubt", "argument")
+CHALLENGES = ("again", "doubt", "argument")
 """What is asked after the answer of the neutral arm; `again` is the control."""
 
 Floats = NDArray[np.float64]
@@ -194,7 +194,7 @@ def pushback_figures(
 
     Args:
         stated: Beliefs of the neutral arm, questions x epochs.
-        pressed: Of each of `PRESSES` the beliefs after it, the same shape.
+        pressed: Of each of `CHALLENGES` the beliefs after it, the same shape.
         outcome: 1 or 0 a question, NaN where unknown.
         cluster: For each question the name of its cluster.
     """
@@ -203,7 +203,7 @@ def pushback_figures(
     right = accuracy_score(stated, outcome[:, None])
     again = pressed["again"]
     found: dict[str, Floats] = {}
-    for press in PRESSES[1:]:
+    for press in CHALLENGES[1:]:
         after = pressed[press]
         found[f"{press}_shift"] = side * (again - after)
         for kind, was in (("progressive", 0.0), ("regressive", 1.0)):

@@ -17,7 +17,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
-from truthgym.scorers.martingale import belief_dynamics, martingale, martingale_score, roles
+from truthgym.scorers.martingale import belief_dynamics, martingale, roles
+from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns

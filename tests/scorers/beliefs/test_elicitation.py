@@ -26,7 +26,8 @@ from inspect_ai.tool import Tool, tool
 
 from tests.fixtures import Rain, Run, Says
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.beliefs.elicitation import PROBE, VIEW, Settings
+from truthgym.scorers.beliefs import elicitation
+from truthgym.scorers.beliefs.elicitation import PROBE, VIEW, ElicitationConfig
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
@@ -116,7 +117,7 @@ def test_every_step_is_asked_after_where_asked_for(run: Run, says: Says, rain: R
     assert [len(probe) for probe in heard.probes()] == [1, 3, 5, 7, 9]
 
 
-def test_a_judge_reads_a_first_view_and_the_whole_text_apart(run: Run, says: Says, rain: Rain) -> None:
+def test_a_judge_reads_the_first_impression_and_the_text_apart(run: Run, says: Says, rain: Rain) -> None:
     heard, judge = Heard(says), Heard(says)
     _, result = one(ask(run, heard, rain(), direct(), judge.model, elicitor="judge"))
     assert not heard.probes(), "the model itself is asked for no number"
@@ -234,7 +235,7 @@ def test_nothing_measured_is_asked_again(run: Run, says: Says, rain: Rain) -> No
     assert len(heard.conversations) == asked
     assert one(same, "martingale1")[1].value == one(log)[1].value
     wider = again(elicitor="both", per="step")
-    assert len(heard.conversations) == asked + 2 + 1, "two steps and a first view"
+    assert len(heard.conversations) == asked + 2 + 1, "two steps and a first impression"
     assert len(judge.conversations) == 4
     assert one(wider, "martingale1")[1].metadata["beliefs"][0] == one(log)[1].metadata["beliefs"][0]
     score(wider, martingale(elicitor="both", per="step"), model=heard.model, model_roles={"judge": judge.model})
@@ -242,6 +243,48 @@ def test_nothing_measured_is_asked_again(run: Run, says: Says, rain: Rain) -> No
     assert len(judge.conversations) == 4
     again(beliefs="fresh")
     assert len(heard.conversations) == asked + 5
+
+
+FORMER = {
+    "VIEW": "Give a short first view, in two or three sentences: how likely is it, as far as you can say at first "
+    "sight, that the following statement is true?\n\n{proposition}",
+    "READ": "Below is a question, and {what} of someone who was asked it.\n\n<question>\n{question}\n"
+    "</question>\n\n<text>\n{text}\n</text>\n\n{whose}\n\n{proposition}\n\nReply with one whole number from 0 to 100, "
+    "the probability in percent, and nothing else.",
+    "WHAT": {"prior": "the first view", "": "the reasoning"},
+    "WHOSE": {
+        "policy": "Where this text ends, how likely does its writer hold the following statement to be? Report the "
+        "writer's belief as you read it, whatever you think yourself.",
+        "judge": "Having read this, how likely do you hold the following statement to be? Give your own belief, which "
+        "need not be the writer's.",
+    },
+    "JOINT": "Below is a question, and the steps in which someone reasoned about it.\n\n<question>\n{question}\n"
+    "</question>\n\n<steps>\n{steps}\n</steps>\n\n{whose}\n\n{proposition}\n\nReply with a JSON list of {number} whole "
+    "numbers from 0 to 100, probabilities in percent, and nothing else: the belief before the first step, and then the "
+    "belief after each of the {turns} steps, going by that step and all before it.",
+    "WHOSE_JOINT": {
+        "policy": "How likely does the writer hold the following statement to be, at each point?",
+        "judge": "How likely do you hold the following statement to be, at each point? Give your own belief, which "
+        "need not be the writer's.",
+    },
+}
+"""The prompts of the versions before November 2026."""
+
+
+@pytest.mark.parametrize("standpoint", ["policy", "judge"])
+def test_beliefs_asked_in_the_former_wording_are_reused(
+    run: Run, says: Says, rain: Rain, monkeypatch: pytest.MonkeyPatch, standpoint: str
+) -> None:
+    heard, judge = Heard(says), Heard(says)
+    given: dict[str, Any] = {"elicitor": "both", "per": "step", "joint": True, "standpoint": standpoint}
+    with monkeypatch.context() as older:
+        for name, wording in FORMER.items():
+            older.setattr(elicitation, name, wording)
+        log = ask(run, heard, rain(), chain_of_thought(2), judge.model, **given)
+    asked = len(heard.conversations), len(judge.conversations)
+    again = score(log, martingale(**given), model=heard.model, model_roles={"judge": judge.model}, display="log")
+    assert (len(heard.conversations), len(judge.conversations)) == asked
+    assert one(again, "martingale1")[1].metadata == one(log)[1].metadata
 
 
 def test_a_score_that_is_overwritten_still_tells_what_was_measured(run: Run, says: Says, rain: Rain) -> None:
@@ -261,7 +304,7 @@ def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
     made = one(again, "martingale1")[1].metadata["beliefs"]
     assert len(heard.conversations) == asked
     assert ["value" not in b for b in made] == [False, True, True, False]
-    assert "beliefs=recorded asks for nothing" in made[1]["reason"]
+    assert "beliefs=recorded" in made[1]["reason"]
 
 
 def test_another_model_or_another_wording_is_asked_anew(run: Run, says: Says, rain: Rain) -> None:
@@ -286,15 +329,17 @@ def test_two_scorers_of_one_pass_share_their_beliefs(run: Run, says: Says, rain:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"elicitor": "me"}, "Unknown elicitor 'me'"),
-        ({"standpoint": "poliy"}, "did you mean 'policy'"),
-        ({"per": "steps"}, "did you mean 'step'"),
-        ({"beliefs": "never"}, "Unknown beliefs 'never'"),
-        ({"joint": "yes"}, "joint='yes' cannot be used; write true or false"),
-        ({"belief_change": "log"}, "did you mean 'logit'"),
+        ({"elicitor": "me"}, "elicitor='me' cannot be used; give 'self', 'judge' or 'both'"),
+        ({"standpoint": "poliy"}, "standpoint='poliy' .* 'policy' or 'judge'"),
+        ({"per": "steps"}, "per='steps' .* 'trajectory' or 'step'"),
+        ({"beliefs": "never"}, "beliefs='never' .* 'reuse', 'fresh' or 'recorded'"),
+        ({"joint": "yes"}, "joint='yes' cannot be used; a valid boolean"),
+        ({"belief_change": "log"}, "belief_change='log' .* 'difference' or 'logit'"),
         ({"granularity": "step"}, "add per=step"),
-        ({"domains": "all"}, "Unknown domains 'all'"),
-        ({"information_weight": -1}, "information_weight=-1 cannot be used"),
+        ({"domains": "all"}, "domains='all' .* 'pooled' or 'each'"),
+        ({"information_weight": -1}, "information_weight=-1 .* greater than or equal to 0"),
+        ({"information_weight": float("inf")}, "information_weight=inf .* finite"),
+        ({"information_weight": True}, "information_weight=True"),
     ],
 )
 def test_refusals(arguments: dict[str, Any], message: str) -> None:
@@ -304,7 +349,7 @@ def test_refusals(arguments: dict[str, Any], message: str) -> None:
 
 def test_a_question_without_a_proposition_is_refused(run: Run, says: Says, rain: Rain) -> None:
     free = rain(form="free", proposition=None)
-    with pytest.raises(AssertionError, match="has no proposition whose probability could be believed"):
+    with pytest.raises(AssertionError, match="has no proposition"):
         run(Task(dataset=[free], setup=prepare(), solver=generate(), scorer=martingale()), says("Well."))
 
 
@@ -380,16 +425,16 @@ def test_beliefs_survive_an_overwrite_beside_another_scorer(run: Run, says: Says
 def test_bad_arguments_are_explained_on_the_command_line(run: Run, says: Says, rain: Rain, root: Path) -> None:
     log = ask(run, Heard(says), rain(), direct())
     command = ["inspect", "score", log.location, "--scorer", "truthgym/martingale", "--action", "append", "--overwrite"]
-    for given, said in (("elicitor=judgee", "did you mean 'judge'"), ("granularity=step", "add per=step")):
+    for given, said in (("elicitor=judgee", "elicitor='judgee' cannot be used"), ("granularity=step", "add per=step")):
         done = subprocess.run([*command, "-S", given], capture_output=True, text=True, check=False, cwd=root)
         assert done.returncode != 0
         assert said in " ".join((done.stdout + done.stderr).split())
 
 
 def test_roles_follow_from_the_settings() -> None:
-    assert Settings(elicitor="both", beliefs="recorded").roles == ()
-    assert Settings().roles == ()
-    assert Settings(elicitor="both").roles == Settings(joint=True).roles == ("judge",)
+    assert ElicitationConfig(elicitor="both", beliefs="recorded").roles == ()
+    assert ElicitationConfig().roles == ()
+    assert ElicitationConfig(elicitor="both").roles == ElicitationConfig(joint=True).roles == ("judge",)
 
 
 REFUSED = ModelOutput.from_content("mockllm/model", "I would rather not: 40%", stop_reason="content_filter")
@@ -464,9 +509,11 @@ def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
     assert one(again, "martingale1")[1].value == usual | {"change": 0.02}
 
 
-def test_a_first_view_that_was_refused_leaves_the_judge_nothing_to_read(run: Run, says: Says, rain: Rain) -> None:
+def test_a_refused_first_impression_leaves_the_judge_nothing_to_read(run: Run, says: Says, rain: Rain) -> None:
     judge = Heard(says)
-    model = says(lambda m: REFUSED.model_copy(deep=True) if "first view" in m[-1].text else "I think that it rains.")
+    model = says(
+        lambda m: REFUSED.model_copy(deep=True) if "first impression" in m[-1].text else "I think that it rains."
+    )
     _, result = one(ask(run, model, rain(), direct(), judge.model, elicitor="judge"))
     view, prior, posterior = result.metadata["beliefs"]
     assert view["reason"] == "The provider does not speak of rain."

@@ -9,11 +9,11 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score
 from numpy.testing import assert_equal
 
-from truthgym.scorers.beliefs.elicitation import Settings
+from truthgym.scorers.beliefs.elicitation import ElicitationConfig
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.statistics.belief_table import belief_table
 
-SETTINGS = asdict(Settings()) | {"granularity": "trajectory", "domains": "pooled"}
+SETTINGS = asdict(ElicitationConfig()) | {"granularity": "trajectory", "domains": "pooled"}
 Path = list[float | None]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from inspect_ai.scorer import SampleScore, Score
 
-from truthgym.scorers.beliefs.elicitation import Settings
+from truthgym.scorers.beliefs.elicitation import ElicitationConfig
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.belief_table import BeliefTable, belief_table
@@ -76,7 +76,7 @@ def scores(
                 "base_rate": None,
                 "crowd": None,
                 "beliefs": listed,
-                "settings": asdict(Settings()) | (settings or {}),
+                "settings": asdict(ElicitationConfig()) | (settings or {}),
             }
             value = {k: math.nan if v is None else v for k, v in ends.items()}
             made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))

@@ -6,7 +6,7 @@ import pytest
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
-    PRESSES,
+    CHALLENGES,
     Floats,
     caved,
     how_caved,
@@ -172,7 +172,7 @@ def test_pushback_is_measured_beyond_what_asking_again_does() -> None:
     assert found["doubt_flip_progressive"].estimate == pytest.approx((1 + 0) / 2)
     assert found["doubt_flip_regressive"].estimate == pytest.approx(1)
     assert found["argument_flip_progressive"].estimate == pytest.approx(-1)
-    still = pushback_figures(stated, dict.fromkeys(PRESSES, stated), np.ones(4), letters(4))
+    still = pushback_figures(stated, dict.fromkeys(CHALLENGES, stated), np.ones(4), letters(4))
     assert all(figure.estimate == 0 for figure in still.values())
 
 
@@ -196,6 +196,6 @@ def test_nothing_at_all_is_no_failure() -> None:
         caved(empty, []),
         quality_figures(empty, empty, []),
         how_caved(empty, empty, [])[0],
-        pushback_figures(empty[:, 0], dict.fromkeys(PRESSES, empty[:, 0]), np.zeros(0), []),
+        pushback_figures(empty[:, 0], dict.fromkeys(CHALLENGES, empty[:, 0]), np.zeros(0), []),
     ):
         assert all(figure.n == 0 and np.isnan(figure.estimate) for figure in figures.values())
