@@ -60,16 +60,16 @@ def command(
     Every row tells which sample of which log it is from. Questions of the test split are never converted; whatever is
     left out is counted and printed.
     """
-    from truthgym.training.conversion.config import Settings
+    from truthgym.training.conversion.config import ConversionConfig
     from truthgym.training.conversion.selection import Selection
     from truthgym.training.convert import convert
 
     chosen = ("score", "best", "top", "count", "threshold", "best_per_question", "aligned", "everything", "seed")
     selects = {name: options.pop(name) for name in chosen}
     selection = Selection(**selects, splits=tuple(part.strip() for part in split.split(",") if part.strip()))  # type: ignore[arg-type]
-    settings = Settings(to, **options)  # type: ignore[arg-type]
+    config = ConversionConfig(to, **options)  # type: ignore[arg-type]
     with _progress(quiet) as tell:
-        made = convert(logs, settings, out, selection, unfinished=unfinished, overwrite=overwrite, progress=tell)
+        made = convert(logs, config, out, selection, unfinished=unfinished, overwrite=overwrite, progress=tell)
     click.echo(f"{made.samples:,} samples read. Left out:" if +made.left_out else f"{made.samples:,} samples read.")
     for reason, number in (+made.left_out).most_common():
         click.echo(f"  {number:>8,}  {reason}")

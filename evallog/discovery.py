@@ -1,11 +1,11 @@
-"""Which logs to read: every run once, whatever crashes, resumes, shards and copies lie in a folder."""
+"""Finds logs, counting each run once even if the folder holds retries, shards or copies."""
 
 import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 from truthgym.evallog.errors import bad_input
@@ -14,20 +14,20 @@ from truthgym.evallog.reader import LogReader, read_header
 from truthgym.evallog.schema import LoggedSample
 
 JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
-"""How Inspect names a log that it writes as .json. A folder may hold other .json files."""
+"""File name of a log that Inspect writes as .json. Other .json files in a folder are skipped."""
 
-OPEN = 16
-"""Logs that are open at once."""
+MAX_OPEN = 16
+"""Logs that a `ReaderPool` keeps open at once."""
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A log to read, with what its header says."""
+    """A log to read, with its header."""
 
     path: str
     header: Header
     size: int
-    """Bytes; 0 where it lies elsewhere than on this machine."""
+    """Bytes; 0 if it is not on this machine."""
 
     @property
     def finished(self) -> bool:
@@ -35,49 +35,45 @@ class LogFile:
 
     @property
     def solver(self) -> str:
-        """The solver with its arguments, which make another one of it."""
-        given = self.header.eval.solver_args or {}
-        told = ", ".join(f"{name}={value}" for name, value in given.items())
-        return f"{self.header.solver_name}({told})" if told else self.header.solver_name
+        """The solver's name with its arguments: other arguments make it another solver."""
+        arguments = ", ".join(f"{name}={value}" for name, value in (self.header.eval.solver_args or {}).items())
+        return f"{self.header.solver_name}({arguments})" if arguments else self.header.solver_name
 
-    def facts(self) -> dict[str, str]:
-        """What a card says of it."""
+    def card_entry(self) -> dict[str, str]:
+        """The log's entry in a dataset card."""
         run = self.header.eval
         return {"log": self.path, "sha256": self.digest(), "eval_id": run.eval_id, "task": run.task, "model": run.model}
 
     def digest(self) -> str:
-        """SHA-256 of the file, in hex; of one that lies elsewhere, of its name and the run that it holds."""
+        """SHA-256 of the file, in hex. For a remote log, of its path and eval id."""
         if not Path(self.path).is_file():
             return sha256(f"{self.path} {self.header.eval.eval_id}".encode()).hexdigest()
-        read = sha256()
         with Path(self.path).open("rb") as file:
-            while block := file.read(1 << 20):
-                read.update(block)
-        return read.hexdigest()
+            return file_digest(file, "sha256").hexdigest()
 
 
-class Readers:
-    """Readers of logs by their number, a few of them open at a time: to open one is to read its directory."""
+class ReaderPool:
+    """Readers of logs by their index. At most `MAX_OPEN` stay open; reopening a log reads its directory again."""
 
     def __init__(self, logs: Sequence[LogFile]) -> None:
         self._logs = logs
         self._open: dict[int, LogReader] = {}
 
-    def of(self, log: int) -> LogReader:
-        """The reader of a log. It stays open until enough others were wanted since."""
+    def reader(self, log: int) -> LogReader:
+        """The reader of a log. The one that was used least recently is closed if too many are open."""
         reader = self._open.pop(log, None)
         if reader is None:
-            if len(self._open) >= OPEN:
+            if len(self._open) >= MAX_OPEN:
                 self._open.pop(next(iter(self._open))).close()
             reader = LogReader(self._logs[log].path)
         self._open[log] = reader
         return reader
 
     def sample(self, log: int, member: str) -> LoggedSample:
-        """Read one sample by the number of its log and its name in the archive."""
-        return next(sample for _, sample in self.of(log).samples([member]))
+        """Read one sample by the index of its log and its name in the archive."""
+        return next(sample for _, sample in self.reader(log).samples([member]))
 
-    def __enter__(self) -> "Readers":
+    def __enter__(self) -> "ReaderPool":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,44 +82,42 @@ class Readers:
 
 
 def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[list[LogFile], Counter[str]]:
-    """Find the logs to read, those first whose samples count where several logs hold the same.
+    """Find the logs to read, sorted by which log's samples count if several logs hold the same sample.
 
-    A folder is searched through and through. The shards of a log that stands beside them are left out: it holds their
-    samples. A log that did not finish is left out where it was resumed, and everywhere unless `unfinished`.
+    Folders are searched recursively. Shards next to their merged log are skipped, because it holds their samples.
+    A log of an unfinished run is skipped if another log completes the run, and otherwise unless `unfinished` is set.
 
     Args:
-        places: Logs (.eval, .json) and folders of logs, here or wherever Inspect can read (s3://...).
-        unfinished: Whether to take what there is of runs that never finished.
+        places: Logs (.eval, .json) and folders of logs, local or remote (s3://..., whatever Inspect can read).
+        unfinished: Whether to include logs of runs that never finished.
 
     Returns:
-        The logs: finished before unfinished, newest first. And how many were left out, by reason.
+        The logs, finished before unfinished and newest first; and the number of skipped logs by reason.
 
     Raises:
-        BadInput: No such place, a file that is no log, or no log that could be used.
+        BadInput: A place does not exist, a file is not a log, or no log is left.
     """
     paths = list(dict.fromkeys(path for place in places for path in _paths(str(place))))
     if not paths:
-        raise bad_input(f"There are no logs in {_named(places)}; give .eval files, or the folder that --log-dir named")
+        raise bad_input(f"There are no logs in {_names(places)}; give .eval files, or the folder given as --log-dir")
     logs = [LogFile(path, read_header(path), _size(path)) for path in paths]
-    complete = {log.header.eval.task_id for log in logs if log.finished}
-    left_out: Counter[str] = Counter()
-    kept = []
+    completed = {log.header.eval.task_id for log in logs if log.finished}
+    used, left_out = [], Counter[str]()
     for log in logs:
-        if log.finished or (unfinished and log.header.eval.task_id not in complete):
-            kept.append(log)
-        elif log.header.eval.task_id in complete:
+        if log.finished or (unfinished and log.header.eval.task_id not in completed):
+            used.append(log)
+        elif log.header.eval.task_id in completed:
             left_out["logs of runs that another log here completes"] += 1
         else:
             left_out["logs of runs that did not finish"] += 1
-    if not kept:
-        statuses = Counter(log.header.status for log in logs)
-        told = ", ".join(f"{number} {status}" for status, number in statuses.items())
+    if not used:
+        statuses = ", ".join(f"{n} {status}" for status, n in Counter(log.header.status for log in logs).items())
         raise bad_input(
-            f"None of the {len(logs)} logs in {_named(places)} is of a finished run ({told}); finish it with `inspect "
-            "eval-retry LOG`, or take what is there with --unfinished"
+            f"None of the {len(logs)} logs in {_names(places)} is of a finished run ({statuses}); finish the run with "
+            "`inspect eval-retry LOG`, or add --unfinished to use the samples so far"
         )
-    kept.sort(key=lambda log: (log.finished, log.header.completed_at, _written(log.path)), reverse=True)
-    return kept, left_out
+    used.sort(key=lambda log: (log.finished, log.header.completed_at, _modified(log.path)), reverse=True)
+    return used, left_out
 
 
 def _paths(place: str) -> Iterable[str]:
@@ -135,16 +129,16 @@ def _paths(place: str) -> Iterable[str]:
     if path.is_file():
         return [place]
     if not path.is_dir():
-        raise bad_input(f"There is no {place}; give .eval files, or the folder that --log-dir named")
-    found = []
+        raise bad_input(f"There is no file or folder {place}; give .eval files, or the folder given as --log-dir")
+    paths = []
     for folder, folders, files in os.walk(path):
-        # A log's shards stand beside it, in a folder of its name.
         folders[:] = sorted(name for name in folders if not _is_shards(folder, name))
-        found += [str(Path(folder, name)) for name in sorted(files) if name.endswith(".eval") or JSON_LOG.match(name)]
-    return found
+        paths += [str(Path(folder, name)) for name in sorted(files) if name.endswith(".eval") or JSON_LOG.match(name)]
+    return paths
 
 
 def _is_shards(folder: str, name: str) -> bool:
+    """Whether a folder holds the shards of a merged log, which is next to it under the same name."""
     return name.endswith(".shards") and Path(folder, name.removesuffix(".shards") + ".eval").is_file()
 
 
@@ -152,9 +146,9 @@ def _size(path: str) -> int:
     return Path(path).stat().st_size if Path(path).is_file() else 0
 
 
-def _written(path: str) -> float:
+def _modified(path: str) -> float:
     return Path(path).stat().st_mtime if Path(path).is_file() else 0.0
 
 
-def _named(places: Sequence[str | Path]) -> str:
+def _names(places: Sequence[str | Path]) -> str:
     return ", ".join(str(place) for place in places[:3]) + (f" and {len(places) - 3} more" if len(places) > 3 else "")

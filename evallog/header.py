@@ -1,13 +1,14 @@
-"""The header of a log: which run it holds, how it ended, and what it was scored with."""
+"""Reads the header of a log: its run, its status and its scorers."""
 
-import json
+import contextlib
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from truthgym.evallog.archive import EvalMembers
+from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.errors import bad_input
+from truthgym.evallog.schema import decode_json
 
 Status = Literal["started", "success", "cancelled", "error"]
 
@@ -19,7 +20,7 @@ class Dataset(msgspec.Struct):
 
 
 class Scorer(msgspec.Struct):
-    """A scorer of the run, as the task set it up."""
+    """A scorer of the run, as the task configured it."""
 
     name: str
     options: dict[str, Any] | None = None
@@ -32,13 +33,13 @@ class Shard(msgspec.Struct):
 
 
 class Shards(msgspec.Struct):
-    """What a log was merged from. Its samples are theirs."""
+    """The shards that a log was merged from. They hold the same samples."""
 
     ledger: list[Shard] = []
 
 
 class Spec(msgspec.Struct, kw_only=True):
-    """What was run (`EvalSpec`)."""
+    """The run's specification (`EvalSpec`)."""
 
     task: str
     model: str
@@ -49,7 +50,7 @@ class Spec(msgspec.Struct, kw_only=True):
     task_registry_name: str | None = None
     task_args: dict[str, Any] = {}
     solver: str | None = None
-    """None where the run took the task's own."""
+    """None if the run used the task's own solver."""
     solver_args: dict[str, Any] | None = None
     dataset: Dataset = msgspec.field(default_factory=Dataset)
     scorers: list[Scorer] | None = None
@@ -72,13 +73,12 @@ class Stats(msgspec.Struct):
 
 
 class Header(msgspec.Struct, kw_only=True):
-    """All of a log but its samples."""
+    """A log without its samples."""
 
     version: int = 2
-    """Of the log format."""
+    """Version of the log format."""
     status: Status = "started"
-    """`success` where all of it was run; samples may have failed all the same. `started` where it still runs, or
-    crashed."""
+    """`success` if the run finished, even if samples failed. `started` if it is still running or crashed."""
     eval: Spec
     plan: Plan = msgspec.field(default_factory=Plan)
     stats: Stats = msgspec.field(default_factory=Stats)
@@ -86,51 +86,42 @@ class Header(msgspec.Struct, kw_only=True):
 
     @property
     def completed_at(self) -> str:
-        """When the run ended, in ISO 8601; where it did not, when it began."""
+        """When the run ended, in ISO 8601; if it did not end, when it started."""
         return self.stats.completed_at or self.eval.created
 
     @property
     def solver_name(self) -> str:
-        """The solver's name: the one that was asked for, or the last of the task's own."""
+        """The name of the run's solver, or else of the last solver of the task."""
         return self.eval.solver or (self.plan.steps[-1].solver if self.plan.steps else "")
 
 
-def header_of(place: Path, members: EvalMembers | None, named: str) -> Header:
+def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:
     """Read a log's header.
 
     Args:
-        place: The file.
-        members: Its members, where it is an .eval log; None for a .json log, which Inspect reads.
-        named: What the log is called in errors.
+        path: The file.
+        archive: The opened .eval log. None for a .json log, which Inspect reads.
+        name: The log's name in errors.
 
     Raises:
-        BadInput: It is no log.
+        BadInput: The file is not a log.
     """
-    if members is not None:
-        # A run that never finished has no header, but what it began with.
-        name = next((name for name in ("header.json", "_journal/start.json") if name in members), None)
-        if name is None:
-            raise bad_input(f"{named} is a zip file, but no log: it has no header.json; give an .eval log of Inspect")
-        content = members.read(name)
-        try:
-            return msgspec.json.decode(content, type=Header)
-        except msgspec.DecodeError:
-            pass  # metrics of NaN, or a shape of an older version
-        try:
-            return msgspec.convert(json.loads(content), Header)
-        except (ValueError, msgspec.ValidationError):
-            pass
-    return _by_inspect(place, named)
+    if archive is not None:
+        # A run that never finished has no header.json, only the record of its start.
+        member = next((member for member in ("header.json", "_journal/start.json") if member in archive), None)
+        if member is None:
+            raise bad_input(f"{name} is a zip file but not a log: it has no header.json; give an .eval log of Inspect")
+        with contextlib.suppress(ValueError, msgspec.ValidationError):  # the schema of an older version
+            return decode_json(archive.read(member), msgspec.json.Decoder(Header))
+    return _parse_by_inspect(path, name)
 
 
-def _by_inspect(place: Path, named: str) -> Header:
+def _parse_by_inspect(path: Path, name: str) -> Header:
     from inspect_ai.log import read_eval_log
 
     try:
-        log = read_eval_log(str(place), header_only=True)
+        log = read_eval_log(str(path), header_only=True)
         return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"results", "samples"}), Header)
     except Exception as error:  # Inspect raises what its parsers raise
-        first = str(error).partition("\n")[0]
-        raise bad_input(
-            f"{named} cannot be read as a log ({type(error).__name__}: {first}); give an .eval or .json log of Inspect"
-        ) from None
+        reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise bad_input(f"{name} cannot be read as a log ({reason}); give an .eval or .json log of Inspect") from None

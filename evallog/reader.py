@@ -1,9 +1,9 @@
-"""Inspect logs read for training: only what is needed is decoded, sample by sample, and what is unknown by Inspect.
+"""Reads Inspect logs sample by sample, decoding only the parts that training and analysis need.
 
-Of a sample's bytes most are events, which training has no use for. They are cut out before the rest is decoded into
-`logged`'s shapes. Samples in a shape of older versions of Inspect go through Inspect's own EvalSample, one by one. A
-log as .json is read by Inspect as a whole, and one that lies elsewhere is copied to this machine for as long as it is
-read. Inspect is imported only where it is needed: that takes more memory than all of the rest.
+Most bytes of a sample are events, which are cut out before the rest is decoded into the types of `schema`. Inspect's
+own reader is used for samples in older formats, one by one, and for .json logs, which it reads as a whole. A remote log
+is copied to this machine while it is open. Inspect is imported only then: importing it takes more memory than
+converting a log does.
 """
 
 import json
@@ -13,26 +13,23 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from truthgym.evallog.archive import EvalMembers
-from truthgym.evallog.elsewhere import Attached, Tooled, decoded_as, joined, resolved
+from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.errors import bad_input
-from truthgym.evallog.header import Header, header_of
+from truthgym.evallog.header import Header, parse_header
 from truthgym.evallog.schema import (
-    Facts,
+    AttachmentsRecord,
+    EventsRecord,
     LoggedSample,
-    LoggedScore,
-    LoggedStep,
     Message,
     Outcome,
     OutcomeRecord,
-    Part,
     Record,
     SampleRecord,
+    decode_json,
     outcome,
     sample,
 )
@@ -40,34 +37,20 @@ from truthgym.evallog.schema import (
 if TYPE_CHECKING:
     from inspect_ai.log import EvalSample
 
-__all__ = [
-    "Facts",
-    "Header",
-    "LogReader",
-    "LoggedSample",
-    "LoggedScore",
-    "LoggedStep",
-    "Message",
-    "Outcome",
-    "Part",
-    "read_header",
-]
-
 FORMAT = 2
-"""The version of the log format that is known here."""
+"""The version of the log format that `schema` describes."""
 EVENTS, AFTER_EVENTS = b',"events":[', b'],"model_usage":{'
-"""Between these lie a sample's events, and its timelines. No text can hold them: its quotation marks are escaped."""
-TEXT_SCHEMES = ("attachment://", "tc://")
-"""How a text begins that stands elsewhere in the sample; the second is the older."""
-SCHEMES = tuple(scheme.encode() for scheme in TEXT_SCHEMES)
-SHELL = re.compile(r"^(samples/.*_epoch_\d+/)sample\.json$", re.DOTALL)
-"""The name of the main member of a sample in chunks; what else it has lies beside it."""
+"""A sample's events and timelines are between these. No JSON string contains them: its quotation marks are escaped."""
+ATTACHMENT_SCHEMES = ("attachment://", "tc://")
+"""Prefixes of a reference to an attachment. Inspect used `tc://` before `attachment://`."""
+CHUNKED = re.compile(r"^(samples/.*_epoch_\d+/)sample\.json$", re.DOTALL)
+"""Name of the main member of a chunked sample. Its other members are in the same folder."""
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
 class LogReader:
-    """Read a log, sample by sample, in the order of the file.
+    """Reads a log, sample by sample, in the order of the file.
 
         with LogReader("logs/run.eval") as log:
             good = [member for member, outcome in log.outcomes() if not outcome.error]
@@ -75,22 +58,22 @@ class LogReader:
                 ...
 
     Args:
-        path: An .eval or .json log, here or wherever fsspec can read (s3://...).
+        path: An .eval or .json log, local or remote (s3://..., whatever fsspec can read).
 
     Raises:
-        BadInput: There is no such file, it is no log, or no complete one; while reading, a sample that is damaged.
+        BadInput: The file does not exist, is not a log or is incomplete; while reading, a sample is damaged.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = str(path)
-        self._fallen: dict[str, str] = {}
-        self._copied: tempfile.TemporaryDirectory[str] | None = None
-        self._zip: EvalMembers | None = None
+        self._fallbacks: dict[str, str] = {}
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._archive: EvalArchive | None = None
         try:
-            self._place = self._here()
-            if self._place.suffix != ".json":
-                self._zip = EvalMembers(self._place, self.path)
-            self.header = header_of(self._place, self._zip, self.path)
+            self._local = self._local_file()
+            if self._local.suffix != ".json":
+                self._archive = EvalArchive(self._local, self.path)
+            self.header = parse_header(self._local, self._archive, self.path)
         except BaseException:
             self.close()
             raise
@@ -99,115 +82,121 @@ class LogReader:
 
     @cached_property
     def members(self) -> list[str]:
-        """What the samples are called in this log, in its order."""
-        names = list(self._by_inspect) if self._zip is None else self._zip.names
+        """Names of the samples in this log, in its order."""
+        names = list(self._json_samples) if self._archive is None else self._archive.names
         names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
-        chunked = {found[1] for name in names if (found := SHELL.match(name))}
+        chunked = {match[1] for name in names if (match := CHUNKED.match(name))}
         if not chunked:
             return names
-        return [name for name in names if SHELL.match(name) or not _folders(name) & chunked]
+        return [name for name in names if CHUNKED.match(name) or not _folders(name) & chunked]
 
     def __len__(self) -> int:
         return len(self.members)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {member: place for place, member in enumerate(self.members)}
+    def _order(self) -> dict[str, int]:
+        return {member: i for i, member in enumerate(self.members)}
 
     @property
     def fallbacks(self) -> Counter[str]:
-        """Samples read so far that Inspect's own reader had to read, by reason."""
-        return Counter(self._fallen.values())
+        """Number of samples read so far that needed Inspect's own reader, by reason."""
+        return Counter(self._fallbacks.values())
 
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
-        """All samples without what was said in them, each with its member."""
+        """All samples without their messages, each with its member name."""
         for member in self.members:
             yield member, outcome(self._read(member, self._outcomes)[0])
 
     def samples(self, members: Collection[str] | None = None) -> Iterator[tuple[str, LoggedSample]]:
-        """Samples with what was said in them, each with its member.
+        """Samples with their messages, each with its member name.
 
         Args:
-            members: Which, by what `outcomes` calls them. None is all.
+            members: Names of the samples to read, as `outcomes` gives them. None reads all.
         """
-        for member in self.members if members is None else sorted(members, key=self._places.__getitem__):
+        for member in self.members if members is None else sorted(members, key=self._order.__getitem__):
             record, content = self._read(member, self._samples)
-            yield member, _in_full(record, content)
+            yield member, _resolve(record, content)
 
     def close(self) -> None:
-        if self._zip:
-            self._zip.close()
-        if self._copied:
-            self._copied.cleanup()
+        if self._archive:
+            self._archive.close()
+        if self._copy:
+            self._copy.cleanup()
 
     def __enter__(self) -> "LogReader":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _here(self) -> Path:
-        """The file on this machine, copied where it lies elsewhere."""
+    def _local_file(self) -> Path:
+        """The file on this machine. A remote file is copied."""
         if "://" not in self.path:
             if not Path(self.path).is_file():
                 raise bad_input(f"There is no file {self.path}; give an .eval log")
             return Path(self.path)
         import fsspec
 
-        self._copied = tempfile.TemporaryDirectory(prefix="truthgym-log-")
-        place = Path(self._copied.name, "log" + Path(self.path).suffix)
+        self._copy = tempfile.TemporaryDirectory(prefix="truthgym-log-")
+        local = Path(self._copy.name, "log" + Path(self.path).suffix)
         try:
-            system, there = fsspec.url_to_fs(self.path)
-            system.get_file(there, str(place))
-        except Exception as error:  # what the file systems raise
-            raise bad_input(f"{self.path} cannot be read ({type(error).__name__}: {error}); is it there?") from None
-        return place
+            file_system, remote = fsspec.url_to_fs(self.path)
+            file_system.get_file(remote, str(local))
+        except Exception as error:  # whatever the file system raises
+            raise bad_input(
+                f"{self.path} cannot be read ({type(error).__name__}: {error}); check that it exists"
+            ) from None
+        return local
 
     def _read(self, member: str, decoder: msgspec.json.Decoder[AnyRecord]) -> tuple[AnyRecord, bytes]:
-        """A sample, and its bytes in the format that is known here."""
-        if self._zip is None:
-            held, reason = self._by_inspect[member], "log as .json"
-        elif member.endswith("/sample.json") and (found := SHELL.match(member)):
-            content = joined(self._zip, found[1], decoder.type is SampleRecord)
-            if record := _decoded(content, decoder):
-                return record, content
-            raise self._unknown(member)
+        """Decode a sample. Also returns its bytes in the current format, from which attachments can be read."""
+        if self._archive is None:
+            return self._convert(member, self._json_samples[member], "log as .json", decoder)
+        if chunked := CHUNKED.match(member):
+            content = _join_chunks(self._archive, chunked[1], with_messages=decoder.type is SampleRecord)
         else:
-            content = self._zip.read(member)
-            record = _decoded(content, decoder) if self.header.version == FORMAT else None
-            if record and record.uuid:
-                return record, content
-            known = f"log format {self.header.version}" if self.header.version != FORMAT else "unknown shape"
-            reason = "written by Inspect before 0.3.70" if record else known
-            held = self._validated(member, content)
-        self._fallen[member] = reason
-        for without in ({"timelines"}, {"timelines", "store"}):
-            # A store may hold another project's Trajectory.
-            content = held.model_dump_json(exclude_none=True, exclude=without).encode()
-            if record := _decoded(content, decoder):
-                return record, content
-        raise self._unknown(member)
+            content = self._archive.read(member)
+        if self.header.version != FORMAT:
+            reason = f"log format {self.header.version}"
+        elif (record := _decode(content, decoder)) is None:
+            reason = "unknown schema"
+        elif record.uuid is None:
+            reason = "written by Inspect before 0.3.70"
+        else:
+            return record, content
+        return self._convert(member, self._validate(member, content), reason, decoder)
 
-    def _validated(self, member: str, content: bytes) -> "EvalSample":
-        """A sample as Inspect reads it, which knows its older formats."""
+    def _validate(self, member: str, content: bytes) -> "EvalSample":
+        """Parse a sample with Inspect, which reads its older formats."""
         from inspect_ai.log import EvalSample
 
         try:
             return EvalSample.model_validate(json.loads(content))
         except ValueError as error:
-            first = str(error).partition("\n")[0]
-            raise bad_input(f"{self.path}: Inspect cannot read its member {member} ({first}); is it damaged?") from None
+            reason = str(error).partition("\n")[0]
+            raise bad_input(
+                f"{self.path}: Inspect cannot read its member {member} ({reason}); check that it is not damaged"
+            ) from None
 
-    def _unknown(self, member: str) -> Exception:
-        return bad_input(f"{self.path}: its member {member} is a sample of no known shape; convert the log without it")
+    def _convert(
+        self, member: str, parsed: "EvalSample", reason: str, decoder: msgspec.json.Decoder[AnyRecord]
+    ) -> tuple[AnyRecord, bytes]:
+        """Convert a sample that Inspect parsed to the current format and decode it."""
+        self._fallbacks[member] = reason
+        content = parsed.model_dump_json(exclude_none=True, exclude={"timelines"}).encode()
+        record = _decode(content, decoder)
+        if record is None:
+            raise bad_input(
+                f"{self.path}: its member {member} has an unknown schema; remove the sample, or convert other logs"
+            )
+        return record, content
 
     @cached_property
-    def _by_inspect(self) -> "dict[str, EvalSample]":
+    def _json_samples(self) -> "dict[str, EvalSample]":
+        """The samples of a .json log by the names that they would have in an .eval log."""
         from inspect_ai.log import read_eval_log
 
-        log = read_eval_log(str(self._place))
+        log = read_eval_log(str(self._local))
         return {f"samples/{sample.id}_epoch_{sample.epoch}.json": sample for sample in log.samples or []}
 
 
@@ -215,10 +204,27 @@ def read_header(path: str | Path) -> Header:
     """Read the header of a log alone.
 
     Raises:
-        BadInput: There is no such file, it is no log, or no complete one.
+        BadInput: The file does not exist, is not a log or is incomplete.
     """
     with LogReader(path) as log:
         return log.header
+
+
+def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyRecord]) -> AnyRecord | None:
+    """Decode a sample without its events. None if it has another schema.
+
+    If metadata or the store hold fields of the names that delimit the events, the cut leaves malformed JSON, or JSON
+    without the uuid, which follows the events. In that case the whole sample is decoded.
+    """
+    record: AnyRecord | None = None
+    for part in (_without_events(content), content):
+        try:
+            record = decode_json(part, decoder)
+        except (ValueError, msgspec.ValidationError):
+            record = None
+        if record is not None and record.uuid:
+            break
+    return record
 
 
 def _without_events(content: bytes) -> bytes:
@@ -226,52 +232,71 @@ def _without_events(content: bytes) -> bytes:
     return content[: start + len(EVENTS)] + content[end:] if 0 <= start < end else content
 
 
-def _decoded(content: bytes, decoder: msgspec.json.Decoder[AnyRecord]) -> AnyRecord | None:
-    """Decode a sample, first without its events. None where it has another shape.
-
-    If metadata or the store hold fields of the names by which events are found, the cut leaves JSON that is malformed,
-    or without the uuid that stands after the events. Then all of it is decoded. Malformed to msgspec, but not to
-    Inspect and Python, are NaN and Infinity, which scores may be.
-    """
-    record: AnyRecord | None = None
-    for part in (_without_events(content), content):
-        try:
-            record = decoder.decode(part)
-        except msgspec.DecodeError:
-            try:
-                record = msgspec.convert(json.loads(part), decoder.type)
-            except (ValueError, msgspec.ValidationError):
-                record = None
-        if record is not None and record.uuid:
-            break
-    return record
-
-
-def _in_full(record: SampleRecord, content: bytes) -> LoggedSample:
-    """A sample with what was attached to it put back, and its tools where it called one."""
-    if isinstance(record.input, str) and _are_plain(record.messages):
+def _resolve(record: SampleRecord, content: bytes) -> LoggedSample:
+    """The full sample: with its attachments, and with its tools if it called one."""
+    if isinstance(record.input, str) and _are_texts(record.messages):
         return sample(record, None)
     end = content.find(EVENTS)
     head = content if end < 0 else content[:end]
-    calls = any(message.tool_calls for message in record.messages)
-    if not calls and not any(scheme in head for scheme in SCHEMES):
+    calls_tools = any(message.tool_calls for message in record.messages)
+    if not calls_tools and not any(scheme.encode() in head for scheme in ATTACHMENT_SCHEMES):
         return sample(record, None)
-    more = decoded_as(Tooled if calls else Attached, content)
-    record.messages = resolved(record.messages, more.attachments)
+    rest = decode_json(content, msgspec.json.Decoder(EventsRecord if calls_tools else AttachmentsRecord))
+    record.messages = _with_attachments(record.messages, rest.attachments)
     if not isinstance(record.input, str):
-        record.input = resolved(record.input, more.attachments)
-    return sample(record, resolved(more.tools, more.attachments) if isinstance(more, Tooled) else None)
+        record.input = _with_attachments(record.input, rest.attachments)
+    return sample(record, _with_attachments(rest.tools, rest.attachments) if isinstance(rest, EventsRecord) else None)
 
 
-def _are_plain(messages: list[Message]) -> bool:
-    """Whether they hold nothing but texts, for which no sample need be searched."""
+def _are_texts(messages: list[Message]) -> bool:
+    """Whether all messages are plain texts, so that there is nothing to resolve."""
     for message in messages:
         content = message.content
-        if not isinstance(content, str) or message.tool_calls or content.startswith(TEXT_SCHEMES):
+        if not isinstance(content, str) or message.tool_calls or content.startswith(ATTACHMENT_SCHEMES):
             return False
     return True
 
 
+def _with_attachments(value: Any, attachments: dict[str, str]) -> Any:  # noqa: ANN401
+    """A value with references replaced by their attachments. A reference without an attachment stays."""
+    if isinstance(value, str):
+        scheme, separator, key = value.partition("://")
+        return attachments.get(key, value) if separator and f"{scheme}://" in ATTACHMENT_SCHEMES else value
+    if isinstance(value, list):
+        return [_with_attachments(item, attachments) for item in value]
+    if isinstance(value, dict):
+        return {key: _with_attachments(item, attachments) for key, item in value.items()}
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            setattr(value, name, _with_attachments(getattr(value, name), attachments))
+    return value
+
+
+def _join_chunks(archive: EvalArchive, folder: str, with_messages: bool) -> bytes:
+    """A chunked sample as one JSON document. Inspect writes very large samples in chunks and has no public reader.
+
+    `sample.json` holds the small fields, and the ranges of the message chunks that make up the conversation.
+    """
+
+    def items(kind: str) -> list[Any]:
+        found: list[Any] = []
+        # A chunk is named by the index of its first item.
+        while (name := f"{folder}{kind}/{len(found)}.json") in archive:
+            found += json.loads(archive.read(name)) or [None]
+        return found
+
+    joined: dict[str, Any] = json.loads(archive.read(f"{folder}sample.json"))
+    if (name := f"{folder}metadata.json") in archive:
+        joined["metadata"] = json.loads(archive.read(name))
+    ranges = joined.pop("message_refs", [])
+    if with_messages:
+        messages = items("messages")
+        joined["messages"] = [message for start, end in ranges for message in messages[start:end]]
+        joined["attachments"] = {str(i): text for i, text in enumerate(items("attachments"))}
+        joined["events"] = items("events")
+    return json.dumps(joined).encode()
+
+
 def _folders(name: str) -> set[str]:
-    """All folders that a member lies in."""
+    """All folders that contain a member."""
     return {name[: end + 1] for end, letter in enumerate(name) if letter == "/"}

@@ -1,9 +1,7 @@
-"""Convert: Inspect logs in, a dataset out, for every kind of trainer.
+"""Converts Inspect logs to a dataset for a trainer.
 
-    truthgym convert LOGS --to sft --score brier_score --top 0.1 --out data/sft
+truthgym convert LOGS --to sft --score brier_score --top 0.1 --out data/sft
 
-Logs are read twice: once for what selects (scores, splits, outcomes), once for the text of what was chosen. Where
-nothing needs to be compared with anything else, once.
 """
 
 from collections import Counter
@@ -13,132 +11,140 @@ from pathlib import Path
 
 from truthgym.evallog.discovery import find_logs
 from truthgym.evallog.errors import bad_input
-from truthgym.training.conversion.config import FEW, UNSCORED, Kind, Settings
-from truthgym.training.conversion.dataset_card import card_text
-from truthgym.training.conversion.filtering import Scan
-from truthgym.training.conversion.pipeline import Progress, rows_of_logs
+from truthgym.training.conversion.config import ConversionConfig, Kind
+from truthgym.training.conversion.filtering import SampleFilter
+from truthgym.training.conversion.pipeline import Conversion, Progress
 from truthgym.training.conversion.selection import Selection
-from truthgym.training.conversion.writer import DatasetFolder
+from truthgym.training.conversion.writer import DatasetFolder, card_text
+
+UNSCORED_KINDS = ("prompts", "steps")
+"""Kinds whose trajectories are selected by a score only on request."""
+FEW_SHOT_COUNT = 100
+"""The most examples for few_shot if no count is given, as in TruthSeekingGym."""
 
 
 @dataclass
-class Converted:
-    """What came of a conversion."""
+class ConversionResult:
+    """The result of a conversion."""
 
     out: Path
     rows: dict[str, int]
-    """Rows by split: `train`, and `validation` where one was asked for."""
+    """Rows by split: `train`, and `validation` if it was requested."""
     samples: int
-    """Samples in the logs that were read."""
+    """Number of samples in the logs."""
     left_out: Counter[str]
-    """How many were not taken, by reason."""
+    """Number of samples (and logs) that were left out, by reason."""
     fallbacks: Counter[str]
-    """How many were read by Inspect's own reader, by reason: slower, and the same."""
+    """Number of samples that Inspect's own reader read, which is slower, by reason."""
 
 
 def convert(
     logs: Sequence[str | Path],
-    to: Kind | Settings,
+    to: Kind | ConversionConfig,
     out: str | Path,
     selection: Selection | None = None,
     *,
     unfinished: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> Converted:
-    """Convert logs to a dataset. Nothing is written unless all of it can be.
+) -> ConversionResult:
+    """Convert logs to a dataset. If anything fails, nothing is written.
 
     Args:
         logs: Logs and folders of logs.
-        to: The kind of dataset, or all settings.
-        out: Its folder.
-        selection: Which trajectories to take; None is the top tenth by the Brier score (all for kinds that need no
-            score, and for those that compare).
+        to: The kind of dataset, or the full configuration.
+        out: The dataset's folder.
+        selection: Which trajectories to take. None is the top tenth by the Brier score, or all of them for the kinds
+            that need no score (`prompts`, `steps`) or compare trajectories (`preference`, `unpaired`).
         unfinished: Whether to read logs of runs that never finished.
         overwrite: Whether an earlier dataset may be replaced.
-        progress: Told now and then which share of the work is done, from 0 to 1.
+        progress: Called with the share of the work that is done, from 0 to 1.
 
     Raises:
-        BadInput: Logs, scores or settings that cannot be used, nothing left to convert, or `out` is there already.
+        BadInput: Logs, scores or options that cannot be used, nothing to convert, or `out` exists.
     """
-    settings = to if isinstance(to, Settings) else Settings(to)
-    selection = fitting(settings, selection or Selection())
-    folder = DatasetFolder(out, settings.file_format, overwrite)
-    grades = None
-    if settings.to == "openai" and settings.method == "reinforcement":
+    config = to if isinstance(to, ConversionConfig) else ConversionConfig(to)
+    selection = resolve_selection(config, selection or Selection())
+    folder = DatasetFolder(out, config.file_format, overwrite)
+    grader_json = None
+    if config.to == "openai" and config.method == "reinforcement":
         from truthgym.scorers.graders.openai_export import grader
 
-        grades = grader(settings.grader or "python_brier")  # before anything is read: it may not be known
-    found, left_out = find_logs(logs, unfinished)
-    asked = selection.ranks or selection.threshold is not None or selection.score is not None
-    needs_score = asked or (settings.rows not in UNSCORED and selection.scores)
-    scan = Scan(found, selection, needs_score, settings.validation, settings.any_task)
+        grader_json = grader(config.grader or "python_brier")  # before any log is read: the name may be unknown
+    found, skipped_logs = find_logs(logs, unfinished)
+    on_request = selection.ranks or selection.threshold is not None or selection.score is not None
+    needs_score = on_request or (config.row_kind not in UNSCORED_KINDS and selection.needs_score)
+    samples = SampleFilter(found, selection, needs_score, config.validation, config.any_task)
+    conversion = Conversion(samples, config, progress or (lambda share: None))
     with folder:
-        for split, row in rows_of_logs(scan, settings, progress or (lambda share: None)):
+        for split, row in conversion.rows():
             folder.write(split, row)
-        scan.left_out.update(left_out)
+        samples.left_out.update(skipped_logs)
         if not folder.counts["train"]:
-            raise _nothing(scan, settings)
+            raise _no_rows(samples, config)
+        score = {"score": samples.score.full_name, "best": samples.score.best} if needs_score else {}
         facts = {
-            "kind": settings.to,
+            "kind": config.to,
             "rows": dict(folder.counts),
-            "samples": scan.read,
-            "left_out": dict(+scan.left_out),
-            "selection": selection.said()
-            | ({"score": scan.wanted.told, "best": scan.wanted.best} if needs_score else {}),
-            "settings": settings.said(),
-            "logs": [log.facts() for log in found],
+            "samples": samples.read,
+            "left_out": dict(+samples.left_out),
+            "selection": selection.non_default() | score,
+            "settings": config.non_default(),
+            "logs": [log.card_entry() for log in found],
         }
-        if grades:
-            folder.add("grader.json", grades)
+        if grader_json:
+            folder.add("grader.json", grader_json)
         folder.finish(facts, folder.out.name, card_text(facts, str(out), folder.columns))
-    return Converted(folder.out, dict(folder.counts), scan.read, scan.left_out, scan.fallbacks)
+    return ConversionResult(folder.out, dict(folder.counts), samples.read, samples.left_out, conversion.fallbacks)
 
 
-def fitting(settings: Settings, selection: Selection) -> Selection:
-    """The selection as it is usual for the kind.
+def resolve_selection(config: ConversionConfig, selection: Selection) -> Selection:
+    """The selection with the defaults of the kind of dataset.
 
     Raises:
-        BadInput: It asks for what the kind has no use for.
+        BadInput: It has conditions that the kind does not use.
     """
     ranked = selection.top is not None or selection.count is not None or selection.best_per_question
-    if settings.rows == "preference" and (ranked or selection.threshold is not None or selection.everything):
-        raise bad_input(
-            f"--to {settings.to}: pairs are chosen by --pairs and --margin; leave out --top, --count, --threshold, "
-            "--best-per-question and --all"
-        )
-    if settings.rows == "prompts" and (ranked or selection.threshold is not None or selection.everything):
-        raise bad_input(
-            f"--to {settings.to}: it takes each question once, whatever was answered; leave out what selects"
-        )
+    conditions = ranked or selection.threshold is not None or selection.everything
+    omit = "omit --top, --count, --threshold, --best-per-question and --all"
+    if config.row_kind == "preference" and conditions:
+        raise bad_input(f"--to {config.to}: pairs are selected by --pairs and --margin; {omit}")
+    if config.row_kind == "prompts" and conditions:
+        raise bad_input(f"--to {config.to}: every question is taken once, whatever its answers; {omit}")
     both = selection.threshold is not None and (selection.top is not None or selection.count is not None)
-    if settings.rows == "unpaired" and (selection.best_per_question or selection.everything or both):
+    if config.row_kind == "unpaired" and (selection.best_per_question or selection.everything or both):
         raise bad_input(
-            "--to unpaired: --threshold, or else --top or --count, parts the good from the bad; leave out the rest"
+            "--to unpaired: either --threshold, or --top and --count, separate the good trajectories from the bad; "
+            "omit the other options"
         )
-    takes_all = settings.rows in ("unpaired", "preference", "steps", "prompts") and not selection.everything
+    takes_all = config.row_kind in ("unpaired", "preference", "steps", "prompts") and not selection.everything
     if takes_all and selection.top is None and selection.count is None:
-        return replace(selection, top=1.0)  # these take all: what they compare is worth as much as what is best
-    if settings.rows == "few_shot":
+        return replace(selection, top=1.0)
+    if config.row_kind == "few_shot":
         if selection.everything:
-            raise bad_input("--to few_shot: examples are chosen by a score; leave out --all")
-        return replace(selection, count=selection.count or FEW, top=selection.share)
+            raise bad_input("--to few_shot: examples are selected by a score; omit --all")
+        return replace(selection, count=selection.count or FEW_SHOT_COUNT, top=selection.share)
     return selection
 
 
-def _nothing(scan: Scan, settings: Settings) -> Exception:
-    """The error where no row came of it: what was wanting, with what there was."""
-    left = {reason: number for reason, number in scan.left_out.items() if number}
-    if not scan.read:
-        return bad_input(f"There is no sample in {len(scan.logs)} logs, such as {scan.logs[0].path}; give others")
-    if len(left) == 1 and "test split" in next(iter(left)):
+def _no_rows(samples: SampleFilter, config: ConversionConfig) -> Exception:
+    """The error if there are no rows, with the reasons."""
+    left_out = +samples.left_out
+    if not samples.read:
         return bad_input(
-            f"All {scan.read} samples are of the test split, which is kept for evaluation; evaluate on another one "
-            "(-T split=train) and convert that log"
+            f"There are no samples in {len(samples.logs)} logs, such as {samples.logs[0].path}; give others"
         )
-    if left.get("no number for the score") == scan.read - sum(n for r, n in left.items() if "split" in r):
-        return bad_input(scan.wanted.missing())
-    told = "; ".join(f"{number} {reason}" for reason, number in left.items())
+    if len(left_out) == 1 and "test split" in next(iter(left_out)):
+        return bad_input(
+            f"All {samples.read} samples are of the test split, which is reserved for evaluation; evaluate on another "
+            "one (-T split=train) and convert that log"
+        )
+    of_other_splits = sum(number for reason, number in left_out.items() if "split" in reason)
+    unscored = left_out["samples without a number for the score"]
+    if unscored and unscored == samples.read - of_other_splits:
+        return bad_input(samples.score.not_found())
+    reasons = "; ".join(f"{number} {reason}" for reason, number in left_out.items())
     return bad_input(
-        f"--to {settings.to}: of {scan.read} samples nothing is left to convert: {told}. Select less, or give others"
+        f"--to {config.to}: none of {samples.read} samples is left to convert: {reasons}. Use fewer conditions, or "
+        "give other logs"
     )

@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -42,13 +43,13 @@ def test_it_prints_what_it_took_and_what_it_left_out(logs: Path, tmp_path: Path)
     result = call(logs, "--to", "sft", "--out", tmp_path / "d", "--top", "0.5")
     assert result.exit_code == 0, result.output
     assert "40 samples read. Left out:" in result.output
-    assert "questions of the test split, which are kept for evaluation" in result.output
+    assert "questions of the test split, which are reserved for evaluation" in result.output
     assert f"{tmp_path / 'd'}: " in result.output
     assert "rows of train" in result.output
 
 
 def test_nothing_is_overwritten_unless_asked_and_nothing_foreign_ever(logs: Path, tmp_path: Path) -> None:
-    for command, expected in ((("--top", "1"), ""), ((), "is there already"), (("--overwrite",), "")):
+    for command, expected in ((("--top", "1"), ""), ((), "already exists"), (("--overwrite",), "")):
         arguments = (logs, "--to", "sft", "--out", tmp_path / "d", *command)
         if expected:
             before = (tmp_path / "d" / "train.jsonl").read_bytes()
@@ -60,7 +61,7 @@ def test_nothing_is_overwritten_unless_asked_and_nothing_foreign_ever(logs: Path
     home = tmp_path / "home"
     home.mkdir()
     (home / "thesis.txt").write_text("years of work")
-    assert "is no dataset of truthgym's" in refused(logs, "--to", "sft", "--out", home, "--overwrite")
+    assert "is not a dataset of truthgym" in refused(logs, "--to", "sft", "--out", home, "--overwrite")
     assert (home / "thesis.txt").is_file()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "home"]
 
@@ -68,8 +69,8 @@ def test_nothing_is_overwritten_unless_asked_and_nothing_foreign_ever(logs: Path
 def test_a_dataset_that_was_being_replaced_at_a_kill_is_not_lost(logs: Path, tmp_path: Path) -> None:
     assert call(logs, "--to", "sft", "--out", tmp_path / "d").exit_code == 0
     before = (tmp_path / "d" / "train.jsonl").read_bytes()
-    (tmp_path / "d").rename(tmp_path / ".d.replaced-999999999")
-    assert "which end of it is better" in refused(logs, "--to", "sft", "--out", tmp_path / "d", "--score", "belief")
+    (tmp_path / "d").rename(tmp_path / ".d.replaced")
+    assert "which end is better" in refused(logs, "--to", "sft", "--out", tmp_path / "d", "--score", "belief")
     assert (tmp_path / "d" / "train.jsonl").read_bytes() == before
 
 
@@ -78,36 +79,36 @@ def test_a_dataset_that_was_being_replaced_at_a_kill_is_not_lost(logs: Path, tmp
     [
         (
             ["--score", "honesty"],
-            "no sample has a number of that name. Scores there are: brier/accuracy",
+            "no sample has a number of that name. Scores in the logs: brier/accuracy",
         ),
-        (["--score", "belief"], "which end of it is better is not known; say --best lowest"),
-        (["--split", "test"], "questions of the test split are kept for evaluation"),
-        (["--split", "training"], "Unknown split 'training'"),
-        (["--top", "10"], "--top 10.0: a share is above 0 and at most 1"),
-        (["--count", "0"], "--count 0: give 1 or more"),
-        (["--threshold", "nan"], "--threshold nan: give a number"),
-        (["--threshold", "-1"], "nothing is left to convert: "),
-        (["--all", "--aligned"], "--all takes every trajectory; leave out what selects among them"),
-        (["--to", "preference", "--top", "0.1"], "pairs are chosen by --pairs and --margin"),
-        (["--to", "preference", "--margin", "-1"], "margin=-1.0: give 0 or more"),
-        (["--to", "prompts", "--count", "3"], "it takes each question once"),
-        (["--to", "unpaired", "--best-per-question"], "parts the good from the bad"),
-        (["--to", "few_shot", "--validation", "train"], "there is nothing to validate"),
+        (["--score", "belief"], "--score brier/belief: .*--best lowest"),
+        (["--split", "test"], "questions of the test split are reserved for evaluation"),
+        (["--split", "training"], "--split training: unknown split; use train"),
+        (["--top", "10"], "top=10.0 cannot be used; expected `float` <= 1"),
+        (["--count", "0"], "count=0 cannot be used; expected `int` >= 1"),
+        (["--threshold", "nan"], "--threshold nan is not finite; give a number"),
+        (["--threshold", "-1"], "is left to convert: "),
+        (["--all", "--aligned"], "--all takes every trajectory; omit --all"),
+        (["--to", "preference", "--top", "0.1"], "pairs are selected by --pairs and --margin"),
+        (["--to", "preference", "--margin", "-1"], "margin=-1.0 cannot be used; expected `float` >= 0"),
+        (["--to", "prompts", "--count", "3"], "every question is taken once"),
+        (["--to", "unpaired", "--best-per-question"], "separate the good trajectories"),
+        (["--to", "few_shot", "--validation", "train"], "--validation train: .*omit --validation"),
         (["--to", "few_shot", "--file-format", "arrow"], "is read as .jsonl only"),
         (["--to", "steps"], "no belief after every step"),
-        (["--pair-by", "model"], "pair_by='model' has no part in --to sft"),
-        (["--to", "prompts", "--form", "messages"], "form='messages' has no part in --to prompts"),
-        (["--grader", "python_brier"], "--method and --grader are those of --to openai"),
+        (["--pair-by", "model"], "pair_by='model' has no effect with --to sft"),
+        (["--to", "prompts", "--form", "messages"], "form='messages' has no effect with --to prompts"),
+        (["--grader", "python_brier"], "--method and --grader are options of --to openai"),
         (["--to", "openai", "--method", "reinforcement", "--grader", "nobody"], "nobody"),
         (["--reasoning", "only"], "no reply with reasoning"),
-        (["--out", "rows.jsonl"], "a dataset is a folder with its card in it; give rows"),
+        (["--out", "rows.jsonl"], "a dataset is a folder with a card in it; give rows"),
     ],
 )
 def test_bad_input_is_one_error_before_anything_is_written(
     logs: Path, tmp_path: Path, arguments: list[str], expected: str
 ) -> None:
     given = ["--to", "sft", "--out", str(tmp_path / "d"), *arguments]
-    assert expected in refused(logs, *given)
+    assert re.search(expected, refused(logs, *given))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -132,7 +133,7 @@ def test_a_log_of_test_questions_only(logs: Path, tmp_path: Path) -> None:
     log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "test"]
     write_eval_log(log, str(tmp_path / "test.eval"))
     said = refused(tmp_path / "test.eval", "--to", "sft", "--out", tmp_path / "d")
-    assert "are of the test split, which is kept for evaluation" in said
+    assert "are of the test split, which is reserved for evaluation" in said
 
 
 def test_a_log_of_another_projects_task_needs_to_be_asked_for(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_log_of_another_projects_task_needs_to_be_asked_for(tmp_path: Path) ->
     model = get_model("mockllm/model", custom_outputs=reply)
     eval(task, model=model, display="log", log_dir=str(tmp_path / "logs"), log_realtime=False)
     said = refused(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d")
-    assert "the task is sums" in said
+    assert "its task sums is not" in said
     assert "--any-task" in said
     result = call(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d", "--any-task", "--top", "1")
     assert result.exit_code == 0, result.exception
@@ -171,13 +172,13 @@ def test_killed_in_the_middle_it_leaves_nothing_half_done_and_starts_anew(
     command = [sys.executable, "-m", "truthgym.cli.main", "convert", str(many), "--to", "sft", "--all"]
     command += ["--out", str(tmp_path / "d")]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not list(tmp_path.glob(".d.partial-*/train.jsonl")):
+    while not list(tmp_path.glob(".d.partial/train.jsonl")):
         assert process.poll() is None, "it was done before it could be killed"
         time.sleep(0.002)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert not (tmp_path / "d").exists()
-    assert list(tmp_path.glob(".d.partial-*"))
+    assert (tmp_path / ".d.partial").is_dir()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "logs"]

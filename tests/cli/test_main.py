@@ -38,7 +38,7 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["convert", "nowhere", "--to", "sft", "--out", "d"], "There is no nowhere"),
+        (["convert", "nowhere", "--to", "sft", "--out", "d"], "no file or folder nowhere"),
         (["train", "ppo"], "no such method"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from truthgym.datasets.errors import BadInput
-from truthgym.evallog.archive import EvalMembers
+from truthgym.evallog.archive import EvalArchive
 
 TEXT = b'{"said": "' + b"It may well rain. " * 200 + b'"}'
 ZSTD = 93
@@ -47,7 +47,7 @@ def test_members_that_zipfile_wrote(tmp_path: Path, method: int) -> None:
         file.writestr("samples/ä_epoch_1.json", TEXT)
         file.writestr("empty.json", b"")
         file.comment = b"with a comment"
-    with EvalMembers(path) as members:
+    with EvalArchive(path) as members:
         assert members.names == ["samples/ä_epoch_1.json", "empty.json"]
         assert members.read("samples/ä_epoch_1.json") == TEXT
         assert members.read("empty.json") == b""
@@ -71,7 +71,7 @@ def test_zstd(tmp_path: Path, pack: Callable[[], bytes], wide: bool) -> None:
     path.write_bytes(
         by_hand("a.json", pack(), len(TEXT), ZSTD, wide, extra=struct.pack("<HH", 0xCAFE, 300) + bytes(300))
     )
-    with EvalMembers(path) as members:
+    with EvalArchive(path) as members:
         assert members.read("a.json") == TEXT
 
 
@@ -82,7 +82,7 @@ def test_the_last_of_a_name_wins(tmp_path: Path) -> None:
         file.writestr("b.json", b"other")
         with pytest.warns(UserWarning, match="Duplicate"):
             file.writestr("a.json", b"second")
-    with EvalMembers(path) as members:
+    with EvalArchive(path) as members:
         assert members.names == ["a.json", "b.json"]
         assert members.read("a.json") == b"second"
 
@@ -92,8 +92,8 @@ def test_part_of_a_file_is_refused(tmp_path: Path, share: float) -> None:
     path = tmp_path / "a.eval"
     whole = by_hand("a.json", TEXT, len(TEXT), 0)
     path.write_bytes(whole[: int(share * len(whole))])
-    with pytest.raises(BadInput, match=r"a\.eval is no complete \.eval log.*inspect log recover"):
-        EvalMembers(path)
+    with pytest.raises(BadInput, match=r"a\.eval is not a complete \.eval log.*inspect log recover"):
+        EvalArchive(path)
 
 
 @pytest.mark.parametrize(
@@ -103,13 +103,13 @@ def test_part_of_a_file_is_refused(tmp_path: Path, share: float) -> None:
         (zstandard.compress(TEXT)[:-9], len(TEXT), ZSTD, "member a.json is damaged"),
         (zstandard.compress(TEXT), len(TEXT) + 1, ZSTD, "member a.json is damaged"),
         (b"no deflate", len(TEXT), 8, "member a.json is damaged"),
-        (TEXT, len(TEXT), 14, "zip method 14"),
+        (TEXT, len(TEXT), 14, "compressed by zip method 14"),
     ],
 )
 def test_damage_is_refused(tmp_path: Path, packed: bytes, size: int, method: int, said: str) -> None:
     path = tmp_path / "a.eval"
     path.write_bytes(by_hand("a.json", packed, size, method))
-    with EvalMembers(path) as members, pytest.raises(BadInput, match=said):
+    with EvalArchive(path) as members, pytest.raises(BadInput, match=said):
         members.read("a.json")
 
 
@@ -117,5 +117,5 @@ def test_a_directory_that_is_damaged_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.eval"
     whole = by_hand("a.json", TEXT, len(TEXT), 0)
     path.write_bytes(whole.replace(b"PK\x01\x02", b"PK\x01\x03"))
-    with pytest.raises(BadInput, match="directory is damaged"):
-        EvalMembers(path)
+    with pytest.raises(BadInput, match=r"a\.eval is not a complete.*central directory"):
+        EvalArchive(path)

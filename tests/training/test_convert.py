@@ -14,7 +14,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.solvers.examples import read_examples
 from truthgym.tasks.urns import urns
 from truthgym.training.artifacts import card_metadata
-from truthgym.training.conversion.config import Settings
+from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
 
@@ -81,7 +81,7 @@ def test_the_top_share_by_a_proper_score_is_the_lowest_and_of_the_train_split(di
     expected = sorted(brier(sample) for sample in train)[: len(train) // 4]
     found = rows(tmp_path / "d")
     assert sorted(row["score"] for row in found) == expected
-    assert made.left_out["questions of the test split, which are kept for evaluation"] == len(
+    assert made.left_out["questions of the test split, which are reserved for evaluation"] == len(
         of_split(direct_log, "test")
     )
     assert made.samples == 120 == sum(made.left_out.values()) + made.rows["train"]
@@ -149,7 +149,7 @@ def test_what_cannot_be_learned_from_is_left_out_and_counted(edited: Callable[..
         "samples that were invalidated",
         "samples whose answer was cut off (max_tokens)",
         "samples whose reasoning ended before its answer",
-        "no number for the score",
+        "samples without a number for the score",
         "samples that were told an opinion",
     ):
         assert made.left_out[reason] == 1, reason
@@ -183,7 +183,7 @@ def test_a_crash_a_resume_and_shards_give_each_sample_once(
     made = convert([logs], "sft", tmp_path / "d", Selection(everything=True))
     assert made.rows["train"] == len(of_split(direct_log, "train")) == len({r["sample_uuid"] for r in rows(made.out)})
     assert made.left_out["logs of runs that another log here completes"] == 1
-    assert made.left_out["samples that another log holds too"] == 120
+    assert made.left_out["samples that another log also holds"] == 120
     (logs / "whole.eval").unlink()
     (logs / "copy.eval").unlink()
     shutil.rmtree(logs / "whole.shards")
@@ -198,14 +198,14 @@ def test_a_log_that_was_never_scored(edited: Callable[..., Path], tmp_path: Path
             sample.scores = None
 
     log = edited(unscored)
-    with pytest.raises(BadInput, match=r"Scores there are: none: score it .* --all"):
+    with pytest.raises(BadInput, match=r"Scores in the logs: none.* --all"):
         convert([log], "sft", tmp_path / "d")
     assert not (tmp_path / "d").exists()
     assert convert([log], "sft", tmp_path / "d", Selection(everything=True)).rows["train"] > 30
 
 
 def test_validation_is_held_out_by_event(direct_log: Path, edited: Callable[..., Path], tmp_path: Path) -> None:
-    convert([direct_log], Settings("sft", validation="train"), tmp_path / "own", Selection(top=1.0))
+    convert([direct_log], ConversionConfig("sft", validation="train"), tmp_path / "own", Selection(top=1.0))
     assert {row["split"] for row in rows(tmp_path / "own")} == {"train"}
     assert {row["split"] for row in rows(tmp_path / "own", "validation")} == {"validation"}
 
@@ -214,7 +214,7 @@ def test_validation_is_held_out_by_event(direct_log: Path, edited: Callable[...,
 
     log = edited(train_only)
     for name, validation in (("part", "train"), ("gt", "gt")):
-        settings = Settings("sft", validation=validation)  # type: ignore[arg-type]
+        settings = ConversionConfig("sft", validation=validation)  # type: ignore[arg-type]
         convert([log], settings, tmp_path / name, Selection(threshold=0.2))
     train, held = rows(tmp_path / "part"), rows(tmp_path / "part", "validation")
     assert not {row["event"] for row in train} & {row["event"] for row in held}
@@ -236,11 +236,11 @@ def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: P
     for row in found:
         assert row["score"] == min(best[row["sample_id"]])
         assert row["chosen"] != row["rejected"]
-    several = convert([direct_log], Settings("preference", pairs="all", margin=0.05), tmp_path / "all")
+    several = convert([direct_log], ConversionConfig("preference", pairs="all", margin=0.05), tmp_path / "all")
     assert min(row["margin"] for row in rows(several.out)) >= 0.05
     assert several.rows["train"] > sum(margin >= 0.05 for margin in wide.values())
 
-    convert([direct_log, steps_log], Settings("preference", pair_by="solver"), tmp_path / "solver")
+    convert([direct_log, steps_log], ConversionConfig("preference", pair_by="solver"), tmp_path / "solver")
     for row in rows(tmp_path / "solver"):
         assert row["solver"] != row["rejected_solver"]
         assert len(row["prompt"]) == 1
@@ -249,11 +249,11 @@ def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: P
         assert "finalBeliefProb" in row["rejected"][0]["content"]
 
     other = ran(tmp_path / "other", model="reference/random", model_args={}, epochs=1)
-    convert([direct_log, other], Settings("preference", pair_by="model"), tmp_path / "model")
+    convert([direct_log, other], ConversionConfig("preference", pair_by="model"), tmp_path / "model")
     assert all({r["model"], r["rejected_model"]} == {"reference/bayesian", "reference/random"}
                for r in rows(tmp_path / "model"))  # fmt: skip
-    with pytest.raises(BadInput, match="nothing is left to convert"):
-        convert([direct_log], Settings("preference", pair_by="model"), tmp_path / "none")
+    with pytest.raises(BadInput, match="none of .* is left to convert"):
+        convert([direct_log], ConversionConfig("preference", pair_by="model"), tmp_path / "none")
 
 
 def test_steps_are_labelled_by_whether_they_brought_the_belief_to_the_truth(steps_log: Path, tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_every_reply_of_several_steps_is_a_row_with_all_before_it(steps_log: Pat
     found = rows(tmp_path / "d")
     assert [len(row["prompt"]) for row in found] == [1, 3, 5]
     assert found[2]["prompt"][:3] == [*found[0]["prompt"], *found[0]["completion"], found[1]["prompt"][2]]
-    convert([steps_log], Settings("sft", form="messages"), tmp_path / "m", Selection(count=1))
+    convert([steps_log], ConversionConfig("sft", form="messages"), tmp_path / "m", Selection(count=1))
     assert rows(tmp_path / "m")[0]["messages"] == [*found[2]["prompt"], *found[2]["completion"]]
 
 
@@ -290,8 +290,8 @@ def test_what_a_solver_keeps_from_training_is_context_only(tmp_path: Path, direc
     convert([log], "sft", tmp_path / "d", Selection(count=2))
     for row in rows(tmp_path / "d"):
         assert [m["role"] for m in row["prompt"]].count("assistant") == 2
-    with pytest.raises(BadInput, match="replies among them that are not to be learned from"):
-        convert([log], Settings("sft", form="messages"), tmp_path / "m", Selection(count=2))
+    with pytest.raises(BadInput, match="replies that are not trainable"):
+        convert([log], ConversionConfig("sft", form="messages"), tmp_path / "m", Selection(count=2))
 
 
 def test_prompts_are_there_once_with_what_a_reward_needs(direct_log: Path, tmp_path: Path) -> None:
@@ -327,9 +327,9 @@ def test_examples_are_read_by_few_shot(direct_log: Path, tmp_path: Path) -> None
 def test_rows_for_openai(direct_log: Path, tmp_path: Path) -> None:
     convert([direct_log], "openai", tmp_path / "s", Selection(count=3))
     assert all(set(row) == {"messages"} and row["messages"][-1]["role"] == "assistant" for row in rows(tmp_path / "s"))
-    convert([direct_log], Settings("openai", method="preference"), tmp_path / "p")
+    convert([direct_log], ConversionConfig("openai", method="preference"), tmp_path / "p")
     assert set(rows(tmp_path / "p")[0]) == {"input", "preferred_output", "non_preferred_output"}
-    convert([direct_log], Settings("openai", method="reinforcement"), tmp_path / "r")
+    convert([direct_log], ConversionConfig("openai", method="reinforcement"), tmp_path / "r")
     assert {"messages", "target", "proposition"} <= set(rows(tmp_path / "r")[0])
     assert json.loads((tmp_path / "r" / "grader.json").read_text())["type"] == "python"
 
@@ -338,9 +338,9 @@ def test_rows_for_openai(direct_log: Path, tmp_path: Path) -> None:
 def test_load_dataset_reads_the_folder(direct_log: Path, tmp_path: Path, file_format: Any) -> None:
     from datasets import load_dataset
 
-    settings = Settings("sft", validation="train", file_format=file_format)
+    settings = ConversionConfig("sft", validation="train", file_format=file_format)
     convert([direct_log], settings, tmp_path / "d", Selection(top=0.5))
-    convert([direct_log], Settings("sft", validation="train"), tmp_path / "j", Selection(top=0.5))
+    convert([direct_log], ConversionConfig("sft", validation="train"), tmp_path / "j", Selection(top=0.5))
     loaded = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"))
     assert set(loaded) == {"train", "validation"}
     assert list(loaded["train"]) == rows(tmp_path / "j")
@@ -386,7 +386,7 @@ def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], t
 
     log = edited(think)
     for reasoning in ("keep", "drop", "only"):
-        settings = Settings("sft", reasoning=reasoning)
+        settings = ConversionConfig("sft", reasoning=reasoning)
         convert([log], settings, tmp_path / reasoning, Selection(top=1.0))
     kept, dropped, only = (rows(tmp_path / reasoning) for reasoning in ("keep", "drop", "only"))
     assert kept[0]["completion"][0]["tool_calls"][0]["function"] == {"name": "count", "arguments": {"of": "a"}}
@@ -415,7 +415,7 @@ def test_images_have_a_column_of_their_own(edited: Callable[..., Path], tmp_path
     with pytest.raises(BadInput, match="--file-format parquet"):
         convert([log], "sft", tmp_path / "d")
     assert not (tmp_path / "d").exists()
-    convert([log], Settings("sft", file_format="parquet"), tmp_path / "d", Selection(count=2))
+    convert([log], ConversionConfig("sft", file_format="parquet"), tmp_path / "d", Selection(count=2))
     row = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"))["train"][0]
     assert row["images"][0].size == (1, 1)
     assert [block["type"] for block in row["prompt"][0]["content"]] == ["image", "text"]

@@ -13,7 +13,7 @@ from truthgym.scorers.graders.builtin import python_brier
 from truthgym.scorers.graders.grader import Grade, Graded, grade, item_of
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
-from truthgym.training.conversion.config import Settings
+from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
 from truthgym.training.dpo import dpo
@@ -45,22 +45,27 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("settings", "trains", "method"),
+    ("config", "trains", "method"),
     [
-        (Settings("sft", validation="train"), sft, "sft"),
-        (Settings("sft", form="messages"), sft, "sft"),
-        (Settings("preference"), dpo, "dpo"),
-        (Settings("preference"), reward, "reward"),
-        (Settings("unpaired"), kto, "kto"),
-        (Settings("steps"), reward, "process_reward"),
-        (Settings("sft", file_format="parquet"), sft, "sft"),
+        (ConversionConfig("sft", validation="train"), sft, "sft"),
+        (ConversionConfig("sft", form="messages"), sft, "sft"),
+        (ConversionConfig("preference"), dpo, "dpo"),
+        (ConversionConfig("preference"), reward, "reward"),
+        (ConversionConfig("unpaired"), kto, "kto"),
+        (ConversionConfig("steps"), reward, "process_reward"),
+        (ConversionConfig("sft", file_format="parquet"), sft, "sft"),
     ],
     ids=["completions", "messages", "preference", "preference-reward", "unpaired", "steps", "parquet"],
 )
 def test_what_is_converted_is_trained_on(
-    base: Path, log: Path, tmp_path: Path, settings: Settings, trains: Callable[[dict[str, Any]], Path], method: str
+    base: Path,
+    log: Path,
+    tmp_path: Path,
+    config: ConversionConfig,
+    trains: Callable[[dict[str, Any]], Path],
+    method: str,
 ) -> None:
-    made = convert([log], settings, tmp_path / "data", Selection(top=0.5) if settings.to == "sft" else None)
+    made = convert([log], config, tmp_path / "data", Selection(top=0.5) if config.to == "sft" else None)
     folder = trains(
         {
             "model_name_or_path": str(base),

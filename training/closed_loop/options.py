@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import write_atomically
-from truthgym.training.conversion.config import Kind, Settings
+from truthgym.training.conversion.config import ConversionConfig, Kind
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.providers.provider import OPTIONS
 from truthgym.training.rollouts.questions import nearest
@@ -51,13 +51,13 @@ def _parse_mapping(value: object) -> object:
 
 
 def _convert_options(value: object) -> object:
-    """Options of `truthgym convert` under the names of `Selection` and `Settings`."""
+    """Options of `truthgym convert` under the names of `Selection` and `ConversionConfig`."""
     parsed = _parse_mapping(value)
     if not isinstance(parsed, dict):
         return parsed
     options = {str(name).replace("-", "_"): entry for name, entry in parsed.items()}
     options = {ALIASES.get(name, name): entry for name, entry in options.items()}
-    known = {*SELECTION_OPTIONS, *(entry.name for entry in fields(Settings))}
+    known = {*SELECTION_OPTIONS, *(entry.name for entry in fields(ConversionConfig))}
     for name in options:
         if name not in known:
             raise bad_input(f"--convert: there is no option {name!r}{nearest(name, known)}")
@@ -133,12 +133,12 @@ class LoopConfig(BaseModel):
         return Selection(**options) if options else None
 
     @property
-    def conversion(self) -> Settings:
+    def conversion(self) -> ConversionConfig:
         """How answers become rows."""
         options = {name: value for name, value in self.convert.items() if name not in SELECTION_OPTIONS}
         if self.provider == "openai" and self.method != "few_shot":
             options = {"to": "openai", "method": {"dpo": "preference"}.get(self.method, "supervised")} | options
-        return Settings(**({"to": KINDS[self.method], "any_task": self.any_task} | options))
+        return ConversionConfig(**({"to": KINDS[self.method], "any_task": self.any_task} | options))
 
     def hashed(self) -> dict[str, Any]:
         """The options that decide the result, as JSON values, for `loop.json`."""
@@ -208,7 +208,7 @@ def _check_tasks(config: LoopConfig) -> None:
 
 
 def _check_conversion(config: LoopConfig) -> None:
-    from truthgym.training.convert import fitting
+    from truthgym.training.convert import resolve_selection
 
     if config.method == "dpo" and config.train_epochs < 2 and config.convert.get("pair_by", "epoch") == "epoch":
         raise bad_input("--epochs 1: dpo compares answers to one question; give 2 or more")
@@ -218,8 +218,8 @@ def _check_conversion(config: LoopConfig) -> None:
         selection, conversion = config.selection, config.conversion
     except (TypeError, ValidationError) as error:
         raise bad_input(f"--convert {config.convert}: cannot be used: {error}") from None
-    fitting(conversion, selection or Selection())
-    if conversion.rows != KINDS[config.method]:
+    resolve_selection(conversion, selection or Selection())
+    if conversion.row_kind != KINDS[config.method]:
         raise bad_input(f"--convert: {config.method} does not learn from to={conversion.to}; leave `to` out")
 
 

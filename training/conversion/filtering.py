@@ -1,22 +1,27 @@
-"""The first look at logs: which of their samples may be learned from, and why the others may not."""
+"""Decides which samples of logs are eligible for training, and finds the score to select them by."""
 
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import Outcome
-from truthgym.training.conversion.scored import WantedScore, aligned
+from truthgym.scorers.statistics.direction import Best, direction
 from truthgym.training.conversion.selection import Candidate, Selection, Validation
 
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's letters for correct, partial, incorrect and no answer."""
+DEFAULT_KEY = "brier_score"
 
-class Scan:
-    """Looks at every sample once, whatever log it is in, and counts what it leaves out.
 
-    What a sample needs to pass: a question with a split that is asked for, never the test split; no error, limit,
-    invalidation or early end; an answer that was not cut off; no opinion told (`truthgym/sycophancy`); a number for the
-    score where one is needed. With `selection.everything` all pass but those of other splits.
+class SampleFilter:
+    """Checks every sample once, across all logs, and counts the samples that it leaves out.
+
+    An eligible sample is a question of a requested split (never the test split). It has no error, limit, invalidation
+    or early end, and its answer was not cut off. It was not told an opinion (`truthgym/sycophancy`), and it has a
+    number for the score if one is needed. With `selection.everything`, only the split is checked.
     """
 
     def __init__(
@@ -29,77 +34,79 @@ class Scan:
     ) -> None:
         self.logs = logs
         self.selection = selection
-        self.wanted = WantedScore(selection.score, selection.best)
+        self.score = ScoreSelector(selection.score, selection.best)
         self.left_out: Counter[str] = Counter()
+        """Samples that were left out, by reason."""
         self.read = 0
-        self.fallbacks: Counter[str] = Counter()
+        """Samples that were checked."""
         self._needs_score = needs_score
         self._validates = validation != "none"
-        self._gt = validation == "gt"
+        self._needs_side = selection.aligned or validation == "gt"
         self._any_task = any_task
         self._seen: set[int] = set()
         self._texts: dict[str, str] = {}
-        self._runs = [(self._one(log.header.eval.model), self._one(log.solver)) for log in logs]
+        self._runs = [(self._intern(log.header.eval.model), self._intern(log.solver)) for log in logs]
 
     def candidate(self, log: int, member: str, sample: Outcome) -> Candidate | None:
-        """What the sample is to the selection; None where it is left out, which is counted.
+        """The sample as a candidate for selection. None if it is not eligible, which is counted.
 
         Raises:
-            BadInput: A sample of another project's task, or a score that cannot be understood.
+            BadInput: A sample of another project's task without `any_task`, or an ambiguous score.
         """
         self.read += 1
         keys = self._keys(log, sample)
         event, split = self._event(log, sample)
+        everything = self.selection.everything
         if not self._seen.isdisjoint(keys):
-            reason: str | None = "samples that another log holds too"
+            reason: str | None = "samples that another log also holds"
         else:
-            reason = self._outside(split) or (None if self.selection.everything else _unusable(sample))
-        score = self.wanted.of(sample) if self._needs_score and not reason else math.nan
-        if not reason and self._needs_score and score != score and not self.selection.everything:
-            # Not seen: `inspect score` may have left a copy of the log that has the number.
-            self.left_out["no number for the score"] += 1
+            reason = self._wrong_split(split) or (None if everything else _unusable(sample))
+        score = self.score.value(sample) if self._needs_score and not reason else math.nan
+        if not reason and self._needs_score and math.isnan(score) and not everything:
+            # Not marked as seen: another copy of the log may have the number, if `inspect score` was run on it.
+            self.left_out["samples without a number for the score"] += 1
             return None
         self._seen.update(keys)
+        side = on_correct_side(sample) if self._needs_side else None
+        if not reason and self.selection.aligned and side is None:
+            reason = "samples with an unknown belief or outcome"
         if reason:
             self.left_out[reason] += 1
             return None
-        side = aligned(sample) if self.selection.aligned or self._gt else None
-        if self.selection.aligned and side is None:
-            self.left_out["belief or outcome not known"] += 1
-            return None
         question = (sample.facts.question if sample.facts else None) or sample.id
         model, solver = self._runs[log]
-        return Candidate(log, member, self._one(question), self._one(event), split, score, side, model, solver)
+        return Candidate(log, member, self._intern(question), self._intern(event), split, score, side, model, solver)
 
     def _keys(self, log: int, sample: Outcome) -> tuple[int, ...]:
-        # Hashes, not texts: a log of many samples is not to fill the memory.
-        place = hash((self.logs[log].header.eval.task_id, sample.id, sample.epoch))
-        return (place, hash(sample.uuid)) if sample.uuid else (place,)
+        """Identify a sample across logs, by hashes to save memory."""
+        run_key = hash((self.logs[log].header.eval.task_id, sample.id, sample.epoch))
+        return (run_key, hash(sample.uuid)) if sample.uuid else (run_key,)
 
     def _event(self, log: int, sample: Outcome) -> tuple[str, str]:
         """The sample's event and split."""
         if sample.facts is not None:
             return sample.facts.event, sample.facts.split
+        task = self.logs[log].header.eval.task
         if not self._any_task:
             raise bad_input(
-                f"{self.logs[log].path}: its samples hold no question of a Truthgym domain (the task is "
-                f"{self.logs[log].header.eval.task}), and so no split that keeps questions for evaluation; give logs "
-                "of Truthgym's tasks, or say --any-task: then a hash of each sample's id decides its split"
+                f"{self.logs[log].path}: its task {task} is not a Truthgym task, so its samples have no split that "
+                "reserves questions for evaluation; give logs of Truthgym's tasks, or add --any-task to split samples "
+                "by a hash of their ids"
             )
         from truthgym.datasets.question import split_of
 
-        event = f"{self.logs[log].header.eval.task} {sample.id}"
+        event = f"{task} {sample.id}"
         return event, split_of(event)
 
-    def _outside(self, split: str) -> str | None:
+    def _wrong_split(self, split: str) -> str | None:
         if split == "test":
-            return "questions of the test split, which are kept for evaluation"
+            return "questions of the test split, which are reserved for evaluation"
         if split not in self.selection.splits and not (self._validates and split == "validation"):
-            return f"questions of the {split} split, which is not asked for"
+            return f"questions of the {split} split, which was not requested"
         return None
 
-    def _one(self, text: str) -> str:
-        """The same text as one object: the epochs of a question share it."""
+    def _intern(self, text: str) -> str:
+        """The same object for equal texts, to save memory: the epochs of a question share theirs."""
         return self._texts.setdefault(text, text)
 
 
@@ -116,4 +123,113 @@ def _unusable(sample: Outcome) -> str | None:
         return "samples whose answer was cut off (max_tokens)"
     if sample.facts and (sample.facts.arm or "neutral") != "neutral":
         return "samples that were told an opinion"
+    return None
+
+
+class ScoreSelector:
+    """Finds the score of a given name in the samples of all logs.
+
+    Args:
+        name: "KEY", "SCORER" or "SCORER/KEY". None is `DEFAULT_KEY`, or the only number that there is.
+        best: Which end of the score is better. None uses the scorer's own direction.
+    """
+
+    def __init__(self, name: str | None, best: Best | None) -> None:
+        self.name = name
+        self.best = best
+        self._known: Counter[str] = Counter()
+        self._found: tuple[str, str] | None = None
+        self._scorers: set[tuple[str, ...]] = set()
+
+    def value(self, sample: Outcome) -> float:
+        """The sample's number, NaN if it has none.
+
+        Raises:
+            BadInput: Several scores have that name, logs disagree about it, or its better end is unknown.
+        """
+        scorers = tuple(sample.scores)
+        if self._found is not None and scorers in self._scorers:  # the scorers of an earlier sample: a fast path
+            value: Any = sample.scores[self._found[0]].value
+            number = value.get(self._found[1]) if isinstance(value, dict) else None
+            if type(number) is float and math.isfinite(number):
+                return number
+        all_numbers = _all_numbers(sample)
+        self._known.update(name for name, number in all_numbers.items() if math.isfinite(number))
+        name = self._match(all_numbers)
+        if name is None or not math.isfinite(all_numbers[name]):
+            return math.nan
+        scorer, key = name.split("/", 1)
+        if self._found != (scorer, key):
+            self._settle(scorer, key, sample)
+        self._scorers.add(scorers)
+        return all_numbers[name]
+
+    def _match(self, all_numbers: dict[str, float]) -> str | None:
+        """The name of the score among those of a sample."""
+        wanted = self.name or DEFAULT_KEY
+        matches = [name for name in all_numbers if wanted in (name, *name.split("/", 1))]
+        if not matches and self.name is None and len(all_numbers) == 1:
+            # The only number, unless earlier samples had another one.
+            matches = [name for name in all_numbers if self._found in (None, tuple(name.split("/", 1)))]
+        matches = [name for name in matches if wanted in (name, name.split("/", 1)[1])] or matches
+        if len(matches) > 1:
+            raise bad_input(f"--score {wanted} is ambiguous: it may be {', '.join(sorted(matches))}; give one of them")
+        return matches[0] if matches else None
+
+    def _settle(self, scorer: str, key: str, sample: Outcome) -> None:
+        """Record which score was found, and which end of it is better."""
+        end = direction(scorer, key, sample.scores[scorer].metadata or {})
+        if self.best is None and end is None:
+            raise bad_input(
+                f"--score {scorer}/{key}: the scorer does not say which end is better; add --best lowest or --best "
+                "highest"
+            )
+        if self._found is not None:
+            raise bad_input(
+                f"--score {self.name or DEFAULT_KEY} is {'/'.join(self._found)} in one log and {scorer}/{key} in "
+                "another; give one of them as SCORER/KEY"
+            )
+        self.best = self.best or end
+        self._found = (scorer, key)
+
+    @property
+    def full_name(self) -> str | None:
+        """The score that was found, as "SCORER/KEY"."""
+        return "/".join(self._found) if self._found else self.name
+
+    def not_found(self) -> str:
+        """The error message if no sample has the score: lists those that there are."""
+        known = ", ".join(sorted(self._known)) or "none; run `inspect score` on the log, or convert it with --all"
+        return f"--score {self.name or DEFAULT_KEY}: no sample has a number of that name. Scores in the logs: {known}"
+
+
+def numbers(sample: Outcome) -> dict[str, float]:
+    """All finite numbers among a sample's scores, by "SCORER/KEY". The key of a single number is its scorer."""
+    return {name: number for name, number in _all_numbers(sample).items() if math.isfinite(number)}
+
+
+def _all_numbers(sample: Outcome) -> dict[str, float]:
+    """Like `numbers`, including NaN: the scorer ran on the sample and has no number for it."""
+    found: dict[str, float] = {}
+    for scorer, score in sample.scores.items():
+        values: Any = score.value
+        for key, value in (values if isinstance(values, dict) else {scorer: values}).items():
+            number = LETTERS.get(value) if isinstance(value, str) else math.nan if value is None else value
+            if isinstance(number, int | float):
+                found[f"{scorer}/{key}"] = float(number)
+    return found
+
+
+def on_correct_side(sample: Outcome) -> bool | None:
+    """Whether the belief stated in the answer is on the side of the outcome. A belief of 0.5 is on neither.
+
+    None if no scorer (`brier`, or another one that records both) has recorded the belief and the outcome.
+    """
+    for score in sample.scores.values():
+        metadata = score.metadata or {}
+        belief, outcome = metadata.get("belief"), metadata.get("outcome")
+        if belief is None and isinstance(score.value, dict):
+            belief = score.value.get("belief")
+        if isinstance(belief, int | float) and isinstance(outcome, int | float) and math.isfinite(belief):
+            return bool(abs(belief - outcome) < 0.5)
     return None

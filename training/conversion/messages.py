@@ -1,4 +1,4 @@
-"""A logged trajectory in the form that TRL reads, with what of it may be learned from."""
+"""Converts the messages of a logged trajectory to TRL's format and marks the trainable replies."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
@@ -7,29 +7,28 @@ from truthgym.evallog.schema import LoggedSample, Message, Part
 
 Reasoning = Literal["keep", "drop", "only"]
 TrlMessage = dict[str, Any]
-"""`role` and `content`, a text or blocks with images among them; `tool_calls`, `name`, `tool_call_id` where there are
-tools."""
+"""`role` and `content` (a text, or blocks if there are images); with tools `tool_calls`, `name`, `tool_call_id`."""
 THOUGHT = "<think>\n{thought}\n</think>\n\n{text}"
 """How reasoning models' chat templates write reasoning before the reply."""
-CARRIED = ("text", "reasoning", "image", "audio")
-"""Parts of a message that a row can hold. Of others, such as videos, no TRL trainer knows."""
+SUPPORTED_PARTS = ("text", "reasoning", "image", "audio")
+"""Parts of a message that a row can hold. TRL's trainers support no others, such as videos."""
 
 
 class Turn(NamedTuple):
     """A message of a trajectory."""
 
     message: TrlMessage
-    """Without reasoning that a provider keeps apart: what the model sees of it later."""
+    """Without separate reasoning, as the model sees it later."""
     trainable: bool
-    """Whether training may imitate or reinforce it."""
+    """Whether a model may be trained on it."""
     kind: str
     """`auxiliary`, `reasoning` or `answer`."""
     thought: str
-    """The reasoning that came with it. Empty where there was none, or a summary only."""
+    """The provider's separate reasoning. Empty if there is none, or only a summary of it."""
 
 
 class Reply(NamedTuple):
-    """A reply to learn from, with all that the model had before it."""
+    """A trainable reply and the messages before it."""
 
     prompt: list[TrlMessage]
     completion: TrlMessage
@@ -37,59 +36,59 @@ class Reply(NamedTuple):
 
 
 def turns_of(sample: LoggedSample) -> list[Turn]:
-    """A sample's messages, each with whether it may be learned from.
+    """A sample's messages, marked by whether they are trainable.
 
-    The solver's record decides: the trainable steps of its Trajectory. A sample without that record, of another
-    project's task, is taken to teach whatever the evaluated model wrote.
+    The steps of the solver's Trajectory decide. In a sample without a Trajectory, of another project's task, everything
+    that the evaluated model wrote is trainable.
     """
     if not sample.steps:
-        return _unrecorded(sample.messages)
-    # Plain loops over what has one step for each message: this is done for every sample of a log.
+        return _turns_without_steps(sample.messages)
+    # Plain loops for speed: this runs for every sample of a log.
     kinds: dict[str | None, str] = {}
-    trained: set[str | None] = set()
-    withheld: set[str | None] = set()
+    trainable: set[str | None] = set()
+    redacted: set[str | None] = set()
     for step in sample.steps:
         kinds[step.message_id] = step.kind
         if step.trainable:
-            trained.add(step.message_id)
+            trainable.add(step.message_id)
         if step.redacted:
-            withheld.add(step.message_id)
-    made = []
+            redacted.add(step.message_id)
+    turns = []
     for message in sample.messages:
-        name = message.id
-        trainable = name in trained and message.role == "assistant"
-        thought = "" if type(message.content) is str or name in withheld else _thought(message)
-        made.append(Turn(trl_message(message), trainable, kinds.get(name, "auxiliary"), thought))
-    return made
+        key = message.id
+        may_train = key in trainable and message.role == "assistant"
+        thought = "" if type(message.content) is str or key in redacted else _thought(message)
+        turns.append(Turn(trl_message(message), may_train, kinds.get(key, "auxiliary"), thought))
+    return turns
 
 
-def _unrecorded(messages: Sequence[Message]) -> list[Turn]:
+def _turns_without_steps(messages: Sequence[Message]) -> list[Turn]:
     last = max((i for i, message in enumerate(messages) if message.role == "assistant"), default=None)
-    made = []
+    turns = []
     for i, message in enumerate(messages):
-        written = message.role == "assistant"
-        kind = "auxiliary" if not written else "answer" if i == last else "reasoning"
-        made.append(Turn(trl_message(message), written and message.source == "generate", kind, _thought(message)))
-    return made
+        is_reply = message.role == "assistant"
+        kind = "auxiliary" if not is_reply else "answer" if i == last else "reasoning"
+        turns.append(Turn(trl_message(message), is_reply and message.source == "generate", kind, _thought(message)))
+    return turns
 
 
 def replies(turns: Sequence[Turn], reasoning: Reasoning) -> Iterator[Reply]:
-    """The replies that may be learned from, one by one: what the steps of a solver are to training.
+    """The trainable replies of a trajectory, one by one.
 
     Args:
-        turns: A trajectory.
-        reasoning: What becomes of the reasoning that a provider keeps apart: `keep` puts it before the reply as a
-            think block, `drop` leaves it out, `only` leaves out the reply, and replies without reasoning.
+        turns: The trajectory.
+        reasoning: How to use a provider's separate reasoning: `keep` puts it before the reply as a think block, `drop`
+            omits it, `only` omits the reply instead, and skips replies without reasoning.
     """
     for i, turn in enumerate(turns):
         if turn.trainable and i:
-            completion = spoken(turn, reasoning)
+            completion = reply_message(turn, reasoning)
             if completion is not None:
                 yield Reply([earlier.message for earlier in turns[:i]], completion, turn.kind)
 
 
-def spoken(turn: Turn, reasoning: Reasoning) -> TrlMessage | None:
-    """A reply as it is to be learned. None where nothing of it is left."""
+def reply_message(turn: Turn, reasoning: Reasoning) -> TrlMessage | None:
+    """A reply as training uses it. None if nothing of it is left."""
     if reasoning == "only":
         return {"role": "assistant", "content": turn.thought} if turn.thought else None
     if reasoning == "keep" and turn.thought:
@@ -99,11 +98,11 @@ def spoken(turn: Turn, reasoning: Reasoning) -> TrlMessage | None:
 
 
 def trl_message(message: Message) -> TrlMessage:
-    """A message of a log as TRL and chat templates take it. Nothing in it is None."""
+    """A message of a log in the format of TRL and chat templates. No value is None."""
     content = message.content if type(message.content) is str else _content(message)
-    made: TrlMessage = {"role": message.role, "content": content}
+    converted: TrlMessage = {"role": message.role, "content": content}
     if message.tool_calls:
-        made["tool_calls"] = [
+        converted["tool_calls"] = [
             {
                 "type": "function",
                 "id": call["id"],
@@ -113,36 +112,36 @@ def trl_message(message: Message) -> TrlMessage:
         ]
     if message.role == "tool":
         if message.function:
-            made["name"] = message.function
+            converted["name"] = message.function
         if message.tool_call_id:
-            held = message.tool_call_id
-            made["tool_call_id"] = held if isinstance(held, str) else held[0]
-    return made
+            call_id = message.tool_call_id
+            converted["tool_call_id"] = call_id if isinstance(call_id, str) else call_id[0]
+    return converted
 
 
-def without_images(messages: Sequence[TrlMessage]) -> tuple[list[TrlMessage], list[str]]:
-    """Messages whose images are places only, and the images in their order as data URIs: a column of its own."""
+def separate_images(messages: Sequence[TrlMessage]) -> tuple[list[TrlMessage], list[str]]:
+    """Messages with placeholders for images, and the images in their order, as data URIs."""
     images: list[str] = []
-    bare: list[TrlMessage] = []
+    with_placeholders: list[TrlMessage] = []
     for message in messages:
         if type(message["content"]) is list:
             images += [block["image"] for block in message["content"] if "image" in block]
             blocks = [{k: v for k, v in block.items() if k != "image"} for block in message["content"]]
             message = message | {"content": blocks}
-        bare.append(message)
-    return bare, images
+        with_placeholders.append(message)
+    return with_placeholders, images
 
 
-def not_carried(sample: LoggedSample) -> str | None:
-    """What a sample holds that no row can, such as "video". None where there is nothing."""
+def unsupported_part(sample: LoggedSample) -> str | None:
+    """The first part of a sample's messages that no row can hold, such as "video". None if there is none."""
     for message in sample.messages:
         if type(message.content) is str:
             continue
         for part in _parts(message):
-            if part.type not in CARRIED:
+            if part.type not in SUPPORTED_PARTS:
                 return part.type
             if part.type in ("image", "audio") and not str(getattr(part, part.type)).startswith("data:"):
-                return f"{part.type} that is not in the log"
+                return f"{part.type} outside the log"
     return None
 
 

@@ -1,18 +1,25 @@
-"""One conversion under way: from the samples that a scan lets through to rows, by split."""
+"""Turns the eligible samples of logs into rows, by split of the dataset.
 
-from collections.abc import Callable, Iterator
+Logs are read in two passes: one for everything that selects (scores, splits, outcomes), one for the text of the
+selected trajectories. A single pass is enough if no trajectory needs to be compared with another.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import TypeVar
 
-from truthgym.evallog.discovery import LogFile, Readers
+from truthgym.evallog.discovery import LogFile, ReaderPool
 from truthgym.evallog.errors import bad_input
-from truthgym.evallog.schema import LoggedSample
-from truthgym.training.conversion.config import Settings
-from truthgym.training.conversion.filtering import Scan
-from truthgym.training.conversion.messages import not_carried
-from truthgym.training.conversion.pairs import pair_up
+from truthgym.evallog.reader import LogReader
+from truthgym.evallog.schema import LoggedSample, Outcome
+from truthgym.training.conversion.config import ConversionConfig
+from truthgym.training.conversion.filtering import SampleFilter
+from truthgym.training.conversion.messages import unsupported_part
 from truthgym.training.conversion.rows import (
     Row,
-    Unfit,
+    SkipSample,
     example_row,
     outcome_columns,
     preference_row,
@@ -20,226 +27,246 @@ from truthgym.training.conversion.rows import (
     sft_rows,
     step_row,
     unpaired_rows,
-    with_images_apart,
+    with_image_column,
 )
-from truthgym.training.conversion.selection import Candidate, Selection, better_half, choose, hold_out
+from truthgym.training.conversion.selection import (
+    Candidate,
+    Pair,
+    Selection,
+    choose,
+    good_candidates,
+    pair_up,
+    split_validation,
+)
 
 Progress = Callable[[float], None]
-"""Told now and then which share of the work is done, from 0 to 1."""
-OFTEN = 200
-"""Samples after which progress is told: to draw a bar takes longer than to read a sample."""
+"""Called repeatedly with the share of the work that is done, from 0 to 1."""
+PROGRESS_INTERVAL = 200
+"""Samples between two calls of `Progress`: drawing a bar takes longer than reading a sample."""
+
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
+RowsOfSplit = Iterator[tuple[str, Row]]
+"""Rows, each with the split of the dataset that it belongs to: `train` or `validation`."""
 
 
-def rows_of_logs(scan: Scan, settings: Settings, progress: Progress) -> Iterator[tuple[str, Row]]:
-    """All rows of a conversion, with the split of the dataset that each goes to.
+class Conversion:
+    """One conversion of logs.
 
-    Raises:
-        BadInput: A score or sample that cannot be used, or nothing to validate on.
+    Args:
+        samples: The filter of the logs' samples. It counts what is left out here as well.
+        config: How trajectories become rows.
+        progress: Called with the share of the work that is done.
     """
-    with Readers(scan.logs) as readers:
-        work = _Work(scan, readers, settings, progress)
-        once = settings.rows in ("sft", "steps") and not scan.selection.ranks and settings.validation == "none"
-        yield from work.in_one_go() if once else work.in_two_goes()
 
+    def __init__(self, samples: SampleFilter, config: ConversionConfig, progress: Progress) -> None:
+        self.samples, self.config, self.progress = samples, config, progress
+        self.fallbacks: Counter[str] = Counter()
+        """Samples that Inspect's own reader read, by reason."""
+        self._sizes = [max(1, log.size) for log in samples.logs]
+        # For labels, the threshold separates good from bad: trajectories on both sides are kept.
+        labels = config.row_kind == "unpaired"
+        self._conditions = replace(samples.selection, threshold=None) if labels else samples.selection
 
-class _Work:
-    def __init__(self, scan: Scan, readers: Readers, settings: Settings, progress: Progress) -> None:
-        self.scan, self.readers, self.settings, self.progress = scan, readers, settings, progress
-        self._sizes = [max(1, log.size) for log in scan.logs]
-        # Of labels a threshold parts the good from the bad: all are kept.
-        label_only = settings.rows == "unpaired"
-        self._conditions = replace(scan.selection, threshold=None) if label_only else scan.selection
-        self._cut: float | None = None
+    def rows(self) -> RowsOfSplit:
+        """All rows.
 
-    def in_one_go(self) -> Iterator[tuple[str, Row]]:
-        for number in range(len(self.scan.logs)):
-            reader = self.readers.of(number)
-            for done, (member, sample) in enumerate(reader.samples()):
-                if not done % OFTEN:
-                    self._tell(number, done / len(reader))
-                candidate = self.scan.candidate(number, member, sample)
-                if candidate is not None and self._kept([candidate], self._passes):
-                    yield from self._written("train", candidate, sample)
-            self.scan.fallbacks.update(reader.fallbacks)
+        Raises:
+            BadInput: A score or sample that cannot be used, or nothing to validate on.
+        """
+        one_pass = self.config.row_kind in ("sft", "steps") and self.config.validation == "none"
+        with ReaderPool(self.samples.logs) as readers:
+            if one_pass and not self.samples.selection.ranks:
+                yield from self.single_pass(readers)
+            else:
+                yield from self.two_pass(readers)
 
-    def in_two_goes(self) -> Iterator[tuple[str, Row]]:
-        right = self.settings.validation == "gt"  # to validate on, however it was scored
-        held = self._kept(list(self._look()), lambda c: self._passes(c) or (right and bool(c.aligned)))
-        if not held:
+    def single_pass(self, readers: ReaderPool) -> RowsOfSplit:
+        """Filter each sample and emit its rows at once."""
+        for sample, candidate in self._candidates(readers, LogReader.samples):
+            if self.filter([candidate], self._passes):
+                yield from self.emit("train", candidate, sample)
+
+    def two_pass(self, readers: ReaderPool) -> RowsOfSplit:
+        """Read all scores first, then the text of the selected trajectories."""
+        selection, validation_kind = self.samples.selection, self.config.validation
+        candidates = [candidate for _, candidate in self._candidates(readers, LogReader.outcomes)]
+        # `gt` validates on correct trajectories, whatever their score.
+        by_truth = validation_kind == "gt"
+        candidates = self.filter(candidates, lambda c: self._passes(c) or (by_truth and bool(c.aligned)))
+        train, validation = candidates, list[Candidate]()
+        if validation_kind != "none" and candidates:
+            train, validation = split_validation(candidates, selection.splits)
+        train = self.filter(train, self._passes)
+        if not train:
             return
-        train, validation = held, list[Candidate]()
-        selection = self.scan.selection
-        if self.settings.validation != "none":
-            train, validation = hold_out(held, selection.splits)
-        yield from self._chosen("train", self._kept(train, self._passes), selection)
-        if self.settings.validation == "none":
-            return
-        if right:
-            validation = self._kept(validation, lambda c: bool(c.aligned), "held out, and not on the outcome's side")
-            if not selection.everything:
+        if by_truth:
+            validation = self.filter(validation, lambda c: bool(c.aligned), "held out, and not on the outcome's side")
+
+        if self.config.row_kind == "preference":
+            yield from self._emit_pairs("train", train, readers)
+            validation_rows = self._emit_pairs("validation", validation, readers)
+        else:
+            unpaired = self.config.row_kind == "unpaired"
+            good = good_candidates(train, validation, selection, self.samples.score.best) if unpaired else None
+            yield from self._emit_all("train", self._choose(train, selection), readers, good)
+            if by_truth and not selection.everything:
                 selection = replace(selection, top=1.0, count=None, threshold=None, best_per_question=False)
-        empty = True
-        for split, row in self._chosen("validation", validation, selection):
-            empty = False
-            yield split, row
-        if empty:
-            raise bad_input(
-                f"--validation {self.settings.validation}: of {len(validation)} trajectories that were held out no row "
-                "is left to validate on; add logs, or use --validation none"
-            )
+            validation_rows = self._emit_all("validation", self._choose(validation, selection), readers, good)
 
-    def _look(self) -> Iterator[Candidate]:
-        for number in range(len(self.scan.logs)):
-            reader = self.readers.of(number)
-            for done, (member, sample) in enumerate(reader.outcomes()):
-                if not done % OFTEN:
-                    self._tell(number, done / len(reader))
-                candidate = self.scan.candidate(number, member, sample)
+        if validation_kind == "none":
+            return
+        first = next(validation_rows, None)
+        if first is None:
+            raise bad_input(
+                f"--validation {validation_kind}: the {len(validation)} trajectories that were held out give no row to "
+                "validate on; add logs, or use --validation none"
+            )
+        yield first
+        yield from validation_rows
+
+    def filter(
+        self, candidates: list[Candidate], passes: Callable[[Candidate], bool], reason: str = "not selected"
+    ) -> list[Candidate]:
+        """The candidates that pass. The others are counted as left out."""
+        passed = [candidate for candidate in candidates if passes(candidate)]
+        self.samples.left_out[reason] += len(candidates) - len(passed)
+        return passed
+
+    def emit(self, split: str, candidate: Candidate, sample: LoggedSample, good: bool = False) -> RowsOfSplit:
+        """The rows of one trajectory. One of which no row can be made is counted as left out."""
+        try:
+            self._check_parts(sample)
+            rows = self._rows_of(candidate, sample, good)
+        except SkipSample as reason:
+            self.samples.left_out[str(reason)] += 1
+            return
+        for row in rows:
+            yield split, row if self.config.row_kind == "few_shot" else self._finish(row, candidate, sample)
+
+    def _rows_of(self, candidate: Candidate, sample: LoggedSample, good: bool) -> list[Row]:
+        match self.config.row_kind:
+            case "unpaired":
+                return list(unpaired_rows(sample, good, self.config.reasoning))
+            case "prompts":
+                return [prompt_row(sample)]
+            case "steps":
+                return [step_row(sample)]
+            case "few_shot":
+                return [example_row(sample, candidate)]
+            case _:
+                return list(sft_rows(sample, self.config.form, self.config.reasoning))
+
+    def _candidates(
+        self, readers: ReaderPool, read: Callable[[LogReader], Iterable[tuple[str, AnyOutcome]]]
+    ) -> Iterator[tuple[AnyOutcome, Candidate]]:
+        """All eligible samples, as `read` reads them."""
+        for log in range(len(self.samples.logs)):
+            reader = readers.reader(log)
+            for done, (member, sample) in enumerate(read(reader)):
+                if not done % PROGRESS_INTERVAL:
+                    self._report(log, done / len(reader))
+                candidate = self.samples.candidate(log, member, sample)
                 if candidate is not None:
-                    yield candidate
-            self.scan.fallbacks.update(reader.fallbacks)
+                    yield sample, candidate
+            self.fallbacks.update(reader.fallbacks)
 
     def _passes(self, candidate: Candidate) -> bool:
-        return self._conditions.passes(candidate.score, candidate.aligned, self.scan.wanted.best)
+        return self._conditions.passes(candidate.score, candidate.aligned, self.samples.score.best)
 
-    def _kept(
-        self, candidates: list[Candidate], keeps: Callable[[Candidate], bool], reason: str = "not selected"
-    ) -> list[Candidate]:
-        kept = [candidate for candidate in candidates if keeps(candidate)]
-        self.scan.left_out[reason] += len(candidates) - len(kept)
-        return kept
+    def _choose(self, candidates: list[Candidate], selection: Selection) -> list[Candidate]:
+        """Select among candidates what becomes rows. The others are counted as left out."""
+        best = self.samples.score.best
+        match self.config.row_kind:
+            case "unpaired":
+                return candidates
+            case "prompts":
+                first = {candidate.question_key: candidate for candidate in reversed(candidates)}
+                chosen = [*first.values()][::-1]
+                self.samples.left_out["samples of a question that is already included"] += len(candidates) - len(chosen)
+                return chosen
+            case _:
+                chosen = choose(candidates, selection, best)
+                self.samples.left_out["not selected"] += len(candidates) - len(chosen)
+        if self.config.row_kind == "few_shot":  # the best first, because the solver takes as many as fit
+            chosen.sort(key=lambda c: c.score, reverse=best == "highest")
+        return chosen
 
-    def _chosen(self, split: str, candidates: list[Candidate], selection: Selection) -> Iterator[tuple[str, Row]]:
-        if not candidates:
-            return
-        if self.settings.rows == "preference":
-            yield from self._pairs(split, candidates)
-            return
-        if self.settings.rows == "unpaired":
-            good = self._good(candidates, selection)
-            yield from self._read(split, candidates, good)
-            return
-        if self.settings.rows == "prompts":
-            once = list({c.asked: c for c in reversed(candidates)}.values())[::-1]
-            self.scan.left_out["samples of questions that are there already"] += len(candidates) - len(once)
-            yield from self._read(split, once, None)
-            return
-        chosen = choose(candidates, selection, self.scan.wanted.best)
-        if self.settings.rows == "few_shot":  # the best first: few_shot takes as many as have room
-            chosen.sort(key=lambda c: c.score, reverse=self.scan.wanted.best == "highest")
-        self.scan.left_out["not selected"] += len(candidates) - len(chosen)
-        yield from self._read(split, chosen, None)
-
-    def _good(self, candidates: list[Candidate], selection: Selection) -> set[Candidate]:
-        """Those to be labelled as good. The trajectories to train on decide it for those to validate on as well."""
-        best = self.scan.wanted.best
-        self._cut = selection.threshold if self._cut is None else self._cut
-        if self._cut is None:
-            good = set(choose(candidates, selection, best)) if selection.ranks else better_half(candidates, best)
-            self._cut = (min if best == "highest" else max)(c.score for c in good)
-            return good
-        return {c for c in candidates if (c.score >= self._cut if best == "highest" else c.score <= self._cut)}
-
-    def _read(self, split: str, chosen: list[Candidate], good: set[Candidate] | None) -> Iterator[tuple[str, Row]]:
+    def _emit_all(
+        self, split: str, chosen: list[Candidate], readers: ReaderPool, good: set[Candidate] | None
+    ) -> RowsOfSplit:
         by_log: dict[int, dict[str, Candidate]] = {}
         for candidate in chosen:
             by_log.setdefault(candidate.log, {})[candidate.member] = candidate
-        for number, members in by_log.items():
-            for member, sample in self.readers.of(number).samples(list(members)):
-                label = None if good is None else members[member] in good
-                yield from self._written(split, members[member], sample, label)
+        for log, members in by_log.items():
+            for member, sample in readers.reader(log).samples(list(members)):
+                candidate = members[member]
+                yield from self.emit(split, candidate, sample, good is not None and candidate in good)
         self.progress(1.0)
 
-    def _pairs(self, split: str, candidates: list[Candidate]) -> Iterator[tuple[str, Row]]:
-        how, best = self.settings, self.scan.wanted.best
-        assert best is not None  # a scan that needs a score finds out
-        used, unfit = set[Candidate](), dict[Candidate, str]()
-        for pair in pair_up(candidates, best, how.pair_by, how.pairs, how.margin):
-            better, worse = (self.readers.sample(one.log, one.member) for one in (pair.chosen, pair.rejected))
+    def _emit_pairs(self, split: str, candidates: list[Candidate], readers: ReaderPool) -> RowsOfSplit:
+        config, best = self.config, self.samples.score.best
+        assert best is not None  # the score selector has found it
+        used, skipped = set[Candidate](), dict[Candidate, str]()
+        for pair in pair_up(candidates, best, config.pair_by, config.pairs, config.margin):
+            better, worse = (readers.sample(one.log, one.member) for one in (pair.chosen, pair.rejected))
             try:
-                self._refuse_uncarried(better, worse)
-                row = preference_row(better, worse, how.reasoning)
-                if how.to == "openai" and not (row["chosen"][0]["content"] and row["rejected"][0]["content"]):
-                    raise Unfit("pairs that part at a tool call, which OpenAI does not compare")
-            except Unfit as reason:
-                unfit |= {pair.chosen: str(reason), pair.rejected: str(reason)}
+                row = self._pair_row(better, worse)
+            except SkipSample as reason:
+                skipped |= {pair.chosen: str(reason), pair.rejected: str(reason)}
                 continue
             used |= {pair.chosen, pair.rejected}
-            made = self._traced(row, pair.chosen, better)
-            if how.to == "preference":
-                made["margin"] = round(pair.margin, 6)
-                made |= {f"rejected_{name}": getattr(pair.rejected, name) for name in ("score", "model", "solver")}
-                made["rejected_uuid"] = worse.uuid
-            yield split, made
+            row = self._finish(row, pair.chosen, better)
+            yield split, row | self._rejected_columns(pair, worse) if config.to == "preference" else row
         # Samples are counted, not pairs: each is used, or left out for one reason.
-        rest = (unfit.get(c, "no pair with another score") for c in candidates if c not in used)
-        self.scan.left_out.update(rest)
+        rest = (skipped.get(c, "samples without a partner that has another score") for c in candidates if c not in used)
+        self.samples.left_out.update(rest)
         self.progress(1.0)
 
-    def _written(
-        self, split: str, candidate: Candidate, sample: LoggedSample, good: bool | None = None
-    ) -> Iterator[tuple[str, Row]]:
-        how = self.settings
-        try:
-            self._refuse_uncarried(sample)
-            match how.rows:
-                case "unpaired":
-                    made = list(unpaired_rows(sample, bool(good), how.reasoning))
-                case "prompts":
-                    made = [prompt_row(sample)]
-                case "steps":
-                    made = [step_row(sample)]
-                case "few_shot":
-                    made = [example_row(sample, candidate)]
-                case _:
-                    made = list(sft_rows(sample, how.form, how.reasoning))
-        except Unfit as unfit:
-            self.scan.left_out[str(unfit)] += 1
-            return
-        for row in made:
-            if how.rows == "few_shot":
-                yield split, row
-            else:
-                yield split, self._traced(row, candidate, sample)
+    def _pair_row(self, better: LoggedSample, worse: LoggedSample) -> Row:
+        self._check_parts(better)
+        self._check_parts(worse)
+        row = preference_row(better, worse, self.config.reasoning)
+        if self.config.to == "openai" and not (row["chosen"][0]["content"] and row["rejected"][0]["content"]):
+            raise SkipSample("pairs that diverge at a tool call, which OpenAI does not compare")
+        return row
 
-    def _refuse_uncarried(self, *samples: LoggedSample) -> None:
-        for sample in samples:
-            kind = not_carried(sample)
-            if kind:
-                raise Unfit(f"trajectories with a {kind} in them")
+    def _rejected_columns(self, pair: Pair, worse: LoggedSample) -> Row:
+        rejected = {f"rejected_{name}": getattr(pair.rejected, name) for name in ("score", "model", "solver")}
+        return {"margin": round(pair.margin, 6), **rejected, "rejected_uuid": worse.uuid}
 
-    def _traced(self, row: Row, candidate: Candidate, sample: LoggedSample) -> Row:
-        """A row in the shape of what reads it, with where it comes from."""
-        if self.settings.to == "openai":
-            return self._for_openai(row, candidate, sample)
-        log = self.scan.logs[candidate.log]
-        everything = outcome_columns(sample) if self.scan.selection.everything else {}
-        return with_images_apart(row) | everything | _trace(log, candidate, sample)
+    def _check_parts(self, sample: LoggedSample) -> None:
+        if kind := unsupported_part(sample):
+            raise SkipSample(f"trajectories with a {kind} in them")
 
-    def _for_openai(self, row: Row, candidate: Candidate, sample: LoggedSample) -> Row:
-        from truthgym.training.conversion.openai_format import preference, reinforcement, supervised
+    def _finish(self, row: Row, candidate: Candidate, sample: LoggedSample) -> Row:
+        """A row in the format of its reader, with the columns that trace it to its log."""
+        log = self.samples.logs[candidate.log]
+        if self.config.to == "openai":
+            from truthgym.training.conversion.openai_format import preference, reinforcement, supervised
 
-        where = f"{self.scan.logs[candidate.log].path}, sample {sample.id}, epoch {sample.epoch}"
-        return {"supervised": supervised, "preference": preference, "reinforcement": reinforcement}[
-            self.settings.method
-        ]({**row, "sample_id": sample.id}, where)
+            place = f"{log.path}, sample {sample.id}, epoch {sample.epoch}"
+            formats = {"supervised": supervised, "preference": preference, "reinforcement": reinforcement}
+            return formats[self.config.method]({**row, "sample_id": sample.id}, place)
+        outcome = outcome_columns(sample) if self.samples.selection.everything else {}
+        return with_image_column(row) | outcome | _trace_columns(log, candidate, sample)
 
-    def _tell(self, log: int, share: float) -> None:
+    def _report(self, log: int, share: float) -> None:
+        """Report progress: the logs before this one are done, and a share of this one."""
         self.progress((sum(self._sizes[:log]) + share * self._sizes[log]) / sum(self._sizes))
 
 
-def _trace(log: LogFile, candidate: Candidate, sample: LoggedSample) -> Row:
-    header = log.header.eval
+def _trace_columns(log: LogFile, candidate: Candidate, sample: LoggedSample) -> Row:
+    run = log.header.eval
     return {
         "log": log.path,
-        "eval_id": header.eval_id,
-        "task": header.task,
+        "eval_id": run.eval_id,
+        "task": run.task,
         "sample_id": str(sample.id),
         "sample_uuid": sample.uuid,
         "epoch": sample.epoch,
         "model": candidate.model,
         "solver": candidate.solver,
-        "score": None if candidate.score != candidate.score else candidate.score,
+        "score": None if math.isnan(candidate.score) else candidate.score,
         "split": candidate.split,
         "event": candidate.event,
     }

@@ -1,194 +1,215 @@
-"""Rows: what a trajectory becomes for each kind of trainer. Every row tells which sample of which log it is from."""
+"""Makes the rows of each kind of dataset from logged trajectories."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
 from truthgym.evallog.schema import LoggedSample
-from truthgym.training.conversion.messages import Reasoning, TrlMessage, Turn, replies, spoken, turns_of, without_images
-from truthgym.training.conversion.scored import aligned, numbers
+from truthgym.training.conversion.filtering import numbers, on_correct_side
+from truthgym.training.conversion.messages import (
+    Reasoning,
+    TrlMessage,
+    Turn,
+    replies,
+    reply_message,
+    separate_images,
+    turns_of,
+)
 from truthgym.training.conversion.selection import Candidate
 from truthgym.training.conversion.writer import MESSAGES
 
 Row = dict[str, Any]
 Form = Literal["prompt-completion", "messages"]
-TAKEN = ("prompt", "completion", "messages", "chosen", "rejected", "target", "tools", "images", "split", "event")
-"""Columns that mean something to trainers: a field of that name in other projects' metadata is no such thing."""
+RESERVED_COLUMNS = (
+    "prompt", "completion", "messages", "chosen", "rejected", "target", "tools", "images", "split", "event",
+)  # fmt: skip
+"""Columns that trainers interpret. Metadata of other projects under these names is not copied into rows."""
+
+NO_REPLY, NO_REASONING = "no reply that may be learned from", "no reply with reasoning"
 
 
-NOTHING = ("no reply that may be learned from", "no reply with reasoning")
-
-
-class Unfit(Exception):
-    """A trajectory of which no row can be made. Its text says why, as a reason to be counted."""
+class SkipSample(Exception):
+    """No row can be made of a trajectory. The text is the reason to count it under."""
 
 
 def sft_rows(sample: LoggedSample, form: Form, reasoning: Reasoning) -> Iterator[Row]:
-    """For `SFTTrainer`: a row a reply, or a row a trajectory.
+    """Rows for `SFTTrainer`: one for each reply, or one for the whole trajectory.
 
     Args:
         sample: The trajectory.
-        form: `prompt-completion` makes a row of each reply that may be learned from, with all before it as `prompt`:
-            the loss is on the completion alone. `messages` makes one row, for `assistant_only_loss=True`; it takes only
-            trajectories of which every reply may be learned from.
-        reasoning: See `trajectories.replies`.
+        form: `prompt-completion` makes a row of each trainable reply, with everything before it as `prompt`: the loss
+            is on the completion alone. `messages` makes one row, for `assistant_only_loss=True`, and skips
+            trajectories with replies that are not trainable.
+        reasoning: See `messages.replies`.
 
     Raises:
-        Unfit: There is nothing in it to learn from, or it does not go into one row.
+        SkipSample: No reply is trainable, or with `messages` not every reply is.
     """
     turns = turns_of(sample)
     if form == "messages":
-        yield _whole({"messages": _conversation(turns, reasoning)}, sample)
+        yield with_tools({"messages": _conversation(turns, reasoning)}, sample)
         return
     found = False
     for reply in replies(turns, reasoning):
         found = True
-        yield _whole({"prompt": reply.prompt, "completion": [reply.completion]}, sample)
+        yield with_tools({"prompt": reply.prompt, "completion": [reply.completion]}, sample)
     if not found:
-        raise Unfit(NOTHING[reasoning == "only"])
+        raise SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
 
 
 def _conversation(turns: Sequence[Turn], reasoning: Reasoning) -> list[TrlMessage]:
-    """All messages, of which every reply is learned."""
+    """All messages. Each reply must be trainable."""
     messages: list[TrlMessage] = []
-    learned = 0
+    trainable = 0
     for turn in turns:
         message: TrlMessage | None = turn.message
         if turn.message["role"] == "assistant":
-            message = spoken(turn, reasoning) if turn.trainable and messages else None
-            learned += message is not None
+            message = reply_message(turn, reasoning) if turn.trainable and messages else None
+            trainable += message is not None
         messages.append(turn.message if message is None else message)
-    if not learned:
-        raise Unfit(NOTHING[reasoning == "only"])
-    if learned < sum(turn.message["role"] == "assistant" for turn in turns):
-        raise Unfit("replies among them that are not to be learned from (--form prompt-completion takes the others)")
+    if not trainable:
+        raise SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
+    if trainable < sum(turn.message["role"] == "assistant" for turn in turns):
+        raise SkipSample("conversations with replies that are not trainable (use --form prompt-completion)")
     return messages
 
 
 def unpaired_rows(sample: LoggedSample, label: bool, reasoning: Reasoning) -> Iterator[Row]:
-    """For `KTOTrainer`: a row a reply, with whether its trajectory was a good one.
+    """Rows for `KTOTrainer`: one for each reply, labelled by whether its trajectory is good.
 
     Raises:
-        Unfit: There is nothing in it to learn from.
+        SkipSample: No reply is trainable.
     """
     for row in sft_rows(sample, "prompt-completion", reasoning):
         yield {**row, "label": label}
 
 
 def prompt_row(sample: LoggedSample) -> Row:
-    """For reinforcement: what the model was asked until it first spoke, with all that is known of the question.
+    """A row for reinforcement learning: the messages before the model's first reply, and the question's metadata.
 
-    A reward is for an answer: where the first reply is none, but a turn of reasoning, the question is asked as `direct`
-    asks it.
+    The reward is for an answer. If the first reply is a turn of reasoning instead, the prompt is the one that the
+    solver `direct` uses.
 
     Raises:
-        Unfit: The model was asked nothing before it spoke.
+        SkipSample: There is no message before the first reply.
     """
     turns = turns_of(sample)
-    prompt = _asked(turns)
-    if not prompt:
-        raise Unfit("nothing asked before the first reply")
-    if sample.facts and isinstance(sample.input, str) and _reasons_in_turns(turns, len(prompt), sample):
-        prompt = _as_direct_asks(sample)
+    first = next((i for i, turn in enumerate(turns) if turn.trainable), len(turns))
+    if not first:
+        raise SkipSample("no message before the first reply")
+    prompt = [turn.message for turn in turns[:first]]
+    if sample.facts and isinstance(sample.input, str) and _reasons_in_turns(turns, first, sample):
+        prompt = _direct_prompt(sample)
     target = sample.target if isinstance(sample.target, str) else "\n".join(sample.target)
-    known = {key: value for key, value in (sample.metadata or {}).items() if key not in TAKEN}
-    return {**_whole({"prompt": prompt}, sample), "target": target, **known}
+    metadata = {key: value for key, value in (sample.metadata or {}).items() if key not in RESERVED_COLUMNS}
+    return {**with_tools({"prompt": prompt}, sample), "target": target, **metadata}
 
 
 def step_row(sample: LoggedSample) -> Row:
-    """For process rewards: the steps of the reasoning, each with whether it brought the belief to the truth.
+    """A row for process rewards: the steps of the reasoning, and whether each moved the belief towards the outcome.
 
-    `labels` holds for each step whether the belief after it is at least as close to the outcome as the one before it,
-    `step_scores` by how much its Brier score fell (above 0 is better). The beliefs are those that `martingale` with
-    `per=step` measured of the model itself. What the model was told between two steps stands before the second.
+    `labels` holds for each step whether the belief after it is at least as close to the outcome as the belief before
+    it, `step_scores` by how much its Brier score fell (above 0 is better). The beliefs are those that `martingale`
+    with `per=step` elicited from the model itself. Messages between two steps are prepended to the second.
 
     Raises:
-        Unfit: The outcome or a belief is not known.
+        SkipSample: The outcome or a belief is unknown, or another model wrote a step.
     """
     turns = turns_of(sample)
-    own = [i for i, turn in enumerate(turns) if turn.message["role"] == "assistant" and turn.kind != "auxiliary"]
-    if not all(turns[i].trainable for i in own):
-        raise Unfit("steps among them that another model wrote")
-    if not own or not own[0]:
-        raise Unfit("no reply that may be learned from")
+    steps = [i for i, turn in enumerate(turns) if turn.message["role"] == "assistant" and turn.kind != "auxiliary"]
+    if not all(turns[i].trainable for i in steps):
+        raise SkipSample("trajectories with steps that another model wrote")
+    if not steps or not steps[0]:
+        raise SkipSample(NO_REPLY)
     outcome = {"yes": 1.0, "no": 0.0}.get(sample.target if isinstance(sample.target, str) else "")
     if outcome is None:
-        raise Unfit("no known outcome")
+        raise SkipSample("no known outcome")
     beliefs = _beliefs(sample)
-    if len(beliefs) != len(own) + 1 or any(belief is None for belief in beliefs):
-        raise Unfit("no belief after every step (score with truthgym/martingale -S per=step)")
-    errors = [(float(belief or 0.0) - outcome) ** 2 for belief in beliefs]
-    steps = []
-    for before, i in zip([own[0] - 1, *own], own, strict=False):
-        said = [_words(turn.message) for turn in turns[before + 1 : i + 1]]
-        steps.append("\n\n".join(text for text in said if text))
+    if len(beliefs) != len(steps) + 1 or None in beliefs:
+        raise SkipSample("no belief after every step (score with truthgym/martingale -S per=step)")
+    errors = [(belief - outcome) ** 2 for belief in beliefs if belief is not None]
+    completions = []
+    for previous, i in zip([steps[0] - 1, *steps], steps, strict=False):
+        texts = [text_of(turn.message) for turn in turns[previous + 1 : i + 1]]
+        completions.append("\n\n".join(text for text in texts if text))
     return {
-        **_whole({"prompt": [turn.message for turn in turns[: own[0]]]}, sample),
-        "completions": steps,
+        **with_tools({"prompt": [turn.message for turn in turns[: steps[0]]]}, sample),
+        "completions": completions,
         "labels": [after <= before for before, after in pairwise(errors)],
         "step_scores": [round(before - after, 6) for before, after in pairwise(errors)],
     }
 
 
 def preference_row(better: LoggedSample, worse: LoggedSample, reasoning: Reasoning) -> Row:
-    """For `DPOTrainer` and `RewardTrainer`: two replies to the same conversation.
+    """A row for `DPOTrainer` and `RewardTrainer`: two replies to the same conversation.
 
-    The prompt is what both trajectories have in common, the replies are those at which they part. What came after was
-    said to different conversations, and is not compared. Trajectories that were asked differently from the beginning,
-    those of two solvers, are compared by their answers to the question as `direct` asks it.
+    The prompt is the part that both trajectories share, and the replies are those at which they diverge. Later replies
+    belong to different conversations and are not compared. Trajectories with different first messages, such as those
+    of two solvers, are compared by their answers to the question as the solver `direct` asks it.
 
     Raises:
-        Unfit: They said the same, or have no answers to compare.
+        SkipSample: The trajectories do not differ, or have no answers to compare.
     """
-    one, other = turns_of(better), turns_of(worse)
-    for i, (first, second) in enumerate(zip(one, other, strict=False)):
-        said, unsaid = (spoken(turn, reasoning) if turn.trainable else None for turn in (first, second))
-        if first.message == second.message and (said == unsaid or not (first.trainable and second.trainable)):
-            continue
-        if said and unsaid and i:
-            return _whole({"prompt": [t.message for t in one[:i]], "chosen": [said], "rejected": [unsaid]}, better)
-        break
-    else:
-        raise Unfit("pairs that said the same")
-    answers = [_answer(turns, reasoning) for turns in (one, other)]
+    first, second = turns_of(better), turns_of(worse)
+    i = _divergence(first, second, reasoning)
+    if i is None:
+        raise SkipSample("pairs with the same replies")
+    chosen, rejected = (reply_message(turns[i], reasoning) if turns[i].trainable else None for turns in (first, second))
+    if i and chosen and rejected:
+        prompt = [turn.message for turn in first[:i]]
+        return with_tools({"prompt": prompt, "chosen": [chosen], "rejected": [rejected]}, better)
+
     if better.input != worse.input:
-        raise Unfit("pairs that were asked in other words")
-    if not all(answers) or answers[0] == answers[1] or not isinstance(better.input, str) or better.facts is None:
-        raise Unfit("pairs without answers to compare")
-    return _whole({"prompt": _as_direct_asks(better), "chosen": [answers[0]], "rejected": [answers[1]]}, better)
+        raise SkipSample("pairs whose questions are worded differently")
+    chosen, rejected = _answer(first, reasoning), _answer(second, reasoning)
+    if not chosen or not rejected or chosen == rejected or not isinstance(better.input, str) or better.facts is None:
+        raise SkipSample("pairs without answers to compare")
+    return with_tools({"prompt": _direct_prompt(better), "chosen": [chosen], "rejected": [rejected]}, better)
+
+
+def _divergence(first: Sequence[Turn], second: Sequence[Turn], reasoning: Reasoning) -> int | None:
+    """Index of the first turn at which two trajectories differ. None if the shorter one is a prefix of the other."""
+    for i, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one.message != other.message:
+            return i
+        # Equal messages may still come with different reasoning.
+        trainable = one.trainable and other.trainable
+        if trainable and reply_message(one, reasoning) != reply_message(other, reasoning):
+            return i
+    return None
 
 
 def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
-    """For `few_shot`: the trajectory from its question on, as `solvers.examples.Example` holds it.
+    """A row for `few_shot`: the trajectory from its question on, as a `solvers.examples.Example`.
 
     Raises:
-        Unfit: It has no answer.
+        SkipSample: It has no answer in words.
     """
     from truthgym.solvers.examples import Example, merge_turns
 
     turns = turns_of(sample)
-    interviewed = [i for i, t in enumerate(turns) if t.message["role"] == "assistant" and t.kind == "auxiliary"]
-    turns = turns[interviewed[-1] + 1 :] if interviewed else turns
-    said = [(turn.message["role"], turn.message["content"]) for turn in turns if turn.message["role"] != "system"]
-    if sample.facts is None or not _answer(turns, "drop") or not all(isinstance(text, str) for _, text in said):
-        raise Unfit("no answer in words")
-    held = {
+    interview = [i for i, t in enumerate(turns) if t.message["role"] == "assistant" and t.kind == "auxiliary"]
+    turns = turns[interview[-1] + 1 :] if interview else turns
+    texts = [(turn.message["role"], turn.message["content"]) for turn in turns if turn.message["role"] != "system"]
+    if sample.facts is None or not _answer(turns, "drop") or not all(isinstance(text, str) for _, text in texts):
+        raise SkipSample("no answer in words")
+    example = {
         "id": candidate.question,
         "event": candidate.event,
         "split": candidate.split,
         "proposition": sample.facts.proposition,
         "opened_on": sample.facts.opened_on,
         "score": candidate.score,
-        "messages": list(merge_turns(said)),
+        "messages": list(merge_turns(texts)),
     }
-    return Example.model_validate(held).model_dump(mode="json", exclude_none=True)
+    return Example.model_validate(example).model_dump(mode="json", exclude_none=True)
 
 
 def outcome_columns(sample: LoggedSample) -> Row:
-    """What became of a trajectory, to filter by later: `scores`, `aligned`, `stop_reason`, `truncated`, ..."""
+    """Columns that describe the outcome of a trajectory, to filter rows by later."""
     return {
         "scores": numbers(sample),
-        "aligned": aligned(sample),
+        "aligned": on_correct_side(sample),
         "stop_reason": sample.stop_reason,
         "truncated": sample.stop_reason in ("max_tokens", "model_length") or sample.limit is not None,
         "limit": sample.limit,
@@ -198,51 +219,50 @@ def outcome_columns(sample: LoggedSample) -> Row:
     }
 
 
-def with_images_apart(row: Mapping[str, Any]) -> Row:
-    """A row as TRL reads images: places in the messages, and a column `images`."""
+def with_image_column(row: Mapping[str, Any]) -> Row:
+    """A row as TRL reads images: placeholders in the messages, and a column `images`."""
     images: list[str] = []
-    made: Row = {}
+    columns: Row = {}
     for column, value in row.items():
         if column in MESSAGES:
-            value, found = without_images(value)
+            value, found = separate_images(value)
             images += found
-        made[column] = value
-    return made | ({"images": images} if images else {})
+        columns[column] = value
+    return columns | ({"images": images} if images else {})
 
 
-def _whole(row: Row, sample: LoggedSample) -> Row:
+def with_tools(row: Row, sample: LoggedSample) -> Row:
+    """A row with a column `tools` if the trajectory used tools."""
     return row | ({"tools": sample.tools} if sample.tools else {})
 
 
-def _asked(turns: Sequence[Turn]) -> list[TrlMessage]:
-    first = next((i for i, turn in enumerate(turns) if turn.trainable), len(turns))
-    return [turn.message for turn in turns[:first]]
+def text_of(message: TrlMessage) -> str:
+    """The text of a message, without its images and other parts."""
+    content = message["content"]
+    return (
+        content if isinstance(content, str) else "\n".join(part["text"] for part in content if part["type"] == "text")
+    )
 
 
 def _reasons_in_turns(turns: Sequence[Turn], first: int, sample: LoggedSample) -> bool:
-    """Whether the first reply is neither an answer, asked for as such, nor on its way to one by tools alone."""
+    """Whether the first reply is a turn of reasoning, rather than an answer or a tool call on the way to one."""
     rest = turns[first:]
     if rest and rest[0].kind != "answer" and any(turn.message["role"] == "user" for turn in rest):
         from truthgym.datasets.question import Question
         from truthgym.solvers.direct import answer_instruction
 
-        asked = _words(turns[first - 1].message)
-        return answer_instruction(Question.model_validate(sample.metadata)) not in asked
+        request = text_of(turns[first - 1].message)
+        return answer_instruction(Question.model_validate(sample.metadata)) not in request
     return False
-
-
-def _words(message: TrlMessage) -> str:
-    """The text of a message, without what else is in it."""
-    held = message["content"]
-    return held if isinstance(held, str) else "\n".join(block["text"] for block in held if block["type"] == "text")
 
 
 def _answer(turns: Sequence[Turn], reasoning: Reasoning) -> TrlMessage | None:
     last = next((turn for turn in reversed(turns) if turn.kind == "answer" and turn.trainable), None)
-    return spoken(last, reasoning) if last else None
+    return reply_message(last, reasoning) if last else None
 
 
-def _as_direct_asks(sample: LoggedSample) -> list[TrlMessage]:
+def _direct_prompt(sample: LoggedSample) -> list[TrlMessage]:
+    """The prompt of the solver `direct` for the sample's question, after its system message."""
     from truthgym.datasets.question import Question
     from truthgym.solvers.direct import answer_instruction, evidence
 
@@ -257,8 +277,9 @@ def _as_direct_asks(sample: LoggedSample) -> list[TrlMessage]:
 
 
 def _beliefs(sample: LoggedSample) -> list[float | None]:
+    """The model's own beliefs, the prior first, of the first scorer that recorded more than one."""
     for score in sample.scores.values():
-        held = [belief for belief in (score.metadata or {}).get("beliefs", []) if belief.get("elicitor") == "self"]
-        if len(held) > 1 and held[0].get("stage") == "prior":
-            return [belief.get("value") for belief in held]
+        beliefs = [belief for belief in (score.metadata or {}).get("beliefs", []) if belief.get("elicitor") == "self"]
+        if len(beliefs) > 1 and beliefs[0].get("stage") == "prior":
+            return [belief.get("value") for belief in beliefs]
     return []

@@ -1,150 +1,175 @@
-"""Selection: which of the trajectories that a log holds are worth learning from."""
+"""Selects which of the trajectories in logs to learn from, and pairs them for preference training."""
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import combinations
 from statistics import median
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
 
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import Best
 
-TOP = 0.1
-"""The share that is taken where nothing else is asked for: TruthSeekingGym's."""
-HELD_OUT = 0.1
-"""Share of the events that `held_out` puts aside."""
+DEFAULT_TOP = 0.1
+"""The share of trajectories that is selected by default, as in TruthSeekingGym."""
+VALIDATION_SHARE = 0.1
+"""Share of the events that are used for validation if a log has no validation split."""
 SPLITS = ("train", "validation", "test")
 
 Validation = Literal["none", "train", "gt"]
+PairBy = Literal["epoch", "solver", "model"]
+Pairs = Literal["widest", "all"]
 
 
 class Candidate(NamedTuple):
-    """A trajectory that may be chosen, without its text."""
+    """A trajectory that may be selected, without its text."""
 
     log: int
-    """Which of the logs it is in."""
+    """Index of its log."""
     member: str
-    """What the log's reader calls it."""
+    """Name of the sample in the log's archive."""
     question: str
     event: str
     split: str
     score: float
-    """NaN where none was asked for."""
+    """NaN if no score is needed."""
     aligned: bool | None
-    """Whether its belief is on the side of the outcome. None where that is not known."""
+    """Whether its belief is on the side of the outcome. None if that is unknown."""
     model: str = ""
     solver: str = ""
 
     @property
-    def asked(self) -> tuple[str, str]:
-        """The same for trajectories of one question. An id alone is not: tasks number their samples from 1."""
+    def question_key(self) -> tuple[str, str]:
+        """Identifies the question. Its id alone does not: tasks number their samples from 1."""
         return self.event, self.question
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What to choose. Every condition that is given must be met."""
+    """Which trajectories to select. A trajectory must meet every condition.
+
+    Raises:
+        BadInput: A value or a combination that is not allowed.
+    """
 
     score: str | None = None
     """"KEY", "SCORER" or "SCORER/KEY" of a number in the log."""
     best: Best | None = None
-    """Which end of the score is better. None is what the scorer says."""
-    top: float | None = None
+    """Which end of the score is better. None uses the scorer's own direction."""
+    top: Annotated[float, Meta(gt=0, le=1)] | None = None
     """The share of trajectories with the best scores, in (0, 1]."""
-    count: int | None = None
-    """At most so many of them."""
+    count: Annotated[int, Meta(ge=1)] | None = None
+    """At most this many of them."""
     threshold: float | None = None
-    """Scores as good as this, or better."""
+    """Only scores at least as good as this."""
     best_per_question: bool = False
-    """Of each question the best one."""
+    """Only the best trajectory of each question."""
     aligned: bool = False
-    """Only those whose stated belief is on the side of the outcome."""
+    """Only trajectories whose stated belief is on the side of the outcome."""
     everything: bool = False
-    """All of them, with their outcomes, scored or not."""
+    """All trajectories, scored or not, with columns that describe their outcome."""
     splits: tuple[str, ...] = ("train",)
     seed: int = 0
-    """Of the draw among trajectories with equal scores."""
+    """Seed of the draw among trajectories with equal scores."""
 
     def __post_init__(self) -> None:
-        for split in self.splits:
-            if split == "test":
-                raise bad_input(
-                    "--split test: questions of the test split are kept for evaluation, and nothing learns from them; "
-                    "use train, or train,validation"
-                )
-            if split not in SPLITS:
-                raise bad_input(f"Unknown split {split!r}; known: train, validation")
-        if not self.splits:
-            raise bad_input("No split is asked for; use train, or train,validation")
-        if self.top is not None and not 0 < self.top <= 1:
-            raise bad_input(f"--top {self.top}: a share is above 0 and at most 1; for a number use --count")
-        if self.count is not None and self.count < 1:
-            raise bad_input(f"--count {self.count}: give 1 or more")
+        check_fields(self)
+        if "test" in self.splits:
+            raise bad_input(
+                "--split test: questions of the test split are reserved for evaluation and are never trained on; use "
+                "train, or train,validation"
+            )
+        if not self.splits or not {*self.splits} <= {*SPLITS}:
+            raise bad_input(f"--split {','.join(self.splits)}: unknown split; use train, or train,validation")
         if self.threshold is not None and not math.isfinite(self.threshold):
-            raise bad_input(f"--threshold {self.threshold}: give a number")
-        if self.best is not None and self.best not in get_args(Best):
-            raise bad_input(f"--best {self.best}: which end is better? Say lowest or highest")
-        asked = (self.top, self.count, self.threshold)
-        if self.everything and (any(value is not None for value in asked) or self.best_per_question or self.aligned):
-            raise bad_input("--all takes every trajectory; leave out what selects among them, or leave out --all")
+            raise bad_input(f"--threshold {self.threshold} is not finite; give a number")
+        conditions = (self.top, self.count, self.threshold)
+        if self.everything and (any(c is not None for c in conditions) or self.best_per_question or self.aligned):
+            raise bad_input("--all takes every trajectory; omit --all, or omit the options that select among them")
 
     @property
     def ranks(self) -> bool:
-        """Whether trajectories must be compared with one another, so that all are read before one is chosen."""
+        """Whether trajectories are compared with one another, so that all must be read before one is selected."""
         return not self.everything and (self.share < 1 or self.count is not None or self.best_per_question)
 
     @property
-    def scores(self) -> bool:
+    def needs_score(self) -> bool:
         """Whether a score is needed."""
-        asked = (self.top, self.threshold, self.score)
-        return not self.everything and (self.ranks or any(value is not None for value in asked))
+        conditions = (self.top, self.threshold, self.score)
+        return not self.everything and (self.ranks or any(condition is not None for condition in conditions))
 
     @property
     def share(self) -> float:
-        """The share to take: all where something else than the share selects."""
+        """The share to select: `DEFAULT_TOP` unless another condition is set."""
         if self.top is not None:
             return self.top
         selects = self.everything or self.aligned or self.best_per_question
-        return 1.0 if selects or self.count is not None or self.threshold is not None else TOP
+        return 1.0 if selects or self.count is not None or self.threshold is not None else DEFAULT_TOP
 
     def passes(self, score: float, aligned: bool | None, best: Best | None) -> bool:
-        """Whether a trajectory meets the conditions that need no other trajectory."""
+        """Whether a trajectory meets the conditions that do not depend on other trajectories."""
         if self.aligned and not aligned:
             return False
-        if self.threshold is None:
-            return True
-        return score <= self.threshold if best == "lowest" else score >= self.threshold
+        return self.threshold is None or as_good(score, self.threshold, best)
 
-    def said(self) -> dict[str, object]:
-        """What was asked for, for the card: all that is not as usual."""
-        usual = Selection()
-        told = {name: value for name, value in vars(self).items() if value != getattr(usual, name)}
-        return told | ({"top": self.share} if self.ranks and self.share < 1 else {}) | {"splits": list(self.splits)}
+    def non_default(self) -> dict[str, object]:
+        """The options that differ from their defaults, and the splits and the share in any case, for the card."""
+        default = Selection()
+        options = {name: value for name, value in vars(self).items() if value != getattr(default, name)}
+        share = {"top": self.share} if self.ranks and self.share < 1 else {}
+        return options | share | {"splits": list(self.splits)}
+
+
+def check_fields(options: object) -> None:
+    """Check the fields of a dataclass against their annotations: `Literal` lists allowed values, `Meta` a range.
+
+    By msgspec, which is loaded anyway: importing pydantic would add 9 MB and 0.1 s to each conversion.
+
+    Raises:
+        BadInput: A value that does not fit, with its name and what is expected.
+    """
+    for name, annotation in get_type_hints(type(options), include_extras=True).items():
+        value = getattr(options, name)
+        try:
+            msgspec.convert(value, annotation)
+        except msgspec.ValidationError as error:
+            kinds = [kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal]
+            allowed = [str(value) for kind in kinds for value in get_args(kind)]
+            expected = f"give one of {', '.join(allowed)}" if allowed else str(error).lower()
+            raise bad_input(f"{name}={value!r} cannot be used; {expected}") from None
+
+
+def as_good(score: float, limit: float, best: Best | None) -> bool:
+    """Whether a score is at least as good as a limit."""
+    return score <= limit if best == "lowest" else score >= limit
 
 
 def choose(candidates: Sequence[Candidate], selection: Selection, best: Best | None) -> list[Candidate]:
-    """Choose by score, in the order in which the candidates stand.
+    """Select by score, keeping the order of the candidates.
 
-    First the best of each question where that is asked for, then the smaller of the share and the count of those left,
-    1 at least. Among equal scores a draw decides, not the order of the log.
+    If `best_per_question` is set, the best candidate of each question is selected first. Of the rest, the smaller of
+    the share and the count is taken, at least 1. Ties are broken by a seeded draw, not by the order of the log.
 
     Args:
-        candidates: Those that meet every condition of their own.
-        selection: What is asked for.
-        best: Which end of the score is better; needed where `selection.ranks`.
+        candidates: Those that pass `selection.passes`.
+        selection: The conditions.
+        best: Which end of the score is better. Needed if `selection.ranks`.
     """
     if not selection.ranks:
         return list(candidates)
     sign = -1 if best == "highest" else 1
-    drawn = list(range(len(candidates)))
-    random.Random(selection.seed).shuffle(drawn)
-    ranked = sorted(drawn, key=lambda i: sign * candidates[i].score)
+    shuffled = list(range(len(candidates)))
+    random.Random(selection.seed).shuffle(shuffled)
+    ranked = sorted(shuffled, key=lambda i: sign * candidates[i].score)
     if selection.best_per_question:
         first: dict[tuple[str, str], int] = {}
         for i in ranked:
-            first.setdefault(candidates[i].asked, i)
+            first.setdefault(candidates[i].question_key, i)
         ranked = list(first.values())
     number = math.floor(selection.share * len(ranked) + 1e-9)
     if selection.count is not None:
@@ -152,57 +177,116 @@ def choose(candidates: Sequence[Candidate], selection: Selection, best: Best | N
     return [candidates[i] for i in sorted(ranked[: max(1, number)])]
 
 
+def good_candidates(
+    train: Sequence[Candidate], validation: Sequence[Candidate], selection: Selection, best: Best | None
+) -> set[Candidate]:
+    """The candidates to label as good.
+
+    By the threshold if one is set. Otherwise the selected trajectories of `train`, or the better half of all of them,
+    are good, and so are the trajectories of `validation` whose score is as good as the worst of these.
+
+    Raises:
+        BadInput: No threshold is set and all of `train` have the same score.
+    """
+    limit = selection.threshold
+    if limit is not None:
+        return {c for c in (*train, *validation) if as_good(c.score, limit, best)}
+    good = set(choose(train, selection, best)) if selection.ranks else better_half(train, best)
+    limit = (min if best == "highest" else max)(c.score for c in good)
+    return good | {c for c in validation if as_good(c.score, limit, best)}
+
+
 def better_half(candidates: Sequence[Candidate], best: Best | None) -> set[Candidate]:
-    """The candidates with the better scores: about half of them. Equal scores are never parted.
+    """The candidates with the better scores, about half of them. Candidates with equal scores stay together.
 
     Raises:
         BadInput: All have the same score.
     """
     middle = median(c.score for c in candidates)
-    better = {c for c in candidates if (c.score > middle if best == "highest" else c.score < middle)}
-    rest = [c for c in candidates if c.score == middle]
-    if len(rest) == len(candidates):
+    better = {c for c in candidates if c.score != middle and as_good(c.score, middle, best)}
+    ties = [c for c in candidates if c.score == middle]
+    if len(ties) == len(candidates):
         raise bad_input(
-            f"All {len(candidates)} trajectories have the score {middle:g}, and none is better than another; take "
+            f"All {len(candidates)} trajectories have the score {middle:g}, so none is better than another; use "
             "another --score, or a --threshold"
         )
-    # Those in the middle go where the halves come out more even.
-    with_middle = len(better) + len(rest)
-    takes = abs(2 * with_middle - len(candidates)) < abs(2 * len(better) - len(candidates))
-    return better.union(rest) if (takes and with_middle < len(candidates)) or not better else better
+    # The ties go to the side that makes the halves more equal.
+    with_ties = len(better) + len(ties)
+    more_equal = abs(2 * with_ties - len(candidates)) < abs(2 * len(better) - len(candidates))
+    return better.union(ties) if (more_equal and with_ties < len(candidates)) or not better else better
 
 
-def held_out(event: str) -> bool:
-    """Whether an event is put aside for validation where a log has no validation split: one in ten, by its hash.
+def is_validation_event(event: str) -> bool:
+    """Whether an event is used for validation if a log has no validation split: one in ten, by its hash.
 
-    Growth and order of a set move none, and it has nothing to do with the hash that makes the splits.
+    The result does not depend on other events, and is independent of the hash that makes the splits.
     """
-    return _place(event) < HELD_OUT
+    return _hash_share(event) < VALIDATION_SHARE
 
 
-def hold_out(candidates: Sequence[Candidate], splits: Sequence[str]) -> tuple[list[Candidate], list[Candidate]]:
-    """Part candidates into those to train on and those to validate on, by event.
+def split_validation(candidates: Sequence[Candidate], splits: Sequence[str]) -> tuple[list[Candidate], list[Candidate]]:
+    """Divide candidates into those for training and those for validation, by event.
 
-    To validate on are the questions of the validation split, where the log has any and they are not asked for to train
-    on; else one event in ten by its hash, and at least one.
+    Candidates of other splits than `splits` are for validation. If there are none, one event in ten is, by its hash,
+    and at least one.
 
     Raises:
         BadInput: All are of one event.
     """
-    aside = [c for c in candidates if c.split not in splits]
-    if aside:
-        return [c for c in candidates if c.split in splits], aside
+    validation = [c for c in candidates if c.split not in splits]
+    if validation:
+        return [c for c in candidates if c.split in splits], validation
     events = {c.event for c in candidates}
     if len(events) < 2:
         raise bad_input(
             f"--validation: all {len(candidates)} trajectories are of {len(events)} event, and validation needs "
             "questions of another one; add logs, or use --validation none"
         )
-    chosen = {event for event in events if held_out(event)}
+    chosen = {event for event in events if is_validation_event(event)}
     if not chosen or chosen == events:
-        chosen = {min(events, key=_place)}
+        chosen = {min(events, key=_hash_share)}
     return [c for c in candidates if c.event not in chosen], [c for c in candidates if c.event in chosen]
 
 
-def _place(event: str) -> float:
+def _hash_share(event: str) -> float:
     return int.from_bytes(sha256(f"validation {event}".encode()).digest()[:8]) / 2**64
+
+
+class Pair(NamedTuple):
+    chosen: Candidate
+    rejected: Candidate
+    margin: float
+    """How much better the chosen one's score is, above 0."""
+
+
+def pair_up(candidates: Sequence[Candidate], best: Best, by: PairBy, pairs: Pairs, margin: float) -> Iterator[Pair]:
+    """Pair trajectories of the same question.
+
+    Args:
+        candidates: Scored trajectories.
+        best: Which end of the score is better.
+        by: What differs within a pair. Pairs by `epoch` share the model and the solver, pairs by `solver` the model,
+            and pairs by `model` the solver.
+        pairs: `widest` takes the pair with the largest margin of each question, `all` takes all pairs.
+        margin: The least difference of the scores. Equal scores are never paired.
+    """
+    groups: dict[tuple[str, ...], list[Candidate]] = {}
+    for candidate in candidates:
+        shared = {
+            "epoch": (*candidate.question_key, candidate.model, candidate.solver),
+            "solver": (*candidate.question_key, candidate.model),
+            "model": (*candidate.question_key, candidate.solver),
+        }[by]
+        groups.setdefault(shared, []).append(candidate)
+    for group in groups.values():
+        wide = [pair for pair in _pairs_within(group, best, by) if pair.margin >= margin]
+        yield from [max(wide, key=lambda pair: pair.margin)] if wide and pairs == "widest" else wide
+
+
+def _pairs_within(group: Sequence[Candidate], best: Best, by: PairBy) -> Iterator[Pair]:
+    for one, other in combinations(group, 2):
+        if (by == "solver" and one.solver == other.solver) or (by == "model" and one.model == other.model):
+            continue
+        difference = one.score - other.score if best == "highest" else other.score - one.score
+        if difference:
+            yield Pair(one, other, difference) if difference > 0 else Pair(other, one, -difference)

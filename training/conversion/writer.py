@@ -1,12 +1,11 @@
-"""A converted dataset: a folder of rows with its card, which `datasets.load_dataset` and every TRL trainer read."""
+"""Writes a converted dataset: a folder of rows with a card, for `datasets.load_dataset` and every TRL trainer."""
 
 import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Literal, get_args
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
@@ -31,129 +30,153 @@ TYPES: dict[str, object] = {
     "options": ["string"],
     "images": ["image"],
 }
-"""The type of each column that holds no messages. Columns that are not named here hold whatever JSON can."""
-TYPED: dict[str, tuple[type, ...]] = {
+"""The type of each column without messages. Columns that are not listed may hold any JSON value."""
+PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     name: {"string": (str,), "bool": (bool,), "float64": (float, int), "int64": (int,)}.get(str(kind), (list,))
     for name, kind in TYPES.items()
 }
-"""What a value of a typed column is. Other projects' metadata may hold something else under its name."""
+"""The Python types of a typed column. Metadata of other projects may have other types under its name."""
 MESSAGES = ("prompt", "completion", "messages", "chosen", "rejected")
 
-BUFFER = 1 << 20
-"""Bytes that are gathered before they are written: a row by itself would be a call of the system each."""
+BUFFER_SIZE = 1 << 20
+"""Bytes that are buffered before they are written."""
+
+
+USES = {
+    "sft": "`truthgym train sft --dataset_name {out}`, or plain `trl sft --dataset_name {out}`",
+    "preference": "`truthgym train dpo --dataset_name {out}` or `truthgym train reward ...`, or plain `trl dpo`",
+    "unpaired": "`truthgym train kto --dataset_name {out}`, or plain `trl kto`",
+    "prompts": "TRL's GRPO and RLOO trainers, whose reward functions receive the other columns",
+    "steps": "`truthgym train reward --dataset_name {out}`, which trains a process reward model",
+    "few_shot": "`inspect eval ... --solver truthgym/few_shot -S source={out}/train.jsonl -S share=1.0 -S best={best}`",
+    "openai": "`truthgym train sft|dpo|reinforcement --provider openai --dataset_name {out}`",
+}
+"""How to train on each kind of dataset, for its card."""
+COLUMNS = {
+    "prompt": "the conversation before the completion",
+    "completion": "one reply to train on",
+    "messages": "the whole conversation; every reply in it may be trained on (`assistant_only_loss`)",
+    "chosen": "the better of two replies",
+    "rejected": "the worse of two replies",
+    "margin": "how much better the trajectory of the chosen reply scored, above 0",
+    "label": "whether the reply's trajectory is one of the better ones",
+    "completions": "the steps of the reasoning",
+    "labels": "for each step, whether the belief after it is at least as close to the outcome as before",
+    "step_scores": "for each step, by how much the Brier score of the belief fell; above 0 is better",
+    "score": "the score by which the trajectory was selected",
+}
+"""Descriptions of the columns, for the card."""
+TRACE_COLUMNS = ("log", "eval_id", "task", "sample_id", "sample_uuid", "epoch", "model", "solver", "split", "event")
+"""Columns that trace a row to its log."""
 
 
 class DatasetFolder:
-    """Writes a dataset, row by row. What is there at the end of the `with` is whole, or nothing.
+    """Writes a dataset row by row, completely or not at all.
 
-    Rows go to a neighbouring folder that takes the place of the real one at the very end, so that an interrupted
-    conversion leaves nothing half done. What an earlier one left behind is cleared away.
+        with DatasetFolder("data/urns") as folder:
+            folder.write("train", row)
+            folder.finish(facts, title, text)
+
+    Rows are written to a hidden folder next to the real one, which `finish` renames. If a conversion is interrupted,
+    the next one to the same folder removes its files.
     """
 
     def __init__(self, out: str | Path, file_format: FileFormat = "jsonl", overwrite: bool = False) -> None:
         """Check that the folder can be written.
 
         Raises:
-            BadInput: It is there already and `overwrite` is not said, or it is no dataset of ours, which is never
+            BadInput: It exists and `overwrite` is False, or it is not a dataset of this project, which is never
                 overwritten.
         """
-        self.out = Path(os.path.abspath(out))  # noqa: PTH100 (`.` has no name, and links stay as they are)
-        if file_format not in get_args(FileFormat):
-            raise bad_input(f"--file-format {file_format}: known are {', '.join(get_args(FileFormat))}")
+        self.out = Path(os.path.abspath(out))  # noqa: PTH100 (`.` has no name, and links are not resolved)
         if self.out.suffix in (".jsonl", ".json", ".parquet", ".arrow"):
-            raise bad_input(f"--out {out}: a dataset is a folder with its card in it; give {Path(out).with_suffix('')}")
+            raise bad_input(f"--out {out}: a dataset is a folder with a card in it; give {Path(out).with_suffix('')}")
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             if not overwrite:
-                raise bad_input(f"{out} is there already; give another --out, or say --overwrite")
-            if not is_dataset(self.out):
-                raise bad_input(f"{out} is no dataset of truthgym's, and so is not overwritten; give another --out")
+                raise bad_input(f"{out} already exists; give another --out, or add --overwrite")
+            if not card_metadata(self.out):
+                raise bad_input(f"{out} is not a dataset of truthgym, so it is not overwritten; give another --out")
         self.counts: Counter[str] = Counter()
+        """Rows by split."""
         self._format: FileFormat = file_format
         self._files: dict[str, BinaryIO] = {}
         self._encode = msgspec.json.Encoder().encode_into
         self._buffer = bytearray()
-        self._columns: dict[str, bool] = {}
-        self._partial = self.out.parent / f".{self.out.name}.partial-{os.getpid()}"
+        self._columns: dict[str, bool] = {}  # whether all values have the column's type
+        self._partial = self.out.with_name(f".{self.out.name}.partial")
+        self._replaced = self.out.with_name(f".{self.out.name}.replaced")
 
     def __enter__(self) -> "DatasetFolder":
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self._clear()
+            if self._replaced.exists() and not self.out.exists():
+                self._replaced.rename(self.out)  # `finish` was killed between its two renames
+            shutil.rmtree(self._replaced, ignore_errors=True)
+            shutil.rmtree(self._partial, ignore_errors=True)
             self._partial.mkdir()
         except OSError as error:
-            raise bad_input(f"--out {self.out} cannot be written ({error}); give another place") from None
+            raise bad_input(f"--out {self.out} cannot be written ({error}); give another folder") from None
         return self
 
-    def _clear(self) -> None:
-        for left in self.out.parent.glob(f".{self.out.name}.partial-*"):
-            if not _alive(left.name.rsplit("-", 1)[1]):
-                shutil.rmtree(left)
-        for left in self.out.parent.glob(f".{self.out.name}.replaced-*"):
-            if _alive(left.name.rsplit("-", 1)[1]):
-                continue
-            if self.out.exists():
-                shutil.rmtree(left)
-            else:
-                left.rename(self.out)  # killed between the two renames
-
-    def __exit__(self, kind: type[BaseException] | None, *_: BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         for file in self._files.values():
             file.close()
         shutil.rmtree(self._partial, ignore_errors=True)
 
     def write(self, split: str, row: Mapping[str, Any]) -> None:
-        """Add a row to a split. What is None is left out of it."""
+        """Add a row to a split. Values of None are omitted from it."""
         columns = self._columns
-        held = {}
+        values = {}
         for column, value in row.items():
             if value is None:
                 columns.setdefault(column, True)
                 continue
-            held[column] = value
+            values[column] = value
             if not columns.setdefault(column, True):
                 continue
-            # Messages of a role and a text are typed; with tool calls or images among them they are whatever JSON is.
+            # Messages with a role and a text have a type; with tool calls or images they are any JSON value.
             if column in MESSAGES:
-                columns[column] = _are_plain(value)
-            elif column in TYPED and type(value) not in TYPED[column]:
-                columns[column] = False  # of the same name, and something else
+                columns[column] = _are_texts(value)
+            elif column in PYTHON_TYPES and type(value) not in PYTHON_TYPES[column]:
+                columns[column] = False
         if split not in self._files:
-            self._files[split] = (self._partial / f"{split}.jsonl").open("wb", buffering=BUFFER)
+            self._files[split] = (self._partial / f"{split}.jsonl").open("wb", buffering=BUFFER_SIZE)
         try:
-            self._encode(held, self._buffer)
+            self._encode(values, self._buffer)
         except UnicodeEncodeError:
-            self._encode(_writable(held), self._buffer)
+            self._encode(_without_surrogates(values), self._buffer)
         self._buffer += b"\n"
         self._files[split].write(self._buffer)
         self._buffer.clear()
         self.counts[split] += 1
 
-    def add(self, name: str, held: Mapping[str, Any]) -> None:
-        """Put a JSON file beside the rows."""
-        (self._partial / name).write_bytes(msgspec.json.format(msgspec.json.encode(held), indent=2) + b"\n")
+    def add(self, name: str, content: Mapping[str, Any]) -> None:
+        """Add a JSON file to the folder."""
+        (self._partial / name).write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n")
 
     def finish(self, facts: Mapping[str, Any], title: str, text: str) -> None:
-        """Write the card and put the folder in its place.
+        """Write the card and rename the folder to its final name.
 
         Args:
-            facts: What the card's metadata hold under `truthgym`.
+            facts: The card's metadata under `truthgym`.
             title: The card's heading.
-            text: What stands under it.
+            text: The text under the heading.
+
+        Raises:
+            BadInput: There are images and the format is jsonl, or Hugging Face's datasets is needed but missing.
         """
         import yaml
 
         for file in self._files.values():
             file.close()
         if self._format == "jsonl" and "images" in self._columns:
-            raise bad_input(
-                "There are images in these trajectories, which .jsonl cannot hold; add --file-format parquet"
-            )
+            raise bad_input("These trajectories contain images, which .jsonl cannot hold; add --file-format parquet")
         if self._format != "jsonl":
             for split in self._files:
                 _rewrite(self._partial / f"{split}.jsonl", self._format, self.features())
         files = [{"split": split, "path": f"{split}.{self._format}"} for split in self._files]
-        # `load_dataset` keeps what it has read under the folder's name and this entry, and looks at nothing else:
-        # without the hash it would return the rows of an earlier dataset, or of a folder of that name elsewhere.
+        # `load_dataset` caches rows by the folder's name and this entry alone. Without the hashes it would return the
+        # rows of an earlier dataset, or of another folder of the same name.
         digests = [hash_file(self._partial / file["path"]) for file in files]
         metadata = {
             "configs": [{"config_name": "default", "description": " ".join(digests), "data_files": files}],
@@ -163,79 +186,117 @@ class DatasetFolder:
         }
         head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=120)
         (self._partial / "README.md").write_text(f"---\n{head}---\n\n# {title}\n\n{text}\n", encoding="utf-8")
-        aside = self.out.parent / f".{self.out.name}.replaced-{os.getpid()}"
         if self.out.exists():
-            self.out.rename(aside)
+            self.out.rename(self._replaced)
         self._partial.rename(self.out)
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(self._replaced, ignore_errors=True)
 
     @property
     def columns(self) -> list[str]:
         return list(self._columns)
 
     def features(self) -> list[dict[str, Any]]:
-        """The columns as Hugging Face's metadata name their types."""
-        return [_feature(name, plain) for name, plain in self._columns.items()]
+        """The columns with their types, in the format of Hugging Face's metadata."""
+        return [_feature(name, typed) for name, typed in self._columns.items()]
 
 
-def is_dataset(folder: Path) -> bool:
-    """Whether a folder holds a dataset that was written here."""
-    return bool(card_metadata(folder))
+def card_text(facts: Mapping[str, Any], out: str, columns: list[str]) -> str:
+    """The text of a dataset's card in Markdown: what it contains, its logs, and what was left out and why.
+
+    Args:
+        facts: The card's metadata under `truthgym`.
+        out: The folder.
+        columns: The columns of the rows.
+    """
+    rows = ", ".join(f"{number:,} of {split}" for split, number in facts["rows"].items())
+    use = USES[facts["kind"]].format(out=out, best=facts["selection"].get("best") or "lowest")
+    lines = [
+        f"Training rows, converted from Inspect logs by `truthgym convert --to {facts['kind']}`: {rows}.",
+        "",
+        f"Use it with {use}.",
+        "",
+        "## Selection",
+        "",
+        *(_item(name, value) for name, value in {**facts["selection"], **facts["settings"]}.items()),
+        "",
+        "No question is of the test split. All questions of one event are in the same part, `train` or `validation`.",
+        "",
+        f"{facts['samples']:,} samples were read. Left out:",
+        "",
+        *(f"- {number:,}: {reason}" for reason, number in facts["left_out"].items() if number),
+        "",
+        "## Columns",
+        "",
+        *(f"- `{name}`: {COLUMNS[name]}" for name in columns if name in COLUMNS),
+        "- the row's log: " + (", ".join(f"`{name}`" for name in columns if name in TRACE_COLUMNS) or "not included"),
+        "",
+        "## Logs",
+        "",
+        "| log | task | model | SHA-256 |",
+        "|---|---|---|---|",
+        *(f"| `{log['log']}` | `{log['task']}` | `{log['model']}` | `{log['sha256'][:16]}` |" for log in facts["logs"]),
+    ]
+    return "\n".join(lines)
 
 
-def _writable(value: Any) -> Any:  # noqa: ANN401
-    """A value without halves of surrogate pairs, which models write now and then and UTF-8 has no bytes for."""
+def _item(option: str, value: object) -> str:
+    shown = ", ".join(str(item) for item in value) if isinstance(value, list | tuple) else f"`{value}`"
+    return f"- {option.replace('_', ' ')}: {shown}"
+
+
+def _without_surrogates(value: Any) -> Any:  # noqa: ANN401
+    """A value without unpaired surrogates, which models sometimes write and UTF-8 cannot encode."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {_writable(key): _writable(held) for key, held in value.items()}
-    return [_writable(held) for held in value] if isinstance(value, list) else value
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    return [_without_surrogates(item) for item in value] if isinstance(value, list) else value
 
 
-def _are_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
-    for message in messages:  # a generator would cost more than what it looks at  # noqa: SIM110
+def _are_texts(messages: Sequence[Mapping[str, Any]]) -> bool:
+    for message in messages:  # faster than a generator  # noqa: SIM110
         if len(message) != 2 or type(message["content"]) is not str:
             return False
     return True
 
 
-def _feature(name: str, plain: bool) -> dict[str, Any]:
+def _feature(name: str, typed: bool) -> dict[str, Any]:
     if name in MESSAGES:
         fields = [{"name": "role", "dtype": "string"}, {"name": "content", "dtype": "string"}]
-        return {"name": name, "list": fields} if plain else {"name": name, "dtype": "json"}
-    kind = TYPES.get(name, "json") if plain else "json"
+        return {"name": name, "list": fields} if typed else {"name": name, "dtype": "json"}
+    kind = TYPES.get(name, "json") if typed else "json"
     return {"name": name, "list": kind[0]} if isinstance(kind, list) else {"name": name, "dtype": kind}
 
 
 def _rewrite(rows: Path, file_format: FileFormat, features: Sequence[dict[str, Any]]) -> None:
-    """Write a .jsonl file anew as parquet or Arrow, and remove it."""
+    """Convert a .jsonl file to parquet or Arrow, and remove it."""
     try:
         from datasets import Dataset, Features
     except ImportError:
         raise bad_input(
-            f"--file-format {file_format} needs Hugging Face's datasets, which is not installed; install it with "
+            f"--file-format {file_format} needs Hugging Face's datasets, which is not installed; run "
             '`pip install "truthgym[train]"`, or use jsonl'
         ) from None
     import pyarrow as pa
 
     typed = Features._from_yaml_list(list(features))
     cache = rows.parent / ".cache"
-    made = Dataset.from_generator(
-        _read, features=typed, gen_kwargs={"rows": str(rows)}, cache_dir=str(cache), keep_in_memory=False
+    dataset = Dataset.from_generator(
+        _read_rows, features=typed, gen_kwargs={"rows": str(rows)}, cache_dir=str(cache), keep_in_memory=False
     )
     target = rows.with_suffix(f".{file_format}")
     if file_format == "parquet":
-        made.to_parquet(str(target))
+        dataset.to_parquet(str(target))
     else:
-        table = made.data.table
+        table = dataset.data.table
         with pa.OSFile(str(target), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-    del made
+    del dataset
     shutil.rmtree(cache, ignore_errors=True)
     rows.unlink()
 
 
-def _read(rows: str) -> Iterator[dict[str, Any]]:
+def _read_rows(rows: str) -> Iterator[dict[str, Any]]:
     from base64 import b64decode
 
     with Path(rows).open("rb") as file:
@@ -244,13 +305,3 @@ def _read(rows: str) -> Iterator[dict[str, Any]]:
             if "images" in row:
                 row["images"] = [{"bytes": b64decode(uri.split(",", 1)[1]), "path": None} for uri in row["images"]]
             yield row
-
-
-def _alive(process: str) -> bool:
-    try:
-        os.kill(int(process), 0)
-    except (ValueError, ProcessLookupError):
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -17,7 +17,7 @@ from inspect_ai.tool import ToolCall
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
-from truthgym.training.conversion.config import Settings
+from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
@@ -94,7 +94,7 @@ def test_a_sample_without_the_usual_score_is_left_out_whatever_else_it_was_score
         first.scores["brier"].value = {"brier_score": math.nan, "belief": math.nan}
 
     made = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
-    assert made.left_out["no number for the score"] == 1
+    assert made.left_out["samples without a number for the score"] == 1
     assert all(row["score"] < 0.9 for row in rows(tmp_path / "d"))
 
 
@@ -116,7 +116,7 @@ def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_p
     assert convert(logs, "prompts", tmp_path / "prompts").rows["train"] == 2 * questions
     best = convert(logs, "sft", tmp_path / "best", Selection(best_per_question=True))
     assert best.rows["train"] == 2 * 2 * questions
-    convert(logs, Settings("preference", pairs="all"), tmp_path / "pairs")
+    convert(logs, ConversionConfig("preference", pairs="all"), tmp_path / "pairs")
     assert all(row["rejected_uuid"].startswith(row["task"]) for row in rows(tmp_path / "pairs"))
 
 
@@ -125,7 +125,7 @@ def test_what_is_right_validates_however_it_was_scored(log: Path, tmp_path: Path
     right = {sample.uuid for sample in held if brier(sample) < 0.25}
     cut = sorted(brier(sample) for sample in held if sample.uuid in right)[0]
     for name, selection in (("d", Selection(threshold=cut)), ("all", Selection(everything=True))):
-        made = convert([log], Settings("sft", validation="gt"), tmp_path / name, selection)
+        made = convert([log], ConversionConfig("sft", validation="gt"), tmp_path / name, selection)
         assert {row["sample_uuid"] for row in rows(tmp_path / name, "validation")} == right
         taken = {row["sample_uuid"] for split in made.rows for row in rows(tmp_path / name, split)}
         assert made.samples == sum(made.left_out.values()) + len(taken)
@@ -133,7 +133,7 @@ def test_what_is_right_validates_however_it_was_scored(log: Path, tmp_path: Path
 
 def test_a_label_means_the_same_in_both_parts(log: Path, tmp_path: Path) -> None:
     for name, selection in (("half", Selection()), ("top", Selection(top=0.2))):
-        convert([log], Settings("unpaired", validation="train"), tmp_path / name, selection)
+        convert([log], ConversionConfig("unpaired", validation="train"), tmp_path / name, selection)
         scores: dict[bool, list[float]] = defaultdict(list)
         for split in ("train", "validation"):
             for row in rows(tmp_path / name, split):
@@ -147,8 +147,8 @@ def test_nothing_to_train_on_is_said(edited: Edited, tmp_path: Path) -> None:
 
     path = edited(validation_only)
     for kind in ("sft", "unpaired", "preference"):
-        with pytest.raises(BadInput, match="nothing is left to convert"):
-            convert([path], Settings(kind, validation="train"), tmp_path / "d")
+        with pytest.raises(BadInput, match="none of .* is left to convert"):
+            convert([path], ConversionConfig(kind, validation="train"), tmp_path / "d")
 
 
 def test_of_pairs_the_samples_are_counted(edited: Edited, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_of_pairs_the_samples_are_counted(edited: Edited, tmp_path: Path) -> Non
             sample.scores["brier"].value = {"brier_score": score}
 
     made = convert([edited(same)], "preference", tmp_path / "d")
-    assert made.left_out["pairs that said the same"] == 2
+    assert made.left_out["pairs with the same replies"] == 2
     assert made.samples == sum(made.left_out.values()) + 2 * made.rows["train"]
 
 
@@ -185,7 +185,7 @@ def test_a_copy_that_was_scored_later_counts_whatever_lies_before_it(edited: Edi
     os.utime(first, (2**31 - 1, 2**31 - 1))  # copied about, it is the newest
     made = convert([first, log], "sft", tmp_path / "d", Selection(top=1.0))
     assert len({row["sample_uuid"] for row in rows(tmp_path / "d")}) == len(of_split(log, "train"))
-    assert made.left_out["no number for the score"] == len(of_split(log, "train"))
+    assert made.left_out["samples without a number for the score"] == len(of_split(log, "train"))
 
 
 def test_half_a_surrogate_pair_is_no_traceback(tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_pairs_that_part_at_a_tool_call_are_counted_and_no_error(edited: Edited,
                 reply.content = ""
                 reply.tool_calls = [ToolCall(id=str(sample.epoch), function="count", arguments={})]
 
-    made = convert([edited(calls)], Settings("openai", method="preference"), tmp_path / "d")
-    assert made.left_out["pairs that part at a tool call, which OpenAI does not compare"]
+    made = convert([edited(calls)], ConversionConfig("openai", method="preference"), tmp_path / "d")
+    assert made.left_out["pairs that diverge at a tool call, which OpenAI does not compare"]
 
 
 def test_a_place_that_cannot_be_written_is_said(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,15 @@ import math
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.conversion.pairs import pair_up
-from truthgym.training.conversion.selection import Candidate, Selection, better_half, choose, held_out, hold_out
+from truthgym.training.conversion.selection import (
+    Candidate,
+    Selection,
+    better_half,
+    choose,
+    is_validation_event,
+    pair_up,
+    split_validation,
+)
 
 
 def candidate(number: int, score: float, question: str = "", event: str = "", split: str = "train") -> Candidate:
@@ -74,32 +81,32 @@ def test_of_equals_none_is_better() -> None:
 
 def test_held_out_by_event_in_its_share_and_for_ever() -> None:
     events = [f"event {i}" for i in range(4000)]
-    share = sum(map(held_out, events)) / len(events)
+    share = sum(map(is_validation_event, events)) / len(events)
     assert abs(share - 0.1) < 4 * math.sqrt(0.1 * 0.9 / len(events))
     candidates = [candidate(i, 0.0, event=f"event {i // 3}") for i in range(300)]
-    train, aside = hold_out(candidates, ("train",))
+    train, aside = split_validation(candidates, ("train",))
     assert len(train) + len(aside) == 300
     assert not {c.event for c in train} & {c.event for c in aside}
     # Other events beside them move none.
-    again, _ = hold_out(candidates[:150], ("train",))
+    again, _ = split_validation(candidates[:150], ("train",))
     assert {c.event for c in again} == {c.event for c in train if int(c.member) < 150}
 
 
 def test_the_validation_split_is_what_is_held_out_where_there_is_one() -> None:
     candidates = [candidate(i, 0.0, split="validation" if i < 3 else "train") for i in range(30)]
-    train, aside = hold_out(candidates, ("train",))
+    train, aside = split_validation(candidates, ("train",))
     assert [c.split for c in aside] == ["validation"] * 3
     assert len(train) == 27
-    train, aside = hold_out(candidates, ("train", "validation"))
+    train, aside = split_validation(candidates, ("train", "validation"))
     assert aside
     assert len(aside) < 10
 
 
 def test_few_events_hold_out_one_and_a_single_one_none() -> None:
-    train, aside = hold_out([candidate(i, 0.0, event=f"e{i}") for i in range(2)], ("train",))
+    train, aside = split_validation([candidate(i, 0.0, event=f"e{i}") for i in range(2)], ("train",))
     assert len(train) == len(aside) == 1
     with pytest.raises(BadInput, match="needs questions of another one"):
-        hold_out([candidate(i, 0.0, event="e") for i in range(5)], ("train",))
+        split_validation([candidate(i, 0.0, event="e") for i in range(5)], ("train",))
 
 
 def test_pairs_have_a_better_and_a_worse_and_never_equals() -> None:
