@@ -88,7 +88,9 @@ def validate_call(function: Callable[P, R]) -> Callable[P, R]:
 def _problem(error: ErrorDetails, function: Callable[..., object]) -> str:
     """What is wrong with one argument, with its value."""
     names = [name for name in function.__annotations__ if name != "return"]
-    name = ".".join(str(part) for part in error["loc"])
+    first, *rest = error["loc"]
+    first = names[first] if isinstance(first, int) else first  # an argument given by position
+    name = ".".join(str(part) for part in (first, *rest))
     if error["type"] == "unexpected_keyword_argument":
         return f"there is no argument {name!r}; {did_you_mean(name, names)}known: {', '.join(names)}"
     if error["type"] == "missing_argument":

@@ -1,38 +1,45 @@
-"""Chain of thought: several turns of reasoning, evidence revealed piece by piece, then the answer."""
+"""Chain of thought: several turns of reasoning, with evidence revealed piece by piece, then the answer."""
 
 from itertools import pairwise
+from typing import Annotated
 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from pydantic import Field
 
-from truthgym.datasets.errors import whole_number
+from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction
 
-THINK = "Step {step} of {steps}: think about the question and say where you stand. Do not give a final answer yet."
-THINK_ON = "Step {step} of {steps}: take your reasoning further. Do not give a final answer yet."
-WEIGH = "Step {step} of {steps}: this is new.\n{pieces}\n\nThink about what it means. Do not give a final answer yet."
+THINK = (
+    "Step {step} of {steps}: think about the question and say where you stand so far. Do not give a final answer yet."
+)
+THINK_ON = "Step {step} of {steps}: continue your reasoning. Do not give a final answer yet."
+WEIGH = (
+    "Step {step} of {steps}: here is new evidence.\n{pieces}\n\nThink about what it implies. Do not give a final "
+    "answer yet."
+)
 
 
 @solver
-def chain_of_thought(steps: int = 4) -> Solver:
+@validate_call
+def chain_of_thought(steps: Annotated[int, Field(ge=1)] = 4) -> Solver:
     """Reason in turns before answering. `steps` + 1 model calls a sample.
 
-    Each turn is a step of its own. Evidence is shared out over the turns in order, as evenly as it goes: with more
-    pieces than turns several come at once, with fewer some turns bring none.
+    Each turn is one step. The evidence is split over the turns in order, as evenly as possible: with more pieces than
+    turns, a turn reveals several; with fewer, some turns reveal none.
 
     Args:
         steps: Turns of reasoning before the answer, 1 or more.
 
     Raises:
-        BadInput: `steps` is not a whole number from 1 up.
+        BadInput: `steps` is not an integer of at least 1.
     """
-    whole_number("chain_of_thought", "steps", steps, 1)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
         with conversation(state, generate) as talk:
-            for step, pieces in enumerate(share_out(question.evidence, steps), start=1):
+            for step, pieces in enumerate(split_evenly(question.evidence, steps), start=1):
                 (talk.ask_question if step == 1 else talk.send)(_prompt(step, steps, pieces))
                 await talk.generate("reasoning", f"step {step}")
             talk.send(answer_instruction(question))
@@ -42,8 +49,8 @@ def chain_of_thought(steps: int = 4) -> Solver:
     return solve
 
 
-def share_out(pieces: list[str], turns: int) -> list[list[str]]:
-    """Share pieces out over turns in order, so that no turn has two more than another."""
+def split_evenly(pieces: list[str], turns: int) -> list[list[str]]:
+    """Split pieces over turns in order. The sizes of any two turns differ by at most 1."""
     ends = [-(-len(pieces) * turn // turns) for turn in range(turns + 1)]
     return [pieces[start:end] for start, end in pairwise(ends)]
 

@@ -1,6 +1,6 @@
-"""Conversation: how a solver leads a sample's conversation, so that its trajectory is recorded as it goes."""
+"""A sample's conversation: solvers send messages and generate replies through it, and it records the trajectory."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from inspect_ai.event import ModelEvent
@@ -23,13 +23,13 @@ from truthgym.solvers.trajectory import (
 
 
 class EndedEarly(Exception):
-    """The reasoning cannot go on. Raised within `conversation`, which records the reason: the sample stays unscored."""
+    """The reasoning cannot continue. `conversation` catches it and records the reason; the sample stays unscored."""
 
 
 class Conversation:
-    """A sample's conversation as a solver leads it, recorded as it goes.
+    """A sample's conversation. Every message that passes through it becomes a step of the trajectory.
 
-    The sample's question is held back until `ask`, so that something can be said before it.
+    The sample's question is withheld until `ask_question`, so that other messages can come before it.
     """
 
     def __init__(self, state: TaskState, generate: Generate) -> None:
@@ -40,21 +40,21 @@ class Conversation:
         recorded = {step.message_id for step in self.steps}
         self._question: ChatMessage | None = None
         if self.ended is not None:
-            return  # what stands here besides the steps is the refusal
-        # An earlier solver has asked the question if it recorded the last thing that the user said.
+            return  # the only message without a step is the refusal
+        # An earlier solver has asked the question if it recorded the last user message.
         last = max((i for i, m in enumerate(state.messages) if m.role == "user"), default=None)
         if last is not None and state.messages[last].id not in recorded:
             self._question = state.messages.pop(last)
         self.steps.extend(steps_of_messages([m for m in state.messages if m.id not in recorded], "reasoning", True))
 
     def ask_question(self, *parts: str, before: str = "") -> None:
-        """Ask the sample's question, with these parts after it in the same message. Empty parts are passed over.
+        """Send the sample's question, followed by `parts` in the same message. Empty parts are skipped.
 
-        Where an earlier solver has asked it, the parts alone are said.
+        If an earlier solver has asked the question, only the parts are sent.
 
         Args:
-            *parts: What is said after it, as paragraphs.
-            before: What is said before it.
+            *parts: Paragraphs after the question.
+            before: A paragraph before it.
         """
         question, self._question = self._question, None
         if question is None:
@@ -65,11 +65,11 @@ class Conversation:
             self._append(question)
 
     def send(self, *parts: str, speaker: str | None = None) -> None:
-        """Tell the model something, in one message. Empty parts are passed over.
+        """Send the model one user message. Empty parts are skipped.
 
         Args:
-            *parts: What is said, as paragraphs.
-            speaker: The model role whose words these are, where another model wrote them.
+            *parts: Paragraphs of the message.
+            speaker: The model role that wrote them, if another model did.
         """
         message = user_message(_joined(*parts), self.state.epoch)
         if speaker:
@@ -77,7 +77,7 @@ class Conversation:
         self._append(message, speaker)
 
     def add_examples(self, messages: Sequence[ChatMessage]) -> None:
-        """Put messages of another conversation before what follows: examples. None of them is trained on."""
+        """Add the messages of another conversation as examples. They are auxiliary steps and not trained on."""
         for message in messages:
             message.metadata = {**(message.metadata or {}), "epoch": self.state.epoch}
             self._append(message)
@@ -89,105 +89,116 @@ class Conversation:
 
     def _check_open(self) -> None:
         if self.ended is not None:
-            raise EndedEarly(self.ended)  # under an earlier solver of the sample: no model is asked again
+            raise EndedEarly(self.ended)  # an earlier solver of the sample ended: call no model again
 
     async def generate(self, kind: Kind, name: str | None = None, trainable: bool = True) -> str:
-        """Let the model speak once, and return its words. One model call, unless it uses tools.
+        """Generate one reply and return its text. One model call, unless the model uses tools.
 
         Args:
-            kind: What the reply is. Reasoning content before it is `reasoning`, or `auxiliary` before such a reply.
-            name: Name of a span of the transcript for this step, or None where it is the solver's only one.
-            trainable: Whether training may use it.
+            kind: Kind of the reply's step. Reasoning content before it is `reasoning`, or `auxiliary` if `kind` is.
+            name: Name of a transcript span for this step, or None if it is the solver's only step.
+            trainable: Whether training may use the reply.
 
         Raises:
-            EndedEarly: The model refused, had no more room, gave an empty answer, or said and thought nothing.
+            EndedEarly: The model refused, ran out of context, gave an empty answer, or returned neither text nor
+                reasoning.
         """
-        spoken, earlier = len(self.state.messages), self.state.output
+        first_new, previous_output = len(self.state.messages), self.state.output
         async with span(name, type="truthgym.step") if name else nullcontext():
             try:
                 self.state = await self._generate(self.state)
             except IndexError:
-                # Inspect 0.3.285 looks for the first choice of an output, also where it has none.
-                if self.state.output is earlier or self.state.output.choices:
+                # Inspect 0.3.285 takes the first choice of an output even if it has none.
+                if self.state.output is previous_output or self.state.output.choices:
                     raise
         _check(self.state.output, "The model")
-        self.steps.extend(steps_of_messages(self.state.messages[spoken:], kind, trainable))
-        said = self.state.output.completion
-        if not said.strip() and (kind == "answer" or not _reasoned(self.state.output)):
+        self.steps.extend(steps_of_messages(self.state.messages[first_new:], kind, trainable))
+        text = self.state.output.completion
+        if not text.strip() and (kind == "answer" or not _has_reasoning(self.state.output)):
             what = "answer" if kind == "answer" else "reply"
             raise EndedEarly(f"The {what} is empty (the model stopped with {self.state.output.stop_reason}).")
-        return said
+        return text
 
     async def run_agent(self, solver: Solver) -> None:
-        """Let a solver that speaks and uses tools go on from here to its answer: its last message.
+        """Let a solver with its own model calls and tools continue until its answer, which is its last message.
+
+        If a limit or an error interrupts it, its messages so far are recorded as reasoning.
 
         Raises:
             EndedEarly: It came to no answer.
         """
-        before = {message.id for message in self.state.messages}
-        finished = False
+        earlier_ids = {message.id for message in self.state.messages}
         try:
             self.state = await solver(self.state, self._generate)
-            finished = True
-        finally:  # also where a limit cuts it short: what it wrote until then is reasoning
-            called = finished and self.state.output.choices  # an agent need not call a model
-            refused = failure_reason(self.state.output, "The agent") if called else None
-            # What a provider reports in the place of a reply is no step, as in `reply`.
-            unsaid = {choice.message.id for choice in self.state.output.choices} if refused else set()
-            place = {message.id: i for i, message in enumerate(self.state.messages)}
-            new = [message for message in self.state.messages if message.id not in before | unsaid]
-            last = new[-1] if new and finished and not refused else None
-            answered = isinstance(last, ChatMessageAssistant) and not last.tool_calls
-            others = _other_models()
-            self.steps += steps_of_messages(new[:-1] if answered else new, "reasoning", True, others)
-            self.steps += steps_of_messages(new[-1:], "answer", True, others) if answered else []
-            # An agent may have rewritten the conversation: what is no longer in it was not what the model saw.
-            self.steps = sorted((s for s in self.steps if s.message_id in place), key=lambda s: place[s.message_id])
-        if refused or last is None or not answered or not last.text.strip():
-            raise EndedEarly(refused or "The agent stopped without an answer.")
+        except BaseException:  # also a limit, which Inspect raises as a cancellation
+            self._record_agent(self._new_messages(earlier_ids), answered=False)
+            raise
+        output = self.state.output
+        refusal = failure_reason(output, "The agent") if output.choices else None  # an agent need not call a model
+        # A provider's refusal text is not a step, as in `generate`.
+        refused_ids = {choice.message.id for choice in output.choices} if refusal else set()
+        messages = self._new_messages(earlier_ids | refused_ids)
+        last = messages[-1] if messages and not refusal else None
+        answered = isinstance(last, ChatMessageAssistant) and not last.tool_calls
+        self._record_agent(messages, answered)
+        if last is None or not answered or not last.text.strip():
+            raise EndedEarly(refusal or "The agent stopped without an answer.")
+
+    def _new_messages(self, earlier_ids: Collection[str | None]) -> list[ChatMessage]:
+        return [message for message in self.state.messages if message.id not in earlier_ids]
+
+    def _record_agent(self, messages: Sequence[ChatMessage], answered: bool) -> None:
+        """Add the steps of an agent's messages. The last one is the answer if it answered."""
+        others = _other_models()
+        end = len(messages) - answered
+        self.steps += steps_of_messages(messages[:end], "reasoning", True, others)
+        self.steps += steps_of_messages(messages[end:], "answer", True, others)
+        # An agent may have rewritten the conversation: drop messages it removed, and follow its order.
+        place = {message.id: i for i, message in enumerate(self.state.messages)}
+        self.steps = sorted((s for s in self.steps if s.message_id in place), key=lambda s: place[s.message_id])
 
     async def ask_role(self, role: str, model: Model, messages: Sequence[ChatMessage], name: str) -> str:
-        """What the model in another role says, in a context of its own. One model call.
+        """Ask the model in another role, in a separate context, and return its reply. One model call.
 
-        It is no part of the conversation until it is passed on with `say`.
+        The reply is not part of the conversation until it is passed on with `send`.
 
         Args:
             role: The role.
-            model: The model that is bound to it.
-            messages: What it is given.
-            name: Name of the span of the transcript.
+            model: The model that has the role.
+            messages: Its input.
+            name: Name of the transcript span.
 
         Raises:
-            EndedEarly: It refused, had no more room, or said nothing.
+            EndedEarly: It refused, ran out of context, or returned no text.
         """
         self._check_open()
         async with span(name, type="truthgym.step"):
             output = await model.generate(list(messages))
         _check(output, f"The {role}")
         if not output.completion.strip():
-            raise EndedEarly(f"The {role} said nothing (it stopped with {output.stop_reason}).")
+            raise EndedEarly(f"The reply of the {role} is empty (it stopped with {output.stop_reason}).")
         return output.completion
 
     def close(self) -> None:
-        """Record the trajectory. A question that was not asked goes back to its place, for the next solver."""
-        rare = {"redacted": False, "speaker": None}
+        """Write the trajectory to the store. An unasked question goes back to the messages, for the next solver."""
+        defaults = {"redacted": False, "speaker": None}
         steps = [
-            step.model_dump(exclude={name for name, usual in rare.items() if getattr(step, name) == usual})
+            step.model_dump(exclude={name for name, default in defaults.items() if getattr(step, name) == default})
             for step in self.steps
         ]
         self.state.store.set(STEPS, steps)
         if self.ended is not None:
             self.state.store.set(ENDED, self.ended)
         if self._question:
-            self.state.messages.append(self._question)  # last: a limit on messages is raised here once more
+            self.state.messages.append(self._question)  # last, since a message limit raises here again
 
 
 @contextmanager
 def conversation(state: TaskState, generate: Generate) -> Iterator[Conversation]:
-    """Lead a conversation and leave its trajectory in the store, also where a limit or an error cuts it short.
+    """Open a sample's conversation, and write its trajectory to the store, also after a limit or an error.
 
-    Where the reasoning ends early, what stands in the `with` after it is passed over, and the sample stays unscored
-    with the reason. The store is written once, at the end: Inspect looks for changes to it at every span.
+    `EndedEarly` leaves the `with` block and records the reason, so that the sample stays unscored. The store is written
+    once, at the end: Inspect compares it at every span.
     """
     talk = Conversation(state, generate)
     try:
@@ -202,13 +213,13 @@ def _joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _reasoned(output: ModelOutput) -> bool:
+def _has_reasoning(output: ModelOutput) -> bool:
     content = output.message.content
     return not isinstance(content, str) and any(isinstance(part, ContentReasoning) for part in content)
 
 
 def _other_models() -> dict[str | None, str]:
-    """Messages of this sample that other models than the evaluated one generated, with the role or name of each."""
+    """Ids of messages in this sample generated by models other than the evaluated one, with each one's role or name."""
     evaluated = str(get_model())
     events = [event for event in transcript().events if isinstance(event, ModelEvent)]
     return {

@@ -1,11 +1,13 @@
-"""Dialogue: the model talks a question over with another model, or a person, before it answers."""
+"""Dialogue: the model discusses a question with another model, or a person, before it answers."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from pydantic import Field
 
-from truthgym.datasets.errors import whole_number
+from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
@@ -14,46 +16,46 @@ from truthgym.solvers.trajectory import user_message
 
 ROLE = "interlocutor"
 OPEN = (
-    "You will talk this over with someone before you answer. Begin: say where you stand and why, without a final "
-    "answer."
+    "You will discuss this with someone before you answer. Start by saying where you stand and why, without giving a "
+    "final answer."
 )
-MET = (
-    "{question}\n\nSomeone has been asked this question, and you talk it over with them before they answer. Ask, "
-    "object, add what you know: help to find out what is true, not to win. Reply to them in a few sentences.\n\n"
-    "They say:\n\n{text}"
+INTERLOCUTOR = (
+    "{question}\n\nSomeone has been asked this question, and you are discussing it with them before they answer. Ask "
+    "questions, object, and add what you know: the aim is to find out what is true, not to win. Reply to them in a few "
+    "sentences.\n\nThey say:\n\n{text}"
 )
-CONCLUDE = "The talk is over. Say what you think now."
+CONCLUDE = "The discussion is over. Say what you think now."
 
 
 @solver
-def dialogue(turns: int = 3) -> Solver:
-    """Talk with another before answering. `turns` + 2 model calls a sample, and `turns` of the other.
+@validate_call
+def dialogue(turns: Annotated[int, Field(ge=1)] = 3) -> Solver:
+    """Discuss the question before answering. `turns` + 2 model calls a sample, and `turns` of the interlocutor.
 
-    The other is the model in the role `interlocutor`. Either may be a person: `--model human/terminal`, or
-    `--model-role interlocutor=human/terminal`. The other's words reach the model as something told, and training leaves
-    them out. All evidence is given at once, to both.
+    The other side is the model in the role `interlocutor`. Either side may be a person: `--model human/terminal`, or
+    `--model-role interlocutor=human/terminal`. The interlocutor's messages reach the model as user messages and are not
+    trained on. Both sides get all the evidence at once.
 
     Args:
-        turns: Times that the other speaks, and the model after it, 1 or more.
+        turns: Times that the interlocutor speaks, each followed by the model, 1 or more.
 
     Raises:
-        BadInput: `turns` is not a whole number from 1 up. On the first sample, before its first model call: no model is
-            bound to the role.
+        BadInput: `turns` is not an integer of at least 1. On the first sample, before its first model call: no model
+            has the role.
     """
-    whole_number("dialogue", "turns", turns, 1)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
-        other = required_model(ROLE, "dialogue")
-        asked = "\n\n".join(part for part in (state.input_text, evidence(question.evidence)) if part)
+        interlocutor = required_model(ROLE, "dialogue")
+        full_question = "\n\n".join(part for part in (state.input_text, evidence(question.evidence)) if part)
         with conversation(state, generate) as talk:
             talk.ask_question(evidence(question.evidence), OPEN)
-            said = [await talk.generate("reasoning", "opening")]
+            replies = [await talk.generate("reasoning", "opening")]
             for turn in range(1, turns + 1):
-                heard = interlocutor_view(asked, said, state.epoch)
-                said.append(await talk.ask_role(ROLE, other, heard, f"{ROLE} {turn}"))
-                talk.send(said[-1], speaker=ROLE)
-                said.append(await talk.generate("reasoning", f"turn {turn}"))
+                messages = interlocutor_view(full_question, replies, state.epoch)
+                replies.append(await talk.ask_role(ROLE, interlocutor, messages, f"{ROLE} {turn}"))
+                talk.send(replies[-1], speaker=ROLE)
+                replies.append(await talk.generate("reasoning", f"turn {turn}"))
             talk.send(CONCLUDE, answer_instruction(question))
             await talk.generate("answer", "answer")
         return talk.state
@@ -61,15 +63,15 @@ def dialogue(turns: int = 3) -> Solver:
     return solve
 
 
-def interlocutor_view(asked: str, said: Sequence[str], epoch: int) -> list[ChatMessage]:
-    """The dialogue as the other sees it: its own turns as its replies, the model's as told to it.
+def interlocutor_view(question: str, replies: Sequence[str], epoch: int) -> list[ChatMessage]:
+    """The dialogue from the interlocutor's side: its own replies as the assistant, the model's as the user.
 
     Args:
-        asked: The question with its evidence.
-        said: What was said, by turns, the model first and last.
+        question: The question with its evidence.
+        replies: All replies so far in order. The first and the last are the model's.
         epoch: The epoch.
     """
-    messages: list[ChatMessage] = [user_message(MET.format(question=asked, text=said[0]), epoch)]
-    for own, told in zip(said[1::2], said[2::2], strict=True):
-        messages += [ChatMessageAssistant(content=own), user_message(told, epoch)]
+    messages: list[ChatMessage] = [user_message(INTERLOCUTOR.format(question=question, text=replies[0]), epoch)]
+    for own, model_reply in zip(replies[1::2], replies[2::2], strict=True):
+        messages += [ChatMessageAssistant(content=own), user_message(model_reply, epoch)]
     return messages

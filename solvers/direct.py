@@ -1,4 +1,4 @@
-"""Direct answer: the question and all its evidence at once, one reply."""
+"""Direct answer: the question with all its evidence, one reply."""
 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
@@ -6,19 +6,21 @@ from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 
 EVIDENCE = "Evidence so far:\n{pieces}"
+HOW_LIKELY = "How likely is it that the following statement is true?\n\n{proposition}"
 STATE_BELIEF = (
-    "How likely is it that the following statement is true?\n\n{proposition}\n\n"
-    r"End your reply with a line of the form \finalBeliefProb{{p}}, p being that probability as a decimal from 0 to 1."
+    HOW_LIKELY + "\n\n"
+    r"End your reply with a line of the form \finalBeliefProb{{p}}, where p is that probability as a decimal from 0 to "
+    "1."
 )
-CHOOSE = "Choose one of these, and say which:\n{options}"
+CHOOSE = "Choose one of these options and say which one:\n{options}"
 CONCLUDE = "Give your answer."
 
 
 @solver
 def direct() -> Solver:
-    """Ask for the answer in one go. One model call a sample.
+    """Ask for the answer in one turn. One model call a sample.
 
-    A reasoning model's own reasoning and its reply are two steps of the trajectory.
+    A reasoning model's reasoning content and its reply are two steps of the trajectory.
     """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
@@ -32,15 +34,21 @@ def direct() -> Solver:
 
 
 def evidence(pieces: list[str]) -> str:
-    """Write pieces of evidence as a list, or nothing where there are none."""
+    """Format pieces of evidence as a list, or return "" if there are none."""
     return EVIDENCE.format(pieces="\n".join(f"- {piece}" for piece in pieces)) if pieces else ""
 
 
 def answer_instruction(question: Question) -> str:
-    r"""Say what the answer must hold: a stated belief where there is a proposition.
+    r"""What the answer must contain: for a question with a proposition, a stated belief.
 
-    The belief stands in `\finalBeliefProb{p}`, p from 0 to 1, which `scorers.beliefs.read_belief` reads.
+    The belief is `\finalBeliefProb{p}` with p from 0 to 1, which `scorers.beliefs.parsing` reads.
     """
     options = CHOOSE.format(options="\n".join(f"- {option}" for option in question.options)) if question.options else ""
-    asked = STATE_BELIEF.format(proposition=question.proposition) if question.proposition else CONCLUDE
-    return "\n\n".join(part for part in (options, asked) if part)
+    instruction = STATE_BELIEF.format(proposition=question.proposition) if question.proposition else CONCLUDE
+    return "\n\n".join(part for part in (options, instruction) if part)
+
+
+def asks_for_answer(text: str, question: Question) -> bool:
+    """Whether a message contains the answer instruction of a question, in this or an earlier version's wording."""
+    core = HOW_LIKELY.format(proposition=question.proposition) if question.proposition else CONCLUDE
+    return core in text

@@ -1,4 +1,4 @@
-"""Examples: trajectories of other questions, from a scored log or a file, to be shown before a question."""
+"""Examples for few_shot: trajectories of other questions, from a scored log or a .jsonl file."""
 
 import math
 import random
@@ -19,7 +19,7 @@ from truthgym.datasets.question import Question, Split, may_be_shown_with
 from truthgym.solvers.trajectory import Step, from_question, recorded_answer, recorded_steps
 
 CHARACTERS_PER_TOKEN = 4
-"""A rough count that needs no tokenizer: an allowance, not a bill."""
+"""A rough estimate that needs no tokenizer."""
 
 Best = Literal["lowest", "highest"]
 
@@ -30,7 +30,7 @@ class Turn(BaseModel, frozen=True):
 
 
 class Example(BaseModel, frozen=True):
-    """One trajectory, as a row of a .jsonl file of examples holds it."""
+    """One trajectory: a row of a .jsonl file of examples."""
 
     id: str
     """The question's id."""
@@ -41,15 +41,15 @@ class Example(BaseModel, frozen=True):
     """The day on which the question was asked."""
     score: float = Field(allow_inf_nan=False)
     messages: list[Turn] = Field(min_length=2)
-    """From the question on, the user and the assistant in turn."""
+    """From the question on, alternating between user and assistant."""
 
     @property
     def tokens(self) -> int:
-        """About how many tokens it takes."""
+        """Estimated number of tokens."""
         return sum(len(turn.content) for turn in self.messages) // CHARACTERS_PER_TOKEN + 1
 
     def as_messages(self) -> list[ChatMessage]:
-        """Its messages, made anew."""
+        """Its messages, with new ids on every call."""
         return [
             ChatMessageUser(content=turn.content) if turn.role == "user" else ChatMessageAssistant(content=turn.content)
             for turn in self.messages
@@ -57,45 +57,45 @@ class Example(BaseModel, frozen=True):
 
 
 def read_examples(source: str, score: str) -> list[Example]:
-    """Read all scored trajectories of a log (.eval or .json) or examples of a file (.jsonl).
+    """Read all scored trajectories of a log (.eval or .json) or all rows of a file (.jsonl).
 
-    Of a log those are left out that failed, have no answer, or have no number for the score; of a log of
-    `truthgym/sycophancy` those that were told an opinion.
+    Of a log, samples are skipped that failed, have no answer, or have no number for the score; of a log of
+    `truthgym/sycophancy`, also those with a stated opinion.
 
     Args:
         source: Path of the log or file.
-        score: Of a log: the key of a scorer's values, such as "brier_score", or the name of a scorer with one number.
+        score: For a log: a key of a scorer's values, such as "brier_score", or the name of a scorer with one number.
 
     Raises:
-        BadInput: There is no such file, it cannot be read, or no trajectory in it has the score.
+        BadInput: The file does not exist or cannot be read, or no trajectory in it has the score.
     """
     if source.endswith(".jsonl"):
         rows = [_of_row(where, row) for where, row in read_rows(Path(source))]
         if not rows:
-            raise BadInput(f"{source} has no rows; give one example a line, or an .eval log")
+            raise BadInput(f"{source} has no rows; write one example per line, or give an .eval log")
         return rows
     try:
         log = read_eval_log(source, exclude_fields={"events", "attachments"})
-    except Exception as error:  # Inspect raises what its file systems and parsers raise
+    except Exception as error:  # Inspect passes on errors of file systems and parsers
         raise BadInput(
             f"{source} cannot be read as a log ({type(error).__name__}: {error}); give an .eval log"
         ) from None
     samples = log.samples or []
-    found = [example for sample in samples for example in _of_sample(sample, score)]
-    if not found:
+    examples = [example for sample in samples for example in _of_sample(sample, score)]
+    if not examples:
         known = sorted({key for sample in samples for key in _numbers(sample)})
         raise BadInput(
-            f"{source}: none of its {len(samples)} trajectories has a question of Truthgym, an answer and a number for "
+            f"{source}: none of its {len(samples)} samples has a Truthgym question, an answer and a number for score="
             f"{score!r}; it has numbers for: {', '.join(known) or 'nothing'}"
         )
-    return found
+    return examples
 
 
 def choose_examples(examples: Sequence[Example], count: int, share: float, best: Best, seed: int) -> list[Example]:
-    """Choose the best trajectories, one a question, in an order drawn with the seed.
+    """Select the best trajectories, one per question, in an order drawn with the seed.
 
-    The best are the smaller of `count` and `share` of all (1 at least). Where several of them are of one question, one
-    is drawn. Trajectories of the test split are never chosen.
+    The best are the smaller of `count` and `share` of all (at least 1). If several of them belong to one question, one
+    is drawn. Trajectories of the test split are never selected.
 
     Raises:
         BadInput: All examples are of the test split.
@@ -103,11 +103,12 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
     allowed = [example for example in examples if example.split != "test"]
     if not allowed:
         raise BadInput(
-            f"All {len(examples)} examples are of the test split, which is not to be learned from; use others"
+            f"All {len(examples)} examples are of the test split, which is reserved for evaluation; use a log of "
+            "the train split"
         )
     sign = 1 if best == "lowest" else -1
     rng = random.Random(seed)
-    rng.shuffle(allowed)  # so that among equals it is not the order of the log that decides
+    rng.shuffle(allowed)  # so that ties are not decided by the order of the log
     ranked = sorted(allowed, key=lambda example: sign * example.score)
     top = ranked[: max(1, min(count, math.floor(share * len(allowed) + 1e-9)))]
     by_question = groupby(sorted(top, key=lambda example: example.id), key=lambda example: example.id)
@@ -117,7 +118,7 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
 
 
 def examples_for(examples: Sequence[Example], identity: str, asked: Question, tokens: int) -> list[Example]:
-    """The examples for one question: not itself, nor of its event or of a later day, as many as `tokens` allows."""
+    """The examples for one question, up to `tokens`: not the question itself, none of its event or of a later day."""
     shown: list[Example] = []
     for example in examples:
         if example.id == identity or not may_be_shown_with(
@@ -138,7 +139,7 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
         return
     if sample.error or value is None or not (recorded_answer(store) or "").strip():
         return
-    # Where somebody stated an opinion, the best scores are those of trajectories that followed one which was right.
+    # With a stated opinion, the best scores belong to trajectories that followed a correct opinion.
     if sample.metadata.get("arm", "neutral") != "neutral":
         return
     turns = list(_turns(recorded_steps(store), {message.id: message.text for message in sample.messages}))
@@ -155,27 +156,27 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
 
 
 def _turns(steps: Sequence[Step], replies: Mapping[str | None, str]) -> Iterator[Turn]:
-    """A trajectory from its question on, user and assistant in turn, without reasoning that a provider keeps apart."""
+    """A trajectory from its question on as alternating turns, without separate reasoning content."""
     steps = from_question(steps)
     last = {step.message_id: i for i, step in enumerate(steps)}
-    said = [
+    replied = [
         step
         for i, step in enumerate(steps)
-        # of an assistant message the reply: its last step, unless it called a tool without a word
+        # of an assistant message only the reply: its last step, unless it is a tool call without text
         if step.role != "assistant" or (last[step.message_id] == i and step.text == replies.get(step.message_id))
     ]
-    yield from merge_turns((step.role, step.text) for step in said if step.role != "system")
+    yield from merge_turns((step.role, step.text) for step in replied if step.role != "system")
 
 
-def merge_turns(said: Iterable[tuple[str, str]]) -> Iterator[Turn]:
-    """Turns of user and assistant in turn, of pairs of role and text. What is empty is left out, tools are the user."""
-    spoken = [(role == "assistant", text) for role, text in said if text.strip()]
-    for is_assistant, group in groupby(spoken, key=lambda pair: pair[0]):
+def merge_turns(messages: Iterable[tuple[str, str]]) -> Iterator[Turn]:
+    """Merge (role, text) pairs into alternating user and assistant turns. Skips empty texts; tools are the user."""
+    texts = [(role == "assistant", text) for role, text in messages if text.strip()]
+    for is_assistant, group in groupby(texts, key=lambda pair: pair[0]):
         yield Turn(role="assistant" if is_assistant else "user", content="\n\n".join(text for _, text in group))
 
 
 def _numbers(sample: EvalSample) -> dict[str, float]:
-    """All numbers among a sample's scores, by key; those of scorers with one number by the scorer's name."""
+    """All finite numbers in a sample's scores by key; for scorers with one number, by the scorer's name."""
     numbers: dict[str, float] = {}
     for name, score in (sample.scores or {}).items():
         values = score.value if isinstance(score.value, dict) else {name: score.value}
@@ -191,5 +192,5 @@ def _of_row(where: str, row: dict[str, object]) -> Example:
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{where}, field {place}: {first['msg']}; correct the row, or give an .eval log") from None
     if [turn.role for turn in example.messages] != ["user", "assistant"] * (len(example.messages) // 2):
-        raise BadInput(f"{where}, field messages: they are not of user and assistant in turn; correct the row")
+        raise BadInput(f"{where}, field messages: roles must alternate between user and assistant; correct the row")
     return example

@@ -1,4 +1,4 @@
-"""Prepare a sample for any reasoning mode: the system prompt, and the epoch on every message."""
+"""The set-up of every task: check roles and sandbox, set the system prompt, write the epoch into each message."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -6,51 +6,52 @@ from difflib import get_close_matches
 from inspect_ai.model import ChatMessageSystem
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.solvers.roles import required_model, required_sandbox
 
 PRESETS = {
     "none": None,
-    "prior_conforming": "Trust your first judgement. What you held to be true before you began to reason deserves to "
-    "be kept: read whatever comes up in its light, look for what supports it, and stay with it.",
-    "critical_thinking": "Think critically. Doubt your first judgement and the assumptions under it, search for what "
-    "speaks against it as hard as for what speaks for it, and go where the reasons lead, also where that is away from "
-    "what you held before.",
+    "prior_conforming": "Trust your initial judgement. Treat what you believed before you started reasoning as the "
+    "default: interpret whatever comes up in its light, look for support for it, and stick with it.",
+    "critical_thinking": "Think critically. Question your initial judgement and the assumptions behind it, look for "
+    "evidence against it as hard as for evidence in its favour, and follow the reasons wherever they lead, even if "
+    "that is away from what you believed at first.",
 }
-"""System prompts by name: the three conditions of He et al. (2025) on the martingale score, in words of our own."""
+"""System prompts by name: the three conditions of He et al. (2025) on the martingale score, reworded."""
 
 
-def system_message(given: str | None) -> str | None:
-    """The text of a system prompt that was given by name or as text. None where there is to be none.
+def system_message(system_prompt: str | None) -> str | None:
+    """The text of a system prompt given by name or as text, or None for no system message.
 
     Raises:
-        BadInput: It is empty, or one word that looks like a misspelt name.
+        BadInput: It is empty, or a single word close to a preset's name.
     """
-    if given is None or given in PRESETS:
-        return PRESETS.get(given or "none")
-    if not given.strip():
-        raise BadInput("system_prompt is empty; leave it out, or write system_prompt=none, for no system message")
-    if not any(letter.isspace() for letter in given) and get_close_matches(given.lower(), PRESETS):
-        one_of("system_prompt", given, list(PRESETS))
-    return given
+    if system_prompt is None or system_prompt in PRESETS:
+        return PRESETS.get(system_prompt or "none")
+    if not system_prompt.strip():
+        raise BadInput("system_prompt is empty; omit it, or write system_prompt=none, for no system message")
+    if not any(letter.isspace() for letter in system_prompt) and get_close_matches(system_prompt.lower(), PRESETS):
+        one_of("system_prompt", system_prompt, list(PRESETS))
+    return system_prompt
 
 
 @solver
+@validate_call
 def prepare(
     system_prompt: str | None = None, roles: Sequence[str] = (), isolated: bool = False, alone: Sequence[str] = ()
 ) -> Solver:
-    """Check that the models are there, set the system prompt and stamp the epoch. Makes no model call.
+    """Check that the required models exist, set the system prompt and record the epoch. Makes no model call.
 
-    Tasks run it as their set-up, so it holds whatever `--solver` is chosen.
+    Tasks use it as their set-up, so it runs whatever `--solver` is chosen.
 
     Args:
         system_prompt: A key of `PRESETS`, the text of the system message, or None for none.
-        roles: Model roles that the task's scorers need. Where one is not bound, the eval ends before its first call.
-        isolated: Whether a scorer of the task needs a sandbox that isolates. Where there is none, so likewise.
-        alone: Those of the roles that take one model. Where several are bound, so likewise.
+        roles: Model roles that the task's scorers need. If one has no model, the eval ends before its first call.
+        isolated: Whether a scorer of the task needs an isolating sandbox. Without one, the eval ends likewise.
+        alone: Those of the roles that take exactly one model. With several, the eval ends likewise.
 
     Raises:
-        BadInput: A system prompt that is empty, or looks like a misspelt name.
+        BadInput: The system prompt is empty or looks like a misspelt name.
     """
     text = system_message(system_prompt)
 

@@ -1,8 +1,8 @@
-"""The Trajectory contract: what a solver leaves behind for scorers, judges and training.
+"""The Trajectory: the steps that a solver records for scorers, judges and training.
 
-Steps stand in the order of the conversation: what the reasoner was told or said before the question was its business
-(`auxiliary`), how it reasoned (`reasoning`) and what it concluded (`answer`). A provider's reasoning content and the
-reply after it are two steps of one message.
+Steps follow the order of the conversation. `auxiliary` is input and preparation (an interview, examples), `reasoning`
+leads to the answer, `answer` is the final reply. A provider's reasoning content and the reply after it are two steps of
+one message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,19 +16,19 @@ Kind = Literal["auxiliary", "reasoning", "answer"]
 
 
 class Step(BaseModel):
-    """One thing said."""
+    """One step of a trajectory: a message, or the reasoning content of one."""
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str
     kind: Kind
     trainable: bool
-    """Whether training may imitate or reinforce it: true only of what the evaluated model wrote itself."""
+    """Whether training may imitate or reinforce it: true only of text that the evaluated model generated."""
     message_id: str | None
-    """The message in the sample's conversation that holds the text."""
+    """Id of the message in the sample's conversation that contains the text."""
     redacted: bool = False
-    """Whether a provider withheld this reasoning, or gave a summary in its place."""
+    """Whether the provider withheld this reasoning or returned only a summary of it."""
     speaker: str | None = None
-    """The model role that wrote this, where another model than the evaluated one did."""
+    """The role of the model that wrote the text, if it was not the evaluated model."""
 
 
 class Trajectory(StoreModel):
@@ -36,21 +36,21 @@ class Trajectory(StoreModel):
 
     steps: list[Step] = Field(default_factory=list)
     ended: str | None = None
-    """Why the reasoning ended before its answer, where a model refused or had no more room. None where it came to one,
-    and where a limit or an error of the run cut it short: of that the sample itself tells."""
+    """Why the reasoning ended before its answer: a model refused or ran out of context. None if there is an answer, or
+    if a limit or an error of the run interrupted the sample, which the sample itself records."""
 
 
 STEPS, ENDED = "Trajectory:steps", "Trajectory:ended"
-"""Where Inspect keeps the fields of a Trajectory in a store. Our own code goes there directly, with plain dicts:
-building the StoreModel would cost more than all else that a solver does."""
+"""Store keys of Trajectory's fields. Truthgym reads and writes them directly, as plain dicts, since building the
+StoreModel would take more time than the rest of a solver."""
 
 
 SUMMARISERS = ("gemini", "google/")
-"""How the names of models begin whose providers show thoughts in summary alone, without saying so of each."""
+"""Name prefixes of models whose providers return only summaries of reasoning, without marking them as such."""
 
 
 def from_question(steps: Sequence[Step]) -> list[Step]:
-    """The steps from the question on: without examples, or an interview, that stand before it."""
+    """The steps from the question on, without the examples or interview before it."""
     before = [i for i, step in enumerate(steps) if step.role == "assistant" and step.kind == "auxiliary"]
     return list(steps[before[-1] + 1 :] if before else steps)
 
@@ -61,34 +61,34 @@ def recorded_steps(store: Store) -> list[Step]:
 
 
 def recorded_answer(store: Store) -> str | None:
-    """Text of the last answer step, or None where the reasoning never came to one."""
+    """Text of the last answer step, or None if there is none."""
     return next((step.text for step in reversed(recorded_steps(store)) if step.kind == "answer"), None)
 
 
 def recorded_end(store: Store) -> str | None:
-    """Why the reasoning ended before its answer, where a solver has recorded it."""
+    """Why the reasoning ended before its answer, or None if no solver has recorded a reason."""
     ended: str | None = store.get(ENDED)
     return ended
 
 
 def user_message(text: str, epoch: int) -> ChatMessageUser:
-    """Write a message that carries its epoch.
+    """A user message with its epoch in the metadata.
 
-    A provider is told nothing else of the epoch, and when a finished log is scored, Inspect's cache does not know it
-    either: without this, all epochs of a question would share one cached reply.
+    Providers do not learn the epoch in any other way, and Inspect's cache does not know it while a finished log is
+    scored: without this, all epochs of a question would share one cached reply.
     """
     return ChatMessageUser(content=text, metadata={"epoch": epoch})
 
 
 def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
-    """Say why a model's output is no reply: a refusal, or a conversation too long for it. None where it is one.
+    """Why a model's output is not a reply: a refusal, or a conversation longer than its context. None if it is one.
 
-    What a provider reports of these stands in the place of the reply, and must not be read as one.
+    The text of such an output comes from the provider and must not be read as the model's.
     """
     if not output.choices:
         return f"{who} gave no reply{f': {output.error}' if output.error else ''}".removesuffix(".") + "."
     if output.stop_reason == "model_length":
-        return f"{who} had no more room: the conversation is longer than its context."
+        return f"{who} ran out of context: the conversation is longer than its context window."
     if output.stop_reason == "content_filter":
         details = output.choices[0].stop_details
         return (details.explanation if details else None) or f"{who} refused: its provider filtered the reply."
@@ -96,7 +96,7 @@ def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
 
 
 def input_step(message: ChatMessage, speaker: str | None = None) -> Step:
-    """The step of a message that the reasoner was given."""
+    """The step of an input message."""
     return Step(
         role=message.role,
         text=message.text,
@@ -110,14 +110,14 @@ def input_step(message: ChatMessage, speaker: str | None = None) -> Step:
 def steps_of_messages(
     messages: Sequence[ChatMessage], kind: Kind, trainable: bool, others: Mapping[str | None, str] | None = None
 ) -> list[Step]:
-    """The steps of messages that a model wrote, with what its tools returned among them.
+    """The steps of generated messages, including the tool results among them.
 
     Args:
         messages: The messages, in order.
-        kind: What a reply among them is.
-        trainable: Whether training may use what the evaluated model generated.
-        others: Ids of messages that other models generated, with the role or name of each. What nobody generated was
-            written by an agent's program.
+        kind: Kind of the replies among them.
+        trainable: Whether training may use text that the evaluated model generated.
+        others: Ids of messages that other models generated, with the role or name of each. Messages that no model
+            generated were written by an agent's program.
     """
     steps: list[Step] = []
     for message in messages:
@@ -144,7 +144,7 @@ def steps_of_messages(
                         speaker=speaker,
                     )
                 )
-        # An assistant message that calls a tool is on the way to the reply, not the reply.
+        # An assistant message with a tool call leads to the reply, it is not the reply.
         kind_here: Kind = "reasoning" if message.tool_calls else kind
         if message.text or not message.tool_calls:
             steps.append(

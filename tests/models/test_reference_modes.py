@@ -78,7 +78,7 @@ def said(number: str, wording: int = 0) -> str:
 @pytest.mark.parametrize("wording", range(len(STATED)))
 def test_what_a_debater_says_is_not_its_own_belief(name: str, wording: int) -> None:
     for item in ITEMS:
-        argued = self_debate.ARGUED.format(turn=1, turns=2, position="It is so.", text=said("99.00", wording))
+        argued = self_debate.OTHER_TURN.format(turn=1, turns=2, position="It is so.", text=said("99.00", wording))
         debate = [full(item), user(argued), user(self_debate.CONCLUDE, answer(item))]
         reply = ask(*debate, model=f"reference/{name}").completion
         assert read_belief(reply) == belief(item, name=name)
@@ -139,13 +139,27 @@ def test_arguing_a_side_does_not_move_it(name: str) -> None:
 
 def test_it_knows_by_the_real_prompt_that_it_is_to_argue() -> None:
     assert ARGUE in self_debate.ARGUE
-    for text in (self_debate.OPEN, self_debate.CONCLUDE, self_debate.AGAINST, dialogue.MET, dialogue.OPEN):
+    for text in (
+        self_debate.OPEN,
+        self_debate.CONCLUDE,
+        self_debate.OPPONENT_TURN,
+        dialogue.INTERLOCUTOR,
+        dialogue.OPEN,
+    ):
         assert ARGUE not in text
 
 
 def test_it_takes_for_a_text_to_read_only_what_the_scorers_ask_it_to_read() -> None:
     assert READING in READ
-    told = [PROBE, VIEW, JOINT, self_debate.ARGUED, self_debate.AGAINST, self_debate.DEBATE, dialogue.MET]
+    told = [
+        PROBE,
+        VIEW,
+        JOINT,
+        self_debate.OTHER_TURN,
+        self_debate.OPPONENT_TURN,
+        self_debate.DEBATE,
+        dialogue.INTERLOCUTOR,
+    ]
     told += [bootstrap_interview.ASK, bootstrap_interview.WRITE, bootstrap_interview.SO_FAR]
     assert not any(READING in text for text in told), "there, what others say would be its own belief"
 

@@ -201,7 +201,7 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
         ("", "The answer is empty (the model stopped with stop)."),
         (r"\finalBeliefProb{73}", "No single belief could be read"),
         (ModelOutput.from_content("m", "", stop_reason="content_filter"), "refused: its provider filtered the reply."),
-        (ModelOutput.from_content("m", "73%", stop_reason="model_length"), "had no more room: the conversation is"),
+        (ModelOutput.from_content("m", "73%", stop_reason="model_length"), "ran out of context: the conversation is"),
     ],
 )
 def test_an_unreadable_answer_is_nan_with_its_reason_and_is_counted(

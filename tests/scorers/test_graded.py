@@ -298,7 +298,7 @@ def test_model_brier_reads_the_answer_and_the_rubric_grades_all_of_it(
         ("", "The answer is empty"),
         (" \n", "The answer is empty"),
         (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused"),
-        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model had no more room"),
+        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
     ],
     ids=["empty", "blank", "refused", "too long"],
 )
@@ -324,7 +324,7 @@ def test_what_another_solvers_model_refused_is_no_answer(
     run: Run, says: Says, listens: Callable[..., Any], rain: Rain, reason: Callable[..., str]
 ) -> None:
     grader, heard = listens()
-    for stopped, said in (("content_filter", "The model refused"), ("model_length", "The model had no more room")):
+    for stopped, said in (("content_filter", "The model refused"), ("model_length", "The model ran out of context")):
         reply = ModelOutput.from_content("m", "I must not.", stop_reason=stopped)  # type: ignore[arg-type]
         log = asked(run, says(reply), rain(), "model", solver=generate(), model_roles={"grader": grader})
         assert log.samples

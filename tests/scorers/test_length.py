@@ -158,7 +158,7 @@ def test_another_solvers_answer_is_measured_too(run: Run, says: Says, rain: Rain
         ("", "The answer is empty (the model stopped with stop)."),
         (" \n", "The answer is empty (the model stopped with stop)."),
         (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused: its provider"),
-        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model had no more room"),
+        (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
     ],
 )
 def test_without_an_answer_all_is_nan_with_the_reason(

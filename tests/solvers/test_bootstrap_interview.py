@@ -27,7 +27,7 @@ from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 
-HEADER = re.compile(r"Interview question (\d+) of (\d+), before the question that matters\.[^\n]*\n\n(.*)", re.DOTALL)
+HEADER = re.compile(r"Interview question (\d+) of (\d+), before the main question\.[^\n]*\n\n(.*)", re.DOTALL)
 
 
 def interviewed(done: EvalSample) -> list[str]:
@@ -298,7 +298,7 @@ def test_what_only_a_sample_can_tell_is_refused_before_its_first_call(
         assert "--model-role interviewer=MODEL" in said
     own = bootstrap_interview(mode="stationary_ood", domains=["urns"])
     said = said_of(own, next(iter(urns(n=1))))
-    assert "domains=urns names the domain that is asked, urns; name others, or use mode=iid" in said
+    assert "domains=urns includes the main question's domain, urns; give other domains" in said
     assert "Unknown domain 'test'" in said_of(bootstrap_interview(), rain())
     assert not heard
 
@@ -306,18 +306,17 @@ def test_what_only_a_sample_can_tell_is_refused_before_its_first_call(
 @pytest.mark.parametrize(
     ("arguments", "refused"),
     [
-        ({"questions": 0}, "bootstrap_interview: questions=0 cannot be used; give a whole number from 1 up"),
-        ({"questions": 2.0}, "bootstrap_interview: questions=2.0 cannot be used; give a whole number from 1 up"),
-        ({"questions": 13, "mode": "fixed_sequence"}, "bootstrap_interview: questions=13 cannot be used; give a whole "
-         "number from 1 to 12"),
-        ({"mode": "llm_presets"}, "Unknown mode 'llm_presets'; did you mean 'llm_preset'? known: fixed_sequence, iid"),
+        ({"questions": 0}, "bootstrap_interview: questions=0 cannot be used; greater than or equal to 1"),
+        ({"questions": 2.0}, "bootstrap_interview: questions=2.0 cannot be used; a valid integer"),
+        ({"questions": 13, "mode": "fixed_sequence"}, "bootstrap_interview: questions=13 with mode=fixed_sequence"),
+        ({"mode": "llm_presets"}, "bootstrap_interview: mode='llm_presets' cannot be used; give 'fixed_sequence'"),
         ({"mode": "llm_preset", "instructions": "socratc"}, "Unknown instruction 'socratc'; did you mean 'socratic'?"),
         ({"mode": "stationary_ood", "domains": "urn"}, "Unknown domain 'urn'; did you mean 'urns'?"),
-        ({"instructions": "socratic"}, "bootstrap_interview: mode=iid has no interviewer to take instructions; leave"),
-        ({"domains": "urns"}, "bootstrap_interview: mode=iid with domains=urns cannot be used; name other domains wi"),
-        ({"mode": "stationary_ood"}, "bootstrap_interview: mode=stationary_ood with domains=none cannot be used; nam"),
-        ({"instructions": 5}, "bootstrap_interview: instructions=5 cannot be used; give names with commas between th"),
-        ({"domains": [1]}, "bootstrap_interview: domains=[1] cannot be used; give names with commas between them"),
+        ({"instructions": "socratic"}, "bootstrap_interview: instructions=socratic with mode=iid, which has no inter"),
+        ({"domains": "urns"}, "bootstrap_interview: mode=iid with domains=urns; give domains with mode=stationary_ood"),
+        ({"mode": "stationary_ood"}, "bootstrap_interview: mode=stationary_ood with domains=none; give domains"),
+        ({"instructions": 5}, "bootstrap_interview: instructions.str=5 cannot be used; a valid string"),
+        ({"domains": [1]}, "bootstrap_interview: domains.str=[1] cannot be used; a valid string"),
     ],
 )  # fmt: skip
 def test_bootstrap_interview_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:

@@ -9,7 +9,7 @@ from inspect_ai.model import (
 
 from tests.fixtures import Rain, Says, Solve
 from truthgym.datasets.errors import BadInput
-from truthgym.solvers.chain_of_thought import chain_of_thought, share_out
+from truthgym.solvers.chain_of_thought import chain_of_thought, split_evenly
 from truthgym.solvers.trajectory import Trajectory
 
 
@@ -33,14 +33,14 @@ def test_chain_of_thought_reveals_evidence_piece_by_piece(solve: Solve, says: Sa
 )
 def test_evidence_is_shared_out_evenly_and_in_order(pieces: int, turns: int, shares: list[int]) -> None:
     given = [str(i) for i in range(pieces)]
-    shared = share_out(given, turns)
+    shared = split_evenly(given, turns)
     assert [len(share) for share in shared] == shares
     assert [piece for share in shared for piece in share] == given
 
 
 @pytest.mark.parametrize("steps", [0, -1, 2.5])
 def test_chain_of_thought_refuses_before_any_call(steps: Any) -> None:
-    with pytest.raises(BadInput, match="give a whole number from 1 up"):
+    with pytest.raises(BadInput, match=f"chain_of_thought: steps={steps} cannot be used"):
         chain_of_thought(steps=steps)
 
 

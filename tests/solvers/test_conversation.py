@@ -140,7 +140,13 @@ def two(rain: Rain) -> list[Sample]:
     [
         (1, *REFUSED, "The model refused: its provider filtered the reply."),
         (2, "content_filter", "50%", StopDetails(explanation="It is about weather."), "It is about weather."),
-        (3, "model_length", OVERFLOW, None, "The model had no more room: the conversation is longer than its context."),
+        (
+            3,
+            "model_length",
+            OVERFLOW,
+            None,
+            "The model ran out of context: the conversation is longer than its context window.",
+        ),
         (3, None, "", None, "The model gave no reply: The line is dead."),
     ],
     ids=["refused", "refused with details", "no more room", "no choices"],
@@ -298,14 +304,14 @@ def test_what_another_says_is_no_part_of_the_conversation_until_it_is_passed_on(
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (" ", "The critic said nothing (it stopped with stop)."),
+        (" ", "The reply of the critic is empty (it stopped with stop)."),
         (
             ModelOutput.from_content("m", "50%", stop_reason="content_filter"),
             "The critic refused: its provider filtered the reply.",
         ),
         (
             ModelOutput.from_content("m", OVERFLOW, stop_reason="model_length"),
-            "The critic had no more room: the conversation is longer than its context.",
+            "The critic ran out of context: the conversation is longer than its context window.",
         ),
         (ModelOutput(model="m", error="Gone."), "The critic gave no reply: Gone."),
     ],

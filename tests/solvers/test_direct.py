@@ -36,7 +36,7 @@ def test_what_the_answer_must_hold_depends_on_the_question(rain: Rain) -> None:
     options = rain(form="options", proposition=None, options=["rain", "sun"]).metadata_as(Question)
     assert r"\finalBeliefProb{p}" in answer_instruction(proposition)
     assert answer_instruction(free) == "Give your answer."
-    assert answer_instruction(options).startswith("Choose one of these, and say which:\n- rain\n- sun")
+    assert answer_instruction(options).startswith("Choose one of these options and say which one:\n- rain\n- sun")
 
 
 def test_earlier_messages_are_left_alone(solve: Solve, says: Says, rain: Rain) -> None:

@@ -214,7 +214,7 @@ def test_the_test_split_is_never_chosen() -> None:
     given = [example("best", 0, split="test"), example("good", 0.1, split="validation"), example("bad", 0.9)]
     assert [one.id for one in choose_examples(given, 1, 1, "lowest", 0)] == ["good"]
     assert {one.id for one in choose_examples(given, 9, 1, "lowest", 0)} == {"good", "bad"}
-    with pytest.raises(BadInput, match="All 1 examples are of the test split, which is not to be learned from"):
+    with pytest.raises(BadInput, match="All 1 examples are of the test split.*use a log of the train split"):
         choose_examples(given[:1], 9, 1, "lowest", 0)
 
 
@@ -262,8 +262,11 @@ ROW: dict[str, Any] = json.loads(example("q", 0.5).model_dump_json())
         ({"score": float("nan")}, "rows.jsonl line 2: NaN is no value that JSON has"),
         ({"split": "dev"}, "rows.jsonl line 2, field split: Input should be 'train', 'validation' or 'test'"),
         ({"messages": ROW["messages"][:1]}, "rows.jsonl line 2, field messages: List should have at least 2 items"),
-        ({"messages": ROW["messages"][::-1]}, "rows.jsonl line 2, field messages: they are not of user and assistant"),
-        ({"messages": ROW["messages"] + ROW["messages"][:1]}, "rows.jsonl line 2, field messages: they are not of us"),
+        ({"messages": ROW["messages"][::-1]}, "rows.jsonl line 2, field messages: roles must alternate between user"),
+        (
+            {"messages": ROW["messages"] + ROW["messages"][:1]},
+            "rows.jsonl line 2, field messages: roles must alternate",
+        ),
         ({"messages": [{"role": "system", "content": "Hm."}] * 2}, "rows.jsonl line 2, field messages.0.role: Input"),
     ],
     ids=str,
@@ -287,14 +290,14 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path: Path) -> 
         if held is not None:
             (tmp_path / name).write_text(held)
         assert name in bad_input(tmp_path / name)
-    assert "has no rows; give one example a line" in bad_input(tmp_path / "empty.jsonl")
+    assert "has no rows; write one example per line" in bad_input(tmp_path / "empty.jsonl")
     assert "cannot be read as a log (FileNotFoundError" in bad_input(tmp_path / "gone.eval")
     assert "give an .eval log" in bad_input(tmp_path / "notes.txt")
 
 
 def test_a_log_without_the_score_is_refused_with_what_it_has(run: Run, scored: EvalLog) -> None:
     said = bad_input(scored.location, "brier")
-    assert "none of its 40 trajectories has a question of Truthgym, an answer and a number for 'brier'" in said
+    assert "none of its 40 samples has a Truthgym question, an answer and a number for score='brier'" in said
     assert said.endswith("it has numbers for: accuracy, belief, brier_score, log_score, spherical_score")
     unscored = run(urns(n=2), score=False, epochs=1)
     assert bad_input(unscored.location).endswith("it has numbers for: nothing")
@@ -302,7 +305,7 @@ def test_a_log_without_the_score_is_refused_with_what_it_has(run: Run, scored: E
 
 def test_a_log_of_another_kind_is_refused(run: Run, says: Says) -> None:
     other = run(Task(dataset=[Sample(input="Hm?")], scorer=flat()), says("Hm."))
-    assert "none of its 1 trajectories has a question of Truthgym" in bad_input(other.location, "flat")
+    assert "none of its 1 samples has a Truthgym question" in bad_input(other.location, "flat")
 
 
 def test_scores_of_several_scorers_are_told_apart_by_their_keys(run: Run, says: Says, rain: Rain) -> None:

@@ -118,7 +118,7 @@ def test_another_questions_proposition_is_not_given_away(
     done = solve(model, few_shot(log, share=1, base=base), rain())
     assert not heard
     assert done.store_as(Trajectory).ended == (
-        "Of 1 examples none is left for this question: its own event and later days are left out."
+        "None of 1 examples can be shown with this question: each is of the same event or of a later day."
     )
     assert [m.text for m in done.messages] == ["Will it rain?"]
 
@@ -132,21 +132,21 @@ def test_a_question_without_examples_is_unscored_and_the_others_are_not(
     task = Task(dataset=[rain(), other], setup=prepare(), solver=few_shot(log), scorer=[brier(), martingale()])
     none, some = run(task, model).samples or []
     assert len(heard) == 1 + 2, "an answer and two beliefs, all of the other"
-    assert reason(none, "brier").startswith("Of 1 examples none is left for this question")
+    assert reason(none, "brier").startswith("None of 1 examples can be shown")
     assert number(some, "brier", "belief") == 0.6
 
 
 def test_the_allowance_of_tokens_is_kept(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
     sizes = [one.tokens for one in read_examples(source, "brier_score") if one.split != "test"]
-    for tokens in (min(sizes), 3 * max(sizes)):
+    for tokens in (min(sizes) + 20, 3 * max(sizes)):
         model, heard = listens()
         solve(model, few_shot(source, share=1, tokens=tokens), rain())
         shown = heard[0][:-1]
         number = len(shown) // 2
         assert sum(len(m.text) for m in shown) // 4 + 1 <= tokens
-        assert number >= (1 if tokens == min(sizes) else 3)
+        assert number >= (1 if tokens < max(sizes) else 3)
         assert number < 10
-    with pytest.raises(BadInput, match=r"few_shot: none of \d+ examples is within tokens=20; allow more"):
+    with pytest.raises(BadInput, match=r"few_shot: none of \d+ examples fits into tokens=20; the smallest takes \d+"):
         few_shot(source, tokens=20)
 
 
@@ -236,23 +236,23 @@ def test_from_the_command_line(root: Path, environment: dict[str, str], source: 
 
 def test_few_shot_refuses_a_log_of_the_test_split(run: Run) -> None:
     log = run(urns(n=20, split="test", paradigms="brier"), epochs=1).location
-    with pytest.raises(BadInput, match="examples are of the test split, which is not to be learned from; use others"):
+    with pytest.raises(BadInput, match="examples are of the test split, which is reserved for evaluation"):
         few_shot(log)
 
 
 @pytest.mark.parametrize(
     ("arguments", "refused"),
     [
-        ({"count": 0}, "few_shot: count=0 cannot be used; give a whole number from 1 up"),
-        ({"count": 2.5}, "few_shot: count=2.5 cannot be used; give a whole number from 1 up"),
-        ({"tokens": 0}, "few_shot: tokens=0 cannot be used; give a whole number from 1 up"),
-        ({"tokens": "1k"}, "few_shot: tokens='1k' cannot be used; give a whole number from 1 up"),
-        ({"share": 0}, "few_shot: share=0 cannot be used; give a share above 0 and at most 1"),
-        ({"share": 1.5}, "few_shot: share=1.5 cannot be used; give a share above 0 and at most 1"),
-        ({"share": float("nan")}, "few_shot: share=nan cannot be used; give a share above 0 and at most 1"),
-        ({"share": "10%"}, "few_shot: share='10%' cannot be used; give a share above 0 and at most 1"),
-        ({"best": "low"}, "Unknown best 'low'; did you mean 'lowest'? known: lowest, highest"),
-        ({"base": "chain"}, "few_shot: there is no solver 'chain'; give one as in --solver"),
+        ({"count": 0}, "few_shot: count=0 cannot be used"),
+        ({"count": 2.5}, "few_shot: count=2.5 cannot be used"),
+        ({"tokens": 0}, "few_shot: tokens=0 cannot be used"),
+        ({"tokens": "1k"}, "few_shot: tokens='1k' cannot be used"),
+        ({"share": 0}, "few_shot: share=0 cannot be used"),
+        ({"share": 1.5}, "few_shot: share=1.5 cannot be used"),
+        ({"share": float("nan")}, "few_shot: share=nan cannot be used"),
+        ({"share": "10%"}, "few_shot: share='10%' cannot be used"),
+        ({"best": "low"}, "few_shot: best='low' cannot be used; give 'lowest' or 'highest'"),
+        ({"base": "chain"}, "few_shot: base='chain' is not a known solver; give one as in --solver"),
     ],
 )
 def test_few_shot_refuses_before_any_call(arguments: dict[str, Any], refused: str, source: str) -> None:

@@ -21,7 +21,7 @@ from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import answer_instruction, direct
 from truthgym.solvers.few_shot import few_shot
-from truthgym.solvers.length_control import ASKED, REVISE, LengthControl, bounds, length_control, length_of
+from truthgym.solvers.length_control import REVISE, TARGET, LengthControl, bounds, length_control, length_of
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
 
@@ -90,7 +90,7 @@ def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listen
     done = solve(model, length_control(10, tolerance=0.1), rain())
     assert len(heard) == 1
     assert kept(done) == (10, "words", 9, 0)
-    asked = ASKED.format(target=10, unit="words", least=9, most=11)
+    asked = TARGET.format(target=10, unit="words", least=9, most=11)
     assert heard[0][0].text.startswith(f"Will it rain?\n\n{asked}\n\nEvidence so far:")
     assert len(answers(done)) == 1
 
@@ -159,7 +159,7 @@ def test_the_base_is_given_by_name_or_with_arguments_or_as_it_is(
     done = solve(model, length_control(4, base=base, tolerance=0), rain())
     assert len(heard) == 4 + 1
     assert kept(done) == (4, "words", 4, 0)
-    assert heard[0][0].text.startswith("Will it rain?\n\nYour final answer is to have about 4 words")
+    assert heard[0][0].text.startswith("Will it rain?\n\nYour final answer should have about 4 words")
     assert "Step 1 of 4" in heard[0][0].text
     assert sum("about 4 words" in m.text for m in heard[-1]) == 1
 
@@ -170,7 +170,7 @@ def test_an_interview_comes_before_the_question_and_its_length(solve: Solve, lis
     done = solve(model, length_control(2, base=base, attempts=1), rain())
     assert len(heard) == 2 + 1
     assert "about 2 words" not in heard[0][0].text
-    assert "Will it rain?\n\nYour final answer is to have about 2 words" in heard[1][-1].text
+    assert "Will it rain?\n\nYour final answer should have about 2 words" in heard[1][-1].text
     assert [s.kind for s in done.store_as(Trajectory).steps if s.role == "assistant"] == [
         "auxiliary",
         "reasoning",
@@ -188,7 +188,7 @@ def test_it_can_stand_within_few_shot_and_round_a_chain(solve: Solve, run: Run, 
     assert len(heard) == 2 + 1 + 1
     assert [m.role for m in heard[0]] == ["user", "assistant", "user", "assistant", "user"]
     assert heard[0][0].text.startswith("Will it snow?")
-    assert heard[0][4].text.startswith("Will it rain?\n\nYour final answer is to have about 9 words")
+    assert heard[0][4].text.startswith("Will it rain?\n\nYour final answer should have about 9 words")
     assert sum("about 9 words, at least 9" in m.text for m in heard[-1]) == 1, "the revision alone"
     assert kept(done) == (9, "words", 4, 1)
     wrote = [(s.kind, s.trainable) for s in done.store_as(Trajectory).steps if s.role == "assistant"]
@@ -200,7 +200,7 @@ def test_it_is_refused_within_few_shot_too(run: Run, fails: Fails, says: Says, r
     log = run(Task(dataset=[other], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
     solver = few_shot(log, base={"length_control": {"base": "inspect_ai/generate"}})
     said = fails(Task(dataset=[rain()], setup=prepare(), solver=solver), says("Hm."))
-    assert "leaves no trajectory; give one of Truthgym's solvers" in said
+    assert "records no trajectory; use one of Truthgym's solvers" in said
 
 
 @pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
@@ -235,7 +235,7 @@ def test_a_revision_that_is_refused_or_empty_leaves_no_answer(
 def test_a_base_that_leaves_no_trajectory_is_refused(fails: Fails, says: Says, rain: Rain) -> None:
     for base in (generate(), "inspect_ai/generate"):
         task = Task(dataset=[rain()], setup=prepare(), solver=length_control(10, base=base))
-        assert "leaves no trajectory; give one of Truthgym's solvers" in fails(task, says("Hm."))
+        assert "records no trajectory; use one of Truthgym's solvers" in fails(task, says("Hm."))
 
 
 def test_reference_agents_come_to_the_length_asked_for(run: Run) -> None:
@@ -259,16 +259,19 @@ def test_the_prompt_of_an_interviewer_does_not_hold_the_length(solve: Solve, lis
 @pytest.mark.parametrize(
     ("arguments", "refused"),
     [
-        ({"target": 0}, "length_control: target=0 cannot be used; give a whole number from 1 up"),
-        ({"target": 9.5}, "length_control: target=9.5 cannot be used; give a whole number from 1 up"),
-        ({"target": "9"}, "length_control: target='9' cannot be used; give a whole number from 1 up"),
-        ({"attempts": -1}, "length_control: attempts=-1 cannot be used; give a whole number from 0 up"),
-        ({"tolerance": 1.1}, "length_control: tolerance=1.1 cannot be used; give a share from 0 to 1"),
-        ({"tolerance": -0.1}, "length_control: tolerance=-0.1 cannot be used; give a share from 0 to 1"),
-        ({"tolerance": float("nan")}, "length_control: tolerance=nan cannot be used; give a share from 0 to 1"),
-        ({"tolerance": "10%"}, "length_control: tolerance='10%' cannot be used; give a share from 0 to 1"),
-        ({"unit": "word"}, "Unknown unit 'word'; did you mean 'words'? known: words, characters, sentences, tokens"),
-        ({"base": "chain"}, "length_control: there is no solver 'chain'; give one as in --solver"),
+        ({"target": 0}, "length_control: target=0 cannot be used"),
+        ({"target": 9.5}, "length_control: target=9.5 cannot be used"),
+        ({"target": "9"}, "length_control: target='9' cannot be used"),
+        ({"attempts": -1}, "length_control: attempts=-1 cannot be used"),
+        ({"tolerance": 1.1}, "length_control: tolerance=1.1 cannot be used"),
+        ({"tolerance": -0.1}, "length_control: tolerance=-0.1 cannot be used"),
+        ({"tolerance": float("nan")}, "length_control: tolerance=nan cannot be used"),
+        ({"tolerance": "10%"}, "length_control: tolerance='10%' cannot be used"),
+        (
+            {"unit": "word"},
+            "length_control: unit='word' cannot be used; give 'words', 'characters', 'sentences' or 'tokens'",
+        ),
+        ({"base": "chain"}, "length_control: base='chain' is not a known solver; give one as in --solver"),
         ({"base": {"chain_of_thought": {"steps": 0}}}, "chain_of_thought: steps=0 cannot be used"),
     ],
 )
@@ -281,7 +284,5 @@ def test_length_control_refuses_before_any_call(arguments: dict[str, Any], refus
 def test_one_within_another_is_refused(fails: Fails, listens: Listens, rain: Rain) -> None:
     solver = length_control(50, base={"length_control": {"target": 5}})
     model, heard = listens()
-    assert "it stands within another length_control" in fails(
-        Task(dataset=[rain()], setup=prepare(), solver=solver), model
-    )
+    assert "is inside another length_control" in fails(Task(dataset=[rain()], setup=prepare(), solver=solver), model)
     assert not heard

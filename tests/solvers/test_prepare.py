@@ -45,8 +45,8 @@ def test_the_presets_are_the_published_conditions() -> None:
     assert list(PRESETS) == ["none", *CONDITIONS]
     assert system_message(None) is system_message("none") is None
     assert system_message("prior_conforming") != system_message("critical_thinking")
-    assert "first judgement" in (system_message("prior_conforming") or "")
-    assert "speaks against it" in (system_message("critical_thinking") or "")
+    assert "initial judgement" in (system_message("prior_conforming") or "")
+    assert "evidence against it" in (system_message("critical_thinking") or "")
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
@@ -89,13 +89,13 @@ def test_a_preset_is_kept_whatever_the_solver(run: Run, listens: Listens, solver
 @pytest.mark.parametrize(
     ("prompt", "refused"),
     [
-        ("", "system_prompt is empty; leave it out, or write system_prompt=none, for no system message"),
-        (" \n", "system_prompt is empty; leave it out, or write system_prompt=none, for no system message"),
+        ("", "system_prompt is empty; omit it, or write system_prompt=none, for no system message"),
+        (" \n", "system_prompt is empty; omit it, or write system_prompt=none, for no system message"),
         ("critical_thinkin", "Unknown system_prompt 'critical_thinkin'; did you mean 'critical_thinking'? known: none"),
         ("Critical_Thinking", "Unknown system_prompt 'Critical_Thinking'; did you mean 'critical_thinking'? known: "),
         ("prior-conforming", "Unknown system_prompt 'prior-conforming'; did you mean 'prior_conforming'? known: none"),
         ("None", "Unknown system_prompt 'None'; did you mean 'none'? known: none, prior_conforming, critical_thinkin"),
-        (False, "system_prompt=False is no text: the command line reads YAML, so put it in quotes twice"),
+        (False, "system_prompt=False is not text: the command line reads YAML, so quote it twice"),
     ],
 )
 def test_a_system_prompt_that_is_none_is_refused_before_any_call(task: Any, prompt: Any, refused: str) -> None:

@@ -227,7 +227,7 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(
     ("stop", "said"),
     [
         ("content_filter", "The agent refused: its provider filtered the reply."),
-        ("model_length", "The agent had no more room: the conversation is longer than its context."),
+        ("model_length", "The agent ran out of context: the conversation is longer than its context window."),
     ],
 )
 def test_what_a_provider_reports_is_not_taken_for_an_agents_answer(
@@ -301,14 +301,18 @@ def test_a_limit_keeps_what_the_agent_wrote_until_then(
 @pytest.mark.parametrize(
     ("agent", "arguments", "refused"),
     [
-        ("raect", None, "run_agent: there is no agent 'raect'; install its package"),
-        ("inspect_swe/no_such_agent", None, "run_agent: there is no agent 'inspect_swe/no_such_agent'; install its"),
-        ("", None, "run_agent: there is no agent ''; install its package"),
-        (5, None, "run_agent: agent=5 cannot be used; give a name, or an agent with its arguments in it"),
+        ("raect", None, "run_agent: agent='raect' is not a known agent; install its package"),
+        (
+            "inspect_swe/no_such_agent",
+            None,
+            "run_agent: agent='inspect_swe/no_such_agent' is not a known agent; install its",
+        ),
+        ("", None, "run_agent: agent='' is not a known agent; install its package"),
+        (5, None, "run_agent: agent=5 cannot be used; give a name, or an agent created with its"),
         (tells(), {"said": "Hm."}, "run_agent: agent=<function tells"),
         ("react", {"promt": "Hm."}, "run_agent: agent='react' with arguments={'promt': 'Hm.'} cannot be used: react()"),
         ("react", {"submit": False, "on_continue": "Go on."}, "run_agent: agent='react' with arguments={'submit': Fa"),
-        ("react", "prompt", "run_agent: arguments='prompt' cannot be used; give {argument: value}"),
+        ("react", "prompt", "run_agent: arguments='prompt' cannot be used; a valid dictionary"),
         (len, None, "run_agent: agent=<built-in function len> with arguments={} cannot be used: Agent passed to as_"),
     ],
     ids=lambda given: given.__name__ if callable(given) else str(given),

@@ -16,13 +16,13 @@ from truthgym.datasets.question import Question
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.self_debate import (
-    AGAINST,
     ARGUE,
-    ARGUED,
     CONCLUDE,
     DEBATE,
-    MEET,
     OPEN,
+    OPPONENT_TURN,
+    OTHER_TURN,
+    REBUTTAL,
     ROLES,
     debater_view,
     positions_of,
@@ -42,8 +42,8 @@ def test_positions_are_argued_in_turn_and_then_the_model_concludes(solve: Solve,
     opening = OPEN.format(positions=f"- {RAINS}\n- {DRY}")
     assert heard[0][0].text == f"Will it rain?\n\n{evidence(question.evidence)}\n\n{opening}"
     assert [messages[-1].text for messages in heard] == [
-        ARGUE.format(turn=1, turns=4, position=RAINS, meet=""),  # nothing has been said that it could meet
-        *(ARGUE.format(turn=k, turns=4, position=p, meet=MEET) for k, p in ((2, DRY), (3, RAINS), (4, DRY))),
+        ARGUE.format(turn=1, turns=4, position=RAINS, rebuttal=""),  # nothing has been said that it could meet
+        *(ARGUE.format(turn=k, turns=4, position=p, rebuttal=REBUTTAL) for k, p in ((2, DRY), (3, RAINS), (4, DRY))),
         f"{CONCLUDE}\n\n{answer_instruction(question)}",
     ]
     assert sum("finalBeliefProb" in m.text for m in heard[-1] if m.role == "user") == 1
@@ -82,7 +82,7 @@ def test_a_reasoning_model_leaves_two_steps_a_turn(solve: Solve, says: Says, thi
         ({"form": "options", "options": ["sun", "rain", "hail"]}, ["sun", "rain", "hail"]),
         ({"form": "options", "options": ["sun", "rain"], "proposition": None}, ["sun", "rain"]),
         ({"form": "options", "options": ["sun"]}, [RAINS, DRY]),
-        ({"form": "free", "proposition": None}, ["likeliest at first sight", "goes against the likeliest"]),
+        ({"form": "free", "proposition": None}, ["most likely at first sight", "contradicts the most likely"]),
     ],
     ids=["binary", "three options", "two options", "one option", "free"],
 )
@@ -167,12 +167,12 @@ def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens
     assert [m.role for m in heard_a[1]] == ["user", "assistant", "user"]
     assert [m.role for m in heard_b[1]] == ["user", "assistant", "user"]
     opened = [DEBATE.format(question=asked, position=position) for position in (RAINS, DRY)]
-    against = [AGAINST.format(position=RAINS, text=f"For it, {n}.") for n in (1, 3)]
-    argue = [ARGUE.format(turn=1, turns=4, position=RAINS, meet="")]
-    argue += [ARGUE.format(turn=k, turns=4, position=p, meet=MEET) for k, p in ((2, DRY), (3, RAINS), (4, DRY))]
+    against = [OPPONENT_TURN.format(position=RAINS, text=f"For it, {n}.") for n in (1, 3)]
+    argue = [ARGUE.format(turn=1, turns=4, position=RAINS, rebuttal="")]
+    argue += [ARGUE.format(turn=k, turns=4, position=p, rebuttal=REBUTTAL) for k, p in ((2, DRY), (3, RAINS), (4, DRY))]
     assert [[m.text for m in messages] for messages in heard_a] == [
         [f"{opened[0]}\n\n{argue[0]}"],
-        [opened[0], "For it, 1.", f"{AGAINST.format(position=DRY, text='Against it, 1.')}\n\n{argue[2]}"],
+        [opened[0], "For it, 1.", f"{OPPONENT_TURN.format(position=DRY, text='Against it, 1.')}\n\n{argue[2]}"],
     ]
     assert [[m.text for m in messages] for messages in heard_b] == [
         [f"{opened[1]}\n\n{against[0]}\n\n{argue[1]}"],
@@ -184,7 +184,7 @@ def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens
         *[("user", "auxiliary", False, "debater_a"), ("user", "auxiliary", False, "debater_b")] * 2,
         ("user", "auxiliary", False, None),
     ]
-    assert steps[1].text == ARGUED.format(turn=1, turns=4, position=RAINS, text="For it, 1.")
+    assert steps[1].text == OTHER_TURN.format(turn=1, turns=4, position=RAINS, text="For it, 1.")
     assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
 
 
@@ -195,7 +195,7 @@ def test_a_single_bound_debater_argues_every_second_position(solve: Solve, liste
     done = solve(model, self_debate(turns=1, order="given"), item, model_roles={"debater_b": b})
     assert (len(heard), len(heard_b)) == (3, 1)
     assert "The answer is: rain." in heard_b[0][-1].text
-    assert AGAINST.format(position="The answer is: sun.", text="I say no.") in heard_b[0][0].text
+    assert OPPONENT_TURN.format(position="The answer is: sun.", text="I say no.") in heard_b[0][0].text
     assert [s.speaker for s in done.store_as(Trajectory).steps if s.speaker] == ["debater_b"]
 
 
@@ -243,15 +243,18 @@ def test_every_debater_hears_all_that_was_said_once_and_in_order(
 @pytest.mark.parametrize(
     ("arguments", "refused"),
     [
-        ({"turns": 0}, "self_debate: turns=0 cannot be used; give a whole number from 1 up"),
-        ({"turns": -1}, "self_debate: turns=-1 cannot be used; give a whole number from 1 up"),
-        ({"turns": 1.5}, "self_debate: turns=1.5 cannot be used; give a whole number from 1 up"),
-        ({"turns": "2"}, "self_debate: turns='2' cannot be used; give a whole number from 1 up"),
+        ({"turns": 0}, "self_debate: turns=0 cannot be used"),
+        ({"turns": -1}, "self_debate: turns=-1 cannot be used"),
+        ({"turns": 1.5}, "self_debate: turns=1.5 cannot be used"),
+        ({"turns": "2"}, "self_debate: turns='2' cannot be used"),
         *(
-            ({"sides": sides}, f"self_debate: sides={sides!r} cannot be used; give two positions or more")
+            ({"sides": sides}, "self_debate: sides")
             for sides in ([], ["It rains."], "It rains.", ["It rains.", " "], 5)
         ),
-        ({"order": "revesed"}, "Unknown order 'revesed'; did you mean 'reversed'? known: counterbalanced, given, reve"),
+        (
+            {"order": "revesed"},
+            "self_debate: order='revesed' cannot be used; give 'counterbalanced', 'given' or 'reversed'",
+        ),
     ],
 )
 def test_self_debate_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:

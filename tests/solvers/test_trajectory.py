@@ -126,7 +126,7 @@ def output(stop: str, said: str = "x", **details: StopDetails) -> ModelOutput:
         (output("content_filter"), "The model refused: its provider filtered the reply."),
         (output("content_filter", stop_details=StopDetails(explanation="About weather.")), "About weather."),
         (output("content_filter", stop_details=StopDetails()), "The model refused: its provider filtered the reply."),
-        (output("model_length"), "The model had no more room: the conversation is longer than its context."),
+        (output("model_length"), "The model ran out of context: the conversation is longer than its context window."),
         (ModelOutput(), "The model gave no reply."),
         (ModelOutput(error="Gone."), "The model gave no reply: Gone."),
         (ModelOutput(error="Gone"), "The model gave no reply: Gone."),

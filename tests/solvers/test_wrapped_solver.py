@@ -32,9 +32,9 @@ def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> Non
 @pytest.mark.parametrize(
     ("base", "refused"),
     [
-        ("chain", "few_shot: there is no solver 'chain'; give one as in --solver, such as chain_of_thought"),
-        ("inspect_ai/chian", "few_shot: there is no solver 'inspect_ai/chian'; give one as in --solver"),
-        ("", "few_shot: there is no solver ''; give one as in --solver"),
+        ("chain", "few_shot: base='chain' is not a known solver; give one as in --solver, such as chain_of_thought"),
+        ("inspect_ai/chian", "few_shot: base='inspect_ai/chian' is not a known solver; give one as in --solver"),
+        ("", "few_shot: base='' is not a known solver; give one as in --solver"),
         (None, "few_shot: base=None cannot be used; write NAME or {NAME: {argument: value}}"),
         (5, "few_shot: base=5 cannot be used; write NAME or {NAME: {argument: value}}"),
         ({}, "few_shot: base={} names 0 solvers; give one, as in base=chain_of_thought"),
@@ -43,8 +43,8 @@ def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> Non
         (["direct", "dialogue"], "few_shot: base=['direct', 'dialogue'] names 2 solvers; give one"),
         ({"direct": "steps"}, "few_shot: base={'direct': 'steps'} cannot be used; write NAME or {NAME: {argument: va"),
         ({"direct": {"steps": 2}}, "few_shot: base={'direct': {'steps': 2}} cannot be used: direct() got an unexpecte"),
-        ({"few_shot": {}}, "few_shot: no source is given; write -S source=LOG.eval"),
-        ({"chain_of_thought": {"steps": 0}}, "chain_of_thought: steps=0 cannot be used; give a whole number"),
+        ({"few_shot": {}}, "few_shot: source is missing; write -S source=LOG.eval"),
+        ({"chain_of_thought": {"steps": 0}}, "chain_of_thought: steps=0 cannot be used; greater than or equal to 1"),
     ],
     ids=lambda given: "solver" if callable(given) else str(given),
 )

@@ -249,10 +249,10 @@ def _reasons_in_turns(turns: Sequence[Turn], first: int, sample: LoggedSample) -
     rest = turns[first:]
     if rest and rest[0].kind != "answer" and any(turn.message["role"] == "user" for turn in rest):
         from truthgym.datasets.question import Question
-        from truthgym.solvers.direct import answer_instruction
+        from truthgym.solvers.direct import asks_for_answer
 
-        request = text_of(turns[first - 1].message)
-        return answer_instruction(Question.model_validate(sample.metadata)) not in request
+        prompt = text_of(turns[first - 1].message)
+        return not asks_for_answer(prompt, Question.model_validate(sample.metadata))
     return False
 
 

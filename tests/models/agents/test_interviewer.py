@@ -42,7 +42,7 @@ def test_it_writes_as_many_questions_as_are_asked_for(questions: int) -> None:
 
 
 def test_asked_for_the_next_question_it_writes_one() -> None:
-    so_far = SO_FAR.format(said=f"Question: {QUESTIONS[0]}\n\nReply: Write 3 of them yourself.")
+    so_far = SO_FAR.format(exchanges=f"Question: {QUESTIONS[0]}\n\nReply: Write 3 of them yourself.")
     for k in (1, 2, 3):
         assert len(usable_questions(ask(request(NEXT, 3, k, so_far=so_far)), URN)) == 1
 

@@ -28,7 +28,7 @@ WORD = max(" ".join(MORE).split(), key=len)
 def first(unit: str, target: int, tolerance: float = 0.1) -> str:
     """What the solver asks for with the question."""
     least, most = bounds(target, tolerance)
-    return "Will it rain?\n\n" + length_control.ASKED.format(target=target, unit=unit, least=least, most=most)
+    return "Will it rain?\n\n" + length_control.TARGET.format(target=target, unit=unit, least=least, most=most)
 
 
 def again(unit: str, target: int, length: int, tolerance: float = 0.1) -> str:

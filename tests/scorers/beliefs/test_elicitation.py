@@ -440,7 +440,7 @@ def test_roles_follow_from_the_settings() -> None:
 REFUSED = ModelOutput.from_content("mockllm/model", "I would rather not: 40%", stop_reason="content_filter")
 REFUSED.choices[0].stop_details = StopDetails(explanation="The provider does not speak of rain.")
 OVERFLOWED = ModelOutput.from_content("mockllm/model", "50%", stop_reason="model_length")
-ROOM = "The model had no more room: the conversation is longer than its context."
+ROOM = "The model ran out of context: the conversation is longer than its context window."
 
 
 @pytest.mark.parametrize(
