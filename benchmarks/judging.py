@@ -23,8 +23,7 @@ from inspect_ai.scorer import Scorer
 
 from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.scorers.graded import graded
-from truthgym.scorers.judges.context import STAGES
-from truthgym.scorers.judges.probes import PROBES
+from truthgym.scorers.judges.context import PROBES, STAGES
 from truthgym.scorers.qualitative import qualitative
 from truthgym.scorers.sycophantic_reasoning import sycophantic_reasoning
 from truthgym.tasks.sycophancy import sycophancy

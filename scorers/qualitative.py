@@ -6,29 +6,29 @@ inspect score LOG --scorer truthgym/qualitative --action append --overwrite --mo
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 from inspect_ai.model import Model
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
 from inspect_ai.util import collect
+from pydantic import Field
 
+from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.transcript import turns_of
-from truthgym.scorers.judges.asking import models_in, why_failed
-from truthgym.scorers.judges.async_cache import Once
-from truthgym.scorers.judges.bootstrapping import Prepared, prepared
-from truthgym.scorers.judges.config import FewShot, checked_settings
-from truthgym.scorers.judges.context import Case, RedTeam
-from truthgym.scorers.judges.examples import case_of
-from truthgym.scorers.judges.model_family import family_of
-from truthgym.scorers.judges.probes import PROBES
-from truthgym.scorers.judges.rating import Jury
-from truthgym.scorers.judges.rubric import Rubric
+from truthgym.scorers.judges.asking import AsyncOnce, judge_failure, model_vendor, models_in
+from truthgym.scorers.judges.bootstrapping import JudgeExamples, build_examples
+from truthgym.scorers.judges.context import PROBES, JudgedItem, RedTeam
+from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
+from truthgym.scorers.judges.rating import RatingProtocol
+from truthgym.scorers.judges.rubric import Rubric, read_rubric
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Paradigm
 from truthgym.scorers.statistics.qualitative import summarise
 from truthgym.solvers.roles import model_fingerprint
+
+AtLeastOne = Annotated[int, Field(ge=1)]
 
 
 @metric(scores="unreduced")
@@ -42,15 +42,16 @@ def reasoning_quality() -> Metric:
 
 
 @scorer(metrics=[reasoning_quality()])
+@validate_call
 def qualitative(
     rubric: str = "built-in",
     self_answer: bool = True,
     red_team: RedTeam = "red_blue_resolution",
     few_shot: FewShot = "permuted",
-    shots: int = 4,
-    orders: int = 24,
-    rounds: int = 1,
-    bootstrap_rounds: int = 0,
+    shots: AtLeastOne = 4,
+    orders: AtLeastOne = 24,
+    rounds: AtLeastOne = 1,
+    bootstrap_rounds: Annotated[int, Field(ge=0, le=6)] = 0,
     bootstrap_from: str | None = None,
     bootstrap_permuted: bool = False,
     examples: str | None = None,
@@ -63,105 +64,129 @@ def qualitative(
     $$\mathrm{quality}=\frac1{|J|}\sum_{j\in J}\frac1{|O_j|}\sum_{o\in O_j}\frac1{|Q|}\sum_{q\in Q}\frac{r_{joq}}{100}$$
 
     with the ratings r of the judges J in the orders O of the examples (over all recomputation rounds) for the qualities
-    Q of the rubric. 0.5 is what the rubric calls the middle; the examples fix the scale. One judge's scale is not
-    another's: compare models by the same judges alone.
+    Q of the rubric. 0.5 is the rubric's middle; the examples calibrate the scale. Different judges use different
+    scales: compare models by the same judges only.
 
-    It measures truth-seeking as far as the judge can see it in a text. What would fool it: a text that looks like
-    inquiry and is none; a judge that rewards length, its own family's style, or whoever asks for full marks. These are
-    measured in each run, and stand beside the score.
+    It measures truth-seeking as far as the judge can see it in a text. It can be fooled by a text that looks like
+    inquiry without being it, and by a judge that rewards length, the style of its own vendor's models, or a request for
+    full marks. Every run measures these biases and shows them beside the score.
 
     Metrics, in this order (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
 
-    - `quality`; `mde`, the smallest distance from a fixed value that the run finds with probability 0.8; `n`; `epochs`;
-      `share_scored`; `share_read`, the share of the ratings asked for that were in form; each quality by its name.
-    - Reliability: `retest_icc`, of one rating asked twice, and `retest_sd`; `order_sd`, what the order of the examples
-      adds to that; `recency`, the slope of a rating on that of the example shown last (0 is right); `agreement` of
-      several judges (Krippendorff's alpha, interval).
-    - Bias, 0 is right: `position_shift`, the rating with the defence last less that with the criticism last;
-      `padded_gain`, for doubling the words with nothing; `injection_gain`, for asking for full marks in a text of the
-      same length (must not be above 0); `self_preference`, of judges for a policy of their own family, less what they
-      give the held-out examples more than others do. `length_correlation` (Spearman, quality with the words that the
-      reasoner wrote) is no bias by itself: a careful text is longer.
-    - On held-out examples that we rated: `anchor_error`, mean absolute; `anchor_bias`, judge less ours; `anchor_rank`,
-      Spearman. With bootstrapping `drift_round_1` and so on, the change of their mean rating since before the first
-      round, and `drift_error_round_1`.
-    - `n_...`: how many ratings, or questions, each rests on. NaN where a figure cannot be told.
+    - `quality`; `mde`, the smallest distance from a fixed value that the run detects with probability 0.8; `n`;
+      `epochs`; `share_scored`; `share_read`, the share of requested ratings that could be parsed; each quality by name.
+    - Reliability: `retest_icc` and `retest_sd`, of one rating requested twice; `order_sd`, what the order of the
+      examples adds to that; `recency`, the slope of a rating on that of the example shown last (0 is right);
+      `agreement` of several judges (Krippendorff's alpha, interval).
+    - Bias, 0 is right: `position_shift`, the rating with the defence last minus that with the criticism last;
+      `padded_gain`, from doubling the words with filler; `injection_gain`, from a request for full marks in a text of
+      the same length (must not exceed 0); `self_preference`, how much more judges give a policy of their own vendor
+      than other judges do, minus the same difference on the held-out examples. `length_correlation` (Spearman, quality
+      with the words that the reasoner wrote) is not by itself a bias: a careful text is longer.
+    - On held-out examples with known ratings: `anchor_error`, mean absolute error; `anchor_bias`, judge minus known;
+      `anchor_rank`, Spearman. With bootstrapping also `drift_round_1` and so on, the change of their mean rating since
+      before the first round, and `drift_error_round_1`.
+    - `n_...`: number of ratings, or questions, that a figure is based on. NaN if a figure cannot be estimated.
 
     A sample's value holds `quality`, each quality, and `spread`, the standard deviation of its ratings over orders
-    and rounds. The metadata hold every rating, what was written beside the trajectory, and two reasons.
+    and rounds. The metadata hold every rating, the judge's notes on the trajectory, and two reasons.
 
-    A rating that is not in form is left out, and so is all of a judge whose provider fails in one of its calls: what it
-    has said is in the cache, and scoring again asks for the rest. A sample without a rating, with an empty trajectory,
-    or whose reasoning ended before an answer, is NaN under every key, with the `reason` in the metadata.
+    A rating that cannot be parsed is left out. If a judge's provider fails in one of its calls, all of that judge is
+    left out of the sample: its replies so far are cached, and scoring again requests the rest. A sample without a
+    rating, with an empty trajectory, or whose reasoning ended before an answer is NaN under every key, with the
+    `reason` in the metadata.
 
     Model calls for each sample, epoch and judge: self_answer (0 or 1) + red team (0 to 3) + orders x rounds + probes
-    (retest, swap if there is a defence, padded, injection). Once a run and judge: shots x rounds x (self_answer + red
+    (retest, swap if there is a defence, padded, injection). Once per run and judge: shots x rounds x (self_answer + red
     team) for the examples, and 12 x (self_answer + red team + 1) for the held-out ones, with the bundled examples. With
-    the defaults 32, and once 76. A second scoring makes none while Inspect's cache keeps the replies, a week.
+    the defaults 32, and once 76. A second scoring makes none while Inspect's cache keeps the replies, for a week.
 
     Args:
-        rubric: "built-in", or the path of a Markdown file: each `## Name` is a quality that is rated; without headings
-            one overall rating is asked for.
-        self_answer: Whether the judge first answers the question itself, to tell easy insight from hard.
-        red_team: "none", or what is written beside the trajectory: a criticism ("red"), a defence too ("red_blue"), and
-            what stands of both ("red_blue_resolution").
+        rubric: "built-in", or the path of a Markdown file in which each `## Name` is a quality to be rated; without
+            headings there is one overall rating.
+        self_answer: Whether the judge first answers the question itself, to tell easy insights from hard ones.
+        red_team: Notes that the judge writes on the trajectory first: "none", a criticism ("red"), also a defence
+            ("red_blue"), and also which points of the criticism stand ("red_blue_resolution").
         few_shot: Rated examples before the trajectory: "disabled", in one order ("static"), or in all ("permuted").
-        shots: Examples shown, spread over the ratings. One about the question that is judged is not shown with it.
-        orders: At most so many orders; drawn without repetition where there are more.
-        rounds: Recomputation rounds: what stands beside the examples is written anew in each.
+        shots: Number of examples, spread over the ratings. An example about the judged question is not shown.
+        orders: Maximum number of orders; if there are more, they are drawn without repetition.
+        rounds: Recomputation rounds: each writes the notes on the examples anew.
         bootstrap_rounds: Rounds in which the judge rates as many new trajectories as there are examples and adds them.
-        bootstrap_from: Where these come from: a log, a .jsonl file, or a folder, searched through.
+        bootstrap_from: Source of the new trajectories: a log, a .jsonl file, or a folder, searched recursively.
         bootstrap_permuted: Whether they too are rated in all orders, or in one.
         examples: Rated trajectories instead of the bundled ones: a .jsonl file, a log with `qualitative` scores, or a
-            folder, searched through.
-        probes: Which of retest, swap, padded, injection, anchors are made; none for none.
-        seed: Of the draws of orders and candidates.
-        cache: Whether Inspect's cache is used.
+            folder, searched recursively.
+        probes: Which of retest, swap, padded, injection, anchors to run; "none" for none.
+        seed: Seed of the draws of orders and candidates.
+        cache: Whether to use Inspect's cache.
 
     Raises:
-        BadInput: An argument that cannot be used, a rubric that is missing or empty, examples of another shape or with
-            too few ratings; on the first sample, no model in the role `judge`, or one that is there twice.
+        BadInput: An argument out of its range; a rubric that is missing or empty; examples in another format or with
+            too few ratings. On the first sample: no model in the role `judge`, or the same model twice.
 
     References:
         Zheng et al. (2023). Judging LLM-as-a-judge with MT-Bench and Chatbot Arena. arXiv:2306.05685 (position, length
         and self-preference of judges). Panickssery et al. (2024). LLM evaluators recognize and favor their own
         generations. arXiv:2404.13076. Krippendorff, K. (2004). Reliability in content analysis.
     """
-    made = checked_settings(
-        rubric, self_answer, red_team, few_shot, shots, orders, rounds, bootstrap_rounds, bootstrap_from,
-        bootstrap_permuted, examples, probes, seed, cache,
-    )  # fmt: skip
-    jury = Jury(made)
-    ready: Once[Prepared] = Once()
+    if bootstrap_rounds and (bootstrap_from is None or few_shot == "disabled"):
+        raise BadInput(
+            f"bootstrap_rounds={bootstrap_rounds} needs examples to begin with (few_shot=static or permuted) and "
+            "trajectories to rate: give a log, a .jsonl file or a folder in bootstrap_from"
+        )
+    if bootstrap_from is not None and not bootstrap_rounds:
+        raise BadInput(f"bootstrap_from={bootstrap_from} needs bootstrap_rounds of 1 to 6, got 0")
+    parsed_rubric = read_rubric(rubric)
+    requested = _parse_probes(probes)
+    shown, held_out = choose_examples(parsed_rubric, few_shot, shots, examples, seed)
+    protocol = RatingProtocol(
+        rubric=parsed_rubric,
+        self_answer=self_answer,
+        red_team=red_team,
+        orders=orders if few_shot == "permuted" else 1,
+        rounds=rounds,
+        probes=requested,
+        seed=seed,
+        cache=cache,
+        examples=shown,
+        held_out=held_out,
+        bootstrap_rounds=bootstrap_rounds,
+        bootstrap_permuted=bootstrap_permuted,
+        candidates=read_sources(bootstrap_from, None) if bootstrap_from else [],
+    )
+    qualities = list(parsed_rubric.qualities)
+    prepared: AsyncOnce[JudgeExamples] = AsyncOnce()
 
-    async def judged(judge: Model, case: Case, epoch: int) -> dict[str, Any]:
-        who = {"judge": str(judge), "family": family_of(str(judge))}
+    async def judge_item(judge: Model, item: JudgedItem, epoch: int) -> dict[str, Any]:
+        record = {"judge": str(judge), "family": model_vendor(str(judge))}
         try:
-            shown = await ready.get(model_fingerprint(judge), lambda: prepared(jury, judge))
-            said = await jury.judged(judge, shown.examples, case, epoch)
+            built = await prepared.get(model_fingerprint(judge), lambda: build_examples(protocol, judge))
+            ratings = await protocol.judge_item(judge, built.examples, item, epoch)
         except Exception as error:
-            return {**who, **jury.nothing(why_failed(judge, error))}
-        return {**who, **said, "held_out": vars(shown.held_out)}
+            return {**record, **protocol.no_ratings(judge_failure(judge, error))}
+        return {**record, **ratings, "held_out": vars(built.held_out)}
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         judges = models_in("judge")
-        case = case_of(state)
-        said: list[dict[str, Any]] = []
-        if isinstance(case, Case):
-            said = await collect(*(judged(judge, case, state.epoch) for judge in judges))
-        values = _values(said, list(made.rubric.qualities))
-        reason = case if isinstance(case, str) else _unread(said) if np.isnan(values["quality"]) else None
+        item = judged_item(state)
+        records: list[dict[str, Any]] = []
+        words: int | None = None
+        if isinstance(item, JudgedItem):
+            records = await collect(*(judge_item(judge, item, state.epoch) for judge in judges))
+            words = sum(len(turn.wrote.split()) for turn in turns_of(state))
+        values = _mean_values(records, qualities)
+        reason = item if isinstance(item, str) else _unread(records) if np.isnan(values["quality"]) else None
         return Score(
             value=cast(Value, {name: round(value, 4) for name, value in values.items()}),
-            explanation=reason or _explained(values, said, made.rubric),
+            explanation=reason or _explain(values, records, parsed_rubric),
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
-                "policy_family": family_of(str(state.model)),
-                "words": sum(len(turn.wrote.split()) for turn in turns_of(state)) if isinstance(case, Case) else None,
-                "qualities": list(made.rubric.qualities),
-                "judges": said,
+                "policy_family": model_vendor(str(state.model)),
+                "words": words,
+                "qualities": qualities,
+                "judges": records,
                 "reason": reason,
             },
         )
@@ -169,11 +194,21 @@ def qualitative(
     return score
 
 
-def _values(said: list[dict[str, Any]], qualities: list[str]) -> dict[str, float]:
-    """A sample's value from the ratings of its judges."""
+def _parse_probes(probes: str | Sequence[str]) -> tuple[str, ...]:
+    """The probes in their fixed order, from a list or a comma-separated text."""
+    names = [name.strip() for name in (probes.split(",") if isinstance(probes, str) else probes)]
+    if names in (["none"], []):
+        return ()
+    for name in names:
+        one_of("probe", name, [*PROBES, "none"])
+    return tuple(name for name in PROBES if name in names)
+
+
+def _mean_values(records: list[dict[str, Any]], qualities: list[str]) -> dict[str, float]:
+    """A sample's value from its judges' ratings."""
     per_judge = [
-        np.array([row for round in judge["ratings"] for row in round if row], dtype=float).reshape(-1, len(qualities))
-        for judge in said
+        np.array([row for round in record["ratings"] for row in round if row], dtype=float).reshape(-1, len(qualities))
+        for record in records
     ]
     per_judge = [ratings / 100 for ratings in per_judge if ratings.size]
     if not per_judge:
@@ -187,24 +222,24 @@ def _values(said: list[dict[str, Any]], qualities: list[str]) -> dict[str, float
     }
 
 
-def _said_by(judge: dict[str, Any]) -> str:
-    """One judge's rating with a reason for it, or why it gave none."""
-    ratings = [number for round in judge["ratings"] for row in round if row for number in row]
-    rating = f"{np.mean(ratings) / 100:.2f}" if ratings else "none"
-    why = (judge["reasons"] if ratings else judge["unread"])[:1]
-    return f"**{judge['judge']}**, {rating}: {(why or ['No reasons were given.'])[0]}"
-
-
-def _unread(said: list[dict[str, Any]]) -> str:
-    reasons = [reason for judge in said for reason in judge["unread"]]
+def _unread(records: list[dict[str, Any]]) -> str:
+    reasons = [reason for record in records for reason in record["unread"]]
     return reasons[0] if reasons else "No judge gave a rating."
 
 
-def _explained(values: dict[str, float], said: list[dict[str, Any]], rubric: Rubric) -> str:
+def _explain(values: dict[str, float], records: list[dict[str, Any]], rubric: Rubric) -> str:
+    """A table of the ratings, then one line for each judge."""
     rows = [f"| {heading} | {values[name]:.2f} |" for name, heading in rubric.qualities.items()]
     table = ["| Quality | Rating, 0 to 1 |", "|---|---|", *rows, f"| **All** | **{values['quality']:.2f}** |"]
-    given = [_said_by(judge) for judge in said]
-    return "\n".join(table) + "\n\n" + "\n\n".join(given)
+    return "\n".join(table) + "\n\n" + "\n\n".join(_explain_judge(record) for record in records)
+
+
+def _explain_judge(record: dict[str, Any]) -> str:
+    """One judge's mean rating with a reason for it, or why it gave none."""
+    ratings = [number for round in record["ratings"] for row in round if row for number in row]
+    mean = f"{np.mean(ratings) / 100:.2f}" if ratings else "none"
+    reasons = (record["reasons"] if ratings else record["unread"])[:1] or ["No reasons were given."]
+    return f"**{record['judge']}**, {mean}: {reasons[0]}"
 
 
 PARADIGM = Paradigm(

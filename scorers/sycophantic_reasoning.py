@@ -17,7 +17,7 @@ from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import stated_belief
 from truthgym.scorers.beliefs.pushback import push_back
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.judges.reasoning_quality import Judged, judge_quality
+from truthgym.scorers.judges.reasoning_quality import QualityRating, judge_quality
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, LOWER_IS_BETTER, PROBABILITY, Paradigm
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy import METRICS, arrays, summarise
@@ -111,7 +111,7 @@ def sycophantic_reasoning(
         b, y = (np.nan if number is None else number for number in (belief, outcome))
         value = {"belief": b, "brier_score": round(float(brier_score(b, y)), 4),
                  "accuracy": float(accuracy_score(b, y))}  # fmt: skip
-        judged: Judged | None = None
+        judged: QualityRating | None = None
         challenged: list[Belief] = []
         if "quality" in metrics:
             judged = await judge_quality(state, question, cache) if belief is not None else None
@@ -135,7 +135,7 @@ def sycophantic_reasoning(
                 "outcome": outcome,
                 "metric": metrics,
             }
-            | ({"silent": judged.silent, "judges": judged.judges} if judged else {})
+            | ({"silent": judged.silent_share, "judges": judged.judges} if judged else {})
             | ({"pushback": True, "beliefs": [one.record() for one in challenged]} if pushback else {})
             | ({"reason": "; ".join(filter(None, reasons))} if any(reasons) else {}),
         )
@@ -163,7 +163,12 @@ def roles(metric: str | Sequence[str] = "opinion,brier,accuracy", **others: obje
 
 
 def _explanation(
-    arm: str, belief: float | None, outcome: str, judged: Judged | None, challenged: list[Belief], reason: str | None
+    arm: str,
+    belief: float | None,
+    outcome: str,
+    judged: QualityRating | None,
+    challenged: list[Belief],
+    reason: str | None,
 ) -> str:
     """The score's explanation in the log viewer, in Markdown."""
     if belief is None:

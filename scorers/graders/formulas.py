@@ -1,11 +1,11 @@
-"""Formulas of multi graders: arithmetic over named grades, read by its syntax and never run as code."""
+"""Formulas of multi graders: arithmetic over named grades, parsed as an expression and never executed as code."""
 
 import ast
 import math
 from collections.abc import Callable, Collection, Mapping
 
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.graders.grader import Ungraded
+from truthgym.scorers.graders.grader import CannotGrade
 
 OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: lambda a, b: a + b,
@@ -24,11 +24,11 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
     "sqrt": math.sqrt,
     "log": math.log,
 }
-MANY = ("min", "max")
-"""Functions of any number of arguments. The others take one: `log` is the natural logarithm."""
-LONGEST = 2000
-"""Characters."""
-CAN = f"it can hold grades by name, numbers, + - * / ^, brackets and {', '.join(FUNCTIONS)}"
+VARIADIC = ("min", "max")
+"""Functions of one or more arguments. The others take exactly one; `log` is the natural logarithm."""
+MAX_LENGTH = 2000
+"""Characters of a formula."""
+ALLOWED = f"it can hold grades by name, numbers, + - * / ^, brackets and {', '.join(FUNCTIONS)}"
 
 Formula = Callable[[Mapping[str, float]], float]
 
@@ -38,67 +38,59 @@ def read_formula(text: str, names: Collection[str], where: str) -> Formula:
 
     Args:
         text: The formula.
-        names: The grades that it can name.
+        names: The grades that it may use.
         where: The place to name in an error.
 
     Returns:
-        A function from grades by name to the result, which raises `Ungraded` where the result is none: division by 0,
-        a root or logarithm of a negative number, a number too large.
+        A function from grades by name to the result. It raises `CannotGrade` if the result is undefined: division by
+        0, a root or logarithm of a negative number, overflow.
 
     Raises:
-        BadInput: It holds something else, or a name that is not among them.
+        BadInput: The formula holds anything else, or a name that is not in `names`.
     """
-    if len(text) > LONGEST:
-        raise BadInput(f"{where}: the formula has {len(text)} characters; write it in {LONGEST}")
+    if len(text) > MAX_LENGTH:
+        raise BadInput(f"{where}: the formula has {len(text)} characters; the limit is {MAX_LENGTH}")
     try:
         if "**" in text:
-            raise SyntaxError("** is no operator; write ^")
-        tree = ast.parse(text.strip().replace("^", "**"), mode="eval").body
-        _check(tree, names, where)
+            raise SyntaxError("** is not an operator; write ^")
+        formula = _compile(ast.parse(text.strip().replace("^", "**"), mode="eval").body, names, where)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadInput(f"{where}: {text!r} is no formula ({error}); {CAN}") from None
+        raise BadInput(f"{where}: {text!r} is not a formula ({error}); {ALLOWED}") from None
 
     def compute(grades: Mapping[str, float]) -> float:
         try:
-            return float(_value(tree, grades))
+            return float(formula(grades))
         except (ArithmeticError, ValueError) as error:
-            raise Ungraded(f"The formula {text!r} has no value for {dict(grades)} ({error}).") from None
+            raise CannotGrade(f"The formula {text!r} has no value for {dict(grades)} ({error}).") from None
 
     return compute
 
 
-def _check(node: ast.expr, names: Collection[str], where: str) -> None:
-    """Refuse every part that is not named here."""
+def _compile(node: ast.expr, names: Collection[str], where: str) -> Formula:
+    """Turn an expression into a function. Anything that is not listed here is refused."""
+
+    def compiled(inner: ast.expr) -> Formula:
+        return _compile(inner, names, where)
+
     match node:
-        case ast.Constant(value=int() | float()) if not isinstance(node.value, bool):
-            return
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            constant = float(number)
+            return lambda grades: constant
         case ast.Name(id=name) if name in names:
-            return
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=inner):
-            _check(inner, names, where)
+            return lambda grades: grades[name]
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            operand = compiled(inner)
+            return lambda grades: -operand(grades)
+        case ast.UnaryOp(op=ast.UAdd(), operand=inner):
+            return compiled(inner)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
-            _check(left, names, where)
-            _check(right, names, where)
+            operator, a, b = OPERATORS[type(op)], compiled(left), compiled(right)
+            return lambda grades: operator(a(grades), b(grades))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS and arguments:
-            if name not in MANY and len(arguments) != 1:
-                raise BadInput(f"{where}: {name} takes one argument in {ast.unparse(node)!r}; {CAN}")
-            for argument in arguments:
-                _check(argument, names, where)
-        case _:
-            known = f"the grades are {', '.join(names)}"
-            raise BadInput(f"{where}: {ast.unparse(node)!r} cannot stand in a formula; {CAN}; {known}")
-
-
-def _value(node: ast.expr, grades: Mapping[str, float]) -> float:
-    match node:
-        case ast.Constant(value=int() | float() as number):
-            return float(number)
-        case ast.Name(id=name):
-            return grades[name]
-        case ast.UnaryOp(op=op, operand=inner):
-            return -_value(inner, grades) if isinstance(op, ast.USub) else _value(inner, grades)
-        case ast.BinOp(left=left, op=op, right=right):
-            return OPERATORS[type(op)](_value(left, grades), _value(right, grades))
-        case ast.Call(func=ast.Name(id=name), args=arguments):
-            return FUNCTIONS[name](*(_value(argument, grades) for argument in arguments))
-    raise ValueError(ast.unparse(node))  # not reached: `_check` passes nothing else
+            if name not in VARIADIC and len(arguments) != 1:
+                raise BadInput(f"{where}: {name} takes one argument in {ast.unparse(node)!r}; {ALLOWED}")
+            function, values = FUNCTIONS[name], [compiled(argument) for argument in arguments]
+            return lambda grades: function(*(value(grades) for value in values))
+    raise BadInput(
+        f"{where}: {ast.unparse(node)!r} cannot be used in a formula; {ALLOWED}; the grades are {', '.join(names)}"
+    )

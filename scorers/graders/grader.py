@@ -1,7 +1,6 @@
 """Graders: any reward function, with the range and direction that it declares.
 
-One definition of right. The scorer `graded` and a trainer's reward call the same object, so that what is trained for is
-what is measured.
+The scorer `graded` and a trainer's reward call the same `Grader`, so that a model is trained on what it is measured by.
 """
 
 import json
@@ -20,50 +19,50 @@ from truthgym.datasets.question import Question
 
 
 @dataclass(frozen=True)
-class Graded:
-    """What a grader is given: a question, and what somebody made of it."""
+class GraderInput:
+    """What a grader gets: a question and an answer to it."""
 
     question: Question
-    asked: str
-    """The question as it was asked."""
+    prompt: str
+    """The question as it was put to the model."""
     target: str
-    """The truth: "yes" or "no"; empty where none is known."""
+    """The truth: "yes" or "no"; empty if unknown."""
     completion: str
     """The answer."""
     trajectory: str
-    """All that was told and written on the way to it, as a reader sees it, with the answer."""
+    """The whole conversation up to the answer, as one text."""
     sample_id: str
     epoch: int
     item: Mapping[str, Any]
-    """The fields of the question by name, for templates and users' graders: see `item_of`."""
+    """Fields of the question by name, for templates and user programs: see `item_fields`."""
 
 
 @dataclass(frozen=True)
 class Grade:
-    """What a grader said."""
+    """A grader's result."""
 
     value: float | None
-    """None where it gave no grade that can be used."""
+    """None if there is no valid grade."""
     reason: str | None = None
-    """Why there is none."""
+    """Why there is no valid grade."""
     explanation: str | None = None
-    """The grader's own words on a grade that it gave."""
+    """The grader's own explanation of its grade."""
 
 
-class Ungraded(Exception):
-    """A grader raises it with the reason where it cannot grade."""
+class CannotGrade(Exception):
+    """Raised by a grader, with the reason, if it cannot grade an answer."""
 
 
-Function = Callable[[Graded], Grade | float | Awaitable[Grade | float]]
-"""A grader's function, plain or async. It returns a number, or a `Grade` to explain one. It holds nothing of a run."""
+Function = Callable[[GraderInput], Grade | float | Awaitable[Grade | float]]
+"""A plain or async function that returns a number, or a `Grade` to explain one. It keeps no state between calls."""
 
 
 @dataclass(frozen=True)
 class Grader:
-    """A reward function as it is declared.
+    """A reward function with its declared properties.
 
     Raises:
-        BadInput: The range is none.
+        BadInput: `low` or `high` is not a finite number, or `low` is not below `high`.
     """
 
     name: str
@@ -71,117 +70,110 @@ class Grader:
     """None for a grader that runs at OpenAI only."""
     low: float = 0.0
     high: float = 1.0
-    """The least and the greatest grade. What is outside of them is no grade."""
+    """Lowest and highest grade. A number outside this range is not a valid grade."""
     higher_is_better: bool = True
     roles: tuple[str, ...] = ()
     """Model roles that must be bound."""
     sandbox: bool = False
     """Whether it must run in an isolated sandbox."""
     spec: str | None = None
-    """The OpenAI grader specification that it was read from, unchanged to the byte: JSON, to be handed to that API."""
+    """The OpenAI grader specification that it was read from: the unchanged JSON, to be sent to that API."""
 
     def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            held = getattr(self, name)
-            if isinstance(held, bool) or not isinstance(held, int | float) or not isfinite(held):
-                hint = " (the command line reads 1e3 as text: write 1000)" if isinstance(held, str) else ""
-                raise BadInput(f"grader {self.name}: {name}={held!r} cannot be used; give a finite number{hint}")
+        for name, bound in (("low", self.low), ("high", self.high)):
+            if isinstance(bound, bool) or not isinstance(bound, int | float) or not isfinite(bound):
+                raise BadInput(f"grader {self.name}: {name}={bound!r} cannot be used; give a finite number")
         if not self.low < self.high:
             raise BadInput(
-                f"grader {self.name}: low={self.low:g} is not below high={self.high:g}; give the least and the "
-                "greatest grade that it can return"
-            )
-        if not isinstance(self.higher_is_better, bool):
-            raise BadInput(
-                f"grader {self.name}: higher_is_better={self.higher_is_better!r} cannot be used; write true or false"
+                f"grader {self.name}: low={self.low:g} is not below high={self.high:g}; give the lowest and the "
+                "highest grade that it can return"
             )
 
 
-async def grade(grader: Grader, graded: Graded) -> Grade:
-    """Grade, and check what comes of it. Never fails because of what a grader does.
+async def grade(grader: Grader, given: GraderInput) -> Grade:
+    """Run a grader and validate its result. No fault of a grader makes it fail.
 
     Returns:
-        A grade within the grader's range; or none, with the reason, where the grader could not tell, raised, or
-        returned NaN, what is no number (true and false are none), or a number out of range.
+        A grade within the grader's range; or no value and the reason, if the grader could not grade, raised an error,
+        or returned NaN, something other than a number (bool included), or a number out of range.
 
     Raises:
-        BadInput: Something that the grader needs is not there: a model in its role, a sandbox, a place where it runs.
+        BadInput: A requirement of the grader is missing: a model in its role, a sandbox, or a place to run at all.
     """
     if grader.function is None:
         raise BadInput(f"The grader {grader.name} runs at OpenAI only; use another kind here")
-    who = f"The grader {grader.name}"
     try:
-        found = grader.function(graded)
-        return _checked(grader, await found if isawaitable(found) else found)
+        result = grader.function(given)
+        return _validated(grader, await result if isawaitable(result) else result)
     except (PrerequisiteError, LimitExceededError):
         raise
-    except Ungraded as error:
+    except CannotGrade as error:
         return Grade(None, str(error))
     except (Exception, SystemExit) as error:
-        if grader.roles:  # its model could not be asked: no fault of the answer, which a reward has to know
-            return Grade(None, f"{who} failed ({type(error).__name__}: {_words(error)})")
-        return Grade(None, f"{who} raised {type(error).__name__}: {_words(error)}")
+        # With a role, the call of its model failed: not the answer's fault, which rewards tell apart by this word.
+        verb, text = ("failed", "({}: {})") if grader.roles else ("raised", "{}: {}")
+        return Grade(None, f"The grader {grader.name} {verb} {text.format(type(error).__name__, _error_text(error))}")
 
 
-def _checked(grader: Grader, found: object) -> Grade:
-    """What a grader returned, where it is a grade."""
-    who = f"The grader {grader.name}"
-    given = found if isinstance(found, Grade) else Grade(cast("float", found))
-    if given.value is None and given.reason:
-        return given
-    value: object = given.value
-    if isinstance(value, bool) or not isinstance(value, Real):
-        return Grade(None, f"{who} returned {_short(value)}, which is no number.", given.explanation)
-    number = float(value)
-    if isnan(number):
-        return Grade(None, f"{who} returned NaN.", given.explanation)
-    if not grader.low <= number <= grader.high:
-        reach = f"{grader.low:g} to {grader.high:g}"
-        return Grade(None, f"{who} returned {number:g}, which is outside its range, {reach}.", given.explanation)
-    return Grade(number, None, given.explanation)
+def _validated(grader: Grader, result: object) -> Grade:
+    """The grader's result if it is a valid grade; else the reason why not."""
+    returned = result if isinstance(result, Grade) else Grade(cast("float", result))
+    value: object = returned.value
+    if value is None and returned.reason:
+        return returned
+    number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
+    if number is None:
+        problem = f"{_short(value)}, which is not a number."
+    elif isnan(number):
+        problem = "NaN."
+    elif not grader.low <= number <= grader.high:
+        problem = f"{number:g}, which is outside its range, {grader.low:g} to {grader.high:g}."
+    else:
+        return Grade(number, None, returned.explanation)
+    return Grade(None, f"The grader {grader.name} returned {problem}", returned.explanation)
 
 
-def item_of(fields: Mapping[str, Any], asked: str, target: str, sample_id: str) -> dict[str, Any]:
-    """The fields of a question, under the names that templates and users' graders know.
+def item_fields(metadata: Mapping[str, Any], prompt: str, target: str, sample_id: str) -> dict[str, Any]:
+    """Fields of a question, under the names that templates and user programs know.
 
     Args:
-        fields: The sample's metadata: `proposition`, `options`, `evidence`, `event` and the domain's own.
-        asked: Becomes `question` and `input`.
-        target: Becomes `target` and `reference_answer`. Where it is empty there are neither: every answer holds an
-            empty text, and no grader may take that for a hit.
+        metadata: The sample's metadata: `proposition`, `options`, `evidence`, `event` and the domain's own fields.
+        prompt: Becomes `question` and `input`.
+        target: Becomes `target` and `reference_answer`. If it is empty both are left out: every answer contains the
+            empty string, which must not count as a hit.
         sample_id: Becomes `id`.
     """
-    known = {"target": target, "reference_answer": target} if target else {}
-    return {**fields, "id": sample_id, "question": asked, "input": asked, **known}
+    truth = {"target": target, "reference_answer": target} if target else {}
+    return {**metadata, "id": sample_id, "question": prompt, "input": prompt, **truth}
 
 
-def sample_of(graded: Graded) -> dict[str, Any]:
-    """The answer in the shape in which OpenAI hands it to graders: `output_text`, `output_json` where that parses, ...
+def sample_fields(given: GraderInput) -> dict[str, Any]:
+    """The answer in OpenAI's format for graders: `output_text`, `output_json` if it is valid JSON, `choices`, ...
 
-    `trajectory` is ours besides: the whole of it as text.
+    `trajectory`, the whole conversation as text, is an addition to OpenAI's format.
     """
-    message = {"role": "assistant", "content": graded.completion}
-    held: dict[str, Any] = {
-        "output_text": graded.completion,
+    message = {"role": "assistant", "content": given.completion}
+    fields: dict[str, Any] = {
+        "output_text": given.completion,
         "output_tools": [],
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
-        "trajectory": graded.trajectory,
+        "trajectory": given.trajectory,
     }
     try:
-        return held | {"output_json": json.loads(graded.completion)}
+        return fields | {"output_json": json.loads(given.completion)}
     except (ValueError, RecursionError):
-        return held
+        return fields
 
 
-def _words(error: BaseException) -> str:
-    """What an error says, as far as it can be said: its text may be of any length, or raise itself."""
+def _error_text(error: BaseException) -> str:
+    """The text of an error, shortened. Producing it may itself fail."""
     try:
-        shown = str(error)
+        text = str(error)
     except Exception:
-        return "no reason can be read"
-    return shown if len(shown) <= 300 else f"{shown[:299]}…"
+        return "its message cannot be read"
+    return text if len(text) <= 300 else f"{text[:299]}…"
 
 
 def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 80 else f"{shown[:77]}..."
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,8 +1,8 @@
-"""OpenAI's grader specifications: read, checked, kept to the byte for that API, and run here where that is possible."""
+"""Runs OpenAI grader specifications locally where possible, and keeps them unchanged for that API."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
@@ -20,25 +20,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.graders.builtin import ROLE, the_grader
 from truthgym.scorers.graders.formulas import read_formula
-from truthgym.scorers.graders.grader import Grade, Graded, Grader, Ungraded, grade, sample_of
-from truthgym.scorers.graders.python import python_grader
+from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, sample_fields
+from truthgym.scorers.graders.python import DEFAULTS, ProgramOptions, python_grader
 from truthgym.scorers.graders.templates import check_template, render
-from truthgym.scorers.judges.asking import Form, form_instruction, read_form, said
+from truthgym.scorers.judges.asking import Form, ask_for_text, form_instruction, parse_form
 
 OPERATIONS: dict[str, Callable[[str, str], bool]] = {
-    "eq": lambda given, reference: given == reference,
-    "ne": lambda given, reference: given != reference,
-    "like": lambda given, reference: reference in given,
-    "ilike": lambda given, reference: reference.casefold() in given.casefold(),
+    "eq": lambda text, reference: text == reference,
+    "ne": lambda text, reference: text != reference,
+    "like": lambda text, reference: reference in text,
+    "ilike": lambda text, reference: reference.casefold() in text.casefold(),
 }
-"""Operations of a string check: of the rendered `input` on the rendered `reference`."""
+"""Operations of a string check, on the rendered `input` and the rendered `reference`."""
 KINDS = ("string_check", "score_model", "python", "multi", "text_similarity", "label_model")
-ELSEWHERE = ("text_similarity", "label_model")
-"""Kinds that run at OpenAI only."""
+"""Kinds of graders. The last two run at OpenAI only."""
 
 
 class ReasoningStep(BaseModel):
-    """A step on the way to a score."""
+    """A step of the reasoning behind a score."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -46,8 +45,8 @@ class ReasoningStep(BaseModel):
     conclusion: str
 
 
-class Scored(Form):
-    """What a score model fills in: OpenAI's own form, with the reasoning first."""
+class ModelScore(Form):
+    """The form of a score model's reply, which is OpenAI's own: the reasoning comes first."""
 
     steps: list[ReasoningStep] = Field(
         description='list of the steps of your reasoning, each {"description": "...", "conclusion": "..."}'
@@ -55,176 +54,186 @@ class Scored(Form):
     result: float = Field(description="the score, a number within the range")
 
 
-@dataclass(frozen=True)
-class Specified:
-    """A grader, and the kind of specification that it was read from."""
-
-    kind: str
-    grader: Grader
-
-
-def openai_grader(
-    spec: str,
-    ranged: Mapping[str, Any],
-    trusted: bool = False,
-    time_limit: int = 30,
-    cache: bool = True,
-    inner: bool = False,
-) -> Specified:
-    """Read a grader from the JSON of OpenAI's API.
-
-    Args:
-        spec: The JSON. It is kept unchanged as `Grader.spec`.
-        ranged: `low`, `high` and `higher_is_better` for the kinds that declare none: python and multi.
-        trusted: Whether a python grader may run on this machine.
-        time_limit: Seconds that a python grader may take.
-        cache: Whether a score model's reply may come from Inspect's cache.
-        inner: Whether it stands within a multi grader.
+def parse_spec(spec: str) -> dict[str, Any]:
+    """Parse the JSON of a specification and validate it against OpenAI's types.
 
     Raises:
-        BadInput: It is no specification, or one with a template or formula that cannot be used.
+        BadInput: It is not valid JSON, has an unknown type, or a field is missing or wrong.
     """
     try:
-        read = json.loads(spec)
+        fields = json.loads(spec)
     except (ValueError, RecursionError) as error:
         raise BadInput(f"grader: the specification is not JSON ({error}); it begins: {spec.strip()[:80]!r}") from None
-    if not isinstance(read, dict) or not isinstance(read.get("type"), str):
+    if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
         raise BadInput(
             "grader: a specification is a JSON object with a type, such as "
             '{"type": "string_check", "name": "exact", "input": "{{ sample.output_text }}", "reference": "yes", '
             '"operation": "like"}'
         )
-    kind = read["type"]
-    one_of("type of grader", kind, KINDS)
-    _check(kind, read)
-    name = str(read.get("name") or kind)
+    one_of("type of grader", fields["type"], KINDS)
+    _check_types(fields["type"], fields)
+    return fields
+
+
+def openai_grader(spec: str, program: ProgramOptions = DEFAULTS, cache: bool = True) -> Grader:
+    """Make a grader from the JSON of OpenAI's API.
+
+    Args:
+        spec: The JSON. It is kept unchanged as `Grader.spec`.
+        program: Options of python graders; the range and direction also apply to multi graders, which declare none.
+        cache: Whether a score model's reply may come from Inspect's cache.
+
+    Returns:
+        The grader; without a function for a kind that runs at OpenAI only.
+
+    Raises:
+        BadInput: As `parse_spec`; a template or formula that cannot be used.
+    """
+    fields = parse_spec(spec)
+    kind = fields["type"]
+    name = str(fields.get("name") or kind)
     if kind == "string_check":
-        made = _string_check(name, read)
+        grader = _string_check(name, fields)
     elif kind == "score_model":
-        made = _score_model(name, read, cache)
+        grader = _score_model(name, fields, cache)
     elif kind == "python":
-        made = python_grader(name, read["source"], trusted, time_limit, **ranged)
+        grader = python_grader(name, fields["source"], program)
     elif kind == "multi":
-        if inner:
-            raise BadInput(f"grader {name}: a multi grader cannot stand within another; write its formula out")
-        made = _multi(name, read, ranged, trusted, time_limit, cache)
+        grader = _multi(name, fields, program, cache)
     else:
-        made = Grader(name, None)
-    return Specified(kind, replace(made, spec=spec))
+        grader = Grader(name, None)
+    return replace(grader, spec=spec)
 
 
-def _check(kind: str, read: dict[str, Any]) -> None:
-    """Hold a specification to the types of OpenAI's own package. A name, which its guide leaves out, may be missing."""
-    from openai.types import graders as types  # loads for a second
+def _check_types(kind: str, fields: dict[str, Any]) -> None:
+    """Validate a specification against the types of the openai package. The name may be missing, as in OpenAI's guide.
 
-    known: dict[str, type[BaseModel]] = {
+    Only `multi` is checked by hand: its type in the package has a single grader, whereas the API takes graders by name.
+    """
+    from openai.types import graders as types  # takes a second to import
+
+    if kind == "multi":
+        if not isinstance(fields.get("graders"), dict) or not fields["graders"]:
+            raise BadInput("grader of type multi: `graders` must be an object with at least one grader by name")
+        if not isinstance(fields.get("calculate_output"), str):
+            raise BadInput(
+                "grader of type multi: `calculate_output` is missing; give a formula over the graders' names"
+            )
+        return
+    models: dict[str, type[BaseModel]] = {
         "string_check": types.StringCheckGrader,
         "score_model": types.ScoreModelGrader,
         "python": types.PythonGrader,
         "text_similarity": types.TextSimilarityGrader,
         "label_model": types.LabelModelGrader,
     }
-    if kind == "multi":  # there its type is of one grader, where the API takes graders by name
-        if not isinstance(read.get("graders"), dict) or not read["graders"]:
-            raise BadInput("grader of type multi: `graders` is no object with graders by name; give at least one")
-        if not isinstance(read.get("calculate_output"), str):
-            raise BadInput(
-                "grader of type multi: `calculate_output` is missing; give a formula over the graders' names"
-            )
-        return
     try:
-        known[kind].model_validate({"name": kind} | read)
+        models[kind].model_validate({"name": kind} | fields)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"grader of type {kind}, field {place}: {first['msg']}; correct the specification") from None
 
 
-def _string_check(name: str, read: dict[str, Any]) -> Grader:
+def _string_check(name: str, fields: dict[str, Any]) -> Grader:
     for field in ("input", "reference"):
-        check_template(read[field], f"grader {name}, {field}")
-    holds = OPERATIONS[read["operation"]]
+        check_template(fields[field], f"grader {name}, {field}")
+    operation = OPERATIONS[fields["operation"]]
 
-    def function(graded: Graded) -> Grade:
-        values = _values(graded)
-        given, reference = (render(read[field], values) for field in ("input", "reference"))
-        result = holds(given, reference)
-        told = f"{_short(given)} {read['operation']} {_short(reference)} is {str(result).lower()}."
-        return Grade(float(result), explanation=told)
+    def function(given: GraderInput) -> Grade:
+        values = _values(given)
+        text, reference = (render(fields[field], values) for field in ("input", "reference"))
+        result = operation(text, reference)
+        explanation = f"{_short(text)} {fields['operation']} {_short(reference)} is {str(result).lower()}."
+        return Grade(float(result), explanation=explanation)
 
     return Grader(name, function)
 
 
-def _score_model(name: str, read: dict[str, Any], cache: bool) -> Grader:
-    low, high = _range(name, read.get("range"))
-    written = [(message["role"], _text(message, f"grader {name}, input")) for message in read["input"]]
-    if not written:
-        raise BadInput(f"grader {name}: `input` holds no message; write at least one")
-    config = _config(read.get("sampling_params") or {})
-    asks = f"The score is a number from {low:g} to {high:g}.\n\n{form_instruction(Scored)}"
+def _score_model(name: str, fields: dict[str, Any], cache: bool) -> Grader:
+    low, high = _range(name, fields.get("range"))
+    templates = [(message["role"], _text(message, f"grader {name}, input")) for message in fields["input"]]
+    if not templates:
+        raise BadInput(f"grader {name}: `input` is empty; give at least one message")
+    config = _config(fields.get("sampling_params") or {})
+    instruction = f"The score is a number from {low:g} to {high:g}.\n\n{form_instruction(ModelScore)}"
 
-    async def function(graded: Graded) -> Grade:
-        values = _values(graded)
-        told = [(role, render(text, values)) for role, text in written]
-        last = [("user", f"{told.pop()[1]}\n\n{asks}" if told[-1][0] == "user" else asks)]
-        messages = [_message(role, text) for role, text in told + last]
-        reply, reason = await said(
-            the_grader(), messages, epoch=graded.epoch, name=f"score model {name}", cache=cache, config=config
+    async def function(given: GraderInput) -> Grade:
+        values = _values(given)
+        messages = [(role, render(template, values)) for role, template in templates]
+        if messages[-1][0] == "user":
+            messages[-1] = ("user", f"{messages[-1][1]}\n\n{instruction}")
+        else:
+            messages.append(("user", instruction))
+        reply, reason = await ask_for_text(
+            the_grader(),
+            [_message(role, text) for role, text in messages],
+            epoch=given.epoch,
+            name=f"score model {name}",
+            cache=cache,
+            config=config,
         )
-        form = read_form(reply, Scored) if reply is not None else str(reason)
+        form = parse_form(reply, ModelScore) if reply is not None else str(reason)
         if isinstance(form, str):
-            raise Ungraded(form)
+            raise CannotGrade(form)
         explanation = " ".join(f"{step.description}: {step.conclusion}" for step in form.steps)
         return Grade(form.result, explanation=explanation)
 
     return Grader(name, function, low, high, roles=(ROLE,))
 
 
-def _multi(
-    name: str, read: dict[str, Any], ranged: Mapping[str, Any], trusted: bool, time_limit: int, cache: bool
-) -> Grader:
+def _multi(name: str, fields: dict[str, Any], program: ProgramOptions, cache: bool) -> Grader:
+    # A program within it declares no range: only the formula's result must be within the range.
+    unbounded = replace(program, low=-1e300, high=1e300, higher_is_better=True)
     parts: dict[str, Grader] = {}
-    for part, spec in read["graders"].items():
-        # A program within it declares no range: what the formula makes of it is held to the whole's.
-        wide = {"low": -1e300, "high": 1e300, "higher_is_better": True}
+    for part, spec in fields["graders"].items():
         try:
-            found = openai_grader(json.dumps(spec), wide, trusted, time_limit, cache, inner=True)
+            if isinstance(spec, dict) and spec.get("type") == "multi":
+                raise BadInput("a multi grader cannot be nested in another; write its formula out")
+            parts[part] = openai_grader(json.dumps(spec), unbounded, cache)
         except BadInput as error:
             raise BadInput(f"grader {name}, part {part}: {error}") from None
-        if found.grader.function is None:
-            raise BadInput(f"grader {name}: its part {part} is of type {found.kind}, which runs at OpenAI only")
-        parts[part] = found.grader
-    compute = read_formula(read["calculate_output"], parts, f"grader {name}, calculate_output")
+        if parts[part].function is None:
+            raise BadInput(f"grader {name}: its part {part} is of type {spec['type']}, which runs at OpenAI only")
+    compute = read_formula(fields["calculate_output"], parts, f"grader {name}, calculate_output")
 
-    async def function(graded: Graded) -> Grade:
+    async def function(given: GraderInput) -> Grade:
         values = {}
         for part, grader in parts.items():
-            given = await grade(grader, graded)
-            if given.value is None:
-                raise Ungraded(f"{part}: {given.reason}")
-            values[part] = given.value
-        told = ", ".join(f"{part} {value:.4g}" for part, value in values.items())
-        return Grade(compute(values), explanation=f"{read['calculate_output']} with {told}.")
+            result = await grade(grader, given)
+            if result.value is None:
+                raise CannotGrade(f"{part}: {result.reason}")
+            values[part] = result.value
+        listed = ", ".join(f"{part} {value:.4g}" for part, value in values.items())
+        return Grade(compute(values), explanation=f"{fields['calculate_output']} with {listed}.")
 
-    roles = tuple(sorted({role for grader in parts.values() for role in grader.roles}))
-    return Grader(name, function, roles=roles, sandbox=any(grader.sandbox for grader in parts.values()), **ranged)
+    return Grader(
+        name,
+        function,
+        low=program.low,
+        high=program.high,
+        higher_is_better=program.higher_is_better,
+        roles=tuple(sorted({role for grader in parts.values() for role in grader.roles})),
+        sandbox=any(grader.sandbox for grader in parts.values()),
+    )
 
 
-def _range(name: str, given: Sequence[object] | None) -> tuple[float, float]:
-    held = (0.0, 1.0) if given is None else given
-    bounds = [float(bound) for bound in held if isinstance(bound, int | float) and isfinite(bound)]
-    if len(held) != 2 or len(bounds) != 2 or not bounds[0] < bounds[1]:
-        raise BadInput(f"grader {name}: range={given!r} cannot be used; give two numbers, the lower first")
-    return bounds[0], bounds[1]
+def _range(name: str, bounds: Sequence[float] | None) -> tuple[float, float]:
+    if bounds is None:
+        return 0.0, 1.0
+    finite = all(isinstance(bound, int | float) and isfinite(bound) for bound in bounds)
+    if len(bounds) != 2 or not finite or not bounds[0] < bounds[1]:
+        raise BadInput(f"grader {name}: range={bounds!r} cannot be used; give two numbers, the lower first")
+    return float(bounds[0]), float(bounds[1])
 
 
 def _text(message: Mapping[str, Any], where: str) -> str:
-    """The text of a message, which may stand in parts. Images and sounds are not shown to the grader here."""
+    """The text of a message, which may consist of parts. Images and audio are supported at OpenAI only."""
     content = message["content"]
     parts = content if isinstance(content, list) else [content]
     texts = [part if isinstance(part, str) else part.get("text") for part in parts]
     if not all(isinstance(text, str) for text in texts):
-        raise BadInput(f"{where}: a message holds an image or sound, which runs at OpenAI only; give text")
+        raise BadInput(f"{where}: a message holds an image or audio, which runs at OpenAI only; give text")
     text = "\n\n".join(texts)
     check_template(text, where)
     return text
@@ -243,12 +252,12 @@ def _config(sampling: Mapping[str, Any]) -> GenerateConfig:
         seed=sampling.get("seed"),
         max_tokens=sampling.get("max_completions_tokens"),
         reasoning_effort=sampling.get("reasoning_effort"),
-        response_schema=ResponseSchema(name="scored", json_schema=json_schema(Scored), strict=True),
+        response_schema=ResponseSchema(name="scored", json_schema=json_schema(ModelScore), strict=True),
     )
 
 
-def _values(graded: Graded) -> dict[str, Any]:
-    return {"item": dict(graded.item), "sample": sample_of(graded)}
+def _values(given: GraderInput) -> dict[str, Any]:
+    return {"item": dict(given.item), "sample": sample_fields(given)}
 
 
 def _short(text: str) -> str:

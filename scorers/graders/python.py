@@ -1,4 +1,4 @@
-"""Users' graders in Python: `grade(sample, item)` returns a number. Always run outside of our own process."""
+"""User programs as graders: `grade(sample, item)` returns a number. They always run in a process of their own."""
 
 import ast
 import json
@@ -7,6 +7,7 @@ import signal
 import stat
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
@@ -17,85 +18,94 @@ from anyio.abc import Process
 from inspect_ai.util import OutputLimitExceededError, SandboxEnvironment, concurrency, sandbox
 
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.graders.grader import Graded, Grader, Ungraded, sample_of
+from truthgym.scorers.graders.grader import CannotGrade, Grader, GraderInput, sample_fields
 from truthgym.solvers.roles import required_sandbox
 
 RUNNER = Path(__file__).with_name("python_runner.py")
-LONGEST = 256 * 1024
-"""Bytes of source, as at OpenAI."""
-MOST = 10_000
-"""Bytes of a result."""
-KEPT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-"""What a program sees of our environment: no keys."""
+MAX_SOURCE = 256 * 1024
+"""Maximum bytes of source, as at OpenAI."""
+MAX_RESULT = 10_000
+"""Maximum bytes of a result."""
+ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+"""Environment variables that are passed on to a program: no API keys."""
 
 
-def python_grader(
-    name: str,
-    source: str,
-    trusted: bool = False,
-    time_limit: int = 30,
-    low: float = 0.0,
-    high: float = 1.0,
-    higher_is_better: bool = True,
-) -> Grader:
-    """A grader from the source of a program with a function `grade(sample, item)`, in the shape that OpenAI knows.
+@dataclass(frozen=True)
+class ProgramOptions:
+    """How a user program is run, and what it declares."""
 
-    Each answer is graded in a fresh process and an empty folder. What the program prints goes nowhere. It can import
-    what is installed where it runs, and no file beside it.
+    trusted: bool = False
+    """False: it runs in the sample's sandbox, preferably in one named "grader". True: it runs on this machine, with a
+    guard against accidents, which is not a defence against malice."""
+    time_limit: int = 30
+    """Seconds, after which it is killed with every process that it started."""
+    low: float = 0.0
+    high: float = 1.0
+    """Lowest and highest grade."""
+    higher_is_better: bool = True
+
+
+DEFAULTS = ProgramOptions()
+
+
+def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) -> Grader:
+    """Make a grader from the source of a program with a function `grade(sample, item)`, as OpenAI defines it.
+
+    Each answer is graded in a new process and an empty folder. The program's output is discarded. It can import
+    installed packages, but no files next to it.
 
     Args:
         name: Its name in reasons.
         source: The program.
-        trusted: False: it runs in the sample's sandbox: the one named "grader", where there is one. True: on this
-            machine, with a guard against accidents, which is no defence against malice.
-        time_limit: Seconds, after which it is killed with all that it started.
-        low: Least grade.
-        high: Greatest grade.
-        higher_is_better: Its direction.
+        options: How it is run, and its range and direction.
 
     Raises:
-        BadInput: The source is no Python, is too long, or holds no such function.
+        BadInput: The source is not Python, is too long, or has no such function.
     """
     _check(name, source)
 
-    async def function(graded: Graded) -> float:
-        given = {
+    async def function(given: GraderInput) -> float:
+        message = {
             "source": source,
-            "sample": sample_of(graded),
-            "item": dict(graded.item),
-            "seconds": time_limit,
-            "guarded": trusted,
+            "sample": sample_fields(given),
+            "item": dict(given.item),
+            "seconds": options.time_limit,
+            "guarded": options.trusted,
         }
-        run = _here if trusted else _sandboxed
-        return _read(name, await run(name, json.dumps(given), time_limit))
+        run = _run_here if options.trusted else _run_in_sandbox
+        return _parse(name, await run(name, json.dumps(message), options.time_limit))
 
-    return Grader(name, function, low, high, higher_is_better, sandbox=not trusted)
+    return Grader(name, function, options.low, options.high, options.higher_is_better, sandbox=not options.trusted)
 
 
 def _check(name: str, source: str) -> None:
-    if len(source.encode(errors="replace")) > LONGEST:
-        raise BadInput(f"grader {name}: the program is longer than {LONGEST // 1024} KiB; shorten it")
+    """Refuse a program that could never grade."""
+    if len(source.encode(errors="replace")) > MAX_SOURCE:
+        raise BadInput(f"grader {name}: the program is longer than {MAX_SOURCE // 1024} KiB; shorten it")
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadInput(f"grader {name}: the program is not Python ({error}); correct it") from None
-    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "grade"]
-    if not found:
-        raise BadInput(f"grader {name}: the program has no function grade(sample, item) at its top level; write one")
-    taken = found[-1].args
-    number = len(taken.posonlyargs) + len(taken.args)
-    if not (number - len(taken.defaults) <= 2 <= number or (taken.vararg and number <= 2)):
-        raise BadInput(f"grader {name}: grade takes {number} arguments; it is called with two, grade(sample, item)")
-    if None in taken.kw_defaults:
-        raise BadInput(f"grader {name}: grade needs an argument by name; it is called with two, grade(sample, item)")
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "grade"]
+    if not functions:
+        raise BadInput(f"grader {name}: the program has no function grade(sample, item) at its top level; add one")
+    arguments = functions[-1].args
+    count = len(arguments.posonlyargs) + len(arguments.args)
+    if not (count - len(arguments.defaults) <= 2 <= count or (arguments.vararg and count <= 2)):
+        raise BadInput(f"grader {name}: grade takes {count} arguments; it is called with two, grade(sample, item)")
+    if None in arguments.kw_defaults:
+        raise BadInput(
+            f"grader {name}: grade has a required keyword argument; it is called with two arguments, "
+            "grade(sample, item)"
+        )
 
 
-async def _here(name: str, given: str, seconds: int) -> bytes:
-    """Run on this machine, and return what it left as a result."""
+async def _run_here(name: str, message: str, seconds: int) -> bytes:
+    """Run a program on this machine and return its result file."""
     with TemporaryDirectory(prefix="grader-", ignore_cleanup_errors=True) as folder:
-        place = Path(folder)
-        (place / "input.json").write_text(given, encoding="utf-8")
-        shown = {key: os.environ[key] for key in KEPT if key in os.environ}
+        root = Path(folder)
+        (root / "input.json").write_text(message, encoding="utf-8")
+        environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
         threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
         async with concurrency("python graders", os.cpu_count() or 1):
             process = await anyio.open_process(
@@ -104,7 +114,7 @@ async def _here(name: str, given: str, seconds: int) -> bytes:
                 stdout=DEVNULL,
                 stderr=DEVNULL,
                 cwd=folder,
-                env={**shown, **threads, "HOME": folder, "TMPDIR": folder, "PYTHONUTF8": "1"},
+                env={**environment, **threads, "HOME": folder, "TMPDIR": folder, "PYTHONUTF8": "1"},
                 start_new_session=True,
             )
             try:
@@ -115,19 +125,19 @@ async def _here(name: str, given: str, seconds: int) -> bytes:
                     _kill(process)
                     await process.wait()
         if scope.cancelled_caught:
-            raise Ungraded(_too_long(name, seconds))
-        result = place / "result.json"
+            raise CannotGrade(_timeout_reason(name, seconds))
+        result = root / "result.json"
         try:
             if not stat.S_ISREG(result.lstat().st_mode):
-                raise Ungraded(f"The grader {name} put something else in the place of its result.")
+                raise CannotGrade(f"The grader {name} put something else in place of its result.")
             with result.open("rb") as file:
-                return file.read(MOST + 1)
+                return file.read(MAX_RESULT + 1)
         except FileNotFoundError:
-            raise Ungraded(f"The grader {name} ended without a grade (exit status {process.returncode}).") from None
+            raise CannotGrade(f"The grader {name} ended without a grade (exit status {process.returncode}).") from None
 
 
 def _kill(process: Process) -> None:
-    """End a process with all that it started."""
+    """Kill a process with every process that it started."""
     with suppress(ProcessLookupError, PermissionError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -135,53 +145,54 @@ def _kill(process: Process) -> None:
             process.kill()
 
 
-async def _sandboxed(name: str, given: str, seconds: int) -> bytes:
-    """Run in the sample's sandbox, and return what it left as a result."""
+async def _run_in_sandbox(name: str, message: str, seconds: int) -> bytes:
+    """Run a program in the sample's sandbox and return its result file."""
     required_sandbox(f"The grader {name}")
-    place = _place()
-    made = await place.exec(["mktemp", "-d"], timeout=30)
-    if not made.success:
-        raise Ungraded(f"The sandbox gives the grader {name} no folder: {made.stderr.strip()[:200]}")
-    folder = made.stdout.strip()
+    environment = _sandbox()
+    created = await environment.exec(["mktemp", "-d"], timeout=30)
+    if not created.success:
+        raise CannotGrade(f"The sandbox has no folder for the grader {name}: {created.stderr.strip()[:200]}")
+    folder = created.stdout.strip()
     try:
-        await place.write_file(f"{folder}/input.json", given)
-        await place.write_file(f"{folder}/python_runner.py", RUNNER.read_text(encoding="utf-8"))
+        await environment.write_file(f"{folder}/input.json", message)
+        await environment.write_file(f"{folder}/python_runner.py", RUNNER.read_text(encoding="utf-8"))
         command = ["python3", "-I", "-B", f"{folder}/python_runner.py", folder]
-        ran = await place.exec(command, cwd=folder, timeout=seconds, timeout_retry=False)
-        read = await place.exec(["head", "-c", str(MOST + 1), f"{folder}/result.json"], timeout=10)
+        ran = await environment.exec(command, cwd=folder, timeout=seconds, timeout_retry=False)
+        read = await environment.exec(["head", "-c", str(MAX_RESULT + 1), f"{folder}/result.json"], timeout=10)
         if not read.success:
             why = ran.stderr.strip()[-200:] or f"exit status {ran.returncode}"
-            raise Ungraded(f"The grader {name} ended without a grade ({why}).")
+            raise CannotGrade(f"The grader {name} ended without a grade ({why}).")
         return read.stdout.encode()
     except TimeoutError:
-        raise Ungraded(_too_long(name, seconds)) from None
+        raise CannotGrade(_timeout_reason(name, seconds)) from None
     except (OutputLimitExceededError, UnicodeDecodeError, PermissionError, FileNotFoundError) as error:
-        raise Ungraded(f"The grader {name} could not be run in the sandbox: {error}") from None
+        raise CannotGrade(f"The grader {name} could not be run in the sandbox: {error}") from None
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):
-            await place.exec(["rm", "-rf", folder], timeout=20)
+            await environment.exec(["rm", "-rf", folder], timeout=20)
 
 
-def _place() -> SandboxEnvironment:
-    """The sandbox for graders: where the model has tools in the sample's own, it may have changed what is there."""
+def _sandbox() -> SandboxEnvironment:
+    """The sandbox for graders. A model with tools in the default one may have changed its files."""
     try:
         return sandbox("grader")
     except ValueError:
         return sandbox()
 
 
-def _read(name: str, result: bytes) -> float:
+def _parse(name: str, result: bytes) -> float:
+    """The grade in a result file. A program can forge this file, so its whole content is checked."""
     try:
-        said: Any = json.loads(result) if len(result) <= MOST else None
+        content: Any = json.loads(result) if len(result) <= MAX_RESULT else None
     except (ValueError, RecursionError):
-        said = None
-    match said:
-        case {"grade": int() | float() as number} if len(said) == 1 and not isinstance(number, bool):
+        content = None
+    match content:
+        case {"grade": int() | float() as number} if len(content) == 1 and not isinstance(number, bool):
             return float(number)
-        case {"error": str(why)} if len(said) == 1:
-            raise Ungraded(f"The grader {name} {why}.".replace("..", "."))
-    raise Ungraded(f"The grader {name} left a result that cannot be read.")
+        case {"error": str(reason)} if len(content) == 1:
+            raise CannotGrade(f"The grader {name} {reason}.".replace("..", "."))
+    raise CannotGrade(f"The grader {name} left a result that cannot be read.")
 
 
-def _too_long(name: str, seconds: int) -> str:
-    return f"The grader {name} did not end within {seconds} s, and was ended."
+def _timeout_reason(name: str, seconds: int) -> str:
+    return f"The grader {name} did not end within {seconds} s and was killed."

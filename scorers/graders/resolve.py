@@ -1,21 +1,29 @@
-"""Makes a grader from the arguments of `graded`: a name, a specification, a program or a `Grader`."""
+"""Makes a grader from the arguments of `graded`: a name, an OpenAI specification, a program or a `Grader`."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from truthgym.datasets.errors import BadInput, one_of, whole_number
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.scorers.graders.builtin import by_rubric, model_brier, python_brier, read_text
 from truthgym.scorers.graders.grader import Grader
-from truthgym.scorers.graders.openai import openai_grader
-from truthgym.scorers.graders.python import python_grader
+from truthgym.scorers.graders.openai import openai_grader, parse_spec
+from truthgym.scorers.graders.python import ProgramOptions, python_grader
 
-NAMES = ("python_brier", "model_brier", "model", "python")
-RANGED = {"low": 0.0, "high": 1.0, "higher_is_better": True}
-"""Range and direction of graders that do not declare them: the user's programs and formulas."""
+RANGE = ("low", "high", "higher_is_better")
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "python_brier": (),
+    "model_brier": (),
+    "model": ("rubric",),
+    "python": ("file", *RANGE),
+}
+"""Graders by name, with the optional arguments of `graded` that each takes."""
 
 
+@validate_call
 def read_grader(
     grader: object = "python_brier",
     rubric: str | None = None,
@@ -24,65 +32,80 @@ def read_grader(
     high: float | None = None,
     higher_is_better: bool | None = None,
     trusted: bool = False,
-    time_limit: int = 30,
+    time_limit: Annotated[int, Field(ge=1, le=600)] = 30,
     cache: bool = True,
 ) -> Grader:
-    """Make a grader from the arguments of `graded`, which see. Its `roles` and `sandbox` are what a run must have.
+    """Make a grader from the arguments of `graded`. Its `roles` and `sandbox` are what a run must provide.
+
+    Args:
+        grader: A name, a specification, a program or a `Grader`: see `graded`, also for all other arguments.
+        rubric: File of "model".
+        file: File of "python".
+        low: Lowest grade of a program or formula; 0 if None.
+        high: Highest grade; 1 if None.
+        higher_is_better: Direction; true if None.
+        trusted: Whether a program may run on this machine.
+        time_limit: Seconds that a program may take.
+        cache: Whether to use Inspect's cache.
 
     Raises:
-        BadInput: One of them cannot be used.
+        BadInput: One of them cannot be used, or `grader` does not take it.
     """
-    for name, flag in (("trusted", trusted), ("cache", cache)):
-        if not isinstance(flag, bool):
-            raise BadInput(f"{name}={flag!r} cannot be used; write true or false")
-    whole_number("graded", "time_limit", time_limit, 1, 600)
-    given = {"low": low, "high": high, "higher_is_better": higher_is_better}
-    ranged: dict[str, Any] = {name: RANGED[name] if value is None else value for name, value in given.items()}
+    options = {"rubric": rubric, "file": file, "low": low, "high": high, "higher_is_better": higher_is_better}
+    program = ProgramOptions(
+        trusted=trusted,
+        time_limit=time_limit,
+        low=0.0 if low is None else low,
+        high=1.0 if high is None else high,
+        higher_is_better=higher_is_better is not False,
+    )
 
-    def only(*taken: str) -> None:
-        """Refuse an argument that was given and that this grader does not take."""
-        for name, value in (given | {"rubric": rubric, "file": file}).items():
-            if value is not None and name not in taken:
-                raise BadInput(f"grader={_named(grader)} does not take {name}; leave it out")
+    def check_options(allowed: tuple[str, ...]) -> None:
+        for name, value in options.items():
+            if value is not None and name not in allowed:
+                name_of_grader = str(grader.name if isinstance(grader, Grader) else grader)[:60]
+                raise BadInput(f"grader={name_of_grader} does not take {name}; leave it out")
 
     if isinstance(grader, Grader):
-        only()
+        check_options(())
         return grader
-    if isinstance(grader, Mapping):
-        spec = _json(grader)
-    elif not isinstance(grader, str):
+    spec = _read_spec(grader)
+    if spec is not None:
+        check_options(RANGE if parse_spec(spec)["type"] in ("python", "multi") else ())
+        return openai_grader(spec, program, cache)
+    if not isinstance(grader, str):
         raise BadInput(f"grader={grader!r} cannot be used; give a name, a file, or a specification")
-    elif grader.lstrip().startswith("{"):
-        spec = grader
-    elif grader.endswith(".json"):
-        spec = read_text("grader", grader)
-    elif grader == "python" or grader.endswith(".py"):
-        only("file", *RANGED) if grader == "python" else only(*RANGED)
-        path = file if grader == "python" else grader
-        if path is None:
-            raise BadInput("grader=python needs the user's program; add file=PATH.py")
-        source = read_text("file", path)
-        return python_grader(Path(path).name, source, trusted, time_limit, **ranged)
-    else:
-        one_of("grader", grader, NAMES)
-        only("rubric") if grader == "model" else only()
-        if grader == "python_brier":
+    if grader.endswith(".py"):
+        check_options(RANGE)
+        return python_grader(Path(grader).name, read_text("file", grader), program)
+    one_of("grader", grader, tuple(OPTIONS))
+    check_options(OPTIONS[grader])
+    match grader:
+        case "python_brier":
             return python_brier()
-        return model_brier(cache) if grader == "model_brier" else by_rubric(rubric, cache)
-    found = openai_grader(spec, ranged, trusted, time_limit, cache)
-    only(*(RANGED if found.kind in ("python", "multi") else ()))
-    return found.grader
+        case "model_brier":
+            return model_brier(cache)
+        case "model":
+            return by_rubric(rubric, cache)
+    if file is None:
+        raise BadInput("grader=python needs the user's program; add file=PATH.py")
+    return python_grader(Path(file).name, read_text("file", file), program)
 
 
-def _json(spec: Mapping[str, Any]) -> str:
+def _read_spec(grader: object) -> str | None:
+    """The JSON of an OpenAI specification; None if `grader` is not one."""
+    if isinstance(grader, Mapping):
+        return _to_json(grader)
+    if isinstance(grader, str) and grader.lstrip().startswith("{"):
+        return grader
+    return read_text("grader", grader) if isinstance(grader, str) and grader.endswith(".json") else None
+
+
+def _to_json(spec: Mapping[str, Any]) -> str:
     try:
         return json.dumps(dict(spec), ensure_ascii=False)
     except TypeError as error:
         raise BadInput(
-            f"grader: the specification holds what JSON has not ({error}); the command line reads YAML, to which a day "
-            "is no text: put it in quotes, or give the specification in a .json file"
+            f"grader: the specification holds a value that JSON does not support ({error}); the command line reads "
+            "YAML, which turns 2024-01-31 into a date: put it in quotes, or give the specification in a .json file"
         ) from None
-
-
-def _named(grader: object) -> str:
-    return str(grader if not isinstance(grader, Grader) else grader.name)[:60]

@@ -1,10 +1,12 @@
-"""Judging: ask a model, or a person, for a verdict in a fixed form, and read it strictly or not at all."""
+"""Judge calls: send a request, read the reply as a fixed form, and cache what a run needs only once."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import anyio
+from anyio.lowlevel import current_token
 from inspect_ai.model import (
     CachePolicy,
     ChatMessage,
@@ -23,30 +25,44 @@ from truthgym.solvers.trajectory import failure_reason, user_message
 
 FORM = "Reply with one JSON object and nothing else, in this form:\n\n{form}"
 FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
-"""A reply that is one fenced block from beginning to end. What stands in the midst of other words is not looked for."""
-KEPT = CachePolicy(per_epoch=False)
-"""The message tells the epoch. Inspect knows it in a run and not when a log is scored, which must not ask anew."""
-GAP = r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
-"""What a reader does not see."""
-TAG = re.compile(rf"<(?={GAP}/|{GAP}[a-z_]+(?:{GAP}(?:/{GAP})?|\s+[\w-]+\s*=[^<>]*)>)", re.IGNORECASE)
-"""Where a tag begins: one that closes, however it is written, or one that opens."""
+"""A reply that is a single fenced block. A block in the middle of other text does not count."""
+CACHE = CachePolicy(per_epoch=False)
+"""The epoch is in the message's metadata instead: `inspect score`, which has no epoch, must find the same replies."""
+INVISIBLE = r"[\s\u00ad\u200b-\u200f\u2060-\u2064\ufeff]*"
+"""Characters that a reader does not see."""
+TAG = re.compile(
+    rf"<(?={INVISIBLE}/|{INVISIBLE}[a-z_]+(?:{INVISIBLE}(?:/{INVISIBLE})?|\s+[\w-]+\s*=[^<>]*)>)", re.IGNORECASE
+)
+"""The beginning of a tag: any spelling of a closing tag, or an opening tag."""
+VENDORS = {
+    "openai": ("gpt", "o1", "o3", "o4", "chatgpt", "codex"),
+    "anthropic": ("claude",),
+    "google": ("gemini", "gemma", "palm"),
+    "meta": ("llama",),
+    "mistral": ("mistral", "mixtral", "ministral", "magistral", "codestral"),
+    "qwen": ("qwen", "qwq"),
+    "deepseek": ("deepseek",),
+    "grok": ("grok",),
+    "cohere": ("command", "aya"),
+    "microsoft": ("phi",),
+    "moonshot": ("kimi",),
+    "zai": ("glm",),
+}
+"""Prefixes of each vendor's model names."""
+
+T = TypeVar("T")
 
 
 class Form(BaseModel):
-    """What a judge fills in. Subclasses add fields; each has a description, which the judge is shown."""
+    """A reply that a judge has to give. Subclasses add fields; the judge is shown each field's description."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Verdict(Form):
-    """A rating with its reasons. The reasons come first, so that they are written before the number."""
+    """A rating with its reasons. The reasons come first so that the judge writes them before the number."""
 
     reasons: str = Field(description="two or three sentences")
-
-
-def rating(description: str) -> Any:  # noqa: ANN401 (pydantic's own type of a field)
-    """A field of a form: a whole number from 0 to 100, higher is better."""
-    return Field(ge=0, le=100, description=f"whole number from 0 to 100: {description}")
 
 
 AnyForm = TypeVar("AnyForm", bound=Form)
@@ -54,35 +70,75 @@ AnyForm = TypeVar("AnyForm", bound=Form)
 
 @dataclass(frozen=True)
 class Answer(Generic[AnyForm]):
-    """What a judge said."""
+    """A judge's reply."""
 
     form: AnyForm | None
-    """None where the reply is not in form."""
+    """None if the reply does not have the form."""
     raw: str | None
-    """The reply."""
+    """The text of the reply."""
     reason: str | None
-    """Why there is no form."""
+    """Why `form` is None."""
+
+
+class AsyncOnce(Generic[T]):
+    """Async memo: concurrent callers share one computation per key.
+
+    An error or a cancellation is not cached: the next caller computes again, so one sample's failure is not another's.
+    """
+
+    def __init__(self) -> None:
+        self.results: dict[Hashable, T] = {}
+        self._locks: dict[tuple[object, Hashable], anyio.Lock] = {}
+
+    async def get(self, key: Hashable, compute: Callable[[], Awaitable[T]]) -> T:
+        """Return the cached result for `key`, computing it first if there is none."""
+        # A lock belongs to one event loop, and a scorer may run in several loops, one after another.
+        async with self._locks.setdefault((current_token(), key), anyio.Lock()):
+            if key not in self.results:
+                self.results[key] = await compute()
+        return self.results[key]
+
+
+def rating_field(description: str) -> Any:  # noqa: ANN401 (as pydantic.Field)
+    """A form field that holds a whole number from 0 to 100; higher is better."""
+    return Field(ge=0, le=100, description=f"whole number from 0 to 100: {description}")
 
 
 def models_in(role: str) -> list[Model]:
     """All models bound to a role: `--model-role judge=A,B` binds two.
 
     Raises:
-        BadInput: None is.
+        BadInput: No model is bound to it.
     """
     first = required_model(role)
     bound = model_roles().get(role)
     return list(bound) if isinstance(bound, list) else [first]
 
 
+def model_vendor(model: str) -> str:
+    """Vendor of a model, by the prefix of its name; else its provider. Models of one vendor may share tastes.
+
+    In `provider/.../name` only the name counts if it has a prefix in `VENDORS`: a model has the same vendor whichever
+    provider serves it, and a distilled model belongs to the vendor that its name begins with.
+
+    >>> model_vendor("openrouter/anthropic/claude-opus-4.1"), model_vendor("reference/judge")
+    ('anthropic', 'reference')
+    """
+    provider, _, rest = model.lower().partition("/")
+    name = (rest or provider).rpartition("/")[2]
+    for vendor, prefixes in VENDORS.items():
+        if any(name == prefix or (name.startswith(prefix) and not name[len(prefix)].isalpha()) for prefix in prefixes):
+            return vendor
+    return provider
+
+
 def material(tag: str, text: str) -> str:
-    """Put somebody's words between tags for a reader. Tags within the words are made harmless."""
-    harmless = TAG.sub("‹", text)
-    return f"<{tag}>\n{harmless}\n</{tag}>"
+    """Put a text between tags for a judge. Tags within the text are escaped."""
+    return f"<{tag}>\n{TAG.sub('‹', text)}\n</{tag}>"
 
 
 def form_instruction(form: type[Form]) -> str:
-    """Say in words what form a reply must have. Providers that know response schemas are given that too."""
+    """Describe a form in words. Providers that support response schemas get the schema as well."""
     fields = []
     for name, field in form.model_fields.items():
         quote = '"' if field.annotation is str else ""
@@ -100,29 +156,27 @@ async def ask(
     draw: int = 0,
     cache: bool = True,
 ) -> Answer[AnyForm]:
-    """Ask a judge to fill in a form. One model call; none where Inspect's cache knows the reply.
+    """Ask a judge to fill in a form: one model call, or none if the reply is in Inspect's cache.
 
     Args:
-        model: Who is asked.
-        messages: What it is told, which ends with `form_instruction(form)`.
-        form: What it fills in.
-        epoch: The epoch of the judged sample.
-        name: Name of the span of the transcript, also put in the metadata of the last message.
-        draw: Another number asks the same once more, past the cache.
-        cache: Whether to use Inspect's cache, so that a second scoring of a log, or one that was interrupted, asks
-            nothing that has been answered.
+        model: The judge.
+        messages: The request, which ends with `form_instruction(form)`.
+        form: The form.
+        epoch: Epoch of the judged sample.
+        name: Name of the span in the transcript, also put in the metadata of the last message.
+        draw: Number of the repetition. The cache holds each repetition of a request separately.
+        cache: Whether to use Inspect's cache, so that scoring a log again, or resuming, repeats no call.
     """
     schema = ResponseSchema(name=form.__name__.lower(), json_schema=json_schema(form), strict=True)
-    raw, reason = await said(
-        model, messages, epoch=epoch, name=name, draw=draw, cache=cache, config=GenerateConfig(response_schema=schema)
-    )
+    config = GenerateConfig(response_schema=schema)
+    raw, reason = await ask_for_text(model, messages, epoch=epoch, name=name, draw=draw, cache=cache, config=config)
     if raw is None:
         return Answer(None, None, reason)
-    read = read_form(raw, form)
-    return Answer(None, raw, read) if isinstance(read, str) else Answer(read, raw, None)
+    parsed = parse_form(raw, form)
+    return Answer(None, raw, parsed) if isinstance(parsed, str) else Answer(parsed, raw, None)
 
 
-async def said(
+async def ask_for_text(
     model: Model,
     messages: str | Sequence[ChatMessage],
     *,
@@ -132,33 +186,38 @@ async def said(
     cache: bool = True,
     config: GenerateConfig | None = None,
 ) -> tuple[str | None, str | None]:
-    """What a judge says in its own words, or None and why there is nothing. Args: as `ask`."""
-    asked: list[ChatMessage] = [user_message(messages, epoch)] if isinstance(messages, str) else list(messages)
-    marked = {"epoch": epoch, "judging": name} | ({"draw": draw} if draw else {})
-    asked[-1] = ChatMessageUser(content=asked[-1].content, metadata=marked)
+    """Ask a judge for free text. Args: as `ask`.
+
+    Returns:
+        The reply and None; or None and why there is no reply.
+    """
+    request: list[ChatMessage] = [user_message(messages, epoch)] if isinstance(messages, str) else list(messages)
+    metadata = {"epoch": epoch, "judging": name} | ({"draw": draw} if draw else {})
+    request[-1] = ChatMessageUser(content=request[-1].content, metadata=metadata)
     async with span(f"judging: {name}", type="truthgym.judging"):
-        output = await model.generate(asked, config=config or GenerateConfig(), cache=KEPT if cache else False)
-    refused = failure_reason(output, "The judge")
-    empty = None if output.completion.strip() else f"The judge said nothing (it stopped with {output.stop_reason})."
-    return (None, refused or empty) if refused or empty else (output.completion, None)
+        output = await model.generate(request, config=config or GenerateConfig(), cache=CACHE if cache else False)
+    reason = failure_reason(output, "The judge")
+    if not reason and not output.completion.strip():
+        reason = f"The judge returned an empty reply (stop reason: {output.stop_reason})."
+    return (None, reason) if reason else (output.completion, None)
 
 
-def why_failed(judge: Model, error: Exception) -> str:
-    """Say that a judge failed, whatever its provider raised: that must not end the scoring of other samples.
+def judge_failure(judge: Model, error: Exception) -> str:
+    """Describe an error that a judge's provider raised. It must not end the scoring of other samples.
 
     Raises:
-        The error itself, where a limit of the run is reached or something that the run needs is not there.
+        The error itself if a limit of the run is reached or a requirement of the run is missing.
     """
     if isinstance(error, PrerequisiteError | LimitExceededError):
         raise error
     return f"The judge {judge} failed ({type(error).__name__}: {error})"[:500]
 
 
-def read_form(text: str, form: type[AnyForm]) -> AnyForm | str:
-    """Read a filled form: the whole text, or all that stands in one fenced block, is a JSON object with its fields.
+def parse_form(text: str, form: type[AnyForm]) -> AnyForm | str:
+    """Parse a filled-in form. The whole text, or the content of one fenced block, must be the JSON object.
 
     Returns:
-        The form, or why the text is none.
+        The form, or the reason why the text cannot be parsed.
     """
     fenced = FENCED.fullmatch(text.strip())
     try:
@@ -166,5 +225,5 @@ def read_form(text: str, form: type[AnyForm]) -> AnyForm | str:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        what = f"field {place}: {first['msg']}" if place else first["msg"]
-        return f"The judge's reply is not in form ({what}); it begins: {text.strip()[:80]!r}"
+        problem = f"field {place}: {first['msg']}" if place else first["msg"]
+        return f"The judge's reply is not in form ({problem}); it begins: {text.strip()[:80]!r}"

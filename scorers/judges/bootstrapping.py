@@ -1,4 +1,4 @@
-"""What a judge is shown: the rated examples, and with bootstrapping its own ratings of others, and how that drifts."""
+"""Builds a judge's few-shot examples, with bootstrapping from its own ratings, and measures how its ratings drift."""
 
 import random
 from collections.abc import Sequence
@@ -8,100 +8,109 @@ from inspect_ai.model import Model
 from inspect_ai.util import collect
 
 from truthgym.datasets.rated_trajectories import RatedTrajectory
-from truthgym.scorers.judges.context import Case
+from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.examples import mean_rating, same_question
-from truthgym.scorers.judges.rating import SHARED, Jury, Rating
+from truthgym.scorers.judges.rating import SHARED, Rating, RatingProtocol
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How a judge rates trajectories that it is never shown, whose ratings are known."""
+    """A judge's ratings of trajectories with known ratings, which it is never shown as examples."""
 
     given: list[float]
-    """Their known mean ratings, 0 to 1."""
+    """Known mean ratings, 0 to 1."""
     rated: list[list[float | None]] = field(default_factory=list)
-    """The judge's mean ratings, one list with the first examples and one after each round of bootstrapping."""
+    """The judge's mean ratings: one list with the first examples, and one after each bootstrapping round."""
     shown: list[int] = field(default_factory=list)
-    """Number of examples shown at each."""
+    """Number of examples shown for each list."""
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What one judge is shown in a run."""
+class JudgeExamples:
+    """The examples that one judge is shown throughout a run, and its ratings of the held-out ones."""
 
     examples: list[RatedTrajectory]
     held_out: HeldOut
 
 
-async def prepared(jury: Jury, judge: Model) -> Prepared:
-    """Grow the examples, and rate what is held out.
+async def build_examples(protocol: RatingProtocol, judge: Model) -> JudgeExamples:
+    """Build the examples of a judge, rating the held-out trajectories before the first round and after each.
 
-    Each round draws as many candidates as there are examples, rates them with these (in one order, or in all), and adds
-    them: the number doubles. A candidate whose rating cannot be read is left out. One about a question that is among
-    the examples already is not drawn.
+    Each bootstrapping round draws as many candidates as there are examples, rates them with these examples (in one
+    order, or in all if `bootstrap_permuted`), and adds them: the number doubles. A candidate about a question that
+    already has an example is not drawn; one whose rating cannot be parsed is left out.
     """
-    s = jury.settings
-    examples, held_out = list(s.shown), HeldOut([mean_rating(item) for item in s.held_out])
-    await _look(jury, judge, examples, held_out)
-    for round in range(s.bootstrap_rounds):
-        drawn = _drawn(s.candidates, examples, f"{s.seed} {round}")
-        made = await collect(*(_rated(jury, judge, examples, item) for item in drawn))
-        examples = examples + [item for item in made if item]
-        await _look(jury, judge, examples, held_out)
-    return Prepared(examples, held_out)
+    examples = list(protocol.examples)
+    held_out = HeldOut([mean_rating(example) for example in protocol.held_out])
+    await _rate_held_out(protocol, judge, examples, held_out)
+    for round in range(protocol.bootstrap_rounds):
+        drawn = _draw_candidates(protocol.candidates, examples, f"{protocol.seed} {round}")
+        rated = await collect(*(_rate_candidate(protocol, judge, examples, candidate) for candidate in drawn))
+        examples = examples + [candidate for candidate in rated if candidate]
+        await _rate_held_out(protocol, judge, examples, held_out)
+    return JudgeExamples(examples, held_out)
 
 
-def _drawn(
+async def rate_anchors(
+    protocol: RatingProtocol, judge: Model, examples: Sequence[RatedTrajectory]
+) -> list[float | None]:
+    """A judge's mean rating of each held-out trajectory, 0 to 1; None if its reply cannot be parsed."""
+
+    async def rate(anchor: RatedTrajectory) -> float | None:
+        item = JudgedItem(anchor.question, anchor.trajectory)
+        others = [example for example in examples if not same_question(example, item)]
+        notes = await protocol.notes_on_example(judge, anchor, 0)
+        rating = await protocol.rate(judge, others, item, notes, SHARED, f"held out {anchor.id}")
+        return None if rating.mean is None else round(rating.mean, 4)
+
+    return await collect(*(rate(anchor) for anchor in protocol.held_out))
+
+
+def _draw_candidates(
     candidates: Sequence[RatedTrajectory], examples: Sequence[RatedTrajectory], seed: str
 ) -> list[RatedTrajectory]:
-    """As many candidates as there are examples, or as there are, each about a question of its own."""
-    known = {_plain(item.question) for item in examples}
-    order = sorted(candidates, key=lambda item: (item.id, item.trajectory))
+    """Draw at most as many candidates as there are examples, each about a question that has no example yet."""
+    questions = {_normalised(example.question) for example in examples}
+    order = sorted(candidates, key=lambda candidate: (candidate.id, candidate.trajectory))
     random.Random(seed).shuffle(order)
-    found: list[RatedTrajectory] = []
-    for item in order:
-        if _plain(item.question) not in known and len(found) < len(examples):
-            known.add(_plain(item.question))
-            found.append(item)
-    return found
+    drawn: list[RatedTrajectory] = []
+    for candidate in order:
+        if _normalised(candidate.question) not in questions and len(drawn) < len(examples):
+            questions.add(_normalised(candidate.question))
+            drawn.append(candidate)
+    return drawn
 
 
-def _plain(question: str) -> str:
+def _normalised(question: str) -> str:
     return " ".join(question.lower().split())
 
 
-async def _rated(
-    jury: Jury, judge: Model, examples: Sequence[RatedTrajectory], item: RatedTrajectory
+async def _rate_candidate(
+    protocol: RatingProtocol, judge: Model, examples: Sequence[RatedTrajectory], candidate: RatedTrajectory
 ) -> RatedTrajectory | None:
-    s = jury.settings
-    case = Case(item.question, item.trajectory)
-    orders = s.order_list(len(examples)) if s.bootstrap_permuted else [tuple(range(len(examples)))]
-    beside = await jury.beside(judge, item, 0)
-    made: list[Rating] = await collect(
+    """The candidate with the judge's ratings, averaged over orders; None if no reply can be parsed."""
+    item = JudgedItem(candidate.question, candidate.trajectory)
+    count = len(examples)
+    orders = protocol.order_list(count) if protocol.bootstrap_permuted else [tuple(range(count))]
+    notes = await protocol.notes_on_example(judge, candidate, 0)
+    ratings: list[Rating] = await collect(
         *(
-            jury.rate(judge, [examples[i] for i in order], case, beside, SHARED, f"candidate {item.id}")
+            protocol.rate(judge, [examples[i] for i in order], item, notes, SHARED, f"candidate {candidate.id}")
             for order in orders
         )
     )
-    numbers = [rating.numbers for rating in made if rating.numbers]
+    numbers = [rating.numbers for rating in ratings if rating.numbers]
     if not numbers:
         return None
-    means = {name: round(sum(held[name] for held in numbers) / len(numbers)) for name in s.rubric.qualities}
-    reasons = next(rating.reasons for rating in made if rating.reasons is not None)
-    return item.model_copy(update={"ratings": means, "reasons": reasons.strip() or "No reasons were given."})
+    means = {name: round(sum(each[name] for each in numbers) / len(numbers)) for name in protocol.rubric.qualities}
+    reasons = next(rating.reasons for rating in ratings if rating.reasons is not None)
+    return candidate.model_copy(update={"ratings": means, "reasons": reasons.strip() or "No reasons were given."})
 
 
-async def _look(jury: Jury, judge: Model, examples: Sequence[RatedTrajectory], held_out: HeldOut) -> None:
-    s = jury.settings
-    if "anchors" not in s.probes and not s.bootstrap_rounds:
-        return
-    held_out.shown.append(len(examples))
-    held_out.rated.append(await collect(*(_anchor(jury, judge, examples, item) for item in s.held_out)))
-
-
-async def _anchor(jury: Jury, judge: Model, examples: Sequence[RatedTrajectory], item: RatedTrajectory) -> float | None:
-    case = Case(item.question, item.trajectory)
-    others = [example for example in examples if not same_question(example, case)]
-    beside = await jury.beside(judge, item, 0)
-    rating = await jury.rate(judge, others, case, beside, SHARED, f"held out {item.id}")
-    return None if rating.mean is None else round(rating.mean, 4)
+async def _rate_held_out(
+    protocol: RatingProtocol, judge: Model, examples: Sequence[RatedTrajectory], held_out: HeldOut
+) -> None:
+    """Append the judge's ratings with these examples, if they are asked for."""
+    if "anchors" in protocol.probes or protocol.bootstrap_rounds:
+        held_out.shown.append(len(examples))
+        held_out.rated.append(await rate_anchors(protocol, judge, examples))

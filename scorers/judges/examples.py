@@ -1,10 +1,11 @@
-"""Rated trajectories that a judge is shown: where they come from, which are chosen, and in what orders they stand."""
+"""Rated trajectories that a judge is shown: loading them, choosing among them, and the orders to show them in."""
 
 import math
 import random
 from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
+from typing import Literal
 
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.solver import TaskState
@@ -14,27 +15,65 @@ from truthgym.datasets.rated_trajectories import RatedTrajectory, rated_trajecto
 from truthgym.datasets.sycophancy import NEUTRAL, without_opinion
 from truthgym.scorers.beliefs.answer import asked_text
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
-from truthgym.scorers.judges.context import Case
+from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.rubric import OVERALL, Rubric
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
 
+FewShot = Literal["disabled", "static", "permuted"]
 SCORER = "qualitative"
-HELD_OUT = 12
-"""So many trajectories are held out at most, to see how far the judge is from ours."""
+MAX_HELD_OUT = 12
+"""Maximum number of trajectories held out to compare the judge's ratings with known ones."""
+MIN_HELD_OUT = 3
+"""With fewer trajectories left over in the user's file, bundled ones are held out instead."""
+
+
+def choose_examples(
+    rubric: Rubric, few_shot: FewShot, shots: int, source: str | None, seed: int
+) -> tuple[list[RatedTrajectory], list[RatedTrajectory]]:
+    """Choose the examples that judges are shown, and the held-out trajectories.
+
+    Args:
+        rubric: The rubric: examples need ratings for its qualities.
+        few_shot: "disabled" shows none.
+        shots: How many are shown.
+        source: The user's file, log or folder; None for the bundled examples.
+        seed: Seed of their first order.
+
+    Returns:
+        The examples, and the held-out trajectories: others of the user's .jsonl file if it has at least three more,
+        else bundled ones; none if the bundled ones have no ratings by the rubric.
+
+    Raises:
+        BadInput: A source without usable ratings, or with too few.
+    """
+    shown: list[RatedTrajectory] = []
+    others: Sequence[RatedTrajectory] = []
+    if source is not None:
+        shown, others = split_examples(read_sources(source, rubric), shots, seed)
+    try:
+        count = min(shots, len(rated_trajectories())) if source else shots
+        bundled_shown, bundled_others = split_examples(bundled(rubric), count, seed)
+    except BadInput:
+        if source is None and few_shot != "disabled":
+            raise
+        bundled_shown, bundled_others = [], []  # the rubric has other qualities than the bundled ratings
+    rated_by_people = source is not None and source.endswith(".jsonl") and len(others) >= MIN_HELD_OUT
+    shown = bundled_shown if source is None else shown
+    return ([] if few_shot == "disabled" else shown), list(others if rated_by_people else bundled_others)
 
 
 def question_text(state: TaskState) -> str:
-    """The question as a judge is told it: with the evidence that belongs to it."""
+    """The question as a judge sees it: with its evidence."""
     return _with_evidence(state, asked_text(state))
 
 
-def _with_evidence(state: TaskState, asked: str) -> str:
+def _with_evidence(state: TaskState, question: str) -> str:
     evidence = (state.metadata or {}).get("evidence") or []
-    return "\n\n".join([asked, *(["\n".join(str(piece) for piece in evidence)] if evidence else [])])
+    return "\n\n".join([question, *(["\n".join(str(piece) for piece in evidence)] if evidence else [])])
 
 
-def case_of(state: TaskState) -> Case | str:
-    """What is judged of a finished sample: the whole trajectory. Or why nothing can be."""
+def judged_item(state: TaskState) -> JudgedItem | str:
+    """The whole trajectory of a finished sample, as a judge sees it; or the reason why it cannot be judged."""
     ended = recorded_end(state.store)
     if ended:
         return ended
@@ -43,71 +82,68 @@ def case_of(state: TaskState) -> Case | str:
     turns = turns_of(state)
     if not turns:
         return "The trajectory is empty."
-    plainly = without_opinion(asked_text(state), (state.metadata or {}).get("opinion"))
-    return Case(question_text(state), as_text(turns), _with_evidence(state, plainly))
+    neutral = without_opinion(asked_text(state), (state.metadata or {}).get("opinion"))
+    return JudgedItem(question_text(state), as_text(turns), _with_evidence(state, neutral))
 
 
-def read_sources(given: str, rubric: Rubric | None) -> list[RatedTrajectory]:
-    """Read trajectories of a file, a log or a folder, which is searched through.
+def read_sources(source: str, rubric: Rubric | None) -> list[RatedTrajectory]:
+    """Read trajectories from a file, a log or a folder (searched recursively), without duplicates.
 
-    Of a log of `truthgym/sycophancy` the neutral arm is taken: no example is about an opinion.
+    From a log of `truthgym/sycophancy` only the neutral arm is read: no example contains an opinion.
 
     Args:
-        given: Path of a .jsonl file in the shape of `rated_trajectories.jsonl`, of a log, or of a folder with such.
-        rubric: Take those with ratings by this rubric. None takes all, rated or not: a log's trajectories then have no
-            ratings that mean anything.
+        source: Path of a .jsonl file in the format of `rated_trajectories.jsonl`, of a log, or of a folder of these.
+        rubric: Read only trajectories with ratings by this rubric. None reads all, rated or not; the ratings of
+            trajectories from a log are then placeholders.
 
     Raises:
-        BadInput: There is nothing, it has another shape, or nothing in it has ratings by the rubric.
+        BadInput: No such path, another format, or no trajectory with ratings by the rubric.
     """
-    path = Path(given)
+    path = Path(source)
+    with_ratings = f" with ratings for {', '.join(rubric.qualities)}" if rubric else ""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix in (".jsonl", ".eval"))
-        found = [item for file in files for item in _of_folder(file, rubric)]
+        found = [item for file in files for item in _read_if_usable(file, rubric)]
         if not found:
             raise BadInput(
-                f"{given}: none of its {len(files)} .jsonl and .eval files holds a trajectory"
-                f"{_rated_by(rubric)}; name another folder, or a file"
+                f"{source}: none of its {len(files)} .jsonl and .eval files holds a trajectory{with_ratings}; "
+                "give another folder, or a file"
             )
         return _distinct(found)
     if not path.is_file():
-        raise BadInput(f"There is no {given}; give the path of a .jsonl file, of an .eval log, or of a folder of them")
-    found = _of_rows(path, rubric) if path.suffix == ".jsonl" else _of_log(path, rubric)
+        raise BadInput(f"There is no file {source!r}; give the path of a .jsonl file, an .eval log, or a folder")
+    found = _read_file(path, rubric)
     if not found:
-        raise BadInput(f"{given} holds no trajectory{_rated_by(rubric)}; name another, or score it first")
+        raise BadInput(f"{source} holds no trajectory{with_ratings}; give another, or score it with qualitative first")
     return _distinct(found)
 
 
-def _rated_by(rubric: Rubric | None) -> str:
-    return f" with ratings for {', '.join(rubric.qualities)}" if rubric else ""
+def _distinct(items: Sequence[RatedTrajectory]) -> list[RatedTrajectory]:
+    return list({item.trajectory: item for item in reversed(items)}.values())[::-1]
 
 
-def _distinct(found: Sequence[RatedTrajectory]) -> list[RatedTrajectory]:
-    return list({item.trajectory: item for item in reversed(found)}.values())[::-1]
-
-
-def _of_folder(file: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
+def _read_if_usable(file: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
     try:
-        return _of_rows(file, rubric) if file.suffix == ".jsonl" else _of_log(file, rubric)
+        return _read_file(file, rubric)
     except BadInput:
-        return []  # a folder may hold other files: what is none of ours is passed over
+        return []  # a folder may hold other files as well
 
 
-def _of_rows(path: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
-    rows = read_rated(path)
-    return rows if rubric is None else fitting(rows, rubric, str(path))
-
-
-def _of_log(path: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
+def _read_file(path: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
+    if path.suffix == ".jsonl":
+        rows = read_rated(path)
+        return rows if rubric is None else with_ratings_by(rubric, rows, str(path))
     try:
         log = read_eval_log(str(path), exclude_fields={"events", "attachments"})
-    except Exception as error:  # Inspect raises what its file systems and parsers raise
+    except Exception as error:  # whatever Inspect's file systems and parsers raise
         raise BadInput(f"{path} cannot be read as a log ({type(error).__name__}: {error})") from None
-    made = [_of_sample(log, sample, rubric) for sample in log.samples or []]
-    return [item for item in made if item]
+    items = [_from_sample(log, sample, rubric) for sample in log.samples or []]
+    return [item for item in items if item]
 
 
-def _of_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> RatedTrajectory | None:
+def _from_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> RatedTrajectory | None:
+    if (sample.metadata or {}).get("arm", NEUTRAL) != NEUTRAL:
+        return None
     state = TaskState(
         model=log.eval.model,  # type: ignore[arg-type]
         sample_id=sample.id,
@@ -117,46 +153,49 @@ def _of_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> Rated
         metadata=sample.metadata,
         store=sample.store,
     )
-    case = case_of(state)
-    if (sample.metadata or {}).get("arm", NEUTRAL) != NEUTRAL:
+    item = judged_item(state)
+    if isinstance(item, str) or not item.question.strip() or not item.trajectory.strip():
         return None
-    if isinstance(case, str) or not case.question.strip() or not case.trajectory.strip():
-        return None
-    ratings, reasons = {OVERALL: 0}, "Not rated."
+    rated: tuple[dict[str, int], str] | None = ({OVERALL: 0}, "Not rated.")
     if rubric is not None:
-        held = [score for name, score in (sample.scores or {}).items() if name.startswith(SCORER)]
-        value = held[-1].value if held else None
-        given = value if isinstance(value, dict) else {}
-        numbers = {name: given.get(name) for name in rubric.qualities}
-        ratings = {
-            name: round(100 * number)
-            for name, number in numbers.items()
-            if isinstance(number, int | float) and 0 <= number <= 1
-        }
-        if len(ratings) < len(numbers):
+        rated = _logged_ratings(sample, rubric)
+        if rated is None:
             return None
-        reasons = _reasons((held[-1].metadata or {}).get("judges"))
-    identity = f"{sample.id} epoch {sample.epoch}"
     return RatedTrajectory(
-        id=identity, question=case.question, trajectory=case.trajectory, ratings=ratings, reasons=reasons
+        id=f"{sample.id} epoch {sample.epoch}",
+        question=item.question,
+        trajectory=item.trajectory,
+        ratings=rated[0],
+        reasons=rated[1],
     )
 
 
-def _reasons(judges: object) -> str:
+def _logged_ratings(sample: EvalSample, rubric: Rubric) -> tuple[dict[str, int], str] | None:
+    """Ratings, 0 to 100, and a reason from the sample's last `qualitative` score; None if a quality is missing."""
+    scores = [score for name, score in (sample.scores or {}).items() if name.startswith(SCORER)]
+    if not scores or not isinstance(scores[-1].value, dict):
+        return None
+    ratings = {}
+    for name in rubric.qualities:
+        value = scores[-1].value.get(name)
+        if not isinstance(value, int | float) or not 0 <= value <= 1:
+            return None
+        ratings[name] = round(100 * value)
+    judges = (scores[-1].metadata or {}).get("judges")
     for judge in judges if isinstance(judges, list) else []:
         for reason in (judge.get("reasons") if isinstance(judge, dict) else None) or []:
             if isinstance(reason, str) and reason.strip():
-                return reason
-    return "No reasons were recorded."
+                return ratings, reason
+    return ratings, "No reasons were recorded."
 
 
-def fitting(rows: Sequence[RatedTrajectory], rubric: Rubric, where: str) -> list[RatedTrajectory]:
-    """Rated trajectories with ratings by the rubric's qualities, in their order.
+def with_ratings_by(rubric: Rubric, rows: Sequence[RatedTrajectory], where: str) -> list[RatedTrajectory]:
+    """Keep the ratings that the rubric asks for, in its order.
 
-    Of a rubric without headings, the mean of whatever they are rated for is the rating.
+    For a rubric without headings the rating is the mean of all ratings.
 
     Raises:
-        BadInput: They are rated for something else.
+        BadInput: A quality of the rubric is not rated. `where` names the source.
     """
     if list(rubric.qualities) == [OVERALL]:
         return [
@@ -167,67 +206,65 @@ def fitting(rows: Sequence[RatedTrajectory], rubric: Rubric, where: str) -> list
         lacking = [name for name in rubric.qualities if name not in row.ratings]
         if lacking:
             raise BadInput(
-                f"{where}: these are rated for {', '.join(row.ratings)}, and not for {', '.join(lacking)}, which "
-                "the rubric asks for; give examples with these ratings in examples=, or write few_shot=disabled"
+                f"{where}: trajectories are rated for {', '.join(row.ratings)}, but the rubric also asks for "
+                f"{', '.join(lacking)}; give examples with these ratings in examples=, or set few_shot=disabled"
             )
     return [row.model_copy(update={"ratings": {name: row.ratings[name] for name in rubric.qualities}}) for row in rows]
 
 
 def bundled(rubric: Rubric) -> list[RatedTrajectory]:
-    """The bundled examples, with ratings by the rubric. Raises BadInput, as `fitting`."""
-    return fitting(rated_trajectories(), rubric, "The bundled examples")
+    """The bundled examples with ratings by the rubric. Raises BadInput as `with_ratings_by`."""
+    return with_ratings_by(rubric, rated_trajectories(), "The bundled examples")
 
 
 def mean_rating(item: RatedTrajectory) -> float:
-    """Mean over the qualities, on the scale from 0 to 1."""
+    """Mean over the qualities, from 0 to 1."""
     return sum(item.ratings.values()) / len(item.ratings) / 100
 
 
-def choose(
+def split_examples(
     pool: Sequence[RatedTrajectory], shots: int, seed: int
 ) -> tuple[list[RatedTrajectory], list[RatedTrajectory]]:
-    """Choose examples spread evenly over the ratings, and what is held out.
+    """Split rated trajectories into examples and held-out ones, both spread evenly over the ratings.
 
     Args:
         pool: Rated trajectories.
-        shots: How many are shown.
-        seed: Of the order in which they stand, which does not follow the ratings.
+        shots: Number of examples.
+        seed: Seed of their order, which does not follow the ratings.
 
     Returns:
-        Those that are shown, in their first order; and at most twelve others, spread over the ratings too.
+        The examples in their first order, and at most twelve others.
 
     Raises:
-        BadInput: There are fewer than asked for.
+        BadInput: `pool` has fewer than `shots`.
     """
     if shots > len(pool):
-        raise BadInput(f"shots={shots}: there are {len(pool)} examples with ratings; ask for fewer, or give more")
+        raise BadInput(f"shots={shots}: there are only {len(pool)} rated examples; ask for fewer, or add more")
     ranked = sorted(pool, key=lambda item: (mean_rating(item), item.id))
-    shown = spread(ranked, shots)
+    shown = evenly_spaced(ranked, shots)
     others = [item for item in ranked if item not in shown]
     random.Random(seed).shuffle(shown)
-    return shown, spread(others, min(HELD_OUT, len(others)))
+    return shown, evenly_spaced(others, min(MAX_HELD_OUT, len(others)))
 
 
-def spread(ranked: Sequence[RatedTrajectory], count: int) -> list[RatedTrajectory]:
-    """So many of a ranked list, at even distances: the first of each of so many equal parts' middles."""
+def evenly_spaced(ranked: Sequence[RatedTrajectory], count: int) -> list[RatedTrajectory]:
+    """`count` items at even distances in a ranked list: the middle of each of `count` equal parts."""
     return [ranked[int((i + 0.5) * len(ranked) / count)] for i in range(count)]
 
 
-def orders_of(count: int, most: int, seed: int) -> list[tuple[int, ...]]:
-    """Orders of so many examples: all permutations, or as many as asked for, drawn without repetition.
-
-    The first is that in which they stand.
-    """
-    if math.factorial(min(count, 20)) <= most:
+def orders_of(count: int, limit: int, seed: int) -> list[tuple[int, ...]]:
+    """Orders of `count` examples: all permutations, or `limit` drawn without repetition. The first is sorted."""
+    if math.factorial(min(count, 20)) <= limit:
         return list(permutations(range(count)))
     rng = random.Random(seed)
-    found = {tuple(range(count)): None}
-    while len(found) < most:
-        found.setdefault(tuple(rng.sample(range(count), count)))
-    return list(found)
+    orders = {tuple(range(count)): None}
+    while len(orders) < limit:
+        orders.setdefault(tuple(rng.sample(range(count), count)))
+    return list(orders)
 
 
-def same_question(item: RatedTrajectory, case: Case) -> bool:
-    """Whether an example is about the question that is judged: one of the two may hold its evidence too."""
-    one, other = (" ".join(text.lower().split()) for text in (item.question, case.plainly or case.question))
+def same_question(example: RatedTrajectory, item: JudgedItem) -> bool:
+    """Whether an example is about the judged question, even if only one of the two includes the evidence."""
+    texts = (example.question, item.neutral_question or item.question)
+    one, other = (" ".join(text.lower().split()) for text in texts)
     return one.startswith(other) or other.startswith(one)

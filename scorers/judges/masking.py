@@ -1,4 +1,4 @@
-"""Masking: a reasoning without its final answer, so that a judge rates how it was reached and not what it is."""
+"""Masks the conclusion of a reasoning, so that a judge rates how it was reached and not what it is."""
 
 import re
 
@@ -47,15 +47,15 @@ CONCLUDED = re.compile(
 )
 
 
-def masked(text: str) -> str:
-    r"""Hide what a reasoning concludes: probabilities in any form, and the concluding yes or no.
+def mask_conclusion(text: str) -> str:
+    r"""Hide what a reasoning concludes: probabilities in any notation, and the concluding yes or no.
 
-    Hidden are the value of `\finalBeliefProb{...}`, percentages, decimals from 0 to 1, chances in so many, fractions,
-    numbers that a word for probability names, "Yes" and "No" that open a sentence, and true, false, likely and the like
-    as what the answer or the statement is said to be. Numbers of the evidence go with them where they look the same: a
-    judge has the evidence beside it. What a reasoning hints at in other words stays.
+    Masked are the value of `\finalBeliefProb{...}`, percentages, decimals from 0 to 1, odds ("two in three"),
+    fractions, numbers that follow a word for probability, "Yes" and "No" at the beginning of a sentence, and true,
+    false, likely and similar words that characterise the answer or the statement. Numbers of the evidence that look the
+    same are masked too; the judge sees the evidence separately. Hints in other words are not masked.
 
-    >>> masked("Rain is common there. So it is likely. I put it at 73%.")
+    >>> mask_conclusion("Rain is common there. So it is likely. I put it at 73%.")
     'Rain is common there. So it is [hidden]. I put it at [hidden].'
     """
     text = MARKER.sub(rf"\g<1>{HIDDEN}\g<2>", text)

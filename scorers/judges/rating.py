@@ -1,6 +1,6 @@
-"""How one judge comes to its ratings of a trajectory: what it writes beside it, the examples shown, and the orders."""
+"""The protocol by which one judge rates a trajectory: notes, examples, orders, rounds and bias probes."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -9,173 +9,206 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser,
 from inspect_ai.util import collect
 
 from truthgym.datasets.rated_trajectories import RatedTrajectory
-from truthgym.scorers.judges.asking import Verdict, ask
-from truthgym.scorers.judges.async_cache import Once
-from truthgym.scorers.judges.context import Beside, Case, request, written_beside
+from truthgym.scorers.judges.asking import AsyncOnce, ask, ask_for_text
+from truthgym.scorers.judges.context import (
+    STAGES,
+    JudgedItem,
+    JudgeNotes,
+    RedTeam,
+    injected,
+    note_request,
+    padded,
+    rating_request,
+)
 from truthgym.scorers.judges.examples import mean_rating, orders_of, same_question
-from truthgym.scorers.judges.probes import injected, padded
 from truthgym.scorers.judges.rubric import Rubric
 from truthgym.solvers.roles import model_fingerprint
 
 SHARED = 1
-"""The epoch of what is made once for all samples: of examples and held-out trajectories."""
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The arguments of `qualitative`, checked."""
-
-    rubric: Rubric
-    self_answer: bool
-    red_team: str
-    few_shot: str
-    orders: int
-    rounds: int
-    bootstrap_rounds: int
-    bootstrap_permuted: bool
-    probes: tuple[str, ...]
-    seed: int
-    cache: bool
-    shown: list[RatedTrajectory] = field(default_factory=list)
-    """Examples, in their first order; none where few_shot is disabled."""
-    held_out: list[RatedTrajectory] = field(default_factory=list)
-    candidates: list[RatedTrajectory] = field(default_factory=list)
-    """For bootstrapping."""
-
-    def order_list(self, count: int) -> list[tuple[int, ...]]:
-        """The orders in which so many examples are shown: at least one, also of none."""
-        return orders_of(count, self.orders if self.few_shot == "permuted" else 1, self.seed)
+"""Epoch of calls that all samples share: those on examples and held-out trajectories."""
 
 
 @dataclass(frozen=True)
 class Rating:
-    """A judge's rating of one trajectory."""
+    """A judge's rating of one item."""
 
     numbers: dict[str, int] | None
-    """From 0 to 100 by quality; None where it could not be read."""
+    """From 0 to 100 by quality; None if the reply could not be parsed."""
     reasons: str | None
     unread: str | None
-    """Why it could not be read."""
+    """Why the reply could not be parsed."""
 
     @property
     def mean(self) -> float | None:
-        """Mean over the qualities, on the scale from 0 to 1."""
+        """Mean over the qualities, from 0 to 1."""
         return sum(self.numbers.values()) / len(self.numbers) / 100 if self.numbers else None
 
 
-class Jury:
-    """What the judges of a run share among its samples."""
+@dataclass(frozen=True)
+class RatingProtocol:
+    """How every judge of a run rates: the validated arguments of `qualitative`, with their files loaded."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.written: Once[Beside] = Once()
+    rubric: Rubric
+    self_answer: bool
+    red_team: RedTeam
+    orders: int
+    """Maximum number of orders in which the examples are shown."""
+    rounds: int
+    probes: tuple[str, ...]
+    seed: int
+    cache: bool
+    examples: list[RatedTrajectory]
+    """Examples that are shown, in their first order."""
+    held_out: list[RatedTrajectory]
+    bootstrap_rounds: int = 0
+    bootstrap_permuted: bool = False
+    candidates: list[RatedTrajectory] = field(default_factory=list)
+    """Trajectories that bootstrapping draws from."""
+    example_notes: AsyncOnce[JudgeNotes] = field(default_factory=AsyncOnce)
+    """Notes on examples, shared by all samples of a run."""
 
-    async def beside(self, judge: Model, item: RatedTrajectory, draw: int) -> Beside:
-        """What a judge writes beside an example, made once for all samples."""
-        case = Case(item.question, item.trajectory)
-        write = partial(self.write, judge, case, SHARED, draw, item.id)
-        return await self.written.get((model_fingerprint(judge), case, draw), write)
+    def order_list(self, count: int) -> list[tuple[int, ...]]:
+        """The orders in which `count` examples are shown: at least one, even for no example."""
+        return orders_of(count, self.orders, self.seed)
 
-    async def write(self, judge: Model, case: Case, epoch: int, draw: int = 0, whose: str | None = None) -> Beside:
-        """What a judge writes beside a trajectory: see `red_team.written_beside`."""
-        s = self.settings
-        return await written_beside(judge, case, s.rubric, s.self_answer, s.red_team, epoch, draw, s.cache, whose)
+    async def write_notes(
+        self, judge: Model, item: JudgedItem, epoch: int, draw: int = 0, example_id: str | None = None
+    ) -> JudgeNotes:
+        """Let a judge answer the question, criticise the reasoning, defend it and resolve: one call each.
+
+        Args:
+            judge: The judge.
+            item: The item.
+            epoch: Epoch of the item; `SHARED` for examples.
+            draw: Number of the repetition: another number writes all notes anew.
+            example_id: Id of the item if it is an example, for the transcript.
+        """
+        parts: dict[str, str] = {}
+        missing: dict[str, str] = {}
+        for name in [*(["own_answer"] if self.self_answer else []), *STAGES[self.red_team]]:
+            if name != "own_answer" and missing.keys() & STAGES[self.red_team]:
+                break  # each stage builds on the one before
+            text, reason = await ask_for_text(
+                judge,
+                note_request(name, item, self.rubric, parts),
+                epoch=epoch,
+                name=name if example_id is None else f"{name}, example {example_id}",
+                draw=draw,
+                cache=self.cache,
+            )
+            if text is None:
+                missing[name] = reason or "The reply was empty."
+            else:
+                parts[name] = text
+        return JudgeNotes(parts, missing)
+
+    async def notes_on_example(self, judge: Model, example: RatedTrajectory, draw: int) -> JudgeNotes:
+        """A judge's notes on an example, written once for all samples."""
+        item = JudgedItem(example.question, example.trajectory)
+        write = partial(self.write_notes, judge, item, SHARED, draw, example.id)
+        return await self.example_notes.get((model_fingerprint(judge), item, draw), write)
 
     async def messages(
-        self, judge: Model, examples: Sequence[RatedTrajectory], draw: int, case: Case, beside: Beside
+        self, judge: Model, examples: Sequence[RatedTrajectory], draw: int, item: JudgedItem, notes: JudgeNotes
     ) -> list[ChatMessage]:
-        """The request for a rating, after the examples in the same shape."""
-        said: list[ChatMessage] = []
-        for item in examples:
-            parts = await self.beside(judge, item, draw)
-            told = Case(item.question, item.trajectory)
-            said.append(ChatMessageUser(content=request(told, parts, self.settings.rubric, first=not said)))
-            said.append(ChatMessageAssistant(content=self._form(item).model_dump_json()))
-        return [*said, ChatMessageUser(content=request(case, beside, self.settings.rubric, first=not said))]
-
-    def _form(self, item: RatedTrajectory) -> Verdict:
-        return self.settings.rubric.form(reasons=item.reasons, **item.ratings)
+        """The conversation that asks for a rating: each example with its ratings, then the item."""
+        messages: list[ChatMessage] = []
+        for example in examples:
+            example_notes = await self.notes_on_example(judge, example, draw)
+            example_item = JudgedItem(example.question, example.trajectory)
+            request = rating_request(example_item, example_notes, self.rubric, first=not messages)
+            reply = self.rubric.form(reasons=example.reasons, **example.ratings)
+            messages += [ChatMessageUser(content=request), ChatMessageAssistant(content=reply.model_dump_json())]
+        return [*messages, ChatMessageUser(content=rating_request(item, notes, self.rubric, first=not messages))]
 
     async def rate(
         self,
         judge: Model,
         examples: Sequence[RatedTrajectory],
-        case: Case,
-        beside: Beside,
+        item: JudgedItem,
+        notes: JudgeNotes,
         epoch: int,
         name: str,
         round: int = 0,
         draw: int | None = None,
     ) -> Rating:
-        """One rating: a model call.
+        """Rate an item once: one model call.
 
         Args:
             judge: The judge.
-            examples: Shown before, in this order.
-            case: What is rated.
-            beside: What the judge wrote of it.
-            epoch: The epoch.
-            name: Shown in the transcript.
-            round: The recomputation round, by which what stands beside the examples is told apart.
-            draw: Another number rates anew; by default the round.
+            examples: Shown before the item, in this order.
+            item: The item.
+            notes: The judge's notes on it.
+            epoch: Its epoch.
+            name: Name of the call in the transcript.
+            round: Recomputation round: each has its own notes on the examples.
+            draw: Number of the repetition: another number rates anew. None is the round.
         """
-        s = self.settings
-        said = await self.messages(judge, examples, round, case, beside)
-        drawn = round if draw is None else draw
-        answer = await ask(judge, said, s.rubric.form, epoch=epoch, name=name, draw=drawn, cache=s.cache)
+        messages = await self.messages(judge, examples, round, item, notes)
+        draw = round if draw is None else draw
+        answer = await ask(judge, messages, self.rubric.form, epoch=epoch, name=name, draw=draw, cache=self.cache)
         if answer.form is None:
             return Rating(None, None, answer.reason)
-        return Rating({name: getattr(answer.form, name) for name in s.rubric.qualities}, answer.form.reasons, None)
+        return Rating({name: getattr(answer.form, name) for name in self.rubric.qualities}, answer.form.reasons, None)
 
-    async def judged(self, judge: Model, examples: Sequence[RatedTrajectory], case: Case, epoch: int) -> dict[str, Any]:
-        """All that one judge says of one trajectory, as it stands in the score's metadata."""
-        s = self.settings
-        shown = [item for item in examples if not same_question(item, case)]
-        orders = s.order_list(len(shown))
-        rounds = range(s.rounds if shown else 1)
-        beside = await self.write(judge, case, epoch)
-        asked = [
-            self.rate(judge, [shown[i] for i in order], case, beside, epoch, f"order {k + 1}, round {r + 1}", r)
+    async def judge_item(
+        self, judge: Model, examples: Sequence[RatedTrajectory], item: JudgedItem, epoch: int
+    ) -> dict[str, Any]:
+        """Everything that one judge says about one item, as recorded in the score's metadata.
+
+        Args:
+            judge: The judge.
+            examples: Its examples. Those about the same question as the item are left out.
+            item: The item.
+            epoch: Its epoch.
+        """
+        shown = [example for example in examples if not same_question(example, item)]
+        orders = self.order_list(len(shown))
+        rounds = range(self.rounds if shown else 1)
+        notes = await self.write_notes(judge, item, epoch)
+        calls = [
+            self.rate(judge, [shown[i] for i in order], item, notes, epoch, f"order {k + 1}, round {r + 1}", r)
             for r in rounds
             for k, order in enumerate(orders)
         ]
-        probes = self._probes(judge, shown, case, beside, epoch)
-        ratings = await collect(*asked, *probes.values())
-        made, probed = ratings[: len(asked)], dict(zip(probes, ratings[len(asked) :], strict=True))
-        unread = [rating.unread for rating in ratings if rating.unread]
+        probes = self._probes(judge, shown, item, notes, epoch)
+        replies = await collect(*calls, *probes.values())
+        ratings, probed = replies[: len(calls)], dict(zip(probes, replies[len(calls) :], strict=True))
+        by_round = [ratings[r * len(orders) : (r + 1) * len(orders)] for r in rounds]
         return {
-            "ratings": [[_numbers(rating) for rating in made[r * len(orders) : (r + 1) * len(orders)]] for r in rounds],
+            "ratings": [[_numbers(rating) for rating in row] for row in by_round],
             "last": [round(mean_rating(shown[order[-1]]), 4) for order in orders] if shown else [],
-            "examples": [item.id for item in shown],
+            "examples": [example.id for example in shown],
             "orders": [list(order) for order in orders] if shown else [],
             "probes": {name: _numbers(rating) for name, rating in probed.items()},
-            "reasons": [rating.reasons for rating in made if rating.reasons][:2],
-            "unread": unread[:2],
-            "beside": beside.parts,
-            "missing": beside.missing,
+            "reasons": [rating.reasons for rating in ratings if rating.reasons][:2],
+            "unread": [rating.unread for rating in replies if rating.unread][:2],
+            "beside": notes.parts,
+            "missing": notes.missing,
         }
 
-    def nothing(self, reason: str) -> dict[str, Any]:
-        """What stands in the place of `judged` where a judge failed: every rating asked for, and none given."""
-        orders = len(self.settings.order_list(len(self.settings.shown)))
-        rounds = self.settings.rounds if self.settings.shown else 1
+    def no_ratings(self, reason: str) -> dict[str, Any]:
+        """The record in place of `judge_item` if a judge failed: every requested rating, all of them missing."""
+        orders = len(self.order_list(len(self.examples)))
+        rounds = self.rounds if self.examples else 1
         return {"ratings": [[None] * orders] * rounds, "last": [], "probes": {}, "reasons": [], "unread": [reason]}
 
     def _probes(
-        self, judge: Model, shown: Sequence[RatedTrajectory], case: Case, beside: Beside, epoch: int
-    ) -> dict[str, Any]:
-        s = self.settings
-        given = {
-            "retest": (case, beside, s.rounds),
-            "swap": (case, beside.swapped(), None),
-            "padded": (padded(case), beside, None),
-            "injection": (injected(case, among_filler="padded" in s.probes), beside, None),
+        self, judge: Model, shown: Sequence[RatedTrajectory], item: JudgedItem, notes: JudgeNotes, epoch: int
+    ) -> dict[str, Coroutine[Any, Any, Rating]]:
+        """The calls of the requested probes, each in the first order of the examples."""
+        variants = {
+            "retest": (item, notes, self.rounds),
+            "swap": (item, notes.swapped(), None),
+            "padded": (padded(item), notes, None),
+            "injection": (injected(item, pad="padded" in self.probes), notes, None),
         }
-        wanted = [name for name in given if name in s.probes and (name != "swap" or beside.swappable)]
+        if not notes.swappable:
+            del variants["swap"]
         return {
-            name: self.rate(judge, shown, of, written, epoch, f"probe {name}", 0, draw)
-            for name, (of, written, draw) in given.items()
-            if name in wanted
+            name: self.rate(judge, shown, variant, its_notes, epoch, f"probe {name}", 0, draw)
+            for name, (variant, its_notes, draw) in variants.items()
+            if name in self.probes
         }
 
 

@@ -38,7 +38,7 @@ from truthgym.models.terminal import request_queue as human_desk
 from truthgym.models.terminal.screen import show
 from truthgym.scorers.brier import brier
 from truthgym.scorers.judges import asking as judging
-from truthgym.scorers.judges.asking import Answer, Verdict, form_instruction, rating
+from truthgym.scorers.judges.asking import Answer, Verdict, form_instruction, rating_field
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
@@ -327,9 +327,9 @@ def test_one_person_answers_one_question_at_a_time() -> None:
 
 
 class Judgement(Verdict):
-    originality: int = rating("how new it is")
+    originality: int = rating_field("how new it is")
     stated: bool
-    probability: int | None = rating("the chance, where it is stated")
+    probability: int | None = rating_field("the chance, where it is stated")
 
 
 GOOD = Judgement(reasons="It is [new]\nÄ {brace}", originality=70, stated=True, probability=None)

@@ -24,7 +24,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graded import graded, grades, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
-from truthgym.scorers.graders.grader import Graded, Grader, grade
+from truthgym.scorers.graders.grader import Grader, GraderInput, grade
 from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -128,9 +128,9 @@ def test_a_table_takes_a_negative_range_where_it_is_told_to() -> None:
         ({"grader": "none.py", "trusted": True}, "there is no such file"),
         ({"grader": "python"}, "add file=PATH.py"),
         ({"grader": "python", "file": "none"}, "file='none': there is no such file"),
-        ({"grader": "python", "file": 3}, "file=3: there is no such file"),
+        ({"grader": "python", "file": 3}, "file=3 cannot be used"),
         ({"grader": "model", "rubric": "none.txt"}, "rubric='none.txt': there is no such file"),
-        ({"grader": "model", "rubric": 4}, "rubric=4: there is no such file"),
+        ({"grader": "model", "rubric": 4}, "rubric=4 cannot be used"),
         ({"grader": "python_brier", "rubric": "a.txt"}, "grader=python_brier does not take rubric"),
         ({"grader": "model_brier", "file": "a.py"}, "does not take file"),
         ({"grader": "model", "low": 0}, "grader=model does not take low"),
@@ -346,7 +346,7 @@ def test_a_sample_that_begins_with_messages(
 
 
 def test_a_function_of_ones_own(run: Run, says: Says, rain: Rain, reason: Callable[..., str]) -> None:
-    def words(given: Graded) -> float:
+    def words(given: GraderInput) -> float:
         return -len(given.completion.split())
 
     mine = Grader("words", words, low=-10, high=0)
@@ -363,7 +363,7 @@ def test_a_trainer_calls_the_same_object_outside_of_any_run() -> None:
     item = next(iter(urns(n=1).dataset))
     question = item.metadata_as(Question)
     text = r"So I would give it 70.00 chances in 100. \finalBeliefProb{0.7}"
-    given = Graded(question, str(item.input), str(item.target), text, text, "q", 1, {})
+    given = GraderInput(question, str(item.input), str(item.target), text, text, "q", 1, {})
     expected = (0.7 - (item.target == "yes")) ** 2
     for grader in (python_brier(), model_brier(model=get_model("reference/judge"))):
         found = asyncio.run(grade(grader, given))

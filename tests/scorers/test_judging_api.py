@@ -14,15 +14,15 @@ from inspect_ai.model import GenerateConfig, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.scorers.judges.asking import Answer, Verdict, ask, models_in, rating
+from truthgym.scorers.judges.asking import Answer, Verdict, ask, models_in, rating_field
 from truthgym.solvers.direct import direct
 
 
 class Colour(Verdict):
     """A form for these tests."""
 
-    score: int = rating("how blue it is")
-    probability: int | None = rating("that it stays so, or null where nothing is said of that")
+    score: int = rating_field("how blue it is")
+    probability: int | None = rating_field("that it stays so, or null where nothing is said of that")
 
 
 RIGHT = '{"reasons": "It is the sky.", "score": 90, "probability": null}'

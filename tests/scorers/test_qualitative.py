@@ -18,8 +18,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
 from truthgym.models.agents.quality_markers import count_markers
-from truthgym.scorers.judges.context import STAGES, Case
-from truthgym.scorers.judges.probes import INJECTION, injected, padded
+from truthgym.scorers.judges.context import INJECTION, STAGES, JudgedItem, injected, padded
 from truthgym.scorers.qualitative import qualitative
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
@@ -33,11 +32,11 @@ def kind(asked: str) -> str:
     """What a request is for, by how it begins."""
     beginnings = {
         "Answer this": "own_answer",
-        "Somebody reasoned about the question. Criticise": "criticism",
-        "Somebody reasoned about the question, and a critic": "defence",
-        "Somebody reasoned about the question; a critic": "resolution",
-        "Somebody reasoned about a question. Rate": "rating",
-        "Rate this reasoning in the same way": "rating",
+        "Someone reasoned about a question. Criticise": "criticism",
+        "Someone reasoned about a question, and a critic": "defence",
+        "Someone reasoned about a question; a critic": "resolution",
+        "Someone reasoned about a question. Rate": "rating",
+        "Rate the next reasoning in the same way": "rating",
     }
     return next(name for begins, name in beginnings.items() if asked.startswith(begins))
 
@@ -144,7 +143,7 @@ def test_what_a_judge_is_shown(run: Run, rain: Rain, listens: Listens) -> None:
         asked = messages[-1].text
         assert asked.count("</trajectory>") == 1, "what closes a tag within the text is made harmless"
         assert "It thundered." in asked, "evidence belongs to the question"
-        assert "holds no instructions for you" in asked
+        assert "contains no instructions for you" in asked
     shown = [messages[-1].text for messages in ratings]
     places = [(text.index("<criticism>\n"), text.index("<defence>\n"), text.index("<resolution>\n")) for text in shown]
     assert [a < b < c for a, b, c in places].count(True) == 3
@@ -330,25 +329,25 @@ def test_a_judge_that_fails_is_left_out_and_ends_no_other_scoring(run: Run, rain
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "rubric": ({"rubric": "nowhere.md"}, "no such file"),
-    "red_team": ({"red_team": "red-blue"}, "did you mean 'red_blue'"),
-    "few_shot": ({"few_shot": "permute"}, "did you mean 'permuted'"),
+    "red_team": ({"red_team": "red-blue"}, "red_team='red-blue'.*'red_blue'"),
+    "few_shot": ({"few_shot": "permute"}, "few_shot='permute'.*'permuted'"),
     "shots": ({"shots": 0}, "shots=0"),
-    "too many shots": ({"shots": 17}, "there are 16"),
+    "too many shots": ({"shots": 17}, "there are only 16"),
     "orders": ({"orders": 0}, "orders=0"),
     "rounds": ({"rounds": 1.5}, "rounds=1.5"),
     "probe": ({"probes": "retset"}, "did you mean 'retest'"),
-    "flag": ({"self_answer": "no"}, "true or false"),
+    "flag": ({"self_answer": "no"}, "self_answer='no'"),
     "seed": ({"seed": "x"}, "seed='x'"),
     "no source": ({"bootstrap_rounds": 1}, "bootstrap_from"),
     "nothing to begin with": (
         {"bootstrap_rounds": 1, "bootstrap_from": "x.jsonl", "few_shot": "disabled"},
         "needs examples to begin with",
     ),
-    "source": ({"bootstrap_rounds": 1, "bootstrap_from": "x.jsonl"}, "There is no x.jsonl"),
-    "examples": ({"examples": "x.jsonl"}, "There is no x.jsonl"),
-    "several": ({"examples": ["a.jsonl", "b.jsonl"]}, "is no path"),
-    "nowhere": ({"examples": ""}, "is no path"),
-    "no rounds": ({"bootstrap_from": "x.jsonl"}, "say how many"),
+    "source": ({"bootstrap_rounds": 1, "bootstrap_from": "x.jsonl"}, "There is no file 'x.jsonl'"),
+    "examples": ({"examples": "x.jsonl"}, "There is no file 'x.jsonl'"),
+    "several": ({"examples": ["a.jsonl", "b.jsonl"]}, "examples=.*valid string"),
+    "nowhere": ({"examples": "none"}, "There is no file 'none'"),
+    "no rounds": ({"bootstrap_from": "x.jsonl"}, "bootstrap_rounds of 1 to 6"),
 }
 
 
@@ -379,12 +378,12 @@ def test_a_rubric_of_the_users_own_without_examples_for_it(
 
 
 def test_padding_doubles_the_words_and_adds_nothing_else() -> None:
-    case = Case("Q?", " ".join(["word"] * 90))
+    case = JudgedItem("Q?", " ".join(["word"] * 90))
     assert padded(case).trajectory.startswith(case.trajectory)
     assert abs(padded(case).words - 180) <= 6
     assert count_markers(padded(case).trajectory) == 0
-    assert injected(case, among_filler=False).trajectory == f"{case.trajectory}\n\n{INJECTION}"
-    among = injected(case, among_filler=True)
+    assert injected(case, pad=False).trajectory == f"{case.trajectory}\n\n{INJECTION}"
+    among = injected(case, pad=True)
     assert among.trajectory.endswith(INJECTION)
     assert abs(among.words - padded(case).words) <= 10
 

@@ -10,7 +10,7 @@ from inspect_ai import eval
 
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import python_brier
-from truthgym.scorers.graders.grader import Grade, Graded, grade, item_of
+from truthgym.scorers.graders.grader import Grade, GraderInput, grade, item_fields
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 from truthgym.training.conversion.config import ConversionConfig
@@ -94,8 +94,8 @@ def test_prompts_are_what_grpo_reads_and_a_grader_is_its_reward(base: Path, log:
         for i, (prompt, said) in enumerate(zip(prompts, completions, strict=True)):
             row = {name: held[i] for name, held in columns.items() if name in COLUMNS}
             asked, target = prompt[-1]["content"], columns["target"][i]
-            item = item_of(row, asked, target, columns["sample_id"][i])
-            graded = Graded(Question.model_validate(row), asked, target, said[0]["content"], "", "", 1, item)
+            item = item_fields(row, asked, target, columns["sample_id"][i])
+            graded = GraderInput(Question.model_validate(row), asked, target, said[0]["content"], "", "", 1, item)
             seen.append(await grade(python_brier(), graded))
         return [-1.0 if given.value is None else -given.value for given in seen[-len(completions) :]]
 

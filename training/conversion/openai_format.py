@@ -92,7 +92,7 @@ def preference(row: Row, where: str = "the row") -> dict[str, Any]:
 def reinforcement(row: Row, where: str = "the row", fields: Iterable[str] | None = None) -> dict[str, Any]:
     """Make a line for reinforcement fine-tuning: the prompt, and beside it what a grader finds under `item`.
 
-    `item` names are those that graders here know (`truthgym.scorers.graders.grader.item_of`): `target` and
+    `item` names are those that graders here know (`truthgym.scorers.graders.grader.item_fields`): `target` and
     `reference_answer` where the truth is known, `question` and `input` (the last user's message, unless a column says
     otherwise), `id`, and the question's own fields. The model sees none of them.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade, item_of
+from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade, item_fields
 from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.direction import Best
 from truthgym.training.reward_functions.formulas import Rewards, impute_group_mean, share, signed
@@ -98,7 +98,7 @@ def _run_without_waiting(coroutine: Coroutine[Any, Any, Grade]) -> Grade:
     raise BadInput("A grader waits for something although its function is not async; write it as `async def`")
 
 
-def _items(prompts: Sequence[object], completions: Sequence[object], columns: Columns) -> list[Graded]:
+def _items(prompts: Sequence[object], completions: Sequence[object], columns: Columns) -> list[GraderInput]:
     targets = column(columns, "target", "the truth, or empty if unknown")
     rows = {name: values for name, values in columns.items() if name not in TRL_COLUMNS and isinstance(values, list)}
     ids = rows.get("sample_id", list(range(len(prompts))))
@@ -111,8 +111,8 @@ def _items(prompts: Sequence[object], completions: Sequence[object], columns: Co
         target = str(targets[i] or "")
         # For rows that are not a Truthgym question, a grader sees the prompt as the question.
         question = Question.model_validate({"domain": "", "form": "free", "event": identity, "split": "train"} | known)
-        item = item_of(fields, text, target, identity)
-        items.append(Graded(question, text, target, answer, answer, identity, 1, item))
+        item = item_fields(fields, text, target, identity)
+        items.append(GraderInput(question, text, target, answer, answer, identity, 1, item))
     return items
 
 

@@ -15,14 +15,14 @@ from truthgym.models.agents.judge_forms import EDGE, fields_of, planted_rating, 
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reference import NOT_A_MODEL
-from truthgym.scorers.judges.asking import Form, Verdict, form_instruction, material, rating, read_form
+from truthgym.scorers.judges.asking import Form, Verdict, form_instruction, material, parse_form, rating_field
 
 
 class Two(Verdict):
     """A form with two ratings."""
 
-    curiosity: int = rating("how curious it is")
-    challenge: int = rating("how far it doubts itself, <its own> assumptions included")
+    curiosity: int = rating_field("how curious it is")
+    challenge: int = rating_field("how far it doubts itself, <its own> assumptions included")
 
 
 class Other(Form):
@@ -47,7 +47,7 @@ def reply(said: list[ChatMessage], **planted: Any) -> str:
 
 
 def numbers(text: str, draw: int = 0, example: int | None = None, before: str = "", **planted: Any) -> list[int]:
-    form = read_form(reply(messages(text, draw=draw, example=example, before=before), **planted), Two)
+    form = parse_form(reply(messages(text, draw=draw, example=example, before=before), **planted), Two)
     assert not isinstance(form, str), form
     assert "simulated" in form.reasons
     return [form.curiosity, form.challenge]
@@ -160,7 +160,7 @@ class Scale(Form):
 def test_a_stated_probability_is_read(text: str, stated: bool, percent: float | None) -> None:
     before = material("question", "Is it? finalBeliefProb{0.9}")
     asked = f"{before}\n\n{material('text', text)}\n\n{form_instruction(Reading)}"
-    form = read_form(reply([ChatMessageUser(content=asked, metadata={"epoch": 1})]), Reading)
+    form = parse_form(reply([ChatMessageUser(content=asked, metadata={"epoch": 1})]), Reading)
     assert not isinstance(form, str), form
     assert (form.stated, form.probability) == (stated, percent)
 
@@ -170,7 +170,7 @@ def test_a_score_is_on_the_scale_that_is_named(low: float, high: float) -> None:
     scores = []
     for text in ("Nothing.", " ".join(MARKERS)):
         asked = f"{text}\n\nThe score is a number from {low:g} to {high:g}.\n\n{form_instruction(Scale)}"
-        form = read_form(reply([ChatMessageUser(content=asked, metadata={"epoch": 1})]), Scale)
+        form = parse_form(reply([ChatMessageUser(content=asked, metadata={"epoch": 1})]), Scale)
         assert not isinstance(form, str), form
         assert "simulated" in form.steps[0]["conclusion"]
         scores.append(form.result)

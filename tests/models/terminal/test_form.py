@@ -8,14 +8,14 @@ from inspect_ai.util import json_schema
 from pydantic import BaseModel, Field
 
 from truthgym.models.terminal.form import FormField, fields_of
-from truthgym.scorers.judges.asking import Form, Verdict, rating
+from truthgym.scorers.judges.asking import Form, Verdict, rating_field
 
 
 class Judgement(Verdict):
-    originality: int = rating("how new")
+    originality: int = rating_field("how new")
     stated: bool = Field(description="whether a chance is stated")
     side: Literal["For", "against"]
-    probability: int | None = rating("the chance, if it is stated")
+    probability: int | None = rating_field("the chance, if it is stated")
     share: float = Field(ge=0, le=1)
 
 

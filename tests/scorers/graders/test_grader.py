@@ -11,17 +11,17 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import python_brier, read_rubric
 from truthgym.scorers.graders.formulas import read_formula
-from truthgym.scorers.graders.grader import Grade, Graded, Grader, Ungraded, grade, item_of, sample_of
+from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, item_fields, sample_fields
 from truthgym.scorers.graders.templates import check_template, render
 
 
-def graded(completion: str = "Yes.", target: str = "yes", **item: Any) -> Graded:
+def graded(completion: str = "Yes.", target: str = "yes", **item: Any) -> GraderInput:
     question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    held = item_of(question.model_dump(mode="json") | item, "Will it rain?", target, "q")
-    return Graded(question, "Will it rain?", target, completion, f"Wrote: {completion}", "q", 1, held)
+    held = item_fields(question.model_dump(mode="json") | item, "Will it rain?", target, "q")
+    return GraderInput(question, "Will it rain?", target, completion, f"Wrote: {completion}", "q", 1, held)
 
 
-def given(grader: Grader, what: Graded | None = None) -> Grade:
+def given(grader: Grader, what: GraderInput | None = None) -> Grade:
     return asyncio.run(grade(grader, what or graded()))
 
 
@@ -41,12 +41,12 @@ def test_a_number_within_the_range_is_a_grade(value: Any) -> None:
         (2.001, "The grader mine returned 2.001, which is outside its range, -1 to 2."),
         (-1.5, "The grader mine returned -1.5, which is outside its range, -1 to 2."),
         (math.inf, "The grader mine returned inf, which is outside its range, -1 to 2."),
-        (True, "The grader mine returned True, which is no number."),
-        (np.bool_(True), "which is no number."),
-        (None, "The grader mine returned None, which is no number."),
-        ("1", "The grader mine returned '1', which is no number."),
-        ("1" * 1000, "..., which is no number."),
-        (1j, "which is no number."),
+        (True, "The grader mine returned True, which is not a number."),
+        (np.bool_(True), "which is not a number."),
+        (None, "The grader mine returned None, which is not a number."),
+        ("1", "The grader mine returned '1', which is not a number."),
+        ("1" * 1000, "..., which is not a number."),
+        (1j, "which is not a number."),
     ],
     ids=lambda value: repr(value)[:20],
 )
@@ -59,17 +59,17 @@ def test_what_is_no_grade_has_a_reason_that_names_grader_and_value(value: Any, r
 
 
 def test_a_grader_that_raises_gives_no_grade() -> None:
-    def broken(_: Graded) -> float:
+    def broken(_: GraderInput) -> float:
         return 1 / 0
 
     assert given(Grader("mine", broken)) == Grade(None, "The grader mine raised ZeroDivisionError: division by zero")
 
-    async def unsure(_: Graded) -> float:
-        raise Ungraded("I cannot tell.")
+    async def unsure(_: GraderInput) -> float:
+        raise CannotGrade("I cannot tell.")
 
     assert given(Grader("mine", unsure)) == Grade(None, "I cannot tell.")
 
-    async def lost(_: Graded) -> float:
+    async def lost(_: GraderInput) -> float:
         raise ConnectionError("no route")
 
     failed = Grade(None, "The grader mine failed (ConnectionError: no route)")  # what its model did, no answer's fault
@@ -86,14 +86,14 @@ class Mute(Exception):
 
 
 def raising(error: BaseException) -> Grader:
-    def broken(_: Graded) -> float:
+    def broken(_: GraderInput) -> float:
         raise error
 
     return Grader("mine", broken)
 
 
 def test_nothing_that_a_grader_does_ends_the_run() -> None:
-    assert given(raising(Mute())) == Grade(None, "The grader mine raised Mute: no reason can be read")
+    assert given(raising(Mute())) == Grade(None, "The grader mine raised Mute: its message cannot be read")
     assert given(raising(SystemExit(1))) == Grade(None, "The grader mine raised SystemExit: 1")
     assert "raised ValueError" in str(given(returns(Mute())).reason), "what it returns cannot be shown"
     assert "raised OverflowError" in str(given(returns(10**400)).reason), "no float holds it"
@@ -102,7 +102,7 @@ def test_nothing_that_a_grader_does_ends_the_run() -> None:
 
 
 def test_what_the_user_must_mend_is_raised() -> None:
-    def unbound(_: Graded) -> float:
+    def unbound(_: GraderInput) -> float:
         raise BadInput("no model")
 
     with pytest.raises(BadInput, match="no model"):
@@ -112,7 +112,7 @@ def test_what_the_user_must_mend_is_raised() -> None:
 
 
 def test_plain_and_async_functions_and_explained_grades_are_one() -> None:
-    async def later(_: Graded) -> Grade:
+    async def later(_: GraderInput) -> Grade:
         await asyncio.sleep(0)
         return Grade(0.5, explanation="half")
 
@@ -130,7 +130,6 @@ def test_plain_and_async_functions_and_explained_grades_are_one() -> None:
         ({"low": math.nan}, "low=nan cannot be used"),
         ({"low": "0"}, "low='0' cannot be used"),
         ({"high": True}, "high=True cannot be used"),
-        ({"higher_is_better": 1}, "higher_is_better=1 cannot be used"),
     ],
     ids=lambda value: str(value)[:30],
 )
@@ -169,12 +168,12 @@ def test_the_item_holds_the_questions_fields_and_the_sample_the_answer() -> None
     for name, value in {"question": "Will it rain?", "proposition": "It rains.", "reference_answer": "yes",
                         "target": "yes", "id": "q", "event": "e", "mine": 3}.items():  # fmt: skip
         assert held.item[name] == value
-    told = sample_of(held)
+    told = sample_fields(held)
     assert told["output_text"] == '{"a": [1, 2]}'
     assert told["output_json"] == {"a": [1, 2]}
     assert told["choices"][0]["message"]["content"] == told["output_text"]
-    assert "output_json" not in sample_of(graded("No."))
-    assert "output_json" not in sample_of(graded("[" * 100_000))
+    assert "output_json" not in sample_fields(graded("No."))
+    assert "output_json" not in sample_fields(graded("[" * 100_000))
 
 
 def test_an_unknown_truth_is_nothing_to_compare_with() -> None:
@@ -182,7 +181,7 @@ def test_an_unknown_truth_is_nothing_to_compare_with() -> None:
     held = graded(target="").item
     assert "target" not in held
     assert "reference_answer" not in held
-    with pytest.raises(Ungraded, match="item.target"):
+    with pytest.raises(CannotGrade, match="item.target"):
         render("{{ item.target }}", {"item": held})
 
 
@@ -212,15 +211,15 @@ def test_what_is_filled_in_is_not_read_as_a_template() -> None:
 @pytest.mark.parametrize(
     ("template", "said"),
     [
-        ("{{ target }}", "is no variable"),
-        ("{{ item }}", "is no variable"),
-        ("{{ items.target }}", "is no variable"),
-        ("{{ item.target | upper }}", "is no variable"),
-        ("{{ item.__class__() }}", "is no variable"),
-        ("{{ }}", "is no variable"),
+        ("{{ target }}", "is not a variable"),
+        ("{{ item }}", "is not a variable"),
+        ("{{ items.target }}", "is not a variable"),
+        ("{{ item.target | upper }}", "is not a variable"),
+        ("{{ item.__class__() }}", "is not a variable"),
+        ("{{ }}", "is not a variable"),
         ("{{ item.target", "is not closed"),
-        ("{{ sample.output_audio }}", "of `sample` there is output_text"),
-        ("{{ sample.output_tools[0].function.name }}", "of `sample` there is output_text"),
+        ("{{ sample.output_audio }}", "fields of `sample` are output_text"),
+        ("{{ sample.output_tools[0].function.name }}", "fields of `sample` are output_text"),
     ],
 )
 def test_templates_that_could_never_be_filled_in_are_refused(template: str, said: str) -> None:
@@ -235,7 +234,7 @@ def test_templates_that_could_never_be_filled_in_are_refused(template: str, said
 )
 def test_a_variable_without_a_value_is_named(name: str) -> None:
     check_template(f"{{{{ {name} }}}}", "here")
-    with pytest.raises(Ungraded) as refused:
+    with pytest.raises(CannotGrade) as refused:
         render(f"{{{{ {name} }}}}", VALUES)
     assert name in str(refused.value)
 
@@ -283,7 +282,7 @@ def test_what_is_no_formula_is_refused(formula: str) -> None:
     "formula", ["a / (b - 2)", "sqrt(c)", "log(c)", "log(0)", "c ^ a", "exp(1000)", "9 ^ 9 ^ 9 ^ 9"]
 )
 def test_a_formula_without_a_value_says_why(formula: str) -> None:
-    with pytest.raises(Ungraded, match="has no value for"):
+    with pytest.raises(CannotGrade, match="has no value for"):
         read_formula(formula, GRADES, "here")(GRADES)
 
 

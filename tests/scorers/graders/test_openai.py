@@ -14,9 +14,10 @@ from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graded import graded
-from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade, item_of
+from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade, item_fields
 from truthgym.scorers.graders.openai import openai_grader
-from truthgym.scorers.graders.resolve import RANGED, read_grader
+from truthgym.scorers.graders.python import ProgramOptions
+from truthgym.scorers.graders.resolve import read_grader
 from truthgym.tasks.urns import urns
 
 SAID = "{{ sample.output_text }}"
@@ -56,14 +57,14 @@ LABEL = {
 }
 
 
-def answer(completion: str = "Yes, 70%.", target: str = "yes") -> Graded:
+def answer(completion: str = "Yes, 70%.", target: str = "yes") -> GraderInput:
     question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    item = item_of(question.model_dump(mode="json"), "Will it rain?", target, "q")
-    return Graded(question, "Will it rain?", target, completion, completion, "q", 1, item)
+    item = item_fields(question.model_dump(mode="json"), "Will it rain?", target, "q")
+    return GraderInput(question, "Will it rain?", target, completion, completion, "q", 1, item)
 
 
 def read(spec: dict[str, Any], **settings: Any) -> Grader:
-    return openai_grader(json.dumps(spec), RANGED, **settings).grader
+    return openai_grader(json.dumps(spec), ProgramOptions(**settings))
 
 
 def given(spec: dict[str, Any], completion: str = "Yes, 70%.", **settings: Any) -> Grade:
@@ -128,7 +129,7 @@ EVERY = [check("eq", "yes"), score_model(), program("1"), multi("a", a=check("eq
 def test_every_kind_is_kept_to_the_byte(spec: dict[str, Any]) -> None:
     odd = f" \n{json.dumps(spec, indent=3)}  \n".replace('": ', '":\t')
     odd = odd.replace('"type"', '"pass_threshold": 0.50,\n"later_field": {"é": 1e0},  "type"', 1)
-    assert openai_grader(odd, RANGED).grader.spec == odd
+    assert openai_grader(odd).spec == odd
     assert read_grader(odd).spec == odd
 
 
@@ -174,13 +175,13 @@ def test_kinds_that_run_at_openai_only_say_so(spec: dict[str, Any]) -> None:
         ('{"type": "string_chek"}', "Unknown type of grader 'string_chek'; did you mean 'string_check'"),
         ({"type": "string_check", "name": "a"}, "field input: Field required"),
         (check("neq", "a"), "field operation"),
-        (check("eq", "{{ answer }}"), "'{{ answer }}' is no variable"),
-        (check("eq", "a", "{{ sample.text }}"), "of `sample` there is output_text"),
+        (check("eq", "{{ answer }}"), "'{{ answer }}' is not a variable"),
+        (check("eq", "a", "{{ sample.text }}"), "fields of `sample` are output_text"),
         ({"type": "python", "name": "a", "source": "x = 1"}, "no function grade(sample, item)"),
         ({"type": "python", "name": "a"}, "field source: Field required"),
-        (score_model(input=[]), "holds no message"),
+        (score_model(input=[]), "`input` is empty"),
         (score_model(input=[{"role": "judge", "content": "a"}]), "field input.0.role"),
-        (score_model(input=[{"role": "user", "content": "{{ sample.x }}"}]), "of `sample` there is output_text"),
+        (score_model(input=[{"role": "user", "content": "{{ sample.x }}"}]), "fields of `sample` are output_text"),
         (score_model(range=[1, 0]), "range=[1, 0] cannot be used"),
         (score_model(range=[1]), "range=[1] cannot be used"),
         (score_model(range=["0", "1"]), "range=['0', '1'] cannot be used"),
@@ -189,18 +190,18 @@ def test_kinds_that_run_at_openai_only_say_so(spec: dict[str, Any]) -> None:
             score_model(input=[{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]),
             "runs at OpenAI",
         ),
-        ({"type": "multi", "name": "a", "calculate_output": "a"}, "`graders` is no object"),
+        ({"type": "multi", "name": "a", "calculate_output": "a"}, "`graders` must be an object"),
         ({"type": "multi", "name": "a", "graders": {}, "calculate_output": "1"}, "at least one"),
         ({"type": "multi", "name": "a", "graders": {"a": check("eq", "b")}}, "`calculate_output` is missing"),
-        (multi("a + b", a=check("eq", "b")), "'b' cannot stand in a formula"),
-        (multi("a", a=multi("b", b=check("eq", "b"))), "cannot stand within another"),
+        (multi("a + b", a=check("eq", "b")), "'b' cannot be used in a formula"),
+        (multi("a", a=multi("b", b=check("eq", "b"))), "cannot be nested"),
         (multi("a", a={"type": "string_check"}), "grader all, part a: grader of type string_check, field input"),
     ],
     ids=lambda value: str(value)[:48],
 )
 def test_what_is_no_specification_is_refused(spec: Any, said: str) -> None:
     with pytest.raises(BadInput) as refused:
-        openai_grader(spec if isinstance(spec, str) else json.dumps(spec), RANGED)
+        openai_grader(spec if isinstance(spec, str) else json.dumps(spec))
     assert said in str(refused.value).replace("\\", "")
 
 
@@ -247,7 +248,7 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(
         ('{"steps": [], "result": "1"}', "not in form"),
         ('{"result": 1}', "not in form"),
         ("I give it 1.", "not in form"),
-        ("", "said nothing"),
+        ("", "empty reply"),
         (ModelOutput.from_content("m", "no", stop_reason="content_filter"), "refused"),
     ],
     ids=lambda value: str(value)[:24],
@@ -281,5 +282,5 @@ def test_an_answer_that_holds_a_template_is_not_filled_in(
 
 def test_a_spec_of_more_than_python_can_nest_is_refused() -> None:
     with pytest.raises(BadInput, match="is not JSON"):
-        openai_grader("[" * 200_000, RANGED)
+        openai_grader("[" * 200_000)
     assert math.isclose(given(multi("a", a=check("like", "70"))).value or 0, 1)

@@ -13,12 +13,12 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import RUBRIC, python_brier
 from truthgym.scorers.graders.formulas import read_formula
-from truthgym.scorers.graders.grader import Graded, grade, item_of
+from truthgym.scorers.graders.grader import GraderInput, grade, item_fields
 from truthgym.scorers.graders.openai import openai_grader
 from truthgym.scorers.graders.openai_export import NAMES, grader, needs_target
+from truthgym.scorers.graders.python import ProgramOptions
 from truthgym.scorers.statistics.proper_scores import brier_score
 
-RANGED = {"low": 0.0, "high": 1.0, "higher_is_better": True}
 ANSWERS = [
     r"It will. \finalBeliefProb{0.73}",
     r"\finalBeliefProb{1} or rather \finalBeliefProb{0.2}",
@@ -40,7 +40,7 @@ def run(program: str, text: str, target: str) -> float:
 @pytest.mark.parametrize("text", ANSWERS)
 def test_the_program_is_one_less_the_scorer_s_brier_score(text: str, target: str) -> None:
     question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    graded = Graded(question, "Will it?", target, text, text, "q", 1, item_of({}, "Will it?", target, "q"))
+    graded = GraderInput(question, "Will it?", target, text, text, "q", 1, item_fields({}, "Will it?", target, "q"))
     here = asyncio.run(grade(python_brier(), graded)).value
     there = run(grader("python_brier")["source"], text, target)
     assert there == pytest.approx(0.0 if here is None else 1 - here)
@@ -65,7 +65,7 @@ def test_the_formula_is_one_less_the_brier_score_and_nothing_without_a_belief(be
 @pytest.mark.parametrize("name", NAMES)
 def test_each_is_a_specification_that_is_read_here_too(name: str) -> None:
     spec = grader(name, "gpt-4.1-mini")
-    assert openai_grader(json.dumps(spec), RANGED, trusted=True).grader.name == name
+    assert openai_grader(json.dumps(spec), ProgramOptions(trusted=True)).name == name
     for part in spec.get("graders", {}).values():
         known: dict[str, type[BaseModel]] = {
             "score_model": types.ScoreModelGrader,
@@ -100,8 +100,8 @@ def test_graders_that_cannot_be_sent(tmp_path: Path) -> None:
     label = {"type": "label_model", "name": "l", "model": "m", "labels": ["a"], "passing_labels": ["a"],
              "input": [{"role": "user", "content": "x"}]}  # fmt: skip
     for name, told in (
-        ("brier", "there is no such grader"),
-        (json.dumps(label), "takes no label_model"),
+        ("brier", "Unknown grader"),
+        (json.dumps(label), "does not support label_model"),
         ("{", "not JSON"),
         (str(tmp_path / "none.py"), "there is no such file"),
     ):

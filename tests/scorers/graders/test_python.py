@@ -17,14 +17,14 @@ from inspect_ai.util import ExecResult, SandboxEnvironment, sandboxenv
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graders.grader import Grade, Graded, Grader, grade
-from truthgym.scorers.graders.python import python_grader
+from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade
+from truthgym.scorers.graders.python import ProgramOptions, python_grader
 from truthgym.tasks.urns import urns
 
 
-def graded(completion: str = "Yes.") -> Graded:
+def graded(completion: str = "Yes.") -> GraderInput:
     question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    return Graded(question, "Will it rain?", "yes", completion, "All of it.", "q", 1, {"target": "yes", "n": 3})
+    return GraderInput(question, "Will it rain?", "yes", completion, "All of it.", "q", 1, {"target": "yes", "n": 3})
 
 
 def program(body: str, before: str = "") -> str:
@@ -33,8 +33,8 @@ def program(body: str, before: str = "") -> str:
 
 
 def given(source: str, completion: str = "Yes.", **settings: Any) -> Grade:
-    held: dict[str, Any] = {"trusted": True, "time_limit": 20} | settings
-    return asyncio.run(grade(python_grader("mine", source, **held), graded(completion)))
+    options = ProgramOptions(**{"trusted": True, "time_limit": 20} | settings)
+    return asyncio.run(grade(python_grader("mine", source, options), graded(completion)))
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_a_program_grades(body: str, value: float) -> None:
         (program("return float('nan')"), "The grader mine returned NaN."),
         (program("return 2"), "The grader mine returned 2, which is outside its range, 0 to 1."),
         (program("return 10 ** 400"), "raised OverflowError"),
-        (program("return True"), "The grader mine returned True, which is no number."),
-        (program("return None"), "The grader mine returned None, which is no number."),
-        (program("return 'x' * 10**8"), "which is no number."),
-        (program("return bytearray(10**10)"), "The grader mine needs more memory than it may have."),
+        (program("return True"), "The grader mine returned True, which is not a number."),
+        (program("return None"), "The grader mine returned None, which is not a number."),
+        (program("return 'x' * 10**8"), "which is not a number."),
+        (program("return bytearray(10**10)"), "The grader mine needs more memory than the limit."),
         (program("return grade(sample, item)"), "raised RecursionError"),
         (program("class E(Exception):\n    def __str__(self): raise ValueError()\nraise E()"), "The grader mine"),
     ],
@@ -96,7 +96,7 @@ def test_what_goes_wrong_has_a_reason(source: str, reason: str) -> None:
 def test_a_program_that_does_not_end_is_ended(body: str) -> None:
     began = time.monotonic()
     found = given(program(body), time_limit=2)
-    assert found == Grade(None, "The grader mine did not end within 2 s, and was ended.")
+    assert found == Grade(None, "The grader mine did not end within 2 s and was killed.")
     assert time.monotonic() - began < 10
 
 
@@ -211,7 +211,7 @@ def test_a_result_that_is_none_is_not_read(body: str) -> None:
         ("class A:\n    def grade(self, item):\n        return 1", "no function grade(sample, item)"),
         ("def grade(sample):\n    return 1", "grade takes 1 arguments"),
         ("def grade(a, b, c):\n    return 1", "grade takes 3 arguments"),
-        ("def grade(a, b, *, c):\n    return 1", "needs an argument by name"),
+        ("def grade(a, b, *, c):\n    return 1", "required keyword argument"),
         ("x = 0\n" * 60_000, "is longer than 256 KiB"),
         ("\0", "is not Python"),
     ],
@@ -346,7 +346,7 @@ def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: C
         ("return 1 / 0", "raised ZeroDivisionError", 60),
         ("while True: pass", "did not end within 2 s", 2),
         ("import os; os._exit(7)", "ended without a grade (exit status 7)", 60),
-        ("print('x' * 10**8); return 'x'", "returned 'x', which is no number", 60),
+        ("print('x' * 10**8); return 'x'", "returned 'x', which is not a number", 60),
     ],
     ids=lambda text: str(text)[:12],
 )

@@ -22,8 +22,8 @@ from truthgym.scorers.judges.asking import (
     form_instruction,
     material,
     models_in,
-    rating,
-    read_form,
+    parse_form,
+    rating_field,
 )
 from truthgym.solvers.direct import direct
 
@@ -31,7 +31,7 @@ from truthgym.solvers.direct import direct
 class Colour(Verdict):
     """A form for these tests."""
 
-    score: int = rating("how blue it is")
+    score: int = rating_field("how blue it is")
 
 
 RIGHT = '{"reasons": "It is the sky.", "score": 90}'
@@ -49,7 +49,7 @@ RIGHT = '{"reasons": "It is the sky.", "score": 90}'
     ids=["bare", "space", "fenced", "plain fence", "other order"],
 )
 def test_a_filled_form_is_read(text: str) -> None:
-    assert read_form(text, Colour) == Colour(reasons="It is the sky.", score=90)
+    assert parse_form(text, Colour) == Colour(reasons="It is the sky.", score=90)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def test_a_filled_form_is_read(text: str) -> None:
     ids=range(15),
 )
 def test_what_is_not_in_form_is_none_with_its_reason(text: str, why: str) -> None:
-    read = read_form(text, Colour)
+    read = parse_form(text, Colour)
     assert isinstance(read, str)
     assert why in read
 
 
 @given(st.text(max_size=80))
 def test_no_text_raises(text: str) -> None:
-    read_form(text, Colour)
+    parse_form(text, Colour)
 
 
 def test_the_instruction_shows_every_field_and_numbers_without_quotes() -> None:

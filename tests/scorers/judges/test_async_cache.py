@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from truthgym.scorers.judges.async_cache import Once
+from truthgym.scorers.judges.asking import AsyncOnce
 
 
 def test_those_who_ask_at_the_same_time_share_one_making() -> None:
-    made, once = [], Once[int]()
+    made, once = [], AsyncOnce[int]()
 
     async def make() -> int:
         made.append(1)
@@ -31,7 +31,7 @@ def test_those_who_ask_at_the_same_time_share_one_making() -> None:
 
 
 def test_a_failure_reaches_only_whom_it_was_made_for() -> None:
-    tries, once = [], Once[str]()
+    tries, once = [], AsyncOnce[str]()
 
     async def make() -> str:
         tries.append(1)
@@ -59,7 +59,7 @@ def test_a_failure_reaches_only_whom_it_was_made_for() -> None:
 
 
 def test_one_who_is_stopped_leaves_the_making_to_the_next() -> None:
-    tries, once = [], Once[str]()
+    tries, once = [], AsyncOnce[str]()
 
     async def make() -> str:
         tries.append(1)
@@ -82,7 +82,7 @@ def test_one_who_is_stopped_leaves_the_making_to_the_next() -> None:
 
 
 def test_each_key_has_its_own() -> None:
-    once = Once[str]()
+    once = AsyncOnce[str]()
 
     async def main() -> tuple[str, str]:
         async def one() -> str:
@@ -95,4 +95,4 @@ def test_each_key_has_its_own() -> None:
 
     assert anyio.run(main) == ("one", "other")
     with pytest.raises(KeyError):
-        once.made[3]
+        once.results[3]

@@ -12,18 +12,18 @@ from inspect_ai.solver import TaskState
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, RatedTrajectory, rated_trajectories
-from truthgym.scorers.judges.context import Case
+from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.examples import (
     bundled,
-    case_of,
-    choose,
-    fitting,
+    judged_item,
     mean_rating,
     orders_of,
     read_sources,
     same_question,
+    split_examples,
+    with_ratings_by,
 )
-from truthgym.scorers.judges.rubric import read_rubric, rubric_of
+from truthgym.scorers.judges.rubric import parse_rubric, read_rubric
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
 
@@ -43,22 +43,22 @@ def write(file: Path, rows: list[dict[str, Any]]) -> str:
 
 def test_examples_are_spread_over_the_ratings_and_the_rest_is_held_out() -> None:
     pool = [example(i) for i in range(10)]
-    shown, held_out = choose(pool, 4, seed=0)
+    shown, held_out = split_examples(pool, 4, seed=0)
     assert sorted(item.id for item in shown) == ["e1", "e3", "e6", "e8"]
     assert [item.id for item in held_out] == ["e0", "e2", "e4", "e5", "e7", "e9"]
-    assert choose(pool[::-1], 4, seed=0) == (shown, held_out), "the order of the file does not matter"
-    assert any(choose(pool, 4, seed=s)[0] != shown for s in range(1, 5)), "the seed draws the order"
+    assert split_examples(pool[::-1], 4, seed=0) == (shown, held_out), "the order of the file does not matter"
+    assert any(split_examples(pool, 4, seed=s)[0] != shown for s in range(1, 5)), "the seed draws the order"
 
 
 def test_of_the_bundled_ones_twelve_are_held_out_that_span_the_scale() -> None:
-    shown, held_out = choose(bundled(RUBRIC), 4, seed=0)
+    shown, held_out = split_examples(bundled(RUBRIC), 4, seed=0)
     assert len(held_out) == 12
     assert not {item.id for item in shown} & {item.id for item in held_out}
     means = [mean_rating(item) for item in shown]
     assert max(means) - min(means) > 0.4
-    assert len(choose(bundled(RUBRIC), 16, seed=0)[1]) == 0
-    with pytest.raises(BadInput, match="shots=17: there are 16"):
-        choose(bundled(RUBRIC), 17, seed=0)
+    assert len(split_examples(bundled(RUBRIC), 16, seed=0)[1]) == 0
+    with pytest.raises(BadInput, match="shots=17: there are only 16"):
+        split_examples(bundled(RUBRIC), 17, seed=0)
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 24), (1, 1), (3, 24), (4, 24), (4, 6), (16, 24), (30, 5)])
@@ -71,19 +71,19 @@ def test_orders_are_permutations_each_once_and_the_first_is_the_first(count: int
 
 
 def test_an_example_about_the_same_question_is_known() -> None:
-    assert same_question(example(1), Case(" question  1? ", "Something else."))
-    assert same_question(example(1), Case("Question 1?\n\nIt rained.", "Something else."))
-    assert not same_question(example(1), Case("Question 2?", "I think 1."))
+    assert same_question(example(1), JudgedItem(" question  1? ", "Something else."))
+    assert same_question(example(1), JudgedItem("Question 1?\n\nIt rained.", "Something else."))
+    assert not same_question(example(1), JudgedItem("Question 2?", "I think 1."))
 
 
 def test_ratings_must_be_those_of_the_rubric() -> None:
-    other = rubric_of("## Depth\n## Curiosity\n", "mine")
-    with pytest.raises(BadInput, match="not for depth"):
+    other = parse_rubric("## Depth\n## Curiosity\n", "mine")
+    with pytest.raises(BadInput, match="asks for depth"):
         bundled(other)
     mine = [example(1, ratings={"depth": 3, "curiosity": 5, "extra": 9})]
-    assert fitting(mine, other, "f")[0].ratings == {"depth": 3, "curiosity": 5}
-    whole = rubric_of("Is it good?", "mine")
-    assert fitting(mine, whole, "f")[0].ratings == {"overall": 6}
+    assert with_ratings_by(other, mine, "f")[0].ratings == {"depth": 3, "curiosity": 5}
+    whole = parse_rubric("Is it good?", "mine")
+    assert with_ratings_by(whole, mine, "f")[0].ratings == {"overall": 6}
 
 
 def test_a_file_of_examples(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ WRONG = {
     ),
     "other qualities": (
         '{"id": "a", "question": "Q?", "trajectory": "T.", "ratings": {"depth": 1}, "reasons": "R."}\n',
-        "rated for depth, and not for originality",
+        "rated for depth, but the rubric also asks for originality",
     ),
 }
 
@@ -159,8 +159,8 @@ def test_of_sycophancy_the_neutral_arm_is_taken_and_known_in_every_other(run: Ru
     for sample in log.samples or []:
         state = TaskState(ModelName("none/none"), sample.id, 1, sample.input, sample.messages, metadata=sample.metadata,
                           store=sample.store)  # fmt: skip
-        case = case_of(state)
-        assert isinstance(case, Case)
+        case = judged_item(state)
+        assert isinstance(case, JudgedItem)
         assert [same_question(item, case) for item in found] == [
             item.id.split("/")[0] == str(sample.id).split("/")[0] for item in found
         ]
@@ -168,6 +168,6 @@ def test_of_sycophancy_the_neutral_arm_is_taken_and_known_in_every_other(run: Ru
 
 def test_a_sample_that_no_user_begins_is_judged_all_the_same() -> None:
     said: list[ChatMessage] = [ChatMessageSystem(content="Find out."), ChatMessageAssistant(content="I did.")]
-    assert case_of(TaskState(ModelName("none/none"), "a", 1, said[:1], said)) == Case(
+    assert judged_item(TaskState(ModelName("none/none"), "a", 1, said[:1], said)) == JudgedItem(
         "Find out.", "I did.", "Find out."
     )

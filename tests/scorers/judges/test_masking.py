@@ -7,7 +7,7 @@ import pytest
 from truthgym.models.agents.opinions import ARGUED, DEFERRED
 from truthgym.models.agents.reading import STATED, stated_beliefs
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.judges.masking import HIDDEN, masked
+from truthgym.scorers.judges.masking import HIDDEN, mask_conclusion
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ from truthgym.scorers.judges.masking import HIDDEN, masked
     ],
 )
 def test_numbers_that_state_a_belief_are_hidden(text: str) -> None:
-    held = masked(text)
+    held = mask_conclusion(text)
     assert HIDDEN in held
     assert not any(letter.isdigit() for letter in held)
     assert read_belief(held) is None
@@ -56,7 +56,7 @@ def test_numbers_that_state_a_belief_are_hidden(text: str) -> None:
     ],
 )
 def test_the_concluding_word_is_hidden(text: str, wanted: str) -> None:
-    assert masked(text) == wanted
+    assert mask_conclusion(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,14 @@ def test_the_concluding_word_is_hidden(text: str, wanted: str) -> None:
     ],
 )
 def test_what_it_rests_on_stays(text: str) -> None:
-    assert masked(text) == text
+    assert mask_conclusion(text) == text
 
 
 def test_no_belief_that_an_agent_states_can_be_read_after_masking() -> None:
     for words in STATED:
         text = f"{words.format(percent='63.21')}\n\n\\finalBeliefProb{{0.6321}}"
         assert stated_beliefs(text)
-        held = masked(text)
+        held = mask_conclusion(text)
         assert stated_beliefs(held) == []
         assert "63" not in held
         assert read_belief(held) is None
@@ -89,5 +89,5 @@ def test_no_belief_that_an_agent_states_can_be_read_after_masking() -> None:
 @pytest.mark.parametrize("piece", ["probability ", "it is ", "1", "a, no ", "\n", "1.1", '"*', "twenty ", "1 in "])
 def test_long_texts_take_little_time(piece: str) -> None:
     start = time.process_time()
-    masked(piece * 10_000)
+    mask_conclusion(piece * 10_000)
     assert time.process_time() - start < 3

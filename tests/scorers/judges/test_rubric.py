@@ -8,8 +8,8 @@ import pytest
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.rated_trajectories import QUALITIES
-from truthgym.scorers.judges.asking import form_instruction, read_form
-from truthgym.scorers.judges.rubric import BUILT_IN, TAKEN, read_rubric, rubric_of
+from truthgym.scorers.judges.asking import form_instruction, parse_form
+from truthgym.scorers.judges.rubric import BUILT_IN, RESERVED, parse_rubric, read_rubric
 from truthgym.scorers.statistics.qualitative import summarise
 
 
@@ -25,21 +25,21 @@ def test_headings_of_a_file_are_the_qualities(tmp_path: Path) -> None:
     file.write_text("# Mine\nSay.\n## Willingness to doubt\nDoes it?\n##  Depth ##\nHow deep?\n### Not one\n")
     rubric = read_rubric(str(file))
     assert rubric.qualities == {"willingness_to_doubt": "Willingness to doubt", "depth": "Depth"}
-    form = read_form('{"reasons": "So.", "willingness_to_doubt": 3, "depth": 100}', rubric.form)
+    form = parse_form('{"reasons": "So.", "willingness_to_doubt": 3, "depth": 100}', rubric.form)
     assert not isinstance(form, str)
-    assert isinstance(read_form('{"reasons": "So.", "willingness_to_doubt": 3, "depth": 101}', rubric.form), str)
-    assert isinstance(read_form('{"reasons": "So.", "willingness_to_doubt": 3}', rubric.form), str)
+    assert isinstance(parse_form('{"reasons": "So.", "willingness_to_doubt": 3, "depth": 101}', rubric.form), str)
+    assert isinstance(parse_form('{"reasons": "So.", "willingness_to_doubt": 3}', rubric.form), str)
     assert '"willingness_to_doubt": <whole number from 0 to 100: Willingness to doubt>' in form_instruction(rubric.form)
 
 
 def test_without_headings_one_rating_is_asked_for() -> None:
-    assert list(rubric_of("Is it any good?", "here").qualities) == ["overall"]
+    assert list(parse_rubric("Is it any good?", "here").qualities) == ["overall"]
 
 
 REFUSED = {
     "empty": ("", "is empty"),
     "blank": (" \n\n ", "is empty"),
-    "twice": ("## Depth\n## depth!\n", "'Depth' and 'depth!' give one name"),
+    "twice": ("## Depth\n## depth!\n", "'Depth' and 'depth!' give the same name"),
     "taken": ("## Quality\n", "cannot be called 'Quality'"),
     "bound": ("## Depth lower\n", "cannot be called"),
     "figure": ("## Agreement\n", "cannot be called"),
@@ -73,8 +73,8 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
 
 def test_no_figure_of_the_judge_has_a_name_that_a_quality_could_have() -> None:
     for name in summarise([]):
-        assert TAKEN.fullmatch(name), name
-    assert not any(TAKEN.fullmatch(name) for name in QUALITIES)
+        assert RESERVED.fullmatch(name), name
+    assert not any(RESERVED.fullmatch(name) for name in QUALITIES)
 
 
 def test_the_built_in_rubric_fixes_five_points_of_each_scale_as_the_examples_card_does() -> None:
@@ -88,9 +88,3 @@ def test_a_mark_at_the_beginning_of_the_file_hides_no_heading(tmp_path: Path) ->
     file = tmp_path / "rubric.md"
     file.write_bytes("\ufeff## Depth\r\nHow deep?\r\n## Breadth\r\n".encode())
     assert list(read_rubric(str(file)).qualities) == ["depth", "breadth"]
-
-
-@pytest.mark.parametrize("given", [2024, None, ["a", "b.md"]], ids=["number", "null", "list"])
-def test_what_yaml_makes_of_an_argument_is_no_path(given: object) -> None:
-    with pytest.raises(BadInput, match="is no path"):
-        read_rubric(given)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from truthgym.scorers.judges.model_family import family_of
+from truthgym.scorers.judges.asking import model_vendor
 from truthgym.scorers.statistics.judge_reliability import (
     agreement,
     difference_of_means,
@@ -176,4 +176,4 @@ FAMILIES = {
 
 @pytest.mark.parametrize("model", list(FAMILIES))
 def test_families(model: str) -> None:
-    assert family_of(model) == FAMILIES[model]
+    assert model_vendor(model) == FAMILIES[model]

@@ -10,7 +10,7 @@ import pytest
 from inspect_ai.model import ChatMessage, Model
 
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.graders.grader import Graded, Grader, Ungraded
+from truthgym.scorers.graders.grader import CannotGrade, Grader, GraderInput
 from truthgym.training.reward_functions.grader_reward import graded
 
 ROW = {"domain": "urns", "form": "binary", "proposition": "It is red.", "event": "e", "split": "train", "options": None}
@@ -36,10 +36,10 @@ def rewarded(function: Any, **columns: Any) -> list[float | None]:
 
 
 def test_a_grader_sees_the_row_and_its_sign_is_turned() -> None:
-    def distance(each: Graded) -> float:
+    def distance(each: GraderInput) -> float:
         assert (each.question.proposition, each.item["event"], each.target) == ("It is red.", "e", "yes")
         if not each.completion:
-            raise Ungraded("Nothing was said.")
+            raise CannotGrade("Nothing was said.")
         return abs(len(each.completion) - 3)
 
     function = graded(Grader("distance", distance, high=9, higher_is_better=False))
@@ -50,7 +50,7 @@ def test_a_grader_sees_the_row_and_its_sign_is_turned() -> None:
 
 
 def test_an_async_grader_is_an_async_function() -> None:
-    async def slow(each: Graded) -> float:
+    async def slow(each: GraderInput) -> float:
         await asyncio.sleep(0)
         return float(each.completion == "abc")
 
@@ -96,14 +96,14 @@ def test_rows_of_another_dataset_are_graded_too() -> None:
 
 
 def test_a_model_that_cannot_be_asked_is_no_bad_answer() -> None:
-    async def fails(each: Graded) -> float:
+    async def fails(each: GraderInput) -> float:
         raise ConnectionError("no route")
 
     function = graded(Grader("judge", fails, roles=("grader",)), model="reference/judge")
     with pytest.raises(BadInput, match=r"Completion 0: The grader judge failed \(ConnectionError"):
         rewarded(function, **given("abc"))
 
-    async def sometimes(each: Graded) -> float:
+    async def sometimes(each: GraderInput) -> float:
         return len(each.completion) / 10 if each.completion != "lost" else await fails(each)
 
     function = graded(Grader("judge", sometimes, roles=("grader",)), model="reference/judge")
