@@ -156,11 +156,9 @@ def _from_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> Rat
     item = judged_item(state)
     if isinstance(item, str) or not item.question.strip() or not item.trajectory.strip():
         return None
-    rated: tuple[dict[str, int], str] | None = ({OVERALL: 0}, "Not rated.")
-    if rubric is not None:
-        rated = _logged_ratings(sample, rubric)
-        if rated is None:
-            return None
+    rated = ({OVERALL: 0}, "Not rated.") if rubric is None else _logged_ratings(sample, rubric)
+    if rated is None:
+        return None
     return RatedTrajectory(
         id=f"{sample.id} epoch {sample.epoch}",
         question=item.question,
