@@ -75,7 +75,7 @@ def _option(name: str, **settings: Any) -> "Callable[[F], F]":  # noqa: ANN401
 @click.option("--wait/--no-wait", default=True, help="watch the job to its end, or only submit it")
 @_option("overwrite", is_flag=True, help="submit another job where one has failed or has finished")
 @click.pass_obj
-def command(method: str, /, **given: Any) -> None:  # noqa: ANN401
+def command(method: str, /, **values: Any) -> None:  # noqa: ANN401
     """Fine-tune a model at OpenAI or Together on a converted dataset.
 
     Asks before the paid job is submitted. The same command again watches the job in the folder's job.json.
@@ -83,22 +83,22 @@ def command(method: str, /, **given: Any) -> None:  # noqa: ANN401
     from truthgym.training.providers.job import fine_tune, get_provider
     from truthgym.training.providers.provider import JobSpec
 
-    provider = given["provider"]
+    provider = values["provider"]
     if method not in OPTIONS[provider]:
         raise bad_input(f"--provider {provider} does not offer {method}; it offers {', '.join(OPTIONS[provider])}")
     allowed = OPTIONS[provider][method]
-    options = {name: given[name] for name in TRAINING_OPTIONS if given[name] is not None}
+    options = {name: values[name] for name in TRAINING_OPTIONS if values[name] is not None}
     for name in options:
         if name not in allowed:
             raise bad_input(f"--{name} is not an option of {method} at {provider}; it takes {', '.join(allowed)}")
-    grader = _grader(method, given["grader"], given["grader_model"], given["dataset_name"])
-    spec = JobSpec(method, given["model"], given["dataset_name"], options, grader, given["suffix"])
+    grader = _grader(method, values["grader"], values["grader_model"], values["dataset_name"])
+    spec = JobSpec(method, values["model"], values["dataset_name"], options, grader, values["suffix"])
     fine_tune(
         spec,
         get_provider(provider),
-        given["output_dir"],
-        lambda job: given["yes"] or confirm(job),
-        **{name: given[name] for name in ("poll", "wait", "overwrite")},
+        values["output_dir"],
+        lambda job: values["yes"] or confirm(job),
+        **{name: values[name] for name in ("poll", "wait", "overwrite")},
         log=click.echo,
     )
 

@@ -36,7 +36,7 @@ class LoopCommand(click.Command):
 @click.command("loop", cls=LoopCommand, epilog="See docs/loop.md.")
 @click.option("--config", type=click.Path(path_type=Path), help="YAML file with these options; the command line wins.")
 @click.argument("training", nargs=-1, type=click.UNPROCESSED, metavar="[-- TRAINING OPTIONS]")
-def command(config: Path | None, training: tuple[str, ...], **given: Any) -> None:  # noqa: ANN401
+def command(config: Path | None, training: tuple[str, ...], **flags: Any) -> None:  # noqa: ANN401
     """Evaluate a model, train it on a dataset of its own answers, and evaluate it on held-out questions.
 
     The same command resumes an interrupted loop. Everything after -- is an option of `truthgym train METHOD`.
@@ -46,8 +46,8 @@ def command(config: Path | None, training: tuple[str, ...], **given: Any) -> Non
     from truthgym.training.trainers.yaml_options import read_options
 
     options = {name.replace("-", "_"): value for name, value in (read_options(config) if config else {}).items()}
-    given["task"] = list(given["task"])
-    options |= {name: value for name, value in given.items() if value not in (None, [], False)}
+    flags["task"] = list(flags["task"])
+    options |= {name: value for name, value in flags.items() if value not in (None, [], False)}
     if training:
         if isinstance(options.get("train"), str):
             raise click.UsageError("both --train and -- have training options; use one of them")

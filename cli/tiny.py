@@ -1,4 +1,4 @@
-"""`truthgym tiny`: a tiny language model that trains on a laptop."""
+"""`truthgym tiny`: make a tiny language model that trains on a laptop."""
 
 from pathlib import Path
 
@@ -9,15 +9,19 @@ from truthgym.training.tiny import STEPS
 
 @click.command("tiny")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the model.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of its weights and of what it learns from.")
-@click.option("--steps", type=int, default=STEPS, show_default=True, help="Of the warm start; 0 for random weights.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of the weights and of the warm start's data."
+)
+@click.option(
+    "--steps", type=int, default=STEPS, show_default=True, help="Steps of the warm start; 0 for random weights."
+)
 @click.option("--hidden", type=int, default=128, show_default=True, help="Width, a multiple of 32.")
-@click.option("--layers", type=int, default=2, show_default=True, help="Layers.")
-@click.option("--overwrite", is_flag=True, help="Replace a tiny model that is there.")
+@click.option("--layers", type=int, default=2, show_default=True, help="Number of layers.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing tiny model.")
 def command(out: Path, seed: int, steps: int, hidden: int, layers: int, overwrite: bool) -> None:
     """Make a tiny language model: config, tokenizer, chat template, and weights after a warm start on `urns`.
 
-    It answers in form, and noisily, so that there is something to select and to learn. It is a toy.
+    A toy: it answers in the requested format, but noisily, so that there is something to select and to learn.
     """
     from truthgym.training.tiny import tiny
 

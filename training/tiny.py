@@ -1,4 +1,4 @@
-"""A tiny language model that trains on a laptop: for trying the way from logs to a trained model, and for tests.
+"""A tiny language model that trains on a laptop, to try out the way from logs to a trained model, and for tests.
 
 truthgym tiny --out trained/tiny
 inspect eval truthgym/urns --model hf/trained/tiny --max-tokens 16
@@ -7,9 +7,11 @@ inspect eval truthgym/urns --model hf/trained/tiny --max-tokens 16
 import shutil
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from truthgym.evallog.errors import bad_input
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput, validate_call
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -18,15 +20,15 @@ TEMPLATE = Path(__file__).parent / "tiny_model" / "tiny.jinja"
 PAD, END = "<|pad|>", "<|end|>"
 ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 VOCABULARY = 1536
-"""Tokens at most. Merges go across words, so a sentence of `urns` is a few tokens; other texts are mostly bytes."""
+"""Most tokens. Merges may span words, so a sentence of `urns` is a few tokens; other texts are mostly bytes."""
 CONTEXT = 4096
-"""Tokens."""
+"""Context length in tokens."""
 STEPS = 1400
-"""Of the warm start: about a minute and a half of one core."""
-ALIKE = 0.1
-"""Standard deviation of the embeddings of numbers at the start; that of other tokens is 0.02. See `_order_numbers`."""
+"""Steps of the warm start: about a minute and a half of one core."""
+NUMBER_STD = 0.1
+"""Initial standard deviation of the embeddings of numbers; that of other tokens is 0.02. See `_init_numbers`."""
 MARK = "kind: tiny"
-"""Stands in the card of what was made here, which may be overwritten."""
+"""A line of the card that marks a folder as a tiny model, which `overwrite` may replace."""
 CARD = """---
 library_name: transformers
 pipeline_tag: text-generation
@@ -42,10 +44,10 @@ truthgym:
 
 # {name}
 
-A toy with {parameters:,} parameters, made by `truthgym tiny --seed {seed} --steps {steps}`. It was trained on nothing
-but the questions of `truthgym/urns` ({state}), with answers that are noisy on purpose. It is there to try out how logs
-become a dataset and a better model, within minutes and without a GPU. It knows no language: what it says of anything
-else is noise.
+A toy with {parameters:,} parameters, made by `truthgym tiny --seed {seed} --steps {steps}`. It was trained only on the
+questions of `truthgym/urns` ({state}), with answers that are noisy on purpose. Use it to try out how logs become a
+dataset and a better model, within minutes and without a GPU. It does not know any language: its answers to anything
+else are noise.
 
 ```bash
 inspect eval truthgym/urns --model hf/{folder} --max-tokens 16
@@ -53,48 +55,44 @@ inspect eval truthgym/urns --model hf/{folder} --max-tokens 16
 """
 
 
+@validate_call
 def tiny(
     out: Path | str,
     *,
-    seed: int = 0,
-    steps: int = STEPS,
+    seed: Annotated[int, Field(ge=0)] = 0,
+    steps: Annotated[int, Field(ge=0)] = STEPS,
     overwrite: bool = False,
-    hidden: int = 128,
-    layers: int = 2,
+    hidden: Annotated[int, Field(ge=32, multiple_of=32)] = 128,
+    layers: Annotated[int, Field(ge=1)] = 2,
 ) -> Path:
-    """Make a folder with a tiny causal language model, its tokenizer, its chat template and a card.
+    """Make a tiny causal language model with its tokenizer, its chat template and a card.
 
-    It answers the questions of `urns` in form, in six tokens, and believes too little and too noisily.
+    It answers the questions of `urns` in the requested format, in six tokens, with beliefs that are noisy and too close
+    to one half.
 
     Args:
-        out: The folder.
-        seed: Of the weights and of what the warm start learns from. The same seed gives the same model on one machine.
-        steps: Of the warm start. 0 leaves the weights at random, which takes a second.
-        overwrite: Whether a tiny model that stands in `out` may be replaced.
-        hidden: Width of the model, a multiple of 32. With the defaults it has some half a million parameters.
-        layers: Its layers.
+        out: The model's folder.
+        seed: Seed of the weights and of the warm start's data. The same seed gives the same model on one machine.
+        steps: Steps of the warm start. 0 leaves the weights random, which takes a second.
+        overwrite: Whether a tiny model in `out` may be replaced.
+        hidden: Width of the model, a multiple of 32. The defaults give about half a million parameters.
+        layers: Number of layers.
 
     Returns:
         The folder.
 
     Raises:
-        BadInput: The folder is there and `overwrite` is not set, or it holds something else, or a number cannot be
-            used.
+        BadInput: The folder exists and `overwrite` is not set, or it is not a tiny model, or a number is out of range.
     """
     folder = Path(out)
-    _check_place(folder, overwrite)
-    for name, value, least in (("steps", steps, 0), ("seed", seed, 0), ("layers", layers, 1), ("hidden", hidden, 32)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise bad_input(f"tiny: {name}={value!r} cannot be used; give a whole number, at least {least}")
-    if hidden % 32:
-        raise bad_input(f"tiny: hidden={hidden} cannot be used; give a multiple of 32, such as 128")
+    _check_folder(folder, overwrite)
     tokenizer = _tokenizer()
     model = _model(tokenizer, seed, hidden, layers)
     if steps:
         from truthgym.training.tiny_model.warm_start import warm_start
 
         warm_start(model, tokenizer, steps, seed)
-    state = f"a warm start of {steps:,} steps" if steps else "with no step of training so far"
+    state = f"a warm start of {steps:,} steps" if steps else "random weights"
     facts = {"seed": seed, "steps": steps, "hidden": hidden, "layers": layers, "state": state, "mark": MARK}
     card = CARD.format(name=folder.name, folder=folder, parameters=model.num_parameters(), **facts)
     partial = folder.with_name(f".{folder.name}.partial")
@@ -109,35 +107,33 @@ def tiny(
     return folder
 
 
-def _check_place(folder: Path, overwrite: bool) -> None:
+def _check_folder(folder: Path, overwrite: bool) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite:
-        raise bad_input(f"{folder} is there already; give another folder with --out, or say --overwrite to replace it")
+        raise BadInput(f"{folder} already exists; give another folder with --out, or --overwrite to replace it")
     card = folder / "README.md"
     if not card.is_file() or MARK not in card.read_text(encoding="utf-8"):
-        raise bad_input(
-            f"{folder} holds no tiny model, and nothing else is overwritten; give another folder with --out"
-        )
+        raise BadInput(f"{folder} is not a tiny model, so it is not overwritten; give another folder with --out")
 
 
 def _tokenizer() -> "PreTrainedTokenizerFast":
-    """Byte-level BPE. Numbers are cut every two digits, so that 37 is one token; all else may merge, also over spaces.
+    """Train the tokenizer, which is the same for every seed.
 
-    Whatever its seed, a model has the same tokenizer.
+    Byte-level BPE. Numbers are split every two digits, so that 37 is one token; other text may merge across spaces.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     from truthgym.training.tiny_model.text import conversations
 
-    pieces = Tokenizer(models.BPE())
+    bpe = Tokenizer(models.BPE())
     digits = pre_tokenizers.Split(Regex(r"\d{1,2}"), "isolated")
     letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    pieces.pre_tokenizer = pre_tokenizers.Sequence([digits, letters])
-    pieces.decoder = decoders.ByteLevel()
-    told = (message["content"] for messages in conversations(400) for message in messages)
-    numbers = (f"{number:02d}" for number in range(100) for _ in range(1000))  # often, so that each pair is merged
+    bpe.pre_tokenizer = pre_tokenizers.Sequence([digits, letters])
+    bpe.decoder = decoders.ByteLevel()
+    texts = (message["content"] for messages in conversations(400) for message in messages)
+    numbers = (f"{number:02d}" for number in range(100) for _ in range(1000))  # often enough to merge each pair
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
         min_frequency=2,
@@ -145,9 +141,9 @@ def _tokenizer() -> "PreTrainedTokenizerFast":
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    pieces.train_from_iterator(chain(told, numbers), trainer)
+    bpe.train_from_iterator(chain(texts, numbers), trainer)
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=pieces,
+        tokenizer_object=bpe,
         eos_token=END,
         pad_token=PAD,
         additional_special_tokens=list(ROLES),
@@ -178,25 +174,25 @@ def _model(tokenizer: "PreTrainedTokenizerFast", seed: int, hidden: int, layers:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = Qwen3ForCausalLM(config)
-        _order_numbers(model, tokenizer)
-    # Plain sampling: what is said comes as often as the model gives it probability. Reinforcement learning needs that.
+        _init_numbers(model, tokenizer)
+    # Sample from the unchanged distribution, as reinforcement learning requires.
     model.generation_config = GenerationConfig(do_sample=True, temperature=1.0, top_k=0, top_p=1.0, **ends)
     return model
 
 
-def _order_numbers(model: "Qwen3ForCausalLM", tokenizer: "PreTrainedTokenizerFast") -> None:
-    """Let numbers that are near each other begin alike: what is learned of 37, as read or said, then holds of 38.
+def _init_numbers(model: "Qwen3ForCausalLM", tokenizer: "PreTrainedTokenizerFast") -> None:
+    """Initialise numbers that are near each other with similar embeddings, so that what is learned of 37 helps with 38.
 
-    A number's embedding is a sum of random directions, weighted by cosines of the number with growing frequency and
-    falling size.
+    A number's embedding is a sum of random directions, weighted by cosines of the number with increasing frequency and
+    decreasing size.
     """
     import torch
 
-    waves = torch.arange(8)
-    turns = torch.cos(torch.pi * (torch.arange(100)[:, None] + 0.5) * waves / 100) / (1 + waves)
-    turns /= turns.square().sum(dim=1).mean().sqrt()
+    frequencies = torch.arange(8)
+    weights = torch.cos(torch.pi * (torch.arange(100)[:, None] + 0.5) * frequencies / 100) / (1 + frequencies)
+    weights /= weights.square().sum(dim=1).mean().sqrt()
     embeddings = model.get_input_embeddings().weight
-    numbers = turns @ torch.randn(len(waves), embeddings.shape[1]) * ALIKE
+    numbers = weights @ torch.randn(len(frequencies), embeddings.shape[1]) * NUMBER_STD
     with torch.no_grad():
         for written in ([f"{number:02d}" for number in range(100)], [str(number) for number in range(10)]):
             embeddings[tokenizer.convert_tokens_to_ids(written)] = numbers[: len(written)]

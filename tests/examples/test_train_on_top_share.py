@@ -1,26 +1,26 @@
-"""The study's own arithmetic. What it calls has tests of its own; docs/training_urns.md tells what it found."""
+"""The study's own arithmetic. docs/training_urns.md has its results."""
 
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.log import read_eval_log
 
+from tests.fixtures import Run
 from truthgym.tasks.urns import urns
 
 study = runpy.run_path("examples/train_on_top_share.py")
 
 
-def test_what_was_asked_is_not_asked_again(tmp_path: Path) -> None:
+def test_a_finished_evaluation_is_not_repeated(tmp_path: Path) -> None:
     task = urns(n=4, paradigms="brier")
-    first = study["ask"](task, "reference/bayesian", tmp_path, 1, "none")
-    again = study["ask"](task, "reference/random", tmp_path, 1, "none")
+    first = study["evaluate"](task, "reference/bayesian", tmp_path, 1, "none")
+    again = study["evaluate"](task, "reference/random", tmp_path, 1, "none")
     assert Path(again.location.removeprefix("file://")) == Path(first.location.removeprefix("file://"))
     assert again.eval.model == "reference/bayesian"
 
 
-def test_the_change_is_the_mean_over_questions_and_seeds(run: Callable[..., EvalLog]) -> None:
+def test_the_change_is_the_mean_over_questions_and_seeds(run: Run) -> None:
     task = urns(n=30, paradigms="brier")
     before, after, other = (
         run(task, "reference/bayesian", model_args={"noise": noise, "seed": seed}, epochs=2)
@@ -34,10 +34,10 @@ def test_the_change_is_the_mean_over_questions_and_seeds(run: Callable[..., Eval
         assert log.results
         assert sum(scores.values()) / 30 == pytest.approx(log.results.scores[0].metrics["brier"].value, abs=1e-4)
         means.append(sum(scores.values()) / 30)
-    told = study["over_seeds"]([(before, after), (other, after)])
-    assert float(told.split()[0]) == pytest.approx(means[1] - (means[0] + means[2]) / 2, abs=1e-4)
+    change = study["over_seeds"]([(before, after), (other, after)])
+    assert float(change.split()[0]) == pytest.approx(means[1] - (means[0] + means[2]) / 2, abs=1e-4)
     assert study["row"]("m", "3", after, "")[:2] == ["m", "3"]
 
 
-def test_every_selection_can_be_asked_for() -> None:
+def test_every_selection_is_of_the_train_split() -> None:
     assert all(selection.splits == ("train",) for selection in study["SELECTIONS"].values())

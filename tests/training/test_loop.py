@@ -85,8 +85,8 @@ def kill(given: dict[str, Any], environment: dict[str, str], *when: tuple[str, i
     one = environment | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=one, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    told = {name: re.findall(rf"^{name} (\d+)$", done.stdout, re.MULTILINE) for name in ("calls", "finished")}
-    return [(int(calls), int(finished)) for calls, finished in zip(told["calls"], told["finished"], strict=True)]
+    numbers = {name: re.findall(rf"^{name} (\d+)$", done.stdout, re.MULTILINE) for name in ("calls", "finished")}
+    return [(int(calls), int(finished)) for calls, finished in zip(numbers["calls"], numbers["finished"], strict=True)]
 
 
 def logs_in(place: Path) -> list[str]:
@@ -114,16 +114,16 @@ def test_a_finished_loop_resumes_with_more_rounds(run: Path, capsys: pytest.Capt
     assert "evaluating" not in capsys.readouterr().out
     loop(AGENT | {"out": str(run), "rounds": 2})
     assert {path: path.read_bytes() for path in before} == before
-    told = json.loads((run / "report.json").read_text())["tasks"]["truthgym/urns"]
-    assert [row["round"] for row in told] == [0, 1, 2]
-    assert told[2]["solver"] == "truthgym/few_shot"
-    assert read_eval_log(str(run / told[2]["log"]), header_only=True).eval.eval_id == told[2]["eval_id"]
+    report = json.loads((run / "report.json").read_text())["tasks"]["truthgym/urns"]
+    assert [row["round"] for row in report] == [0, 1, 2]
+    assert report[2]["solver"] == "truthgym/few_shot"
+    assert read_eval_log(str(run / report[2]["log"]), header_only=True).eval.eval_id == report[2]["eval_id"]
 
 
 def test_held_out_questions_stay_the_same_and_untrained(run: Path) -> None:
-    asked = {place: read_eval_log(logs_in(run / place)[0]) for place in ("0-held-out", "1a-asked", "1d-held-out")}
-    ids = {place: {sample.id for sample in log.samples or []} for place, log in asked.items()}
-    splits = {place: {sample.metadata["split"] for sample in log.samples or []} for place, log in asked.items()}
+    logs = {place: read_eval_log(logs_in(run / place)[0]) for place in ("0-held-out", "1a-asked", "1d-held-out")}
+    ids = {place: {sample.id for sample in log.samples or []} for place, log in logs.items()}
+    splits = {place: {sample.metadata["split"] for sample in log.samples or []} for place, log in logs.items()}
     assert ids["0-held-out"] == ids["1d-held-out"]
     assert splits == {"0-held-out": {"test"}, "1a-asked": {"train"}, "1d-held-out": {"test"}}
 
@@ -155,7 +155,7 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"method": "ppo"}, "method='ppo' cannot be used"),
         ({"rounds": 0}, "rounds=0 cannot be used"),
@@ -194,10 +194,10 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     ids=str,
 )
 def test_bad_input_is_one_error_before_any_evaluation(
-    given: dict[str, Any], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert said in refused(**given)
+    assert message in refused(**given)
 
 
 def test_training_options_are_checked_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,15 +259,15 @@ def test_a_model_trained_at_a_provider_is_evaluated(tmp_path: Path, monkeypatch:
     ],
 )
 def test_names_of_the_start_model(given: dict[str, Any], model: str, base: str) -> None:
-    asked = parse_config(AGENT | {"out": "x"} | given)
-    assert start_subject(asked) == Subject(model, base, asked.solver, asked.solver_args)
+    config = parse_config(AGENT | {"out": "x"} | given)
+    assert start_subject(config) == Subject(model, base, config.solver, config.solver_args)
 
 
 def test_inspect_closes_api_clients(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of OpenAI and others close only where an event loop runs."""
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    asked = parse_config(AGENT | {"out": "x", "model_args": {}, "max_tokens": 5})
-    with open_model(asked, Subject("openai/gpt-4.1-mini", "gpt-4.1-mini"), held_out=True) as model:
+    config = parse_config(AGENT | {"out": "x", "model_args": {}, "max_tokens": 5})
+    with open_model(config, Subject("openai/gpt-4.1-mini", "gpt-4.1-mini"), held_out=True) as model:
         assert model.config.max_tokens == 5
 
 
@@ -289,8 +289,8 @@ def test_a_task_without_a_split_needs_any_task(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "sums.py").write_text(OTHER)
     given = {"task": "sums.py", "task_args": {}, "model_name_or_path": "mockllm/model", "model_args": {}}
     assert "takes no split" in refused(**given)
-    asked = parse_config(AGENT | given | {"out": "loop", "method": "sft", "any_task": True})
-    (train,), (test,) = train_tasks(asked), held_out_tasks(asked)
+    config = parse_config(AGENT | given | {"out": "loop", "method": "sft", "any_task": True})
+    (train,), (test,) = train_tasks(config), held_out_tasks(config)
     parts = [{sample.id for sample in task.dataset} for task in (train, test)]
     assert parts[0]
     assert parts[1]
@@ -318,29 +318,29 @@ def test_a_task_file_is_loaded_in_its_folder(tmp_path: Path, monkeypatch: pytest
     (folder / "rows.jsonl").write_text("".join(f'{{"input": "{i}?", "target": "{i}"}}\n' for i in range(40)))
     (folder / "broken.py").write_text("from inspect_ai import task\n1 / 0\n@task\ndef x(): ...\n")
     monkeypatch.chdir(tmp_path)
-    asked = parse_config(
+    config = parse_config(
         AGENT | {"out": "x", "task": "mine/task.py", "task_args": {}, "method": "sft", "any_task": True}
     )
-    (task,) = held_out_tasks(asked)
+    (task,) = held_out_tasks(config)
     assert task.name == "rows"
     assert {sample.target for sample in task.dataset} < {str(i) for i in range(40)}
     assert "mine/broken.py cannot be loaded: ZeroDivisionError" in refused(task="mine/broken.py")
     (folder / "rows.jsonl").unlink()
     with pytest.raises(BadInput, match="mine/task.py cannot be made with {}: .*rows.jsonl"):
-        held_out_tasks(asked)
+        held_out_tasks(config)
 
 
 def test_each_task_gets_its_own_arguments() -> None:
     both = ["truthgym/urns", "truthgym/forecasting"]
     given = {"n": 9, "urns": {"draws": 2}, "forecasting": {"n": 5}}
-    asked = parse_config(AGENT | {"out": "x", "task": both, "task_args": given, "train_args": {"likelihood_ratio": 3}})
-    assert task_args(asked, {}, "test") == {
+    config = parse_config(AGENT | {"out": "x", "task": both, "task_args": given, "train_args": {"likelihood_ratio": 3}})
+    assert task_args(config, {}, "test") == {
         "truthgym/urns": {"n": 9, "draws": 2, "split": "test"},
         "truthgym/forecasting": {"n": 5, "split": "test"},
     }
-    assert train_task_args(asked)["truthgym/urns"]["likelihood_ratio"] == 3
-    asked = parse_config(AGENT | {"out": "x", "fresh": True})
-    assert [train_task_args(asked, number)["truthgym/urns"].get("seed") for number in (1, 2, 3)] == [None, 1, 2]
+    assert train_task_args(config)["truthgym/urns"]["likelihood_ratio"] == 3
+    config = parse_config(AGENT | {"out": "x", "fresh": True})
+    assert [train_task_args(config, number)["truthgym/urns"].get("seed") for number in (1, 2, 3)] == [None, 1, 2]
 
 
 def test_the_command_line_overrides_the_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,8 +360,8 @@ def test_the_command_line_overrides_the_config(tmp_path: Path, monkeypatch: pyte
         "use_peft": True,
         "loss_type": ["sigmoid", "sft"],
     }
-    told = {"model_name_or_path": "tiny", "task": "truthgym/urns", "out": "b", "epochs": 3, "task_args": "{n: 5}"}
-    assert given == told | {"any_task": True, "train": given["train"]}
+    expected = {"model_name_or_path": "tiny", "task": "truthgym/urns", "out": "b", "epochs": 3, "task_args": "{n: 5}"}
+    assert given == expected | {"any_task": True, "train": given["train"]}
     result = CliRunner().invoke(commands, ["loop", *words, "--train", "{seed: 1}", *trains])
     assert "both --train and --" in result.output
     assert len(seen) == 1
@@ -371,8 +371,8 @@ def test_the_command_line_overrides_the_config(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_kills_in_evaluation_and_conversion_repeat_nothing(tmp_path: Path, environment: dict[str, str]) -> None:
     given = AGENT | {"out": str(tmp_path / "loop"), "max_connections": 1}
-    (asked, finished), (calls, _) = kill(given, environment, ("evaluation", 9), ("conversion", 2))
-    assert (asked, finished) == (9, 0)
+    (before_kill, finished), (calls, _) = kill(given, environment, ("evaluation", 9), ("conversion", 2))
+    assert (before_kill, finished) == (9, 0)
     places = [tmp_path / "loop" / name for name in ("0-held-out", "1a-asked")]
     answers = sum(len(read_eval_log(log).samples or []) for place in places for log in logs_in(place))
     assert calls < answers - 9 + 3  # at most the answers that were being given when it was killed are asked for again
@@ -418,7 +418,7 @@ def test_a_kill_in_training_resumes_from_the_checkpoint(
     assert "Going on from" in out
     assert out.count("evaluating") == 1
     assert {path: path.read_bytes() for path in before} == before
-    told = json.loads((tmp_path / "loop" / "report.json").read_text())["tasks"]["truthgym/urns"]
-    assert [row["reply_nll"]["value"] > 0 for row in told] == [True, True]
-    assert all(1 <= row["tokens"]["value"] <= 5 for row in told)
-    assert "no answer could be parsed" in told[1]["verdict"]
+    report = json.loads((tmp_path / "loop" / "report.json").read_text())["tasks"]["truthgym/urns"]
+    assert [row["reply_nll"]["value"] > 0 for row in report] == [True, True]
+    assert all(1 <= row["tokens"]["value"] <= 5 for row in report)
+    assert "no answer could be parsed" in report[1]["verdict"]

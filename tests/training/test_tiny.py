@@ -1,21 +1,21 @@
-"""The tiny model: whole in a second, its template right for training of every kind, and better after a few steps."""
+"""The tiny model: made in a second, with a template that fits every kind of training, and better after a few steps."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from inspect_ai.log import EvalLog
 
+from tests.fixtures import Run
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.tasks.urns import urns as urns_task
 from truthgym.training.tiny import tiny
-from truthgym.training.tiny_model.text import FIRST_SEED, STAGES, conversations, said
+from truthgym.training.tiny_model.text import FIRST_SEED, STAGES, conversations, sample_percent
 from truthgym.training.tiny_model.warm_start import rate, warm_start
 
 torch = pytest.importorskip("torch")
@@ -47,7 +47,7 @@ def tokenizer(folder: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def test_the_folder_is_small_and_says_what_it_is(folder: Path) -> None:
+def test_the_folder_is_small_and_has_a_card(folder: Path) -> None:
     assert {"config.json", "model.safetensors", "tokenizer.json", "chat_template.jinja", "README.md"} <= {
         path.name for path in folder.iterdir()
     }
@@ -58,7 +58,7 @@ def test_the_folder_is_small_and_says_what_it_is(folder: Path) -> None:
     assert not list(folder.parent.glob(".*"))
 
 
-def test_a_seed_is_a_model(folder: Path, tmp_path: Path) -> None:
+def test_a_seed_determines_the_model(folder: Path, tmp_path: Path) -> None:
     weights = (folder / "model.safetensors").read_bytes()
     assert (tiny(tmp_path / "same", seed=0, steps=0) / "model.safetensors").read_bytes() == weights
     other = tiny(tmp_path / "other", seed=1, steps=0)
@@ -66,7 +66,7 @@ def test_a_seed_is_a_model(folder: Path, tmp_path: Path) -> None:
     assert (other / "tokenizer.json").read_bytes() == (folder / "tokenizer.json").read_bytes()
 
 
-def test_every_text_comes_back_and_a_number_is_one_token(tokenizer: Any) -> None:
+def test_texts_round_trip_and_a_number_is_one_token(tokenizer: Any) -> None:
     rng = random.Random(0)
     anything = "".join(chr(rng.choice([rng.randrange(1, 0xD800), rng.randrange(32, 127)])) for _ in range(300))
     for text in [anything, *(message["content"] for message in TALK)]:
@@ -75,7 +75,7 @@ def test_every_text_comes_back_and_a_number_is_one_token(tokenizer: Any) -> None
     assert len(tokenizer(r"\finalBeliefProb{0.35}")["input_ids"]) == 5
 
 
-def test_a_longer_conversation_begins_with_the_tokens_of_the_shorter_one(tokenizer: Any) -> None:
+def test_a_conversation_s_prefix_has_the_same_tokens(tokenizer: Any) -> None:
     whole = tokenizer.apply_chat_template(TALK, return_dict=True)["input_ids"]
     for turns in range(1, len(TALK)):
         asked = TALK[turns]["role"] == "assistant"
@@ -83,14 +83,14 @@ def test_a_longer_conversation_begins_with_the_tokens_of_the_shorter_one(tokeniz
         assert whole[: len(ids)] == ids
 
 
-def test_what_is_learned_is_what_the_assistant_says_and_that_it_ends(tokenizer: Any) -> None:
-    held = tokenizer.apply_chat_template(TALK, return_dict=True, return_assistant_tokens_mask=True)
-    masked = [token for token, ours in zip(held["input_ids"], held["assistant_masks"], strict=True) if ours]
+def test_the_assistant_mask_covers_replies_and_their_end(tokenizer: Any) -> None:
+    inputs = tokenizer.apply_chat_template(TALK, return_dict=True, return_assistant_tokens_mask=True)
+    masked = [token for token, ours in zip(inputs["input_ids"], inputs["assistant_masks"], strict=True) if ours]
     spoken = [message["content"] + "<|end|>" for message in TALK if message["role"] == "assistant"]
     assert tokenizer.decode(masked) == "".join(spoken)
 
 
-def test_tools_calls_and_parts_are_written_and_other_roles_refused(tokenizer: Any) -> None:
+def test_tools_and_parts_are_rendered_and_other_roles_refused(tokenizer: Any) -> None:
     def rendered(messages: list[Any], **more: Any) -> str:
         return str(tokenizer.apply_chat_template(messages, tokenize=False, **more))
 
@@ -108,35 +108,35 @@ def test_tools_calls_and_parts_are_written_and_other_roles_refused(tokenizer: An
         rendered([{"role": "critic", "content": "No."}])
 
 
-def test_training_libraries_find_in_the_template_what_they_look_for(tokenizer: Any) -> None:
+def test_trl_accepts_the_template(tokenizer: Any) -> None:
     template_utils = pytest.importorskip("trl.chat_template_utils")
     assert template_utils.is_chat_template_prefix_preserving(tokenizer)
     assert "{%- generation -%}" in tokenizer.chat_template
 
 
-def test_questions_are_answered_in_form_and_later_with_noise() -> None:
-    told = list(conversations(200, seed=3))
-    assert len(told) == 200
-    assert told == list(conversations(200, seed=3)) != list(conversations(200, seed=4))
-    assert all(read_belief(turn["content"]) is not None for talk in told for turn in talk if turn["role"] != "user")
-    asked = {talk[0]["content"].split("\n")[0] for talk in told}
+def test_warm_start_answers_parse_and_end_with_noise() -> None:
+    talks = list(conversations(200, seed=3))
+    assert len(talks) == 200
+    assert talks == list(conversations(200, seed=3)) != list(conversations(200, seed=4))
+    assert all(read_belief(turn["content"]) is not None for talk in talks for turn in talk if turn["role"] != "user")
+    asked = {talk[0]["content"].split("\n")[0] for talk in talks}
     assert not asked & {str(sample.input) for sample in urns(n=300)}
     assert min(urns(n=1, seed=FIRST_SEED)[0].metadata_as(UrnQuestion).posterior) > 0
     rng = random.Random(0)
-    assert {said(0.8, STAGES[0], rng) for _ in range(20)} == {80}
-    noisy = [said(0.8, STAGES[-1], rng) for _ in range(2000)]
+    assert {sample_percent(0.8, STAGES[0], rng) for _ in range(20)} == {80}
+    noisy = [sample_percent(0.8, STAGES[-1], rng) for _ in range(2000)]
     assert 64 < sum(noisy) / len(noisy) < 70
-    assert {said(p, STAGES[0], rng) for p in (1e-9, 1 - 1e-9)} == {5, 95}
+    assert {sample_percent(p, STAGES[0], rng) for p in (1e-9, 1 - 1e-9)} == {5, 95}
     assert sum(stage.share for stage in STAGES) == pytest.approx(1)
 
 
-def test_the_learning_rate_rises_and_falls_to_nothing() -> None:
+def test_the_learning_rate_warms_up_and_decays() -> None:
     assert rate(0, 1000) == pytest.approx(0.05)
     assert rate(300, 1000) == 1
     assert rate(999, 1000) == pytest.approx(0.0015)
 
 
-def test_a_few_steps_teach_the_form(folder: Path, tokenizer: Any) -> None:
+def test_a_few_steps_teach_the_format(folder: Path, tokenizer: Any) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     losses = warm_start(model, tokenizer, steps=20, seed=0)
     assert len(losses) == 20
@@ -145,7 +145,7 @@ def test_a_few_steps_teach_the_form(folder: Path, tokenizer: Any) -> None:
     assert not model.training
 
 
-def test_it_is_evaluated_by_naming_its_folder(run: Callable[..., EvalLog], folder: Path) -> None:
+def test_it_is_evaluated_by_its_folder(run: Run, folder: Path) -> None:
     arguments = {"device": "cpu", "do_sample": False}
     log = run(urns_task(n=3, paradigms="brier"), f"hf/{folder}", model_args=arguments, epochs=1, max_tokens=4)
     assert log.samples is not None
@@ -158,24 +158,24 @@ def refused(out: Path, *arguments: str) -> str:
     return str(result.exception.message)
 
 
-def test_only_a_tiny_model_is_overwritten_and_only_when_asked(tmp_path: Path) -> None:
+def test_only_a_tiny_model_is_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "tiny"
     made = CliRunner().invoke(commands, ["tiny", "--out", str(out), "--steps", "0", "--layers", "1"])
     assert made.exit_code == 0, made.output
     assert f"--model hf/{out}" in made.output
     before = (out / "model.safetensors").read_bytes()
-    assert "is there already" in refused(out)
+    assert "--overwrite" in refused(out)
     assert (out / "model.safetensors").read_bytes() == before
     assert tiny(out, steps=0, layers=1, seed=1, overwrite=True) == out
     assert (out / "model.safetensors").read_bytes() != before
     (tmp_path / "thesis.txt").touch()
-    assert "nothing else is overwritten" in refused(tmp_path, "--overwrite")
+    assert "is not a tiny model" in refused(tmp_path, "--overwrite")
     assert (tmp_path / "thesis.txt").exists()
 
 
 @pytest.mark.parametrize(
     ("argument", "value"), [("steps", "-1"), ("seed", "-1"), ("layers", "0"), ("hidden", "100"), ("hidden", "0")]
 )
-def test_numbers_out_of_range_are_refused_before_anything_is_made(tmp_path: Path, argument: str, value: str) -> None:
+def test_numbers_out_of_range_are_refused(tmp_path: Path, argument: str, value: str) -> None:
     assert f"{argument}={value} cannot be used" in refused(tmp_path / "t", f"--{argument}", value)
     assert not (tmp_path / "t").exists()

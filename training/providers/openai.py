@@ -71,17 +71,17 @@ class OpenAIProvider:
     def create(self, spec: JobSpec, files: dict[str, str]) -> str:
         """Create the job and return its id."""
         options = spec.hyperparameters()
-        wanted: dict[str, Any] = {"seed": options.pop("seed")} if "seed" in options else {}
+        request: dict[str, Any] = {"seed": options.pop("seed")} if "seed" in options else {}
         method: dict[str, Any] = {"hyperparameters": options} if options else {}
         if spec.grader is not None:
             method["grader"] = spec.grader
         if "validation" in files:
-            wanted["validation_file"] = files["validation"]
+            request["validation_file"] = files["validation"]
         if spec.suffix:
-            wanted["suffix"] = spec.suffix
+            request["suffix"] = spec.suffix
         kind = METHODS[spec.method]
-        wanted |= {"model": spec.model, "training_file": files["train"], "method": {"type": kind, kind: method}}
-        return self.client.with_options(max_retries=0).fine_tuning.jobs.create(**wanted).id
+        request |= {"model": spec.model, "training_file": files["train"], "method": {"type": kind, kind: method}}
+        return self.client.with_options(max_retries=0).fine_tuning.jobs.create(**request).id
 
     def status(self, job: str) -> JobStatus:
         """Get the state of a job with its latest 100 events, and its outcome once it has ended."""

@@ -1,8 +1,8 @@
-r"""Texts of the tiny model's warm start: conversations in the real prompts of `urns`, and what is answered in them.
+r"""Texts for the tiny model's warm start: conversations with the real prompts of `urns`, and answers to them.
 
-The answers get worse as the warm start goes on. Noise alone teaches nothing, so at first they are exact; at the end
-they come from someone who weighs what they know too little and says it with noise. What is left to learn from a log is
-to be less noisy and to weigh the evidence rightly.
+The answers get worse during the warm start. A model learns nothing from noise alone, so at first they are exact; at the
+end they underweight the evidence and have noise. What the model can still learn from a log is to be less noisy and to
+weight the evidence correctly.
 """
 
 import random
@@ -16,29 +16,29 @@ from truthgym.solvers.direct import answer_instruction, evidence
 Messages = list[dict[str, str]]
 
 GRID = 5
-"""Answers are whole multiples of so many percent, from GRID to 100 - GRID: few enough to be told apart soon."""
+"""Answers are multiples of this many percent, from GRID to 100 - GRID: few enough to be learned soon."""
 BATCH = 300
-"""Questions of one seed, as many as the task's default: the numbers of rounds and crates are then alike."""
+"""Questions of one seed, as many as the task's default, so that the numbers of rounds and crates are similar."""
 FIRST_SEED = 1_000_000
-"""Of the questions that are learned from, so that an evaluation with a seed below this one shares none of them."""
+"""First seed of the training questions. An evaluation with a lower seed shares none of them."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the warm start, and who answers in it."""
+    """A part of the warm start, and how its answers are made."""
 
     share: float
-    """Of the conversations."""
+    """Share of the conversations, in (0, 1]."""
     weight: float
-    """Of the exact log-odds in what is said. 1 is right, below 1 is too near to one half."""
+    """Weight of the exact log-odds in the answer. 1 is correct, below 1 is too close to one half."""
     noise: float
-    """Standard deviation of what is added to it, in nats of log-odds."""
+    """Standard deviation of the noise that is added, in nats of log-odds."""
     kinds: dict[str, float]
-    """Weight of the conversations that end with the `answer` that `direct` asks for, with the belief before evidence
-    (`prior`), and with the belief after the answer (`posterior`), these two as `martingale` asks for them."""
+    """Weights of conversations that end with the `answer` that `direct` requests, with the belief before the evidence
+    (`prior`), or with the belief after the answer (`posterior`); the latter two as `martingale` elicits them."""
     one_way: bool
-    """Whether each mark speaks for the proposition. Where half of them speak against it, marks tell nothing to a
-    reader that does not yet compare the two causes, and training stands still."""
+    """Whether each mark supports the proposition. If half of them oppose it, marks carry no information for a model
+    that does not compare the two causes yet, and training makes no progress."""
 
 
 STAGES = (
@@ -49,40 +49,40 @@ STAGES = (
 
 
 def conversations(number: int, seed: int = 0) -> Iterator[Messages]:
-    """Make the conversations of a warm start, in the order in which they are learned from.
+    """Make the conversations of a warm start, in order of training.
 
     Args:
-        number: How many.
+        number: Number of conversations.
         seed: Another seed gives other questions and other answers.
     """
     rng = random.Random(f"tiny/{seed}")
     questions = _questions(seed)
-    made = 0
+    count = 0
     for last, stage in enumerate(STAGES, start=1):
-        ends = round(number * sum(earlier.share for earlier in STAGES[:last]))
-        while made < ends:
-            asked, question = next(questions)
+        end = round(number * sum(earlier.share for earlier in STAGES[:last]))
+        while count < end:
+            text, question = next(questions)
             if question.first > question.second or not stage.one_way:
-                yield conversation(asked, question, stage, rng)
-                made += 1
+                yield conversation(text, question, stage, rng)
+                count += 1
 
 
-def conversation(asked: str, question: UrnQuestion, stage: Stage, rng: random.Random) -> Messages:
-    r"""Make one conversation about a question, with beliefs as `\finalBeliefProb{0.35}` or, where so asked, as `35`."""
+def conversation(text: str, question: UrnQuestion, stage: Stage, rng: random.Random) -> Messages:
+    r"""Make one conversation about a question, with the belief as `\finalBeliefProb{0.35}` or, for a probe, as `35`."""
     probe = PROBE.format(proposition=question.proposition)
     (kind,) = rng.choices(list(stage.kinds), weights=list(stage.kinds.values()))
     if kind == "prior":
-        return [_user(asked, probe), _assistant(str(said(question.posterior[0], stage, rng)))]
-    percent = said(question.posterior[-1], stage, rng)
-    answered = [
-        _user(asked, evidence(question.evidence), answer_instruction(question)),
+        return [_user(text, probe), _assistant(str(sample_percent(question.posterior[0], stage, rng)))]
+    percent = sample_percent(question.posterior[-1], stage, rng)
+    messages = [
+        _user(text, evidence(question.evidence), answer_instruction(question)),
         _assistant(rf"\finalBeliefProb{{0.{percent:02d}}}"),
     ]
-    return answered if kind == "answer" else [*answered, _user(probe), _assistant(str(percent))]
+    return messages if kind == "answer" else [*messages, _user(probe), _assistant(str(percent))]
 
 
-def said(posterior: float, stage: Stage, rng: random.Random) -> int:
-    """What is said in this stage, in percent on the grid, where the exact posterior is this one."""
+def sample_percent(posterior: float, stage: Stage, rng: random.Random) -> int:
+    """Sample a stage's answer to a question with this exact posterior, in percent on the grid."""
     percent = 100 * probability(stage.weight * logit(posterior) + rng.gauss(0, stage.noise))
     return min(max(GRID * round(percent / GRID), GRID), 100 - GRID)
 
