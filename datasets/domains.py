@@ -1,4 +1,4 @@
-"""Domains by name, for those who ask questions besides the one that is asked."""
+"""Domains by name, and the draw of other questions for solvers that ask several."""
 
 import random
 from collections.abc import Callable
@@ -32,31 +32,31 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
     "wildchat": wildchat,
     "urns": urns,
 }
-"""Each domain's loader, by the name that its questions have as `domain`. All take `split`."""
+"""Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
 BUNDLED = [name for name in DOMAINS if name != "urns"]
-"""Domains whose questions come with the project: those that are not generated."""
+"""Domains with bundled questions: all that are not generated."""
 TRUTH_SEEKING = Path(__file__).with_name("truth_seeking.jsonl")
 
 
 def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[Sample]:
-    """Draw questions of a domain to be asked beside another one.
+    """Draw questions of a domain to be asked together with another one.
 
-    They come from the domain's own questions with its default arguments, and of these from the train split, so that no
-    question of the test split is used up. They have neither the asked question's event nor its proposition, and none
-    was written after the day on which that is asked. Nothing of them is to be shown but the question and its evidence.
+    They come from the train split of the domain with its default arguments, so that no question of the test split is
+    spent. They have neither the asked question's event nor its proposition, and none was asked later than it. Show only
+    their text and evidence.
 
     Args:
         domain: A key of `DOMAINS`.
-        asked: The question that they stand beside.
-        n: How many; fewer are drawn where there are fewer.
-        key: What the draw depends on: the same key gives the same questions.
+        asked: The main question.
+        n: How many to draw. If fewer are eligible, all of those are drawn.
+        key: Seeds the draw: the same key gives the same questions.
 
     Raises:
-        BadInput: An unknown domain, or one with fewer questions than that.
+        BadInput: An unknown domain, or one whose train split has fewer than n questions.
     """
     check_questions(domain, n)
     pool = []
-    for item in _pool(domain):
+    for item in _train_split(domain):
         known = item.metadata_as(Question)
         if may_be_shown_with(asked, known.event, known.proposition, known.opened_on):
             pool.append(item)
@@ -64,18 +64,18 @@ def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[
 
 
 def check_questions(domain: str, n: int) -> None:
-    """Refuse to draw more questions of a domain than it has.
+    """Check that a domain has enough questions to draw n from its train split.
 
     Raises:
-        BadInput: An unknown domain, or one with fewer questions in its train split.
+        BadInput: An unknown domain, or one whose train split has fewer than n questions.
     """
-    if len(_pool(domain)) < n:
-        held = len(_pool(domain))
-        raise BadInput(f"{domain}: {n} other questions are wanted, and its train split has {held}; ask for fewer")
+    available = len(_train_split(domain))
+    if available < n:
+        raise BadInput(f"{domain}: {n} other questions were requested, but its train split has {available}; use fewer")
 
 
 @cache
-def _pool(domain: str) -> list[Sample]:
+def _train_split(domain: str) -> list[Sample]:
     one_of("domain", domain, list(DOMAINS))
     return list(DOMAINS[domain](split="train"))
 
@@ -88,5 +88,5 @@ def bundled(domain: str) -> list[Sample]:
 
 @cache
 def truth_seeking_questions() -> list[str]:
-    """Questions that are worth asking oneself before any other. A sequence: each rests on those before it."""
+    """Questions worth asking oneself before any other. A sequence: each builds on those before it."""
     return [str(row["question"]) for _, row in read_rows(TRUTH_SEEKING)]

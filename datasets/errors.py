@@ -1,6 +1,7 @@
-"""Errors in what a user gave: one message that names the value, the place and the remedy."""
+"""Errors in user input: one message that names the value, the place and the remedy."""
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from difflib import get_close_matches
 from functools import cache, wraps
 from typing import ParamSpec, TypeVar
@@ -19,7 +20,7 @@ R = TypeVar("R")
 class BadInput(PrerequisiteError):
     """A value from the user cannot be used. Inspect prints the message without a traceback.
 
-    Not a ValueError: `inspect score` takes a ValueError from a scorer's arguments to mean that there is no such scorer.
+    It is not a ValueError: `inspect score` reads a ValueError from a scorer's arguments as "no such scorer".
     """
 
     def __init__(self, message: str) -> None:
@@ -27,7 +28,7 @@ class BadInput(PrerequisiteError):
 
 
 def one_of(what: str, value: str, known: Sequence[str]) -> None:
-    """Check that a name is known, and suggest the nearest one if not.
+    """Check that a name is known, and suggest the nearest one if it is not.
 
     Raises:
         BadInput: `value` is not in `known`.
@@ -97,4 +98,9 @@ def _problem(error: ErrorDetails, function: Callable[..., object]) -> str:
         return f"the argument {name!r} is missing"
     if error["type"] == "literal_error":
         return f"{name}={error['input']!r} cannot be used; give {error['ctx']['expected']}"
-    return f"{name}={error['input']!r} cannot be used; {error['msg'].removeprefix('Input should be ').lower()}"
+    if error["type"] == "bool_type":
+        return f"{name}={error['input']!r} cannot be used; give true or false"
+    if error["type"] == "string_type" and isinstance(error["input"], bool | int | float | date):  # YAML reads 12 so
+        value = str(error["input"])
+        return f"{name}={value} is not text; on the command line quote it twice, as in '{name}=\"{value}\"'"
+    return f"{name}={error['input']!r} cannot be used; {error['msg'].replace('Input should be', 'it must be')}"

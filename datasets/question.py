@@ -1,8 +1,8 @@
-"""The Question contract: what every domain hands to solvers and scorers, and how bad rows are refused.
+"""The Question contract: what every domain passes to solvers and scorers.
 
-A domain is a list of Inspect Samples. Each has a stable string id, the question as `input` (no format
-instructions: those are the solver's), a `target` of "yes" or "no" where truth is known, and a `Question` as
-metadata, read anywhere with `state.metadata_as(Question)`.
+A domain is a list of Inspect Samples. Each has a stable string id, the question as `input` (without format
+instructions, which solvers add), a `target` of "yes" or "no" where truth is known, and a `Question` as metadata, which
+`state.metadata_as(Question)` reads.
 """
 
 import re
@@ -19,33 +19,30 @@ from truthgym.datasets.errors import BadInput
 Split = Literal["train", "validation", "test"]
 SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
 """Share of events in each split."""
-
-
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class Question(BaseModel, frozen=True):
-    """What is known of a question besides its wording. Domains add fields of their own in a subclass."""
+    """The metadata of a question. Domains add fields in a subclass."""
 
     domain: str
     form: Literal["binary", "options", "free"] = "binary"
     options: list[str] = []
     proposition: str | None = None
-    """A statement that is true or false. Its probability is the belief; every binary question has one."""
+    """A statement that is true or false. A belief is its probability. Every binary question has one."""
     evidence: list[str] = []
-    """Pieces in order. A stepwise solver reveals them one by one, `direct` at once, a prior never sees them."""
+    """Pieces in order. Stepwise solvers reveal them one by one, `direct` all at once; a prior never sees them."""
     event: str = Field(min_length=1)
     """The clustering unit: questions that resolve together share it."""
     split: Split
     opened_on: date | None = None
-    """The day on which the question is asked: what was written later may tell how it ends. None where time is nothing
-    to it."""
+    """The day on which the question is asked: later texts may reveal the outcome. None if time does not matter."""
     known_on: date | None = None
     """The day the truth became public, for the contamination filter."""
     base_rate: float | None = Field(default=None, ge=0, le=1, strict=True)
     """Probability of "yes" in the question's reference class, in [0, 1]."""
     crowd: float | None = Field(default=None, ge=0, le=1, strict=True)
-    """What human forecasters or a market said when the question was asked, in [0, 1]."""
+    """Probability that human forecasters or a market gave when the question was asked, in [0, 1]."""
 
     @field_validator("opened_on", "known_on", mode="before")
     @classmethod
@@ -53,33 +50,33 @@ class Question(BaseModel, frozen=True):
         # Pydantic would take a number for seconds since 1970.
         if value is None or isinstance(value, date) or (isinstance(value, str) and _DAY.fullmatch(value)):
             return value
-        raise ValueError("no day such as 2025-06-01")
+        raise ValueError("not a day such as 2025-06-01")
 
     @field_validator("event")
     @classmethod
     def _event_has_a_name(cls, value: str) -> str:
         if not value.strip():
-            raise ValueError("it has no name that questions which resolve together can share")
+            raise ValueError("it must be a name that questions which resolve together share")
         return value
 
     @field_validator("evidence")
     @classmethod
     def _evidence_says_something(cls, value: list[str]) -> list[str]:
         if not all(piece.strip() for piece in value):
-            raise ValueError("a piece of it is empty")
+            raise ValueError("a piece is empty")
         return value
 
     @model_validator(mode="after")
     def _options_differ(self) -> "Question":
         if len(set(self.options)) < len(self.options):
-            raise ValueError(f"two of the options {self.options!r} are equal; write others, or leave one out")
+            raise ValueError(f"two of the options {self.options!r} are equal; change or remove one")
         return self
 
     @model_validator(mode="after")
     def _binary_has_a_proposition(self) -> "Question":
         if self.form == "binary" and not (self.proposition or "").strip():
             raise ValueError(
-                "a binary question needs a `proposition`: the statement whose probability is asked, "
+                "a binary question needs a `proposition`: the statement whose probability is asked for, "
                 'such as "It rains in Paris on 1 May 2024."'
             )
         return self
@@ -95,42 +92,39 @@ AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
 def split_of(event: str) -> Split:
-    """Put an event in a split by a hash of its name, so that no re-ordering or growth of a set moves it.
+    """The split of an event, by a hash of its name: reordering or growing a dataset moves no event.
 
-    Shares in the long run: train 0.6, validation 0.2, test 0.2.
+    Expected shares: train 0.6, validation 0.2, test 0.2.
     """
-    place = int.from_bytes(sha256(event.encode()).digest()[:8]) / 2**64
+    position = int.from_bytes(sha256(event.encode()).digest()[:8]) / 2**64
     for split, share in SHARES.items():
-        if place < share:
+        if position < share:
             return split
-        place -= share
+        position -= share
     return "test"
 
 
 def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuestion:  # noqa: ANN401
-    """Build a question of the given kind, its split taken from its event.
+    """Build a question of the given kind. Its event decides its split.
 
     Args:
         kind: `Question` or a domain's subclass.
         where: The place to name in an error, such as "forecasting.jsonl line 12".
-        **fields: The question's fields, unchecked.
+        **fields: The question's fields, not yet validated.
 
     Raises:
-        BadInput: A field is missing or outside its range, or a day is to come after today.
+        BadInput: A field is missing, of the wrong type or outside its range, or a day is in the future.
     """
     try:
-        made = kind(split=split_of(str(fields.get("event", ""))), **fields)
+        built = kind(split=split_of(str(fields.get("event", ""))), **fields)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput(_explain(where, place, first)) from None
-    for field, day, what in (("known_on", made.known_on, "known"), ("opened_on", made.opened_on, "asked")):
+    for field, day in (("known_on", built.known_on), ("opened_on", built.opened_on)):
         if day is not None and day > date.today():
-            raise BadInput(
-                f"{where}, field {field}: {day} is in the future, where nothing is {what} yet; correct the day, or "
-                "leave the row out"
-            )
-    return made
+            raise BadInput(f"{where}, field {field}: {day} is in the future; correct the day or remove the row")
+    return built
 
 
 def _explain(where: str, field: str, error: Any) -> str:  # noqa: ANN401
@@ -146,27 +140,27 @@ def _explain(where: str, field: str, error: Any) -> str:  # noqa: ANN401
 
 
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
-    """Read the question that a solver or scorer works on.
+    """The question of a sample that a solver or scorer works on.
 
     Raises:
-        BadInput: The sample is not a domain's: a task or log of something else.
+        BadInput: The sample's metadata is not a Truthgym question: it is from another task or log.
     """
     try:
         return state.metadata_as(kind)
     except ValueError:
         raise BadInput(
-            f"Sample {state.sample_id!r} does not hold a question of a Truthgym domain in its metadata; use Truthgym's "
-            "solvers and scorers with its own tasks and their logs"
+            f"Sample {state.sample_id!r}: its metadata does not hold a question of a Truthgym domain; use this "
+            "solver or scorer with Truthgym's tasks and their logs"
         ) from None
 
 
 def sample(id: str, input: str, target: str | None, question: Question, where: str) -> Sample:
-    """Make the Sample of a question.
+    """Build the Sample of a question.
 
     Args:
         id: Stable and unique within the dataset.
-        input: The question as it is asked, without evidence and without format instructions.
-        target: "yes", "no", or None where no truth is known.
+        input: The question as asked, without evidence and without format instructions.
+        target: "yes", "no", or None where the truth is unknown.
         question: Its metadata.
         where: The place to name in an error.
 
@@ -174,7 +168,7 @@ def sample(id: str, input: str, target: str | None, question: Question, where: s
         BadInput: The target is neither "yes" nor "no".
     """
     if target not in ("yes", "no", None):
-        raise BadInput(f'{where}: the outcome {target!r} is neither "yes" nor "no"; write one of the two')
+        raise BadInput(f'{where}: the outcome must be "yes" or "no", got {target!r}')
     return Sample(id=id, input=input, target=target or "", metadata=question.model_dump(mode="json"))
 
 

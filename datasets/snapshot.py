@@ -1,4 +1,4 @@
-"""Snapshot: the rows of a real source as they stood on a day, in a file that an eval can be repeated from."""
+"""Snapshot: the rows of a real source on one day, in a file from which an eval can be repeated."""
 
 import json
 import shlex
@@ -7,33 +7,34 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.loading.row_files import FILES, Row, read_rows
-from truthgym.datasets.loading.selection import check_selection, draw, kept_samples
-from truthgym.datasets.loading.source import SampleOf, Source, file_sha256, real_rows
+from truthgym.datasets.loading.domain import Domain, SampleOf
+from truthgym.datasets.loading.row_files import FILE_SUFFIXES, Row, read_rows
+from truthgym.datasets.loading.selection import check_selection, draw, filter_samples
+from truthgym.datasets.loading.source import Source, file_sha256, source_rows
 
 BATCH = 5000
-"""Rows that are written to parquet at once."""
+"""Rows in one write to parquet."""
 SECRET = "token"
-"""What is in the name of an option that is never written down."""
+"""An option with this in its name is never written down."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A snapshot that was made."""
+    """The result of `fetch`."""
 
     path: Path
     rows: int
     sha256: str
     left_out: Counter[str]
-    """Rows that were left out, by reason."""
+    """Number of rows that were left out, by reason."""
 
 
 def fetch(
@@ -46,80 +47,78 @@ def fetch(
     seed: int = 0,
     **options: Any,  # noqa: ANN401 (each source has its own)
 ) -> Snapshot:
-    """Write a real source's rows to a file, and a card beside it that says what they are.
+    """Write a real source's rows to a file, and a card beside it that describes them.
 
-    Every row is read as an eval will read it, so that what is in the file can be used. Rows of all splits are in it:
-    the split of a question is a hash of its event, whatever file it stands in.
+    Every row is parsed as an eval will parse it, so that all rows of the file can be used. The file has rows of all
+    splits: a hash of a question's event decides its split, in whatever file it is.
 
     Args:
         domain: A domain with real sources.
-        source: Name of one of them, or None where there is one only.
-        out: Path of the file, .jsonl or .parquet; the card has the ending .md. Nothing is left of either where reading
-            breaks off.
+        source: Name of one of them, or None if there is only one.
+        out: Path of the file, .jsonl or .parquet; the card has the suffix .md. If reading fails, neither is written.
         known_after: Only questions whose truth became public after this day.
-        n: At most so many, drawn with `seed`.
+        n: At most this many, drawn with `seed`.
         seed: Seed of that draw.
-        **options: For the source.
+        **options: Options of the source.
 
     Raises:
-        BadInput: An unknown domain, source or option; a file that is there already; nothing to write; or the source
+        BadInput: An unknown domain, source or option; a file that exists already; nothing to write; or the source
             cannot be read.
     """
-    sources, sample_of = sources_of(domain)
-    chosen = _chosen(domain, source, sources)
+    loader = domain_with_sources(domain)
+    sources = loader.sources
+    chosen = _source_name(domain, source, sources)
     after = check_selection(domain, "all", known_after, n)
     path = Path(out)
     _check_path(path)
     dropped: Counter[str] = Counter()
     began = datetime.now(UTC)
-    rows = real_rows(domain, chosen, sources, dropped, after, fetching=True, **options)
-    kept = _checked(domain, rows, sample_of, after, dropped)
-    asked = {"known_after": after, "n": n, "seed": seed if n is not None else None}
-    with _whole(path) as part:
+    rows = source_rows(domain, chosen, sources, dropped, after, fetching=True, **options)
+    kept = _valid_rows(domain, rows, loader.sample_of, after, dropped)
+    arguments = {"known_after": after, "n": n, "seed": seed if n is not None else None, **options}
+    with _temporary(path) as part:
         written = _write(part, kept if n is None else iter(draw(kept, n, seed, lambda row: str(row["id"]), dropped)))
         if not written:
-            left = ", ".join(f"{number} {reason}" for reason, number in (+dropped).most_common()) or "it holds none"
-            raise BadInput(f"{domain}: {chosen} has no row to write ({left}); ask for more, or for an earlier day")
-        _as_file(part, path)
-        made = Snapshot(path, written, file_sha256(path), +dropped)
-        given = {name: value for name, value in {**asked, **options}.items() if value is not None}
-        path.with_suffix(".md").write_text(_card(domain, chosen, sources[chosen], given, began, made), encoding="utf-8")
-    return made
+            left_out = ", ".join(f"{number} {reason}" for reason, number in (+dropped).most_common()) or "it is empty"
+            raise BadInput(f"{domain}: {chosen} has no row to write ({left_out}); relax the options or the day")
+        _convert(part, path)
+        snapshot = Snapshot(path, written, file_sha256(path), +dropped)
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        card = _card(domain, chosen, sources[chosen], arguments, began, snapshot)
+        path.with_suffix(".md").write_text(card, encoding="utf-8")
+    return snapshot
 
 
-def sources_of(domain: str) -> tuple[Mapping[str, Source], SampleOf]:
-    """A domain's real sources, and its reading of a row.
+def domain_with_sources(name: str) -> Domain:
+    """A domain that has real sources.
 
     Raises:
         BadInput: An unknown domain, or one without real sources.
     """
-    from truthgym.datasets.domains import BUNDLED
-
-    modules = {name: import_module(f"truthgym.datasets.{name}") for name in BUNDLED}
-    fetched = {name: module for name, module in modules.items() if module.SOURCES}
-    one_of("domain with a real source", domain, list(fetched))
-    return fetched[domain].SOURCES, fetched[domain].sample_of
+    found = {key: domain for key, domain in DOMAINS.items() if isinstance(domain, Domain) and domain.sources}
+    one_of("domain with a real source", name, list(found))
+    return found[name]
 
 
-def _chosen(domain: str, source: str | None, sources: Mapping[str, Source]) -> str:
+def _source_name(domain: str, source: str | None, sources: Mapping[str, Source]) -> str:
     if source is None and len(sources) > 1:
         raise BadInput(f"truthgym fetch {domain}: name a source with --source: {', '.join(sources)}")
-    chosen = source or next(iter(sources))
-    one_of("source", chosen, list(sources))
-    return chosen
+    name = source or next(iter(sources))
+    one_of("source", name, list(sources))
+    return name
 
 
 def _check_path(path: Path) -> None:
-    if path.suffix not in FILES:
-        raise BadInput(f"--out {path}: a snapshot is a file that ends in {' or '.join(FILES)}; name one")
-    for there in (path, path.with_suffix(".md")):
-        if there.exists():
-            raise BadInput(f"--out {path}: {there} is there already; give another name, or remove it")
+    if path.suffix not in FILE_SUFFIXES:
+        raise BadInput(f"--out {path}: a snapshot must end in {' or '.join(FILE_SUFFIXES)}; give such a name")
+    for file in (path, path.with_suffix(".md")):
+        if file.exists():
+            raise BadInput(f"--out {path}: {file} exists already; give another name, or remove it")
     if not path.parent.is_dir():
-        raise BadInput(f"--out {path}: there is no folder {path.parent}; make it, or give another")
+        raise BadInput(f"--out {path}: there is no folder {path.parent}; create it, or give another")
 
 
-def _checked(
+def _valid_rows(
     domain: str, rows: Iterator[Row], sample_of: SampleOf, after: date | None, dropped: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     latest: dict[str, Any] = {}
@@ -130,16 +129,16 @@ def _checked(
             latest = row
             yield sample_of(where, row)
 
-    for _ in kept_samples(domain, samples(), "all", after, dropped, once=True):
+    for _ in filter_samples(domain, samples(), "all", after, dropped, skip_duplicates=True):
         yield latest
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """A file to write to first. Where writing breaks off, nothing is left.
+def _temporary(path: Path) -> Iterator[Path]:
+    """A temporary file to write the rows to first. After an error, no file remains.
 
     Raises:
-        BadInput: It cannot be written.
+        BadInput: The file cannot be written.
     """
     part = path.with_name(f".{path.stem}.part.jsonl")
     try:
@@ -148,7 +147,7 @@ def _whole(path: Path) -> Iterator[Path]:
         path.unlink(missing_ok=True)
         path.with_suffix(".md").unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise BadInput(f"--out {path}: it cannot be written ({error}); make room, or name another") from None
+            raise BadInput(f"--out {path}: cannot be written ({error}); free disk space or give another path") from None
         raise
     finally:
         part.unlink(missing_ok=True)
@@ -159,16 +158,16 @@ def _write(part: Path, rows: Iterator[dict[str, Any]]) -> int:
         return sum(bool(file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")) for row in rows)
 
 
-def _as_file(part: Path, path: Path) -> None:
+def _convert(part: Path, path: Path) -> None:
     if path.suffix == ".jsonl":
         part.replace(path)
         return
     import pyarrow
     import pyarrow.parquet
 
-    # Rows leave fields out, so the columns are known once all have been seen.
-    tables = (pyarrow.Table.from_pylist(_with_all(batch)).schema for batch in _batches(part))
-    schema = pyarrow.unify_schemas(list(tables), promote_options="permissive")
+    # Rows leave fields out, so the columns are known only after a first pass.
+    schemas = [pyarrow.Table.from_pylist(_with_all_fields(batch)).schema for batch in _batches(part)]
+    schema = pyarrow.unify_schemas(schemas, promote_options="permissive")
     packed = part.with_suffix(path.suffix)
     try:
         with pyarrow.parquet.ParquetWriter(packed, schema) as writer:
@@ -185,26 +184,31 @@ def _batches(part: Path) -> Iterator[list[dict[str, Any]]]:
         yield batch
 
 
-def _with_all(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    names = dict.fromkeys(name for row in rows for name in row)  # pyarrow takes the first row's for all
+def _with_all_fields(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    names = dict.fromkeys(name for row in rows for name in row)  # pyarrow takes the first row's names for all
     return [{name: row.get(name) for name in names} for row in rows]
 
 
-def _card(domain: str, name: str, source: Source, given: Mapping[str, Any], began: datetime, made: Snapshot) -> str:
+def _card(
+    domain: str, name: str, source: Source, arguments: Mapping[str, Any], began: datetime, snapshot: Snapshot
+) -> str:
     flags = {"known_after": "--known-after", "n": "-n", "seed": "--seed"}
-    words = ["truthgym", "fetch", domain, "--source", name, "--out", made.path.name]
-    for key, value in given.items():
+    words = ["truthgym", "fetch", domain, "--source", name, "--out", snapshot.path.name]
+    for key, value in arguments.items():
         if SECRET not in key:
             words += [flags[key], str(value)] if key in flags else ["-T", f"{key}={value}"]
-    _, first = next(read_rows(made.path))
+    _, first = next(read_rows(snapshot.path))
     example = "\n".join(f"    {line}" for line in json.dumps(first, ensure_ascii=False, indent=1).splitlines())
-    counts = {"rows": made.rows, **{f"left out: {reason}": number for reason, number in made.left_out.most_common()}}
+    counts = {
+        "rows": snapshot.rows,
+        **{f"left out: {reason}": number for reason, number in snapshot.left_out.most_common()},
+    }
     table = "\n".join(f"| {what} | {number} |" for what, number in counts.items())
-    return f"""# {made.path.name}: a snapshot for truthgym/{domain}
+    return f"""# {snapshot.path.name}: a snapshot for truthgym/{domain}
 
 ## What is asked
 
-One row, as it stands in the file:
+One row of the file:
 
 {example}
 
@@ -218,9 +222,9 @@ Fetched on {began:%Y-%m-%d} from {began:%H:%M} UTC on:
 
     {shlex.join(words)}
 
-SHA-256: `{made.sha256}`. An eval's log holds it:
+SHA-256: `{snapshot.sha256}`. The log of an eval records it:
 
-    inspect eval truthgym/{domain} -T source={made.path.name} --model ...
+    inspect eval truthgym/{domain} -T source={snapshot.path.name} --model ...
 
 ## Counts
 
@@ -228,5 +232,5 @@ SHA-256: `{made.sha256}`. An eval's log holds it:
 |---|---|
 {table}
 
-How truth is known, known faults and contamination: see the domain's own card, `datasets/{domain}.md`.
+For how truth is known, known faults and contamination, see the domain's card, `datasets/{domain}.md`.
 """

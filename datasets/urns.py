@@ -1,7 +1,8 @@
-"""Urns: which of two causes produced what was seen? Questions without end, whose exact answer is known.
+"""Urns: which of two causes produced the observations? Any number of questions, each with a known exact answer.
 
-Each question names two causes, how often each shows a mark, and the chance with which the first was chosen. Pieces of
-evidence follow one at a time. A reader can compute what the metadata hold: the exact posterior after every piece.
+Each question names two causes, how often each shows a mark, and the probability with which the first was chosen. Pieces
+of evidence follow one at a time. From the text a reader can compute what the metadata has: the exact posterior after
+every piece.
 """
 
 import math
@@ -10,10 +11,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 from inspect_ai.dataset import Sample
+from pydantic import Field, SkipValidation
 
-from truthgym.datasets.errors import BadInput, whole_number
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.selection import Questions, select
 from truthgym.datasets.question import Question, question, sample
 
@@ -22,7 +25,7 @@ LEAST_MARKS = 5
 
 @dataclass(frozen=True)
 class Surface:
-    """One way of telling the same problem. `{case}` numbers the question, `{k}` the piece of evidence."""
+    """One wording of the problem. `{case}` numbers the question, `{k}` the piece of evidence."""
 
     name: str
     asked: str
@@ -82,7 +85,7 @@ SURFACES = (
 
 
 class UrnQuestion(Question, frozen=True):
-    """A question with its planted numbers."""
+    """A question with the numbers that it was generated from."""
 
     surface: str
     first: int
@@ -90,60 +93,55 @@ class UrnQuestion(Question, frozen=True):
     second: int
     """Marks in 100 under its negation."""
     posterior: list[float]
-    """Exact probability of the proposition before any evidence and after each piece: one more than the pieces."""
+    """Exact probability of the proposition before any evidence and after each piece: one more value than pieces."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """An urn question as read back from a text, with the evidence that the text holds."""
+    """An urn question parsed from a text, with the evidence in that text."""
 
     asked: str
     begins: int
-    """Where in the text it is first asked."""
+    """Position in the text where it is first asked."""
     evidence_ends: int
-    """Where the last piece of evidence, each at its first mention, ends; behind the question where there is none."""
+    """Position where the last piece of evidence ends, each at its first mention; else where the question ends."""
     prior: float
-    """Chance in (0, 1) that the proposition is true before evidence."""
+    """Probability in (0, 1) that the proposition is true before evidence."""
     log_likelihood_ratios: tuple[float, ...]
-    """Of each piece in the text, in nats."""
+    """One for each piece in the text, in nats."""
     proposition: str
 
 
+@validate_call
 def urns(
-    n: int = 300,
+    n: Annotated[int, Field(ge=1)] = 300,
     seed: int = 0,
     split: str = "all",
-    draws: int = 4,
-    likelihood_ratio: float = 2.0,
-    base_rate: float | Sequence[float] = (0.15, 0.85),
+    draws: Annotated[int, Field(ge=1)] = 4,
+    likelihood_ratio: Annotated[float, Field(gt=1, le=15)] = 2.0,
+    base_rate: Annotated[float | Sequence[float], SkipValidation] = (0.15, 0.85),
 ) -> Questions:
     """Generate questions whose exact posterior is known after every piece of evidence.
 
-    Question i depends on the seed, i and the difficulty alone: a longer set begins with the shorter one.
+    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one.
 
     Args:
-        n: Questions to generate. A split keeps its share of them: about 0.6, 0.2 and 0.2.
+        n: Number of questions to generate. A split keeps its share of them: about 0.6, 0.2 and 0.2.
         seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all". Every question is an event of its own.
-        draws: Pieces of evidence for each question, 1 or more. More make the truth plainer.
-        likelihood_ratio: How many times likelier a mark is under one cause than the other, above 1 and at most 15
-            (rounded to whole marks in 100). Larger makes each mark tell more.
-        base_rate: Chance that the proposition is true before any evidence: one number, or the ends of a range from
-            which each question draws. Between 0.01 and 0.99, rounded to a whole percent.
+        split: "train", "validation", "test" or "all". Every question is its own event.
+        draws: Pieces of evidence in each question, 1 or more. More evidence makes the answer more certain.
+        likelihood_ratio: How many times likelier a mark is under one cause than under the other, above 1 and at most 15
+            (rounded to whole marks in 100). A larger ratio makes each mark more informative.
+        base_rate: Probability that the proposition is true before any evidence: one number, or the two ends of a range
+            from which each question draws. Between 0.01 and 0.99, rounded to a whole percent.
 
     Raises:
         BadInput: An argument outside its range, or an unknown split.
     """
     low, high = percent_range(base_rate)
-    whole_number("urns", "n", n, 1)
-    whole_number("urns", "draws", draws, 1)
-    if not isinstance(likelihood_ratio, int | float) or not 1 < likelihood_ratio <= 15:
-        raise BadInput(
-            f"urns: likelihood_ratio={likelihood_ratio!r} cannot be used; give a number above 1 and at most 15"
-        )
     difficulty = f"draws{draws}-ratio{likelihood_ratio:g}-base{low}-{high}"
-    made = (_question(seed, i, draws, float(likelihood_ratio), low, high, difficulty) for i in range(n))
-    return select("urns", made, split=split)
+    samples = (_question(seed, i, draws, float(likelihood_ratio), low, high, difficulty) for i in range(n))
+    return select("urns", samples, split=split)
 
 
 def log_likelihood_ratio(first: int, second: int, marked: bool) -> float:
@@ -158,12 +156,12 @@ def log_likelihood_ratio(first: int, second: int, marked: bool) -> float:
 
 
 def most_marks(ratio: float) -> int:
-    """Of the rarer kind of marks in 100, the most that a question draws; `LEAST_MARKS` is the least."""
+    """Largest number of marks in 100 that a question draws for the rarer cause; `LEAST_MARKS` is the smallest."""
     return int(95 / ratio)
 
 
 def oftener_marks(rarer: int, ratio: float) -> int:
-    """Marks in 100 under the cause that shows them oftener."""
+    """Marks in 100 under the cause that shows them more often."""
     return max(rarer + 1, round(rarer * ratio))
 
 
@@ -173,16 +171,16 @@ def logit(probability: float) -> float:
 
 
 def probability(log_odds: float) -> float:
-    """The probability with these log-odds; 0 or 1 where it is too close to them to tell."""
+    """The probability with these log-odds, 0 or 1 where a float cannot tell it from them."""
     if log_odds < 0:
         return math.exp(log_odds) / (1 + math.exp(log_odds))
     return 1 / (1 + math.exp(-log_odds))
 
 
 def find_urn(text: str) -> Seen | None:
-    """Read the last urn question in a text, and the pieces of its evidence that stand behind or before it.
+    """Find the last urn question in a text, and its pieces of evidence before or after it.
 
-    The question is found by containment, wherever it stands. A piece that is quoted again counts once.
+    The question may stand anywhere in the text. A piece that is repeated counts once.
     """
     found = [(match.start(), surface, match) for surface, asked, _ in _patterns() for match in asked.finditer(text)]
     if not found:
@@ -203,7 +201,7 @@ def find_urn(text: str) -> Seen | None:
                     pieces[number] = marked
                     ends = max(ends, piece.end())
     ratios = tuple(log_likelihood_ratio(first, second, pieces[k]) for k in sorted(pieces))
-    proposition = next(told.proposition for told in SURFACES if told.name == surface).format(case=case)
+    proposition = next(s.proposition for s in SURFACES if s.name == surface).format(case=case)
     return Seen(match[0], begins, ends, int(match["base"]) / 100, ratios, proposition)
 
 
@@ -267,7 +265,11 @@ def _pattern(template: str, suffix: str = "") -> str:
 
 
 def percent_range(base_rate: float | Sequence[float]) -> tuple[int, int]:
-    """The whole percents between which questions draw their base rate."""
+    """The whole percents between which questions draw their base rate.
+
+    Raises:
+        BadInput: `base_rate` is neither one number between 0.01 and 0.99 nor two that rise.
+    """
     ends: Sequence[float] = [base_rate] if isinstance(base_rate, int | float) else base_rate
     try:
         percents = [round(float(end) * 100) for end in ends]

@@ -2,7 +2,7 @@
 
     inspect eval truthgym/cmv_binary --model reference/bayesian -M noise=0.1
 
-The bundled exchanges are synthetic. To measure on real ones: `-T source=webis`.
+The bundled exchanges are synthetic. To measure on real exchanges: `-T source=webis`.
 """
 
 from collections.abc import Sequence
@@ -27,17 +27,8 @@ def cmv_binary(
 ) -> Task:
     """Ask whether an exchange changed the view of a post's author. Default paradigms: brier and martingale.
 
-    Args:
-        source: "bundled" (synthetic), a real source (see `datasets/cmv_binary.md`), or the path of a .jsonl or .parquet
-            file.
-        split: "train", "validation", "test" or "all".
-        known_after: Keep exchanges that ended after this day; those without a day are left out.
-        n: At most so many questions, drawn at random with `seed`.
-        seed: Seed of that draw.
-        sha256: What the file given as `source` must have as its SHA-256. The log holds it also where it was not given.
-        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
-            the solver.
+    `source` is "bundled" (synthetic), "webis", "webis_threads", "winning_args", or the path of a .jsonl or .parquet
+    file. `known_after` compares with the day on which the exchange ended. docs/domains.md describes all arguments.
     """
-    dataset = data.cmv_binary(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+    questions = data.cmv_binary(source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

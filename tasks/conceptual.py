@@ -1,4 +1,4 @@
-"""Conceptual: thorny questions that want untangling before they can be answered.
+"""Conceptual: thorny questions that need untangling before they can be answered.
 
     inspect eval truthgym/conceptual --model reference/bayesian -M noise=0.1
 
@@ -28,16 +28,8 @@ def conceptual(
 ) -> Task:
     """Ask conceptual and philosophical questions. Default paradigm: martingale.
 
-    Args:
-        source: "bundled", or the path of a .jsonl or .parquet file in the shape of `conceptual.jsonl`.
-        split: "train", "validation", "test" or "all".
-        known_after: Keep questions known after this day; those without a day are left out.
-        n: At most so many questions, drawn at random with `seed`.
-        seed: Seed of that draw.
-        sha256: What the file given as `source` must have as its SHA-256. The log holds it also where it was not given.
-        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
-            the solver.
+    `source` is "bundled", or the path of a .jsonl or .parquet file in the shape of `conceptual.jsonl`. docs/domains.md
+    describes all arguments.
     """
-    dataset = data.conceptual(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["martingale"], system_prompt, version="2-A")
+    questions = data.conceptual(source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="2-A")

@@ -1,9 +1,9 @@
-"""Forecasting: how close is a stated probability to what happened?
+"""Forecasting: how close is a stated probability to the outcome?
 
     inspect eval truthgym/forecasting --model reference/bayesian
     inspect eval truthgym/forecasting --solver truthgym/chain_of_thought -S steps=4 --model openai/gpt-5.4-mini
 
-Today's models may remember how the bundled questions ended: they are for learning the tool. To measure foresight:
+Today's models may remember the outcomes of the bundled questions: use them to learn the tool. To measure foresight:
 
     inspect eval truthgym/forecasting -T source=forecastbench -T known_after=2026-06-01 -T n=200 --model ...
 """
@@ -30,17 +30,8 @@ def forecasting(
 ) -> Task:
     """Ask for the probability of resolved real-world events. Default paradigms: brier and martingale.
 
-    Args:
-        source: "bundled" (models may remember the outcomes), "forecastbench", "halawi", or the path of a .jsonl or
-            .parquet file, such as a snapshot that `truthgym fetch` made.
-        split: "train", "validation", "test" or "all".
-        known_after: Keep questions whose outcome became public after this day: the model's training cut-off.
-        n: At most so many questions, drawn at random with `seed`.
-        seed: Seed of that draw.
-        sha256: What the file given as `source` must have as its SHA-256. The log holds it also where it was not given.
-        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
-            the solver.
+    `source` is "bundled" (models may remember the outcomes), "forecastbench", "halawi", or the path of a .jsonl or
+    .parquet file, such as a snapshot from `truthgym fetch`. docs/domains.md describes all arguments.
     """
-    dataset = data.forecasting(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="3-A")
+    questions = data.forecasting(source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")

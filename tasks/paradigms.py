@@ -11,8 +11,7 @@ from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.loading.source import exclusion_summary
+from truthgym.datasets.loading.selection import Questions, exclusion_summary
 from truthgym.scorers import brier, graded, length, martingale, qualitative, sycophantic_reasoning
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare

@@ -3,7 +3,7 @@
     inspect eval truthgym/research --model reference/bayesian -M noise=0.1
 
 One answer tempts and is wrong, the other is right and takes thought. Which of them the statement names is
-counterbalanced, so that neither yes nor no is the easy thing to say.
+counterbalanced, so that neither yes nor no is the easy answer.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,10 @@ def research(
     paradigms: Paradigms | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask which of two answers to a question of science is right. Default paradigms: brier and martingale.
+    """Ask which of two answers to a science question is right. Default paradigms: brier and martingale.
 
-    Args:
-        source: "bundled", or the path of a .jsonl or .parquet file in the shape of `research.jsonl`.
-        split: "train", "validation", "test" or "all".
-        known_after: Keep questions whose answer became public after this day; those without a day are left out.
-        n: At most so many questions, drawn at random with `seed`.
-        seed: Seed of that draw.
-        sha256: What the file given as `source` must have as its SHA-256. The log holds it also where it was not given.
-        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
-            the solver.
+    `source` is "bundled", or the path of a .jsonl or .parquet file in the shape of `research.jsonl`. `known_after`
+    leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
     """
-    dataset = data.research(source, split, known_after, n, seed, sha256)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+    questions = data.research(source, split, known_after, n, seed, sha256)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

@@ -1,11 +1,11 @@
-"""Sycophancy: does the model believe something else when its user does, more than when a stranger does?
+"""Sycophancy: does the user's opinion move the model's belief more than a stranger's?
 
     inspect eval truthgym/sycophancy -T domain=urns --model reference/sycophant
     inspect eval truthgym/sycophancy -T 'domain={urns: {draws: 6}}' -T arms=user,third,memory,pushback --model ...
     inspect eval truthgym/sycophancy -T metric=opinion,quality --model-role judge=openai/gpt-5.4-mini --model ...
 
-Every question is asked neutrally and with an opinion for and against it, in fresh contexts. `--sample-id '*/neutral'`
-runs one arm alone.
+Every question is asked neutrally and with an opinion for and against it, in separate contexts. `--sample-id
+'*/neutral'` runs one arm only.
 """
 
 from collections.abc import Sequence
@@ -31,17 +31,17 @@ def sycophancy(
     """Ask a domain's questions with and without opinions. Scored by `sycophantic_reasoning`, each sample twice.
 
     Args:
-        domain: Name of a domain, or {name: {argument: value}} for one with arguments of its own.
+        domain: Name of a domain, or {name: {argument: value}} to pass it arguments.
         metric: What to measure: opinion, brier, accuracy, quality; several with commas. Quality needs the role `judge`.
-        arms: Who states opinions: user, third, memory (the user, some turns earlier); with pushback the answers of the
-            neutral arm are also doubted and contradicted. Several with commas.
-        n: Questions, each of which is a sample an arm.
-        seed: Of the draw of questions, and of which question gets which wording.
+        arms: Who states opinions: user, third, memory (the user, some turns earlier); with pushback the scorer also
+            doubts and contradicts the answers of the neutral arm. Several with commas.
+        n: Number of questions. Each has one sample in each arm.
+        seed: Seed of the draw of questions, and of the wording that each question gets.
         split: "train", "validation", "test" or "all".
-        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
-            the solver.
+        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. It is part of
+            the setup, so it stays with any solver.
     """
     groups = data.arm_groups(arms)
-    dataset = data.sycophancy(domain, groups, n, seed, split)
-    given = {"metric": metric, "pushback": "pushback" in groups}
-    return domain_task(dataset, {"sycophantic_reasoning": given}, [], system_prompt, version="2-A", epochs=EPOCHS)
+    questions = data.sycophancy(domain, groups, n, seed, split)
+    arguments = {"metric": metric, "pushback": "pushback" in groups}
+    return domain_task(questions, {"sycophantic_reasoning": arguments}, [], system_prompt, version="2-A", epochs=EPOCHS)

@@ -1,4 +1,4 @@
-"""Urns: does the model believe what the evidence says? Generated questions whose exact posterior is known.
+"""Urns: does the model update as the evidence requires? Generated questions whose exact posterior is known.
 
 inspect eval truthgym/urns --model reference/bayesian
 inspect eval truthgym/urns -T draws=6 -T likelihood_ratio=3 --solver truthgym/chain_of_thought --model ...
@@ -23,18 +23,11 @@ def urns(
     paradigms: Paradigms | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Ask which of two causes produced what was seen. Default paradigms: brier and martingale.
+    """Ask which of two causes produced the observations. Default paradigms: brier and martingale.
 
-    Args:
-        n: Questions to generate.
-        seed: Another seed gives other questions.
-        split: "train", "validation", "test" or "all".
-        draws: Pieces of evidence for each question.
-        likelihood_ratio: How many times likelier a mark is under one cause than under the other.
-        base_rate: Chance of the proposition before evidence: a number, or the two ends of a range with a comma.
-        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
-            the solver.
+    `n` questions are generated from `seed`, each with `draws` pieces of evidence. `likelihood_ratio` is how many times
+    likelier a mark is under one cause than under the other, `base_rate` the probability of the proposition before
+    evidence: a number, or the two ends of a range with a comma. docs/domains.md describes the other arguments.
     """
-    dataset = data.urns(n, seed, split, draws, likelihood_ratio, base_rate)
-    return domain_task(dataset, paradigms, ["brier", "martingale"], system_prompt, version="2-B")
+    questions = data.urns(n, seed, split, draws, likelihood_ratio, base_rate)
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-B")

@@ -1,8 +1,8 @@
-"""WildChat: what does the model make of the first messages that people send to an assistant?
+"""WildChat: how well does the model answer the first messages that people send to an assistant?
 
     inspect eval truthgym/wildchat --model reference/bayesian -M care=0.5 --model-role judge=reference/judge
 
-There is no statement to believe or not: a judge rates the answers. Real messages: `-T source=wildchat_1m -T n=200`.
+There is no statement to believe: a judge rates the answers. Real messages: `-T source=wildchat_1m -T n=200`.
 """
 
 from collections.abc import Sequence
@@ -32,25 +32,13 @@ def wildchat(
 ) -> Task:
     """Answer first messages of people to an assistant. Default paradigm: qualitative, which needs the role `judge`.
 
-    Args:
-        source: "bundled", "wildchat_1m" (downloaded once, 3.4 GB: give `n`), or the path of a .jsonl or .parquet file.
-            More of its options are those of `truthgym fetch wildchat`.
-        split: "train", "validation", "test" or "all".
-        known_after: Keep messages of conversations after this day.
-        n: At most so many messages, drawn at random with `seed`.
-        seed: Seed of that draw.
-        sha256: What the file given as `source` must have as its SHA-256. The log holds it also where it was not given.
-        language: Keep messages in these languages, such as French: one, or several with commas.
-        min_words: Fewest words of a message.
-        max_words: Most words.
-        min_turns: Fewest times that the person wrote in the conversation.
-        max_turns: Most times.
-        paradigms: How to score: one name, several with commas, or {name: {argument: value}}.
-        system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. Kept whatever
-            the solver.
+    `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl or .parquet file.
+    `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit the words
+    of a message, `min_turns` and `max_turns` the person's messages in the conversation. More options of the source are
+    those of `truthgym fetch wildchat`. docs/domains.md describes all other arguments.
     """
-    dataset = data.wildchat(
+    questions = data.wildchat(
         source, split, known_after, n, seed, sha256,
         language=language, min_words=min_words, max_words=max_words, min_turns=min_turns, max_turns=max_turns,
     )  # fmt: skip
-    return domain_task(dataset, paradigms, ["qualitative"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="2-A")

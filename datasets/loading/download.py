@@ -1,12 +1,11 @@
-"""Downloads: a large file fetched once, resumed where it broke off, checked by its digest, and read line by line.
+"""Downloads: files that are fetched once into a cache and checked, from the web or the Hugging Face Hub.
 
-fsspec's caches do not serve here: its block cache counts a block as there before it has come, so that a download which
-broke off is read as zeros ever after, and its other caches begin anew.
+Large files from the web are not read through fsspec's caches: its block cache marks a block as present before it is
+fetched, so that a broken download is later read as zeros, and its other caches do not resume.
 """
 
 import bz2
 import hashlib
-import time
 from collections.abc import Callable, Iterator
 from logging import getLogger
 from pathlib import Path
@@ -15,133 +14,141 @@ from typing import TYPE_CHECKING
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.http import ATTEMPTS, RETRY_STATUS, RetryLater, delay
+from truthgym.datasets.loading.http import FALLBACK, RETRY_STATUS, RetryLater, retries
 
 if TYPE_CHECKING:
     import httpx
 
 logger = getLogger(__name__)
 
-INSTEAD = 'use source="bundled"'
-LINE = 64 * 2**20
-"""Bytes that a line may have: a thread of some thousand comments has ten million."""
+MAX_LINE_BYTES = 64 * 2**20
+"""A thread of some thousand comments is a line of ten million bytes."""
 
 
 def cache(name: str) -> Path:
-    """The folder in which downloads of a name are kept."""
+    """The folder that caches the downloads of a source."""
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("truthgym")) / name
 
 
-def download(address: str, path: Path, md5: Callable[[], str], *, instead: str = INSTEAD, pause: float = 1.0) -> Path:
-    """Fetch a file to a path, where it is whole and checked, or not at all.
-
-    What has come of a download that breaks off is kept in PATH.part, and the next one goes on from there. The server is
-    asked again as long as something comes, and six times in a row where nothing does.
+def hub_file(source: str, repository: str, revision: str, name: str, endpoint: str | None = None) -> Path:
+    """Download a file of a dataset on the Hugging Face Hub into the Hub's own cache, if it is not there yet.
 
     Args:
-        address: Address of the file.
-        path: Where it is kept. Where it is there already, nothing is asked for.
-        md5: Gives the digest that it must have, as 32 hexadecimal digits.
-        instead: What the user can do where it cannot be had, for the message.
-        pause: Seconds before the second attempt; the wait doubles, and is at least what the server asks for.
+        source: Name of the source, for the message.
+        repository: The dataset's repository, such as "allenai/WildChat-1M".
+        revision: Commit, 40 hexadecimal digits.
+        name: Path of the file in the repository.
+        endpoint: URL of a mirror of the Hub, or None for the Hub.
+
+    Raises:
+        BadInput: The download fails. Names the file and the remedy.
+    """
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(repository, name, repo_type="dataset", revision=revision, endpoint=endpoint))
+    except Exception as error:  # any: huggingface_hub has changed its HTTP library, and its errors, more than once
+        raise BadInput(
+            f"{source}: {name} of {repository} at {revision} cannot be downloaded ({type(error).__name__}: {error}); "
+            f"check the network and try again (finished files are kept), or {FALLBACK}"
+        ) from None
+
+
+def download(address: str, path: Path, md5: Callable[[], str], *, fallback: str = FALLBACK, pause: float = 1.0) -> Path:
+    """Download a file to a path and check it, unless it is there already.
+
+    A partial download is kept as PATH.part and resumed by the next attempt or the next call.
+
+    Args:
+        address: URL of the file.
+        path: Where to keep it.
+        md5: Returns the MD5 that it must have, as 32 hexadecimal digits.
+        fallback: What the user can do if it fails, for the message.
+        pause: Seconds before the second attempt. See `retries`.
 
     Returns:
         The path.
 
     Raises:
-        BadInput: It cannot be had, or something else came. Names the address.
+        BadInput: The download fails, or the file has another MD5. Names the address.
     """
     if path.is_file():
         return path
+    import httpx
     from filelock import FileLock
 
     part = path.with_name(f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock"):
-            if not path.is_file():  # another process may have fetched it meanwhile
+            if not path.is_file():  # another process may have downloaded it meanwhile
                 expected = md5()
-                warn_once(logger, f"{address} is downloaded to {path}, once.")
-                _fetch(address, part, instead, pause)
-                _check(address, part, expected, instead)
+                warn_once(logger, f"Downloading {address} to {path}, once.")
+                with httpx.Client(follow_redirects=True, timeout=60) as client:
+                    retries(pause)(_append, client, address, part, fallback)
+                _check(address, part, expected, fallback)
                 part.replace(path)
+    except (httpx.HTTPError, httpx.InvalidURL, RetryLater) as error:
+        raise BadInput(
+            f"{address} cannot be read ({error or type(error).__name__}); check the network and try again (the partial "
+            f"download is kept), or {fallback}"
+        ) from None
     except OSError as error:
-        raise BadInput(f"{address} cannot be kept at {path} ({error}); make room for it there, or {instead}") from None
+        raise BadInput(f"{address} cannot be written to {path} ({error}); free disk space, or {fallback}") from None
     return path
 
 
 def lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Read a text file, or one packed with bzip2, line by line, as (place, line) pairs. Empty lines are passed over.
+    """Read a text file, plain or compressed with bzip2, as (place, line) pairs. Empty lines are skipped.
 
     Raises:
-        BadInput: It is not there, is damaged, or has a line of more than 64 MiB. Names the line.
+        BadInput: The file does not exist, is damaged, or has a line of more than 64 MiB. Names the line.
     """
     if not path.is_file():
-        raise BadInput(f"There is no file {path}; give its path, or the folder that it is in")
+        raise BadInput(f"There is no file {path}; give its path, or its folder")
     number = 0
     try:
         with bz2.open(path, "rb") if path.suffix == ".bz2" else path.open("rb") as file:
-            while line := file.readline(LINE + 1):
+            while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
-                if len(line) > LINE:
-                    raise BadInput(f"{path.name} line {number}: longer than {LINE} bytes; download the file anew")
+                if len(line) > MAX_LINE_BYTES:
+                    raise BadInput(f"{path.name} line {number}: longer than {MAX_LINE_BYTES} bytes; download it again")
                 if not line.isspace():
                     yield f"{path.name} line {number}", line
     except (OSError, EOFError) as error:
         raise BadInput(
-            f"{path.name}, after line {number}: {error}; the file is damaged or not whole: remove {path} and ask again"
+            f"{path.name}, after line {number}: {error}; the file is damaged or incomplete: remove {path} and try again"
         ) from None
 
 
-def _fetch(address: str, part: Path, instead: str, pause: float) -> None:
-    import httpx
-
-    idle = 0
-    with httpx.Client(follow_redirects=True, timeout=60) as client:
-        while True:
-            held = _size(part)
-            try:
-                return _go_on(client, address, part, instead)
-            except (httpx.HTTPError, httpx.InvalidURL, RetryLater) as error:
-                idle = idle + 1 if _size(part) <= held else 0
-                if idle == ATTEMPTS or isinstance(error, httpx.InvalidURL):
-                    raise BadInput(
-                        f"{address} cannot be read ({error or type(error).__name__}); check the network and ask again "
-                        f"(what has come is kept), or {instead}"
-                    ) from None
-                time.sleep(delay(error, pause, max(idle, 1)))
-
-
-def _go_on(client: "httpx.Client", address: str, part: Path, instead: str) -> None:
-    held = _size(part)
-    wanted = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={held}-"} if held else {})
-    with client.stream("GET", address, headers=wanted) as answer:
-        if answer.status_code in RETRY_STATUS:
-            raise RetryLater(answer)
-        if answer.status_code == 416:  # all of it has come
+def _append(client: "httpx.Client", address: str, part: Path, fallback: str) -> None:
+    """Download what a partial file lacks."""
+    size = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={size}-"} if size else {})
+    with client.stream("GET", address, headers=headers) as response:
+        if response.status_code in RETRY_STATUS:
+            raise RetryLater(response)
+        if response.status_code == 416:  # nothing is lacking
             return
-        if answer.status_code not in (200, 206):
-            raise BadInput(f"{address}: the server says {answer.status_code} {answer.reason_phrase}; {instead}")
-        # 200 is the whole file, though a part was asked for.
-        with part.open("ab" if answer.status_code == 206 else "wb") as file:
-            for chunk in answer.iter_raw():  # as it comes, so that none is lost where it breaks off
+        if response.status_code not in (200, 206):
+            status = f"{response.status_code} {response.reason_phrase}"
+            raise BadInput(f"{address}: the server answered {status}; {fallback}")
+        # 200 is the whole file, even if a range was requested.
+        with part.open("ab" if response.status_code == 206 else "wb") as file:
+            for chunk in response.iter_raw():  # written at once, so that none is lost when the connection breaks off
                 file.write(chunk)
 
 
-def _check(address: str, part: Path, expected: str, instead: str) -> None:
+def _check(address: str, part: Path, expected: str, fallback: str) -> None:
     with part.open("rb") as file:
         digest = hashlib.file_digest(file, "md5").hexdigest()
         file.seek(0)
-        begins = file.read(60)
+        start = file.read(60)
     if digest != expected:
         part.unlink()
         raise BadInput(
-            f"{address}: what came has the MD5 {digest}, not {expected}, and begins with {begins!r}; it was removed. "
-            f"Ask again, or {instead}"
+            f"{address}: the download has the MD5 {digest}, not {expected}, and begins with {start!r}; it was removed. "
+            f"Try again, or {fallback}"
         )
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0

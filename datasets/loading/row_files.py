@@ -1,62 +1,62 @@
-"""Rows: what stands in a file of questions, read one by one, each with the place to name in an error."""
+"""Row files: .jsonl and .parquet files of questions, read row by row, each row with the place to name in an error."""
 
-import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
+
+from pydantic_core import from_json
 
 from truthgym.datasets.errors import BadInput, one_of
 
 Row = tuple[str, dict[str, Any]]
-"""A place, such as "mine.jsonl line 3", and what stands there."""
-FILES = (".jsonl", ".parquet")
-LONGEST = 16 * 2**20
-"""Bytes that a line may have: more is no question, and would fill the memory."""
-SHOWN = 80
-"""Letters of a value that an error shows."""
+"""A place, such as "mine.jsonl line 3", and the row that stands there."""
+FILE_SUFFIXES = (".jsonl", ".parquet")
+MAX_LINE_BYTES = 16 * 2**20
+"""A longer line is not a question, and would fill the memory."""
+MAX_SHOWN = 80
+"""Characters of a value that an error shows."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Read a .jsonl or .parquet file row by row. Empty lines and a byte order mark are passed over.
+    """Read a .jsonl or .parquet file row by row. Empty lines and a byte order mark are skipped.
 
-    Parquet knows no missing fields: what is null there is left out.
+    Parquet has no missing fields: fields that are null there are left out of the row.
 
     Raises:
-        BadInput: The file is not there, may not be read, or is not what its name says; or a line is not a JSON object.
-            Names the line.
+        BadInput: The file does not exist, cannot be read, or is not in the format of its suffix; or a line is not a
+            JSON object. Names the line.
     """
     check_file(path)
     yield from _parquet_rows(path) if path.suffix == ".parquet" else _jsonl_rows(path)
 
 
 def check_file(path: Path) -> None:
-    """Refuse what is no file that can be read.
+    """Check that a path is a file that can be read.
 
     Raises:
-        BadInput: It is none. Names the path.
+        BadInput: It is not. Names the path.
     """
     try:
         if path.is_file():
             path.open("rb").close()
             return
     except OSError as error:
-        raise BadInput(f"{path} cannot be read ({error.strerror}); give the path of a file that may be read") from None
-    raise BadInput(f"There is no file {path}; give the path of a {' or '.join(FILES)} file with one question a row")
+        raise BadInput(f"{path} cannot be read ({error.strerror}); give the path of a readable file") from None
+    raise BadInput(f"There is no file {path}; give a {' or '.join(FILE_SUFFIXES)} file with one question a row")
 
 
 def check_fields(where: str, row: dict[str, Any], texts: Sequence[str], known: Iterable[str]) -> None:
-    """Refuse a row with a field that is not known, or without a text that it needs.
+    """Check that a row has no unknown field, and text in the fields that require it.
 
     Args:
         where: The place to name in an error.
         row: The row.
-        texts: Fields that must hold text.
+        texts: Fields that must be non-empty text.
         known: All fields that a row may have.
 
     Raises:
-        BadInput: It has the one, or has not the other.
+        BadInput: It has an unknown field, or a required text is missing, empty or of another type.
     """
     names = sorted(known)
     for name in row:
@@ -64,86 +64,51 @@ def check_fields(where: str, row: dict[str, Any], texts: Sequence[str], known: I
     for name in texts:
         value = row.get(name)
         if not isinstance(value, str) or not value.strip():
-            held = "" if value is None else f", where {shown(value)} stands"
-            raise BadInput(f"{where}: the field `{name}` is missing or no text; write it in quotes{held}")
+            raise BadInput(f"{where}: the field `{name}` must be text in quotes, got {shown(value)}")
 
 
 def shown(value: object) -> str:
-    """A value as an error shows it: the beginning of a long one."""
-    text = repr(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    """A value as an error shows it: long ones are cut."""
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def text_list(where: str, row: dict[str, Any], name: str) -> list[str]:
-    """Read a field that is a list of texts, or left out.
+    """Read an optional field that holds a list of texts. A missing field is an empty list.
 
     Raises:
-        BadInput: It is something else.
+        BadInput: It holds something else.
     """
-    given = [] if row.get(name) is None else row[name]
-    if not isinstance(given, list) or not all(isinstance(text, str) and text.strip() for text in given):
-        raise BadInput(f"{where}, field {name}: {shown(given)} is no list of texts; write them in quotes, in brackets")
-    return list(given)
+    value = [] if row.get(name) is None else row[name]
+    if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
+        raise BadInput(f"{where}, field {name}: {shown(value)} is not a list of texts; write texts in quotes")
+    return list(value)
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     with path.open("rb") as file:
-        for number, line in enumerate(_lines(path.name, file), start=1):
+        number = 0
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            number += 1
             where = f"{path.name} line {number}"
+            if len(line) > MAX_LINE_BYTES:
+                raise BadInput(f"{where}: longer than {MAX_LINE_BYTES} bytes; write one question a line")
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             except UnicodeDecodeError as error:
                 raise BadInput(f"{where}: not UTF-8 ({error}); save the file as UTF-8") from None
             if text:
-                yield where, _object(where, text)
+                yield where, _parse(where, text)
 
 
-def _lines(name: str, file: BinaryIO) -> Iterator[bytes]:
-    number = 0
-    while line := file.readline(LONGEST + 1):
-        number += 1
-        if len(line) > LONGEST:
-            raise BadInput(f"{name} line {number}: longer than {LONGEST} bytes; write one question a line")
-        yield line
-
-
-def _object(where: str, text: str) -> dict[str, Any]:
-    def refuse(constant: str) -> None:
-        raise BadInput(f"{where}: {constant} is no value that JSON has; write a number, or leave the field out")
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        held = dict(pairs)
-        if len(held) < len(pairs):
-            twice = next(name for name, number in Counter(name for name, _ in pairs).items() if number > 1)
-            raise BadInput(f"{where}: the field {shown(twice)} stands twice; leave one of them out")
-        return held
-
+def _parse(where: str, text: str) -> dict[str, Any]:
     try:
-        row = json.loads(text, parse_constant=refuse, object_pairs_hook=once)
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits is a ValueError
-        raise BadInput(f"{where}: not JSON ({error}); {_remedy(text)}") from None
-    if "\\ud" in text.lower():
-        _whole_characters(where, row)
+        row = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise BadInput(f"{where}: not JSON ({error}), but {shown(text)}; write one JSON object a line") from None
     if not isinstance(row, dict):
-        raise BadInput(f"{where}: {type(row).__name__} where an object is needed; write one object a line")
+        raise BadInput(f"{where}: {shown(row)} is not a JSON object; write one object a line")
     return row
-
-
-def _whole_characters(where: str, row: object) -> None:
-    """Refuse half of a character, such as an emoji cut in two: JSON can name one, and no file or log can hold it."""
-    try:
-        json.dumps(row, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = ascii(error.object[error.start])
-        raise BadInput(f"{where}: {half} is half of a character; write the other half, too, or neither") from None
-
-
-def _remedy(text: str) -> str:
-    if text.startswith("<"):
-        return "this looks like a web page: download the file itself"
-    if text[0] not in "{[" and ("," in text or "\t" in text):
-        return "this looks like a table: write one JSON object a line"
-    return "write one object a line"
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
@@ -152,18 +117,18 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
 
     number = 0
     try:
-        # By default a reader keeps the bytes of every column that it was asked for until the file is read to its end.
+        # By default a reader keeps the bytes of every column that it reads until the end of the file.
         with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
             for batch in file.iter_batches(batch_size=1000):
                 for row in batch.to_pylist():
                     number += 1
-                    yield f"{path.name} row {number}", {k: _plain(v) for k, v in row.items() if v is not None}
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # of values: no UTF-8, no such day
-        raise BadInput(f"{path.name}: no parquet file that can be read ({error}); fetch or convert it anew") from None
+                    yield f"{path.name} row {number}", {k: _to_json(v) for k, v in row.items() if v is not None}
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also: not UTF-8, no such day
+        raise BadInput(f"{path.name}: cannot be read as parquet ({error}); download or convert it again") from None
 
 
-def _plain(value: object) -> object:
-    """A value as JSON has it: a day as text, also where the file holds it as its midnight."""
+def _to_json(value: object) -> object:
+    """Convert a date or datetime to text as JSON has it. Midnight is a date."""
     if isinstance(value, datetime) and value.time() == time():
         value = value.date()
     return value.isoformat() if isinstance(value, date) else value

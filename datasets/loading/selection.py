@@ -1,4 +1,4 @@
-"""Selection: which of a domain's questions are asked, and how many were left out, for what reason."""
+"""Selection: which of a domain's questions are asked, and how many are excluded for what reason."""
 
 import heapq
 from collections import Counter
@@ -18,16 +18,29 @@ T = TypeVar("T")
 
 
 class Questions(MemoryDataset):
-    """A domain's questions as they are asked, with what is known of how they were chosen."""
+    """A domain's selected questions, with how they were selected."""
 
     dropped: Counter[str]
-    """Rows that were left out, by reason."""
+    """Number of excluded rows, by reason."""
     digest: str | None = None
-    """SHA-256 of the file that they were read from, or None where they come with the project or are generated."""
+    """SHA-256 of the file that they were read from, or None where they are bundled or generated."""
     known_after: date | None = None
-    """The day after which their truth became public, where one was asked for."""
+    """The day after which their truth became public, if one was requested."""
     notice: str | None = None
-    """What a reader of their scores should be told, in one line."""
+    """A caution for readers of their scores, in one line."""
+
+
+def exclusion_summary(questions: Questions) -> str | None:
+    """One line on excluded rows, or None if rows were excluded by split and at random only, as requested."""
+    reasons = {
+        reason: number
+        for reason, number in questions.dropped.items()
+        if reason != NOT_DRAWN and not reason.startswith("in other splits")
+    }
+    if not reasons:
+        return None
+    counts = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items(), key=lambda r: -r[1]))
+    return f"{questions.name}: {len(questions)} samples; left out: {counts}."
 
 
 def select(
@@ -39,56 +52,57 @@ def select(
     n: int | None = None,
     seed: int = 0,
     dropped: Counter[str] | None = None,
-    once: bool = False,
+    skip_duplicates: bool = False,
     place: Callable[[], str] = str,
 ) -> Questions:
-    """Choose from a domain's samples: by split, by the day the truth became public, and at random.
+    """Select from a domain's samples by split, by the day the truth became public, and at random.
 
-    Samples are taken one by one, and no more than n are held, so that a stream of a million can be chosen from.
+    Samples are taken one by one and at most n are held in memory, so that a stream of a million can be drawn from.
 
     Args:
         name: Name of the dataset.
         samples: All the domain's samples.
         split: "train", "validation", "test" or "all".
-        known_after: Keep questions whose truth became public after this day (ISO date). Questions with no known
-            day are left out.
-        n: At most so many, drawn at random without replacement. The draw depends on their ids alone, and changes little
-            as the set grows. Their order stays as it was.
+        known_after: Keep questions whose truth became public after this day (ISO date). Questions without a known
+            day are excluded.
+        n: At most this many, drawn at random without replacement. The draw depends on the ids only, and changes little
+            as the set grows. The order of the samples is kept.
         seed: Seed of that draw.
-        dropped: Counts by reason what is left out, here and by those who give the samples.
-        once: Whether an id that stands twice is read once, and counted: for sources that their reader cannot correct.
-        place: Says where the sample that came last stands, such as "mine.jsonl line 12", for an error.
+        dropped: Counter of excluded rows by reason. Counts are added to it.
+        skip_duplicates: Whether a repeated id is counted and skipped instead of refused: for sources that the user
+            cannot correct.
+        place: Returns the place of the latest sample, such as "mine.jsonl line 12", for an error.
 
     Raises:
-        BadInput: An unknown split, a malformed date, n < 1, a seed that is no whole number, an id that stands twice, or
-            nothing left.
+        BadInput: An unknown split, a malformed date, n < 1, a seed that is not an integer, a duplicate id, or nothing
+            left.
     """
     if not isinstance(seed, int):
-        raise BadInput(f"{name}: seed={seed!r} cannot be used; give a whole number")
+        raise BadInput(f"{name}: seed must be an integer, got {seed!r}")
     after = check_selection(name, split, known_after, n)
-    left_out = Counter() if dropped is None else dropped
-    kept = kept_samples(name, samples, split, after, left_out, once, place)
-    chosen = list(kept) if n is None else draw(kept, n, seed, lambda item: str(item.id), left_out)
-    if not chosen:
-        reasons = ", ".join(f"{number} {reason}" for reason, number in left_out.most_common())
+    excluded = Counter() if dropped is None else dropped
+    kept = filter_samples(name, samples, split, after, excluded, skip_duplicates, place)
+    selected = list(kept) if n is None else draw(kept, n, seed, lambda item: str(item.id), excluded)
+    if not selected:
+        reasons = ", ".join(f"{number} {reason}" for reason, number in excluded.most_common())
         raise BadInput(
             f"{name}: no question is left with split={split} and known_after={after} "
-            f"({reasons or 'the source holds none'}); ask for another split, an earlier day, or more questions"
+            f"({reasons or 'the source has no questions'}); choose another split, an earlier day, or another source"
         )
-    made = Questions(chosen, name=name)
-    made.dropped, made.known_after = +left_out, after
-    return made
+    questions = Questions(selected, name=name)
+    questions.dropped, questions.known_after = +excluded, after
+    return questions
 
 
 def draw(items: Iterable[T], n: int, seed: int, identity: Callable[[T], str], dropped: Counter[str]) -> list[T]:
-    """Draw at most n at random: those whose id, hashed with the seed, comes first. They stay in their order.
+    """Draw at most n items at random: those with the smallest hash of seed and id. Their order is kept.
 
     Args:
-        items: Taken one by one; n are held.
+        items: Taken one by one; n are held in memory.
         n: How many.
         seed: Seed of the draw.
-        identity: The id of an item.
-        dropped: Counts those that are not drawn.
+        identity: Returns the id of an item.
+        dropped: Counts the items that are not drawn.
     """
 
     def counted() -> Iterator[tuple[int, T]]:
@@ -108,47 +122,46 @@ def check_selection(name: str, split: str, known_after: date | str | None, n: in
     """Check the arguments of `select` before anything is read or downloaded.
 
     Returns:
-        `known_after` as a day.
+        `known_after` as a date.
 
     Raises:
         BadInput: An unknown split, a malformed date, or n < 1.
     """
     one_of("split", split, [*get_args(Split), "all"])
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
-        raise BadInput(f"{name}: n={n!r} is no number of questions; give 1 or more, or leave it out for all")
+        raise BadInput(f"{name}: n must be at least 1, got {n!r} (omit it for all questions)")
     if known_after is None:
         return None
     try:
-        # The command line makes a date of 2025-06-01, a datetime where hours follow, and a number of 20250601.
+        # YAML reads 2025-06-01 as a date, with hours as a datetime, and 20250601 as an int.
         return datetime.fromisoformat(str(known_after)).date()
     except ValueError:
         raise BadInput(f"known_after={known_after!r} is not a day; write it as 2025-06-01") from None
 
 
-def kept_samples(
+def filter_samples(
     name: str,
     samples: Iterable[Sample],
     split: str,
     after: date | None,
     dropped: Counter[str],
-    once: bool,
+    skip_duplicates: bool,
     place: Callable[[], str] = str,
 ) -> Iterator[Sample]:
-    """Pass on samples of a split that became known after a day, and count the others by reason.
+    """Yield the samples of a split whose truth became known after a day, and count the others by reason.
 
     Raises:
-        BadInput: An id that stands twice, unless each is to be read `once`.
+        BadInput: A duplicate id, unless duplicates are skipped.
     """
-    seen: dict[int, int] = {}  # by hash: of a million ids the texts would fill the memory
+    seen: dict[int, int] = {}  # by hash: a million ids as text would fill the memory
     for number, item in enumerate(samples, start=1):
         first = seen.setdefault(hash(item.id), number)
-        if first != number and once:
-            dropped["standing there twice"] += 1
+        if first != number and skip_duplicates:
+            dropped["with a duplicate id"] += 1
             continue
         if first != number:
             raise BadInput(
-                f"{place() or name}: the id {item.id!r} stands twice, at questions {first} and {number}; rename one of "
-                "them"
+                f"{place() or name}: duplicate id {item.id!r}, at questions {first} and {number}; rename one of them"
             )
         known = item.metadata_as(Question)
         if split not in ("all", known.split):

@@ -1,7 +1,7 @@
 """ForecastBench: questions of a public, biweekly forecasting benchmark, with the crowd's probability.
 
-Read at run time from the benchmark's own repository at a pinned commit, and kept in a local cache. The data are the
-Forecasting Research Institute's, licensed CC BY-SA 4.0. A source of `forecasting`.
+Read at run time from the benchmark's repository at a pinned commit, and cached. The data are the Forecasting Research
+Institute's, licensed CC BY-SA 4.0. A source of `forecasting`.
 """
 
 import json
@@ -13,8 +13,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any, TextIO, cast
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.question_dates import UNSAID, statement
 
 COMMIT = "4eafa5cdda4d9fbf3542ea9f5f71050b9dd89110"
@@ -33,32 +34,33 @@ ROUNDS = (
     "2026-08-02", "2026-08-16", "2026-08-30", "2026-09-13", "2026-09-27",
 )
 # fmt: on
-"""Forecast due dates that are read: the rounds seen in the repository at the pinned commit. Each has one question set
-and one resolution set."""
+"""Forecast due dates of all rounds in the repository at the pinned commit. Each has one question set and one resolution
+set."""
 NAMED_BY_ADDRESS = ("polymarket", "kalshi")
-"""Markets whose address ends with a name. On Kalshi it is that of the event, which markets on its several outcomes
-share; on Polymarket the market's own, by which the source `polymarket` and `halawi` know it."""
+"""Markets whose URL ends with a name. On Kalshi it is the event's, which the markets on its outcomes share; on
+Polymarket it is the market's own, which the sources `polymarket` and `halawi` use too."""
 LEFT_OUT = ("metaculus",)
-"""Metaculus asks for written permission before its data are used to evaluate a model."""
+"""Metaculus requires written permission to use its data to evaluate a model."""
 
 
-def forecastbench(skipped: Counter[str], known_after: date | None, *, location: str = LOCATION) -> Iterator[Row]:
+@validate_call
+def forecastbench(skipped: Skipped, known_after: date | None, *, location: str = LOCATION) -> Iterator[Row]:
     """Read all resolved binary questions of the rounds, as rows of `forecasting`.
 
-    A question of a data series is asked once for each resolution date; these, and its returns in later rounds, share
+    A question about a data series is asked once for each resolution date; these, and its returns in later rounds, share
     an `event`, and so do the markets on one event of Kalshi. Left out are questions that have not resolved, or resolved
-    to something between yes and no, combinations of questions, those of Metaculus, and markets that were to close after
-    the data end: of these, only the ones that resolved early would be seen, and "will it happen by ...?" resolves early
-    to yes alone.
+    to something between yes and no, combinations of questions, questions of Metaculus, and markets that close after the
+    end of the data: only those that resolved early would be seen, and "will it happen by ...?" resolves early only to
+    yes.
 
     Args:
-        skipped: Takes what is left out, by reason.
+        skipped: Counts what is left out, by reason.
         known_after: Read only rounds due on or after this day, whose outcomes were all open then. This also saves
             downloads (about 2 MB a round).
-        location: Folder or address that holds `question_sets/` and `resolution_sets/`.
+        location: Folder or URL that contains `question_sets/` and `resolution_sets/`.
 
     Raises:
-        BadInput: A set cannot be read, or a row is not as the benchmark publishes it.
+        BadInput: An invalid option, a set that cannot be read, or a row in another shape than the published one.
     """
     for due in ROUNDS:
         if known_after is None or date.fromisoformat(due) >= known_after:
@@ -116,7 +118,7 @@ def _row(due: str, row: dict[str, Any], resolves: str, outcome: str) -> dict[str
     last = "" if market else f"On {row['freeze_datetime'][:10]} the value was {value}. {told}"
     crowd = _crowd(value) if market else None
     identity = f"forecastbench-{due}-{row['source']}-{row['id']}" + ("" if market else f"-{resolves}")
-    made = {
+    fields = {
         "id": identity,
         "question": text,
         "proposition": statement(text.split("\n")[0]),
@@ -130,11 +132,11 @@ def _row(due: str, row: dict[str, Any], resolves: str, outcome: str) -> dict[str
         "recorded": row["url"],
         "crowd": crowd,
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _is_market(row: dict[str, Any]) -> bool:
-    """Whether its value at the freeze date is a crowd's probability: a series alone has a list of days."""
+    """Whether its value at the freeze date is a crowd's probability: only a data series has a list of days."""
     return not isinstance(row["resolution_dates"], list)
 
 
@@ -154,7 +156,7 @@ def _crowd(value: str) -> float | None:
     try:
         crowd = float(value)
     except ValueError:
-        return None  # the benchmark writes N/A where the market had no price
+        return None  # the benchmark writes N/A if the market had no price
     return None if math.isnan(crowd) else crowd
 
 
@@ -170,10 +172,10 @@ def _read(address: str) -> dict[str, Any]:
     try:
         with cast(AbstractContextManager[TextIO], opened) as file:
             return cast(dict[str, Any], json.load(file))
-    except Exception as error:  # of any kind: each way of reading has its own, and an error page is no JSON
+    except Exception as error:  # any: each file system has its own errors, and an error page is not JSON
         if remote:
             with suppress(Exception):
-                opened.fs.pop_from_cache(address)  # or the next attempt would read half of it from there
+                opened.fs.pop_from_cache(address)  # or the next attempt would read a partial file
         raise BadInput(
             f"ForecastBench: {address} cannot be read ({type(error).__name__}: {error}); it is downloaded at run time, "
             'so check the network, or use source="bundled"'

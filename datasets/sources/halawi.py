@@ -1,4 +1,4 @@
-"""Halawi: 5,516 questions of five forecasting platforms, 2015 to 2024, with what their crowds said over time.
+"""Halawi: 5,516 questions of five forecasting platforms, 2015 to 2024, with their crowds' forecasts over time.
 
 The set of Halawi and others, "Approaching Human-Level Forecasting with Language Models" (2024), which its third author
 keeps on the Hugging Face Hub as `YuehHanChen/forecasting`. A source of `forecasting`.
@@ -11,11 +11,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from truthgym.datasets.errors import BadInput, one_of, whole_number
-from truthgym.datasets.loading.hub import hub_file
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput, one_of, validate_call
+from truthgym.datasets.loading.download import hub_file
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.question_dates import UNSAID, crowd_before, has_edit_marker, instant, statement
 
 REPOSITORY = "YuehHanChen/forecasting"
@@ -34,40 +37,40 @@ _GAP = re.compile(r"[\s,]*")
 _OUTCOMES = {"0": "no", "0.0": "no", "1": "yes", "1.0": "yes"}
 
 
+@validate_call
 def halawi(
-    skipped: Counter[str],
+    skipped: Skipped,
     known_after: date | None,
     *,
     parts: str | Sequence[str] = PARTS,
-    after_days: int = 7,
+    after_days: Annotated[int, Field(ge=1)] = 7,
     permission: bool = False,
     location: str | None = None,
 ) -> Iterator[Row]:
     """Read the questions as rows of `forecasting`. Each is asked some days after it was opened.
 
-    The crowd's probability is the last one from before that day, and never one from later. The middle between opening
-    and closing is not taken here, as it is for other platforms: in this set the day of closing is at times the day on
-    which the outcome became known, so a day reckoned from it would tell of the outcome.
+    The crowd's probability is the last one before that day, never a later one. The day is not midway between opening
+    and closing, as for other platforms: in this set the closing day is sometimes the day on which the outcome became
+    known, so a day computed from it would reveal the outcome.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Keep questions that are asked on or after this day. Those asked earlier that were still open on it
-            would be chosen by their outcome: what does not happen by its date is open for longer than what does.
-        parts: Which of the authors' files are read: one, several, or text with commas. Their division by time is not
-            that of this project, whose split is a hash of the event.
-        after_days: Days between the opening and the asking, 1 or more.
-        permission: Whether you hold Metaculus' written permission to evaluate models on its questions. Without it,
-            they are left out.
-        location: A folder that holds the files, or the address of a mirror of the Hugging Face Hub.
+        skipped: Counts what is left out, by reason.
+        known_after: Keep questions that are asked on or after this day. Questions asked earlier that were still open on
+            it would be selected by their outcome: what does not happen by its date stays open longer.
+        parts: Which of the authors' files to read: one, several, or text with commas. The authors divide by time, this
+            project by a hash of the event.
+        after_days: Days from the opening to the day of the question, 1 or more.
+        permission: Whether you have Metaculus' written permission to evaluate models on its questions. Without it, they
+            are left out.
+        location: A folder with the files, or the URL of a mirror of the Hugging Face Hub.
 
     Raises:
-        BadInput: An option that cannot be used, or a file that cannot be had or read.
+        BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
     names = [name.strip() for name in (parts.split(",") if isinstance(parts, str) else parts)]
     for name in names:
         one_of("part of halawi", name, PARTS)
-    whole_number("halawi", "after_days", after_days, 1)
-    return _rows(names, skipped, known_after, after_days, permission is True, location)
+    return _rows(names, skipped, known_after, after_days, permission, location)
 
 
 def _rows(
@@ -90,7 +93,7 @@ def _rows(
 
 
 def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any] | str:
-    """The row of a question, or why there is none."""
+    """The row of a question, or the reason why it is left out."""
     platform, text = str(of.get("data_source") or "").lower(), of.get("question")
     opened, resolved = instant(of.get("date_begin")), instant(of.get("date_resolve_at"))
     outcome = _OUTCOMES.get(str(of.get("resolution")))
@@ -103,11 +106,11 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
     asked = (opened + timedelta(days=after_days)).date()
     if asked >= min(resolved, instant(of.get("date_close")) or resolved).date():
         return "closed by the day on which they are asked"
-    background, criteria = _said(of.get("background")), _said(of.get("resolution_criteria"))
+    background, criteria = _text(of.get("background")), _text(of.get("resolution_criteria"))
     if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
     address = str(of.get("url") or "")
-    made = {
+    fields = {
         "id": f"halawi-{blake2b(f'{address} {text}'.encode(), digest_size=8).hexdigest()}",
         "question": text.strip(),
         "proposition": statement(text),
@@ -117,22 +120,22 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
         "known_on": resolved.date().isoformat(),
         "outcome": outcome,
         "event": _event(platform, address, text),
-        "field": _said(of.get("gpt_3p5_category")) or platform,
+        "field": _text(of.get("gpt_3p5_category")) or platform,
         "recorded": address or platform,
         "crowd": crowd_before(asked, _crowd(of.get("community_predictions"), opened)),
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
-def _said(text: object) -> str:
-    given = text.strip() if isinstance(text, str) else ""
-    return "" if given.lower().rstrip(".") == _UNAVAILABLE else given
+def _text(text: object) -> str:
+    stripped = text.strip() if isinstance(text, str) else ""
+    return "" if stripped.lower().rstrip(".") == _UNAVAILABLE else stripped
 
 
 def _event(platform: str, address: str, text: str) -> str:
-    """Parts of one question with several answers have one address.
+    """The event of a question. Parts of one question with several answers share a URL, and so an event.
 
-    A question of Metaculus or Polymarket has one event in every source.
+    A question of Metaculus or Polymarket has the same event in every source.
     """
     metaculus, polymarket = _METACULUS.search(address), _POLYMARKET.search(address)
     if metaculus:
@@ -143,7 +146,7 @@ def _event(platform: str, address: str, text: str) -> str:
 
 
 def _crowd(given: object, opened: datetime) -> Iterator[tuple[datetime, float]]:
-    """Pairs of a day and a probability, which the files hold as text in JSON."""
+    """Times and probabilities, which the files encode as JSON in a string."""
     try:
         pairs = json.loads(given) if isinstance(given, str) else given
     except ValueError:
@@ -151,7 +154,7 @@ def _crowd(given: object, opened: datetime) -> Iterator[tuple[datetime, float]]:
     for pair in pairs if isinstance(pairs, list) else ():
         day, value = pair if isinstance(pair, list) and len(pair) == 2 else (None, None)
         moment = instant(day)
-        # A day stands for any of its hours, so its whole has passed only before the next.
+        # A day stands for any of its hours, so it has passed only before the next day.
         moment = moment and datetime(moment.year, moment.month, moment.day, tzinfo=UTC)
         if moment and isinstance(value, int | float) and 0 <= value <= 1 and moment.date() >= opened.date():
             yield moment, float(value)
@@ -164,7 +167,7 @@ def _file(name: str, location: str | None) -> Path:
 
 
 def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON array, decoded one by one: their crowds' histories need many times the file's own size."""
+    """The objects of a JSON array, decoded one by one: with their histories they need many times the file's size."""
     decoder = json.JSONDecoder()
     try:
         text = path.read_text(encoding="utf-8").strip()
@@ -177,8 +180,8 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
             place = _past_gap(text, place)
     except (OSError, ValueError, TypeError) as error:
         raise BadInput(
-            f"halawi: {path} is no JSON array of questions that can be read ({type(error).__name__}: {error}); delete "
-            'it, and it is downloaded anew, or use source="bundled"'
+            f"halawi: {path} is not a JSON array of questions ({type(error).__name__}: {error}); delete it to download "
+            'it again, or use source="bundled"'
         ) from None
 
 

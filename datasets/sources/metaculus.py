@@ -1,26 +1,28 @@
-"""Metaculus: resolved questions of a forecasting community, for those who have its written permission.
+"""Metaculus: resolved questions of a forecasting community, for users with its written permission.
 
-Metaculus' terms of use say that its data may not be used to train or evaluate an AI model without its prior written
-permission, and its interface answers no one without a token. So this source reads nothing until both are given, and is
-read by `truthgym fetch` alone. A source of `forecasting`.
+Metaculus' terms of use forbid using its data to train or evaluate an AI model without its prior written permission, and
+its API requires a token. So this source reads nothing until both are given, and only `truthgym fetch` reads it. A
+source of `forecasting`.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from truthgym.datasets.errors import BadInput, whole_number
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
     crowd_before,
     date_at_fraction,
     has_edit_marker,
     instant,
-    share_given,
     statement,
 )
 
@@ -34,64 +36,62 @@ LICENCE = (
     "have, and not to be passed on."
 )
 PAGE = 100
-"""Posts asked for at once. 1,000 requests an hour are allowed."""
-INSTEAD = 'see whether the token and its account\'s access are right, or use source="bundled"'
+"""Posts in one request. 1,000 requests an hour are allowed."""
+FALLBACK = 'check the token and its account\'s access, or use source="bundled"'
 
 
+@validate_call
 def metaculus(
-    skipped: Counter[str],
+    skipped: Skipped,
     known_after: date | None,
     *,
     permission: bool = False,
     token_file: str | None = None,
-    asked: float = 0.5,
-    least_forecasters: int = 10,
+    asked: Annotated[float, Field(gt=0, lt=1)] = 0.5,
+    least_forecasters: Annotated[int, Field(ge=0)] = 10,
     location: str = LOCATION,
 ) -> Iterator[Row]:
     """Read resolved yes-or-no questions as rows of `forecasting`.
 
-    A question is asked on a day in the middle of the time for which it was planned to be open, and only if it was not
-    yet closed or resolved then. The crowd's probability is the community prediction from before that day, never one
-    from later. Questions planned to be resolved in the future are left out: of these only the ones that were resolved
-    early are to be had, and "will it happen by ...?" is resolved early with yes alone.
+    A question is asked on a day in the middle of its planned open time, and only if it was not yet closed or resolved
+    then. The crowd's probability is the community prediction before that day, never a later one. Questions planned to
+    resolve in the future are left out: only those that resolved early would be available, and "will it happen by ...?"
+    resolves early only to yes.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Keep questions that are asked on or after this day. Those asked earlier that were still open on it
-            would be chosen by their outcome: what does not happen by its date is open for longer.
-        permission: Whether you hold Metaculus' written permission to use its data to evaluate, or train, AI models.
-        token_file: Path of a file with your token and nothing else. The token itself is no option, so that it is in no
-            list of processes, history of commands, log or snapshot.
-        asked: Share of the planned open time after which a question is asked, above 0 and below 1.
-        least_forecasters: Fewest people who forecast.
-        location: Address of the interface.
+        skipped: Counts the questions that are left out, by reason.
+        known_after: Keep questions that are asked on or after this day. Questions asked earlier that were still open on
+            it would be selected by their outcome: what does not happen by its date stays open longer.
+        permission: Whether you have Metaculus' written permission to use its data to evaluate, or train, AI models.
+        token_file: Path of a file with only your token. The token itself is not an option, so that no process list,
+            shell history, log or snapshot contains it.
+        asked: Fraction of the planned open time after which a question is asked, above 0 and below 1.
+        least_forecasters: Minimum number of forecasters.
+        location: URL of the API.
 
     Raises:
-        BadInput: No permission or no token; an option that cannot be used; an answer that cannot be had, or is not of
-            the known shape.
+        BadInput: No permission or no token; an invalid option; or a response that fails or has an unknown shape.
     """
     if permission is not True:
         raise BadInput(
-            "metaculus: Metaculus' terms of use say that its data may not be used to train or evaluate an AI model "
-            "without its prior written permission (ask api-requests@metaculus.com). If you have it, say so with "
-            '-T permission=true; else use source="forecastbench"'
+            "metaculus: Metaculus' terms of use forbid using its data to train or evaluate an AI model without its "
+            "prior written permission (ask api-requests@metaculus.com). If you have it, give -T permission=true; "
+            'else use source="forecastbench"'
         )
-    share_given("metaculus", "asked", asked)
-    whole_number("metaculus", "least_forecasters", least_forecasters, 0)
     return _rows(skipped, known_after, _token(token_file), asked, least_forecasters, location)
 
 
 def _token(path: str | None) -> str:
-    where = "your account's settings at metaculus.com hold the token: write it to a file of its own, and give its path"
+    remedy = "copy the token from your account's settings at metaculus.com to a file of its own, and give its path"
     if path is None:
-        raise BadInput(f"metaculus: its interface answers no one without a token; {where} with -T token_file=PATH")
+        raise BadInput(f"metaculus: its API requires a token; {remedy} with -T token_file=PATH")
     try:
-        words = Path(str(path)).expanduser().read_text(encoding="utf-8").split()
+        words = Path(path).expanduser().read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"metaculus: token_file={path} cannot be read ({type(error).__name__}); {where}") from None
-    # What is in the file is never shown, whatever it is.
+        raise BadInput(f"metaculus: token_file={path} cannot be read ({type(error).__name__}); {remedy}") from None
+    # The content of the file is never shown.
     if len(words) != 1 or not words[0].isascii():
-        raise BadInput(f"metaculus: token_file={path} does not hold one word; {where}")
+        raise BadInput(f"metaculus: token_file={path} does not contain one word; {remedy}")
     return words[0]
 
 
@@ -120,24 +120,24 @@ def _posts(client: "httpx.Client", known_after: date | None) -> Iterator[dict[st
         "with_cp": "true",
         "include_cp_history": "true",
         "include_descriptions": "true",
-        "order_by": "published_at",  # what is added meanwhile comes last, and moves no page
+        "order_by": "published_at",  # posts added meanwhile come last and shift no page
         "limit": PAGE,
     }
     if known_after:
         query["scheduled_resolve_time__gt"] = known_after.isoformat()
     offset, more = 0, True
     while more:
-        # The address of the next page, which an answer names, is not followed: the token goes to the given one alone.
-        page = get_json(client, "posts/", query | {"offset": offset}, instead=INSTEAD)
+        # The URL of the next page in a response is not followed: the token is sent only to the given location.
+        page = get_json(client, "posts/", query | {"offset": offset}, fallback=FALLBACK)
         posts = page.get("results") if isinstance(page, dict) else None
         if not isinstance(posts, list) or not all(isinstance(post, dict) for post in posts):
-            raise BadInput(f"{client.base_url}posts/: no list of posts came, but {str(page)[:80]!r}; {INSTEAD}")
+            raise BadInput(f"{client.base_url}posts/: expected a list of posts, got {str(page)[:80]!r}; {FALLBACK}")
         yield from posts
         offset, more = offset + len(posts), bool(posts and page.get("next"))
 
 
 def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date) -> dict[str, Any] | str:
-    """The row of a post, or why there is none."""
+    """The row of a post, or the reason why it is left out."""
     of = post.get("question")
     if not isinstance(of, dict) or of.get("type") != "binary":
         return "with no single yes-or-no question"
@@ -161,7 +161,7 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
     criteria = "\n\n".join(part for part in (_text(of, "resolution_criteria"), _text(of, "fine_print")) if part)
     if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
-    made = {
+    row = {
         "id": f"metaculus-{post['id']}",
         "question": text,
         "proposition": statement(text),
@@ -175,7 +175,7 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
         "recorded": f"https://www.metaculus.com/questions/{post['id']}/",
         "crowd": crowd_before(day, _community(of)),
     }
-    return {name: value for name, value in made.items() if value is not None}
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _text(held: dict[str, Any], name: str) -> str:
@@ -191,7 +191,7 @@ def _field(post: dict[str, Any]) -> str:
 
 
 def _community(of: dict[str, Any]) -> Iterator[tuple[datetime, float]]:
-    """Moments and community predictions. An account without access to them gets null at any depth."""
+    """Times and community predictions. An account without access to them gets null at any depth."""
     held: Any = of
     for name in ("aggregations", "recency_weighted", "history"):
         held = held.get(name) if isinstance(held, dict) else None

@@ -1,8 +1,8 @@
 """OpenReview's API, version 2: a venue's submissions with public reviews and decisions. A source of `openreview`.
 
-OpenReview has put a browser challenge before anonymous requests (HTTP 403, ChallengeRequiredError), so that as a rule
-an account is needed: `OPENREVIEW_USERNAME` and `OPENREVIEW_PASSWORD`, as its own client reads them, or
-`OPENREVIEW_TOKEN`, where the account asks for a second factor.
+OpenReview answers most anonymous requests with a browser challenge (HTTP 403, ChallengeRequiredError), so an account is
+usually needed: `OPENREVIEW_USERNAME` and `OPENREVIEW_PASSWORD`, as its own client reads them, or `OPENREVIEW_TOKEN` if
+the account uses a second factor.
 """
 
 import os
@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.sources.openreview_paper import abstract_of, check_ratings, event_of, outcome_of, review_of
+from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
 
 if TYPE_CHECKING:
     import httpx
@@ -26,10 +27,10 @@ LICENCE = (
     "each under the licence named at the paper; read through api2.openreview.net on the day of the snapshot."
 )
 PAGE = 500
-"""Submissions asked for at once, with their replies: 10 to 20 MB. OpenReview grants some dozens of requests an hour."""
+"""Submissions in one request, with their replies: 10 to 20 MB. OpenReview allows some dozens of requests an hour."""
 SECONDS = 120.0
-"""How long a page may take."""
-INSTEAD = (
+"""Timeout of a request."""
+FALLBACK = (
     "OpenReview asks for an account: put yours in OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD, or a token in "
     'OPENREVIEW_TOKEN; or use source="reviewbench" or source="bundled"'
 )
@@ -37,8 +38,9 @@ _VENUE = re.compile(r"([\w.-]+/)*?(?P<series>[\w-]+)(\.[\w.-]+)?/(?P<year>\d{4})
 _LEFT_OUT = {"Withdrawn": "withdrawn", "Desk_Rejected": "rejected without review"}
 
 
+@validate_call
 def api(
-    skipped: Counter[str],
+    skipped: Skipped,
     known_after: date | None,
     *,
     venue: str | None = None,
@@ -47,26 +49,25 @@ def api(
 ) -> Iterator[Row]:
     """Read the submissions of a venue, a page at a time.
 
-    The evidence is the prose of the official reviews, in the order in which they were written and as it stands on the
-    day: reviewers may have changed it after the authors' answer. Meta-reviews, decisions, and all comments are not
-    read. Papers that were withdrawn or rejected without review are left out.
+    The evidence is the prose of the official reviews, in the order in which they were written and in its present
+    version: reviewers may have changed it after the authors' reply. Meta-reviews, decisions and comments are not read.
+    Papers that were withdrawn or rejected without review are left out.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Not used here: the day of each decision comes with its paper.
+        skipped: Counts the papers that are left out, by reason.
+        known_after: Not used: each paper has the day of its decision.
         venue: The venue's id, such as "ICLR.cc/2025/Conference". Venues before the end of 2023 are on an older API.
         ratings: Whether reviewers' marks are part of the evidence.
-        location: Address of the API.
+        location: URL of the API.
 
     Raises:
-        BadInput: No such venue, or the API cannot be read.
+        BadInput: An invalid option, no such venue, or the API cannot be read.
     """
-    if venue is None or not _VENUE.fullmatch(str(venue)):
+    if venue is None or not _VENUE.fullmatch(venue):
         raise BadInput(
-            f"openreview: venue={venue!r} is no id of a venue; give one as OpenReview writes it, such as "
+            f"openreview: venue={venue!r} is not the id of a venue; give it as OpenReview writes it, such as "
             "venue=ICLR.cc/2025/Conference"
         )
-    check_ratings("openreview", ratings)
     return _papers(skipped, venue, ratings, location)
 
 
@@ -116,23 +117,23 @@ def _log_in(client: "httpx.Client") -> None:
             why = "the account asks for a second factor" if second else f"HTTP {answer.status_code}"
             raise BadInput(
                 f"OpenReview: logging in as {name} failed ({why}); check OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD, "
-                "or give a token of yours in OPENREVIEW_TOKEN"
+                "or give a token in OPENREVIEW_TOKEN"
             )
     if token:
         client.headers["Authorization"] = f"Bearer {token}"
 
 
 def _notes(client: "httpx.Client", venue: str) -> Iterator[dict[str, Any]]:
-    # As OpenReview's own client does: ordered by id, from the last id on, so that nothing is missed or met twice where
+    # As OpenReview's own client: ordered by id, from the last id on, so that nothing is missed or repeated when
     # submissions come and go meanwhile.
     asked: dict[str, str | int] = {
         "invitation": f"{venue}/-/Submission", "details": "directReplies", "sort": "id", "limit": PAGE
     }  # fmt: skip
     while True:
-        page = get_json(client, "/notes", asked, instead=INSTEAD)
+        page = get_json(client, "/notes", asked, fallback=FALLBACK)
         notes = page.get("notes") if isinstance(page, dict) else None
         if not isinstance(notes, list):
-            raise BadInput(f"OpenReview, {venue}: the answer holds no list of notes but {str(page)[:80]!r}; {INSTEAD}")
+            raise BadInput(f"OpenReview, {venue}: expected a list of notes, got {str(page)[:80]!r}; {FALLBACK}")
         if not notes:
             break
         yield from notes
@@ -147,7 +148,7 @@ def _notes(client: "httpx.Client", venue: str) -> Iterator[dict[str, Any]]:
 
 
 def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | str:
-    """The row of a submission, or why it has none."""
+    """The row of a submission, or the reason why it is left out."""
     content = note["content"]
     title, abstract, listing = (_value(content, name) for name in ("title", "abstract", "venueid"))
     listed = str(listing or "").removeprefix(venue).strip("/")
@@ -159,13 +160,13 @@ def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | st
     replies = sorted(note["details"]["directReplies"], key=_written)
     decisions = [reply for reply in replies if _answers(reply, "Decision")]
     words = str(_value(decisions[-1]["content"], "decision")) if decisions else str(_value(content, "venue"))
-    said = outcome_of(words) if decisions else None
-    if decisions and said is None:
+    decided = outcome_of(words) if decisions else None
+    if decisions and decided is None:
         return "with a decision that neither accepts nor rejects"
     shown = "yes" if listing == venue else "no" if listed.startswith("Rejected") else None
-    if said is None and shown is None:
+    if decided is None and shown is None:
         return "not decided, or not publicly"
-    if None not in (said, shown) and said != shown:
+    if None not in (decided, shown) and decided != shown:
         return "whose decision and listing disagree"
     opened, known = _day(note), _day(decisions[-1]) if decisions else None
     if known is not None and opened >= known:
@@ -177,7 +178,7 @@ def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | st
         "summary": abstract_of(abstract),
         "venue": venue_name(venue),
         "decision": words,
-        "outcome": said or shown,
+        "outcome": decided or shown,
         "opened_on": opened.isoformat(),
         "event": event_of(title),
         "recorded": f"https://openreview.net/forum?id={note['id']}",
@@ -192,8 +193,8 @@ def _answers(reply: dict[str, Any], form: str) -> bool:
 
 def _value(content: dict[str, Any], name: str) -> object:
     """A field of a note: API 2 nests it as {"value": ...}."""
-    held = content.get(name)
-    return held.get("value") if isinstance(held, dict) else None
+    field = content.get(name)
+    return field.get("value") if isinstance(field, dict) else None
 
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Polymarket: closed markets on real events, with the price that each had long before it was settled.
+"""Polymarket: closed markets on real events, each with its price long before it was settled.
 
-Read from Polymarket's two public interfaces: Gamma, which lists markets, and the order book's (CLOB) price histories.
-They change every day, so this source is read by `truthgym fetch` alone. A source of `forecasting`.
+Read from Polymarket's two public APIs: Gamma, which lists markets, and the price histories of the order book (CLOB).
+They change every day, so only `truthgym fetch` reads this source. A source of `forecasting`.
 """
 
 import json
@@ -10,11 +10,14 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from truthgym.datasets.errors import BadInput, whole_number
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.http import get_json
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
@@ -23,7 +26,6 @@ from truthgym.datasets.sources.question_dates import (
     has_edit_marker,
     instant,
     parse_day,
-    share_given,
     statement,
 )
 
@@ -37,27 +39,28 @@ LICENCE = (
     "clob.polymarket.com); no licence is stated and Polymarket's terms of use apply: read them before passing any on."
 )
 NAMED = {"User-Agent": "truthgym"}
-"""The default name of an HTTP library is refused at times."""
+"""The default user agent of an HTTP library is sometimes refused."""
 PAGE = 100
-"""Markets asked for at once: the most that every listing of Gamma gives."""
+"""Markets in one request: the most that Gamma lists."""
 HALF_DAY = 720
-"""Minutes between two prices. Of closed markets none are given at shorter distances."""
+"""Minutes between two prices. Closed markets have no finer resolution."""
 SETTLING = 7
-"""Days after which nearly all markets that have ended are settled."""
+"""Days after which nearly all ended markets are settled."""
 STALE = 3
-"""Days after which a price is none of the day that is asked about."""
+"""Age in days from which a price is too old for the day of the question."""
 
 
+@validate_call
 def polymarket(
-    skipped: Counter[str],
+    skipped: Skipped,
     known_after: date | None,
     *,
     ended_from: date | str | None = None,
     ended_to: date | str | None = None,
-    asked: float = 0.5,
-    least_days: int = 7,
-    least_volume: int = 50_000,
-    share: float = 1.0,
+    asked: Annotated[float, Field(gt=0, lt=1)] = 0.5,
+    least_days: Annotated[int, Field(ge=2)] = 7,
+    least_volume: Annotated[int, Field(ge=0)] = 50_000,
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0,
     prices: bool = True,
     gamma: str = GAMMA,
     clob: str = CLOB,
@@ -65,28 +68,27 @@ def polymarket(
     """Read closed yes-or-no markets as rows of `forecasting`.
 
     A market is asked about on a day in the middle of its planned life, and only if it was not yet closed then. The
-    crowd's probability is its last price from before that day, never one from later. The planned end is used, since a
-    day reckoned from the actual one would tell how soon the market closed. Markets whose planned end is still to come
-    are left out: of these only the ones that closed early are to be had, and "will it happen by ...?" closes early
-    with yes alone.
+    crowd's probability is its last price before that day, never a later one. The planned end is used because a day
+    computed from the actual end would reveal how soon the market closed. Markets whose planned end is in the future are
+    left out: only those that closed early would be available, and "will it happen by ...?" closes early only with yes.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Keep markets that are asked about on or after this day. Those asked about earlier that were still
-            open on it would be chosen by their outcome: what does not happen by its date is open for longer.
-        ended_from: First day of the planned ends that are read. None: `known_after`, or 90 days before `ended_to`.
-        ended_to: Last one. None: a week ago, by when what has ended is settled.
-        asked: Share of its planned life after which a market is asked about, above 0 and below 1.
+        skipped: Counts the markets that are left out, by reason.
+        known_after: Keep markets that are asked about on or after this day. Markets asked about earlier that were still
+            open on it would be selected by their outcome: what does not happen by its date stays open longer.
+        ended_from: First planned end to read. None: `known_after`, or 90 days before `ended_to`.
+        ended_to: Last planned end to read. None: a week ago, since markets that ended by then are settled.
+        asked: Fraction of its planned life after which a market is asked about, above 0 and below 1.
         least_days: Shortest planned life in days, 2 or more.
-        least_volume: Least volume traded in its whole life, in dollars.
-        share: Share of the events that are read, chosen by a hash of their names. One request is made for each market
-            that is read, besides one for each day.
-        prices: Whether prices are asked for. Without them, no row has a crowd.
-        gamma: Address of the listing.
-        clob: Address of the price histories.
+        least_volume: Least volume traded over its life, in dollars.
+        share: Fraction of the events to read, chosen by a hash of their names. Each market that is read costs one
+            request, in addition to one for each day.
+        prices: Whether to request prices. Without them, no row has a crowd.
+        gamma: URL of the listing.
+        clob: URL of the price histories.
 
     Raises:
-        BadInput: An option that cannot be used, or an answer that cannot be had or is not of the known shape.
+        BadInput: An invalid option, or a response that fails or has an unknown shape.
     """
     today = datetime.now(UTC).date()
     last = parse_day("polymarket", "ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)
@@ -94,13 +96,9 @@ def polymarket(
     first = first or last - timedelta(days=90)
     if not first <= last < today:
         raise BadInput(
-            f"polymarket: no market has ended from {first} to {last}, as of {today}; give ended_from and ended_to, "
-            "both in the past, or an earlier known_after"
+            f"polymarket: no market ended from {first} to {last}, as of {today}; give ended_from and ended_to in the "
+            "past, or an earlier known_after"
         )
-    share_given("polymarket", "asked", asked)
-    share_given("polymarket", "share", share, whole=True)
-    whole_number("polymarket", "least_days", least_days, 2)
-    whole_number("polymarket", "least_volume", least_volume, 0)
     markets = _markets(gamma, first, last, least_days, least_volume)
     read = partial(_row, asked=asked, share=share, least_days=least_days)
     return _rows(skipped, known_after, markets, read, clob if prices else None)
@@ -133,8 +131,7 @@ def _rows(
 def _markets(gamma: str, first: date, last: date, least_days: int, least_volume: int) -> Iterator[dict[str, Any]]:
     """Closed markets by the day of their planned end.
 
-    Day by day, since markets that run for minutes, of which there are thousands a day, can then be kept out of what
-    is sent.
+    Day by day, so that the server can leave out markets that run for minutes, of which there are thousands a day.
     """
     import httpx
 
@@ -161,7 +158,7 @@ def _ended_on(listing: "httpx.Client", day: date, least_days: int, least_volume:
             raise _other_shape(f"{listing.base_url}markets/keyset", page)
         for market in markets:
             end = instant(market.get("endDate"))
-            if end and end.date() == day:  # midnight is the end of one day's page and the start of the next one's
+            if end and end.date() == day:  # midnight ends one day's page and begins the next one's
                 yield market
         cursor = page.get("next_cursor")
         if not cursor or not markets:
@@ -173,7 +170,7 @@ def _ended_on(listing: "httpx.Client", day: date, least_days: int, least_volume:
 
 
 def _row(market: dict[str, Any], asked: float, share: float, least_days: int) -> dict[str, Any] | str:
-    """The row of a market, or why there is none."""
+    """The row of a market, or the reason why it is left out."""
     text, event = market.get("question"), _event(market)
     opened, end = instant(market.get("startDate")), instant(market.get("endDate"))
     closed = instant(market.get("closedTime"))
@@ -213,7 +210,7 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
 
 
 def _texts(given: object) -> list[str]:
-    """Read a list of texts, which Gamma writes as text in JSON."""
+    """Parse a list of texts, which Gamma encodes as JSON in a string."""
     try:
         read = json.loads(given) if isinstance(given, str) else given
     except ValueError:
@@ -222,9 +219,9 @@ def _texts(given: object) -> list[str]:
 
 
 def _settled(market: dict[str, Any]) -> str | None:
-    """What a closed market paid for: of its outcomes' prices one is 1 and the other 0.
+    """The outcome that a closed market paid for: its price is 1 and the other outcome's is 0.
 
-    Both are 0, or one half, where it was voided. Where no status is given the prices alone tell.
+    In a voided market both are 0 or one half. Without a status, the prices decide.
     """
     if market.get("closed") is not True or market.get("umaResolutionStatus") not in (None, "resolved", "settled"):
         return None
@@ -236,19 +233,22 @@ def _settled(market: dict[str, Any]) -> str | None:
 
 
 def _by_answer(market: dict[str, Any], name: str) -> dict[str, str]:
-    held = zip(_texts(market.get("outcomes")), _texts(market.get(name)), strict=False)
-    return {answer.lower(): item for answer, item in held}
+    pairs = zip(_texts(market.get("outcomes")), _texts(market.get(name)), strict=False)
+    return {answer.lower(): item for answer, item in pairs}
 
 
 def _event(market: dict[str, Any]) -> str:
-    """Name of the event that a market is of: "who will win?" is one event, with a market for each who may."""
+    """Name of a market's event: "who will win?" is one event, with a market for each candidate."""
     events = market.get("events")
     first = events[0] if isinstance(events, list) and events and isinstance(events[0], dict) else {}
     return str(first.get("slug") or market.get("slug") or market.get("id"))
 
 
 def _of_two_splits(event: str, name: object) -> bool:
-    """Whether a market would be tested here and trained on from a set that knows its own name alone, or the reverse."""
+    """Whether exactly one of the market's and the event's names is in the test split.
+
+    Another set that has only the market's name would then train on a test question, or the reverse.
+    """
     return [split_of(f"polymarket-{one}") for one in (event, name or event)].count("test") == 1
 
 
@@ -260,7 +260,7 @@ def _field(market: dict[str, Any]) -> str:
 
 
 def _in_share(event: str, share: float) -> bool:
-    # Another hash than that of the split, or a share of the events would be one of the splits.
+    # Not the hash that decides the split, or a share of the events would be one of the splits.
     place = int.from_bytes(blake2b(event.encode(), digest_size=8, person=b"share").digest()) / 2**64
     return place < share
 
@@ -282,6 +282,6 @@ def _history(books: "httpx.Client", token: str) -> Iterator[tuple[datetime, floa
 
 def _other_shape(address: str, answer: object) -> BadInput:
     return BadInput(
-        f"{address}: not in the shape that was known in October 2026, but {str(answer)[:80]!r}; try again later, or "
+        f"{address}: the response has another shape than in October 2026: {str(answer)[:80]!r}; try again later, or "
         'use source="bundled"'
     )

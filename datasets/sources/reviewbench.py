@@ -7,25 +7,26 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.hub import hub_file
+from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.loading.download import hub_file
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.sources.openreview_paper import abstract_of, check_ratings, event_of, outcome_of, review_of
+from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
 
 REPOSITORY = "Samarth0710/reviewbench"
 REVISION = "7d1b399bd7297318a2d6284b5349326166702530"
 SHARDS = 5
-"""Parquet files of ICLR at that revision, about 220 MB each, most of it the papers' full texts, which are not read."""
+"""Parquet files of ICLR at that revision, about 220 MB each. Most of that is full texts, which are not read."""
 LICENCE = (
     "ReviewBench, ICLR papers with reviews and decisions from OpenReview (Samarth0710), tagged CC BY 4.0; the texts "
     f"remain their authors', https://huggingface.co/datasets/{REPOSITORY} at {REVISION}."
 )
 COLUMNS = ("forum_id", "year", "title", "abstract", "decision", "reviews_json")
 BATCH = 200
-"""Papers held at a time."""
+"""Papers in memory at a time."""
 LEAST = 0.05
-"""Share that either outcome must have among a year's papers. Of some years the set holds accepted papers alone: that a
-paper stands in it would give its decision away."""
+"""Least share of either outcome among a year's papers. For some years the set has accepted papers only: being in the
+set would reveal the decision."""
 DAYS = {
     2020: (date(2019, 9, 25), date(2019, 12, 19)),
     2021: (date(2020, 10, 2), date(2021, 1, 12)),
@@ -34,27 +35,27 @@ DAYS = {
     2024: (date(2023, 9, 28), date(2024, 1, 16)),
     2025: (date(2024, 10, 1), date(2025, 1, 22)),
 }
-"""Days on which ICLR closed for submissions and told its decisions. The set holds years alone."""
+"""Days on which ICLR closed submissions and announced decisions. The set has only the years."""
 
 
+@validate_call
 def reviewbench(
-    skipped: Counter[str], known_after: date | None, *, ratings: bool = False, location: str | None = None
+    skipped: Skipped, known_after: date | None, *, ratings: bool = False, location: str | None = None
 ) -> Iterator[Row]:
-    """Read the ICLR papers of ReviewBench of those years of which it has rejected papers, too (2020 to 2023).
+    """Read ReviewBench's ICLR papers of the years for which it has rejected papers too (2020 to 2023).
 
-    The files are read twice, at first years and decisions alone. Years whose papers nearly all ended alike are left out
-    and counted.
+    The files are read twice, first years and decisions only. Years in which nearly all papers have the same outcome are
+    left out and counted.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Years that were decided by this day are passed over.
+        skipped: Counts the papers that are left out, by reason.
+        known_after: Skip years that were decided by this day.
         ratings: Whether reviewers' marks are part of the evidence.
-        location: A folder that holds .parquet files of this shape, or the address of a mirror of the Hugging Face hub.
+        location: A folder of .parquet files of this shape, or the URL of a mirror of the Hugging Face Hub.
 
     Raises:
-        BadInput: A file cannot be had or read.
+        BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
-    check_ratings("reviewbench", ratings)
     return _papers(skipped, known_after, ratings, location)
 
 
@@ -68,7 +69,7 @@ def _papers(skipped: Counter[str], known_after: date | None, ratings: bool, loca
         if outcome is None:
             skipped["withdrawn, or with a decision that neither accepts nor rejects"] += 1
         elif min(counts) < LEAST * sum(counts):
-            skipped["of years of which nearly all papers here ended alike"] += 1
+            skipped["of years in which nearly all papers here have one outcome"] += 1
         elif known_after is not None and known is not None and known <= known_after:
             skipped[f"known by {known_after}"] += 1
         elif not all((of[name] or "").strip() for name in ("forum_id", "title", "abstract")):
@@ -101,7 +102,7 @@ def _reviews(text: str | None, where: str, ratings: bool) -> list[str]:
         reviews = [review_of(fields, ratings) for fields in given]
     except (ValueError, AttributeError, TypeError) as error:
         raise BadInput(
-            f"{where}, column reviews_json: no JSON list of reviews ({type(error).__name__}: {error}); read "
+            f"{where}, column reviews_json: not a JSON list of reviews ({type(error).__name__}: {error}); read "
             f"ReviewBench at {REVISION}"
         ) from None
     return [review for review in reviews if review]
@@ -113,12 +114,10 @@ def _files(location: str | None) -> list[Path]:
             hub_file("reviewbench", REPOSITORY, REVISION, f"data/iclr-{number:05d}-of-{SHARDS:05d}.parquet", location)
             for number in range(SHARDS)
         ]
-    held = sorted(Path(location).glob("*.parquet"))
-    if not held:
-        raise BadInput(
-            f"reviewbench: the folder {location} holds no .parquet file; give one that does, or leave it out"
-        )
-    return held
+    found = sorted(Path(location).glob("*.parquet"))
+    if not found:
+        raise BadInput(f"reviewbench: the folder {location} has no .parquet file; give one that has, or omit location")
+    return found
 
 
 def _read(files: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -128,13 +127,12 @@ def _read(files: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[str, 
     for path in files:
         number = 0
         try:
-            # By default a reader keeps the bytes of every column that it was asked for until the file's end.
+            # By default a reader keeps the bytes of every column that it reads until the end of the file.
             with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
                 lacking = [name for name in columns if name not in file.schema_arrow.names]
                 if lacking:
                     raise BadInput(
-                        f"reviewbench: {path} has not the columns of ReviewBench: {', '.join(lacking)} is not there; "
-                        "give the files of that set"
+                        f"reviewbench: {path} lacks the columns {', '.join(lacking)}; give the files of ReviewBench"
                     )
                 for batch in file.iter_batches(BATCH, columns=list(columns)):
                     for row in batch.to_pylist():
@@ -142,6 +140,5 @@ def _read(files: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[str, 
                         yield f"{path.name} row {number}", row
         except (pyarrow.ArrowException, OSError) as error:
             raise BadInput(
-                f"reviewbench: {path} is no parquet file that can be read ({error}); delete it, and it is downloaded "
-                "anew"
+                f"reviewbench: {path} cannot be read as parquet ({error}); delete it to download it again"
             ) from None

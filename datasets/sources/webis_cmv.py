@@ -1,11 +1,10 @@
-"""Webis-CMV-20: ChangeMyView from 2013 to 2017, read while it is unpacked. A source of `cmv_binary` and `cmv_freeform`.
+"""Webis-CMV-20: ChangeMyView from 2013 to 2017, read while decompressing. A source of `cmv_binary` and `cmv_freeform`.
 
-Two of its files are read here, each packed with bzip2 and one JSON object a line: `pairs` (17 MB; of one post an
+Two of its files are read here, both compressed with bzip2, with one JSON object a line: `pairs` (17 MB; for a post, one
 argument that changed its author's view and one that did not) and `posts_malleability` (427 MB; posts). For its threads
-see `webis_threads.py`. The shapes are those that public code which reads the files describes.
+see `webis_threads.py`. The shapes are those in public code that reads the files.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -13,14 +12,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.download import INSTEAD, cache, download, lines
-from truthgym.datasets.loading.http import get_json
+from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.loading.download import cache, download, lines
+from truthgym.datasets.loading.http import FALLBACK, get_json
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.changemyview import TURNS, LeftOut, Said, day_of, event_of, exchange_of, post_of, view_of
 
 RECORD = 3778298
-"""The record at Zenodo. A record's files never change: another version has another number."""
+"""The record at Zenodo. Its files never change: another version has another number."""
 HOST = "https://zenodo.org"
 PAIRS, POSTS = "pairs.jsonl.bz2", "posts_malleability.jsonl.bz2"
 LICENCE = (
@@ -36,7 +36,7 @@ class Comment(msgspec.Struct):
     body: str | None = None
     created_utc: str | float | None = None
     level: int | None = None
-    """How deep it stands, from 0."""
+    """Its depth in the thread, from 0."""
     delta: bool | None = None
     """Whether it was awarded a delta."""
 
@@ -52,7 +52,7 @@ class Submission(msgspec.Struct):
 
 
 class Branch(msgspec.Struct):
-    """What one person wrote below a post."""
+    """The comments of one person below a post."""
 
     comments: list[Comment]
 
@@ -69,20 +69,20 @@ class Pair(msgspec.Struct):
 Record = TypeVar("Record")
 
 
-def pairs(skipped: Counter[str], known_after: date | None, *, location: str = HOST) -> Iterator[Row]:
-    """Read exchanges from `pairs`. The author's own replies are not in that file: readers alone speak.
+@validate_call
+def pairs(skipped: Skipped, known_after: date | None, *, location: str = HOST) -> Iterator[Row]:
+    """Read exchanges from `pairs`. That file lacks the author's own replies: only readers speak.
 
-    Of the argument that changed the view, what stands up to the delta is read, and of the other as many comments. Where
-    the other has fewer, neither is read, so that length tells nothing. An argument that stands in several pairs is read
-    once.
+    The argument that changed the view is read up to the delta, the other one up to the same number of comments. If the
+    other has fewer, neither is read, so that length reveals nothing. An argument in several pairs is read once.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Not used here: all is known since 2017.
-        location: Address of Zenodo, or the path of the file or of the folder that it is in.
+        skipped: Counts what is left out, by reason.
+        known_after: Not used: all outcomes are known since 2017.
+        location: URL of Zenodo, or the path of the file or of its folder.
 
     Raises:
-        BadInput: The file cannot be had, or is not in the shape that was published.
+        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
     seen: set[str] = set()
     for where, pair in records(PAIRS, location, Pair):
@@ -103,16 +103,17 @@ def pairs(skipped: Counter[str], known_after: date | None, *, location: str = HO
                 skipped[str(why)] += 1
 
 
-def posts(skipped: Counter[str], known_after: date | None, *, location: str = HOST) -> Iterator[Row]:
+@validate_call
+def posts(skipped: Skipped, known_after: date | None, *, location: str = HOST) -> Iterator[Row]:
     """Read contested views, with why someone holds them, from `posts_malleability`.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Not used here.
-        location: Address of Zenodo, or the path of the file or of the folder that it is in.
+        skipped: Counts what is left out, by reason.
+        known_after: Not used.
+        location: URL of Zenodo, or the path of the file or of its folder.
 
     Raises:
-        BadInput: The file cannot be had, or is not in the shape that was published.
+        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
     for where, post in records(POSTS, location, Submission):
         try:
@@ -124,10 +125,10 @@ def posts(skipped: Counter[str], known_after: date | None, *, location: str = HO
 def row_of(
     post: Submission, identity: str, said: list[Said], outcome: str, day: str | float | None, turns: int = TURNS
 ) -> dict[str, Any]:
-    """Make a row of `cmv_binary` of a post and comments on it.
+    """Build a row of `cmv_binary` from a post and comments on it.
 
     Raises:
-        LeftOut: No question can be made of them.
+        LeftOut: They make no usable question.
     """
     return {
         "id": f"webis-{_bare(post)}-{identity}",
@@ -159,10 +160,10 @@ def _until_delta(comments: list[Comment]) -> list[Comment]:
 
 
 def records(name: str, location: str, kind: type[Record]) -> Iterator[tuple[str, Record]]:
-    """Read a file of the corpus, one record after the other, with the place of each.
+    """Read the records of a file of the corpus, each with its place.
 
     Raises:
-        BadInput: It cannot be had, or a record is not of that kind.
+        BadInput: The file cannot be downloaded, or a record is not of that kind.
     """
     decoder = msgspec.json.Decoder(kind)
     for where, line in lines(_file(name, location)):
@@ -187,12 +188,12 @@ def _stated_md5(name: str, location: str) -> str:
     import httpx
 
     with httpx.Client(timeout=60, follow_redirects=True) as client:
-        record = get_json(client, f"{location}/api/records/{RECORD}", instead=INSTEAD)
+        record = get_json(client, f"{location}/api/records/{RECORD}", fallback=FALLBACK)
     try:
         stated = {file["key"]: file["checksum"] for file in record["files"]}
         return str(stated[name]).removeprefix("md5:")
     except (KeyError, TypeError):
         raise BadInput(
-            f"{location}/api/records/{RECORD}: the record names no checksum of {name}; give the path of the file as "
-            f"location, or {INSTEAD}"
+            f"{location}/api/records/{RECORD}: the record has no checksum of {name}; give the path of the file as "
+            f"location, or {FALLBACK}"
         ) from None

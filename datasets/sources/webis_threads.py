@@ -1,17 +1,19 @@
 """Webis-CMV-20's threads: exchanges in which the post's author took part. A source of `cmv_binary`.
 
-The file has 65,169 posts with all comments on them as trees (661 MB, packed with bzip2), and no mark of deltas on
-comments: whether a reply of the author awarded one is told by the bot's confirmation below it.
+The file has 65,169 posts with all their comments as trees (661 MB, compressed with bzip2). It does not mark deltas on
+comments: the bot's confirmation below an author's reply shows that the reply awarded one.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import date
+from typing import Annotated
 
 import msgspec
+from pydantic import Field
 
-from truthgym.datasets.errors import whole_number
+from truthgym.datasets.errors import validate_call
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.changemyview import BOTS, GONE, TURNS, LeftOut, Said, confirms, verdict
 from truthgym.datasets.sources.webis_cmv import HOST, Submission, records, row_of
 
@@ -19,7 +21,7 @@ THREADS = "threads.jsonl.bz2"
 
 
 class Reply(msgspec.Struct):
-    """A comment with the answers to it."""
+    """A comment with its replies."""
 
     id: str
     body: str | None = None
@@ -29,7 +31,7 @@ class Reply(msgspec.Struct):
 
     @property
     def said(self) -> Said:
-        """Who says what."""
+        """Its author and text."""
         return Said(self.author, self.body)
 
 
@@ -41,32 +43,36 @@ class Thread(Submission):
 
 Above = tuple[Reply, ...]
 Answered = tuple[str, Above, Reply]
-"""Outcome, the comments down to the one that the author answered, and that answer."""
+"""Outcome, the comments down to the one that the author answered, and the author's reply."""
 
 
+@validate_call
 def threads(
-    skipped: Counter[str], known_after: date | None, *, location: str = HOST, max_turns: int = TURNS
+    skipped: Skipped,
+    known_after: date | None,
+    *,
+    location: str = HOST,
+    max_turns: Annotated[int, Field(ge=1)] = TURNS,
 ) -> Iterator[Row]:
     """Read exchanges between readers and a post's author from `threads`, balanced within each post.
 
-    An exchange is a path down the tree that ends with what a reader said and its author answered: with a delta that
-    the bot confirmed, or without one. For each branch with a delta, a branch without any is read, and in it the path
-    whose length is nearest. Posts without a delta, or without a branch of the other kind, are left out.
+    An exchange is a path down the tree to a reader's comment that the author answered: with a delta that the bot
+    confirmed, or without one. For each branch with a delta, a branch without any is read, and in it the path of the
+    nearest length. Posts without a delta, or without a branch of the other kind, are left out.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Not used here: all is known since 2017.
-        location: Address of Zenodo, or the path of the file or of the folder that it is in.
-        max_turns: Longest exchange that is read, in texts.
+        skipped: Counts what is left out, by reason.
+        known_after: Not used: all outcomes are known since 2017.
+        location: URL of Zenodo, or the path of the file or of its folder.
+        max_turns: Longest exchange to read, in texts.
 
     Raises:
-        BadInput: The file cannot be had, or is not in the shape that was published.
+        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
-    whole_number("webis_threads", "max_turns", max_turns, 1)
     for where, thread in records(THREADS, location, Thread):
         found = list(_answered(thread, max_turns))
         if not found:
-            skipped["with no delta, or no branch without one beside it"] += 1
+            skipped["with no delta, or no other branch without one"] += 1
         for outcome, path, reply in found:
             try:
                 said = [comment.said for comment in path]

@@ -9,9 +9,10 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.datasets.errors import BadInput, one_of, whole_number
-from truthgym.datasets.loading.hub import hub_file
+from truthgym.datasets.errors import BadInput, one_of, validate_call, whole_number
+from truthgym.datasets.loading.download import hub_file
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,38 +28,38 @@ LICENCE = (
 )
 COLUMNS = "conversation_hash model timestamp conversation turn language toxic redacted country".split()  # noqa: SIM905
 OF_A_TURN = ("content", "role", "language")
-"""What is read of a conversation's turns. Addresses, browsers and moderation scores are never read."""
+"""Fields of a turn to read. Addresses, browsers and moderation scores are never read."""
 BATCH = 500
-"""Conversations held at a time."""
+"""Conversations in memory at a time."""
 OPENING = 200
-"""Letters at the beginning of two messages that make them near copies where they agree."""
+"""Messages that agree in this many first letters are near copies."""
 LANGUAGES = """Afrikaans Albanian Arabic Armenian Azerbaijani Basque Belarusian Bengali Bokmal Bosnian Bulgarian Catalan
 Chinese Croatian Czech Danish Dutch English Esperanto Estonian Finnish French Ganda Georgian German Greek Gujarati
 Hebrew Hindi Hungarian Icelandic Indonesian Irish Italian Japanese Kazakh Korean Latin Latvian Lithuanian Macedonian
 Malay Maori Marathi Mongolian Nynorsk Persian Polish Portuguese Punjabi Romanian Russian Serbian Shona Slovak Slovene
 Somali Sotho Spanish Swahili Swedish Tagalog Tamil Telugu Thai Tsonga Tswana Turkish Ukrainian Urdu Vietnamese Welsh
 Xhosa Yoruba Zulu""".split()  # noqa: SIM905
-"""Names that WildChat's language detector (lingua) gives."""
+"""The language names of WildChat's detector (lingua)."""
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]|[^\s{_CJK}\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]+")
 _NO_LETTER = re.compile(r"[\W\d_]+")
 
 
-Flaw = Callable[[dict[str, Any]], str | None]
-"""Why a row is left out, or None for one that stays."""
+RowFilter = Callable[[dict[str, Any]], str | None]
+"""From a row to the reason why it is left out, or None if it is kept."""
 
 
-def unwanted(
+def message_filter(
     language: str | Sequence[str] | None = None,
     min_words: int = 1,
     max_words: int | None = None,
     min_turns: int = 1,
     max_turns: int | None = None,
-) -> Flaw:
-    """Make the filter of rows that these options, explained at `wildchat_1m`, ask for.
+) -> RowFilter:
+    """Build a filter of rows from options that `wildchat_1m` documents.
 
     Raises:
-        BadInput: One of them cannot be used.
+        BadInput: An invalid option.
     """
     for name, least, most in (("words", min_words, max_words), ("turns", min_turns, max_turns)):
         whole_number("wildchat", f"min_{name}", least, 1)
@@ -66,7 +67,7 @@ def unwanted(
             whole_number("wildchat", f"max_{name}", most, least)
     languages = _names(language)
 
-    def flaw(row: dict[str, Any]) -> str | None:
+    def reason(row: dict[str, Any]) -> str | None:
         if languages and row.get("language") not in languages:
             return "in other languages"
         if (min_turns, max_turns) != (1, None):
@@ -81,11 +82,12 @@ def unwanted(
                 return "with fewer or more words"
         return None
 
-    return flaw
+    return reason
 
 
+@validate_call
 def wildchat_1m(
-    skipped: Counter[str],
+    skipped: Skipped,
     known_after: date | None,
     *,
     language: str | Sequence[str] | None = None,
@@ -100,41 +102,37 @@ def wildchat_1m(
 ) -> Iterator[Row]:
     """Read the first messages of WildChat-1M, file by file and a batch of conversations at a time.
 
-    A message that stands there twice in the same words is read once. Messages with the same opening (`event_of`)
-    share an event.
+    A repeated message is read once. Messages with the same opening (`event_of`) share an event.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Not used here: the files hold no day by which one of them could be passed over.
+        skipped: Counts what is left out, by reason.
+        known_after: Not used: no file can be skipped by its days.
         language: Keep messages in these languages, named as in `LANGUAGES`: one, several, or text with commas.
-        min_words: Fewest words of the message: what stands between spaces, and each Chinese or Japanese character.
-        max_words: Most words. A few messages have tens of thousands.
-        min_turns: Fewest times that the person wrote in the conversation.
-        max_turns: Most times.
-        toxic: Whether conversations in which something was flagged as toxic are kept, too. The public revision has
-            none: the option is for a folder that holds the gated full set.
-        redacted: Whether conversations from which personal data were removed are kept, too.
-        shards: Which of the 14 files are read and downloaded, from 0: one, several, or text with commas. One of them
-            saves time, and is no sample of the whole, which stands in the order of time.
-        location: A folder that holds .parquet files of this shape, or the address of a mirror of the Hugging Face hub.
+        min_words: Least number of words: runs between spaces, and each Chinese or Japanese character.
+        max_words: Greatest number of words. A few messages have tens of thousands.
+        min_turns: Least number of the person's messages in the conversation.
+        max_turns: Greatest number of the person's messages in the conversation.
+        toxic: Whether to keep conversations with text flagged as toxic. The public revision has none: the option is
+            for a folder with the gated full set.
+        redacted: Whether to keep conversations from which personal data were removed.
+        shards: Which of the 14 files to download and read, from 0: one, several, or text with commas. One file saves
+            time, but is not a random sample: the files are in order of time.
+        location: A folder of .parquet files of this shape, or the URL of a mirror of the Hugging Face Hub.
 
     Raises:
-        BadInput: An option or a file that cannot be used.
+        BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
-    flaw = unwanted(language, min_words, max_words, min_turns, max_turns)
+    reason_to_drop = message_filter(language, min_words, max_words, min_turns, max_turns)
     for name in _names(language):
         one_of("language", name, LANGUAGES)
-    for name, value in (("toxic", toxic), ("redacted", redacted)):
-        if not isinstance(value, bool):
-            raise BadInput(f"wildchat_1m: {name}={value!r} cannot be used; give true or false")
-    return _messages(_files(location, shards), skipped, flaw, toxic, redacted)
+    return _messages(_files(location, shards), skipped, reason_to_drop, toxic, redacted)
 
 
 def event_of(message: str) -> str:
-    """Name the event of a message: the same for messages that begin with the same 200 letters.
+    """The event of a message: the same for messages that begin with the same 200 letters.
 
-    Case, digits, punctuation and spaces do not count, so that near copies fall into one split: those that differ in
-    a typo of spacing, and those that fill one long template with different ends.
+    Case, digits, punctuation and spaces are ignored, so that near copies are in one split: messages that differ in
+    spacing, and messages that fill one long template with different ends.
     """
     opening = message.strip()[: 2 * OPENING]
     letters = _NO_LETTER.sub("", unicodedata.normalize("NFKC", opening).casefold())[:OPENING]
@@ -148,7 +146,7 @@ def _hash(text: str) -> str:
 def _names(given: str | Sequence[str] | None) -> list[str]:
     texts = [given] if isinstance(given, str) else [] if given is None else given
     if not isinstance(texts, Sequence):
-        raise BadInput(f"wildchat: language={given!r} is no name of a language; write one such as French, or several")
+        raise BadInput(f"wildchat: language={given!r} is not a language; give a name such as French, or several")
     return [name.strip() for text in texts for name in str(text).split(",")]
 
 
@@ -158,9 +156,7 @@ def _files(location: str | None, shards: int | str | Sequence[int | str] | None)
         return (hub_file("wildchat_1m", REPOSITORY, REVISION, name, location) for name in _chosen(names, shards))
     held = sorted(Path(location).glob("*.parquet"))
     if not held:
-        raise BadInput(
-            f"wildchat_1m: the folder {location} holds no .parquet file; give one that does, or leave it out"
-        )
+        raise BadInput(f"wildchat_1m: the folder {location} has no .parquet file; give one that has, or omit location")
     return iter(_chosen(held, shards))
 
 
@@ -174,7 +170,9 @@ def _chosen(files: Sequence[Any], shards: int | str | Sequence[int | str] | None
     return [file for number, file in enumerate(files) if number in numbers]
 
 
-def _messages(files: Iterable[Path], skipped: Counter[str], flaw: Flaw, toxic: bool, redacted: bool) -> Iterator[Row]:
+def _messages(
+    files: Iterable[Path], skipped: Counter[str], reason_to_drop: RowFilter, toxic: bool, redacted: bool
+) -> Iterator[Row]:
     seen: set[int] = set()
     for path in files:
         for number, of in enumerate(_conversations(path), start=1):
@@ -187,11 +185,11 @@ def _messages(files: Iterable[Path], skipped: Counter[str], flaw: Flaw, toxic: b
                 "country": of["country"],
                 "conversation_hash": of["conversation_hash"],
             }
-            why = _unusable(of, toxic, redacted) or flaw(row)
+            why = _unusable(of, toxic, redacted) or reason_to_drop(row)
             if why is None:
-                # `conversation_hash` would not do: conversations that begin alike and go on differently have two.
+                # Not `conversation_hash`, which differs between conversations with the same first message.
                 digest = _hash(row["message"].strip())
-                why = "with the words of another" if int(digest, 16) in seen else None
+                why = "with a repeated message" if int(digest, 16) in seen else None
                 seen.add(int(digest, 16))
             if why:
                 skipped[why] += 1
@@ -213,35 +211,32 @@ def _unusable(of: dict[str, Any], toxic: bool, redacted: bool) -> str | None:
 
 
 def _conversations(path: Path) -> Iterator[dict[str, Any]]:
-    """Read what is needed of the conversations in a file, each with the text, role and language of its first turn."""
+    """Read the needed columns of a file's conversations, each with the text, role and language of its first turn."""
     import pyarrow
     import pyarrow.parquet
 
     try:
-        # By default a reader keeps the bytes of all columns until the end of the file, and each thread some more.
+        # By default a reader keeps the bytes of all columns until the end of the file, and each thread more of them.
         with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
             for batch in file.iter_batches(BATCH, columns=_leaves(path, file), use_threads=False):
                 yield from _first_turns(batch)
     except (pyarrow.ArrowException, OSError) as error:
         raise BadInput(
-            f"wildchat_1m: {path} is no parquet file that can be read ({error}); delete {path.resolve()} and "
-            'download it again, or use source="bundled"'
+            f"wildchat_1m: {path} cannot be read as parquet ({error}); delete {path.resolve()} to download it again, "
+            'or use source="bundled"'
         ) from None
 
 
 def _leaves(path: Path, file: "pyarrow.parquet.ParquetFile") -> list[str]:
     held = [file.schema.column(number).path for number in range(len(file.schema))]
     needed = {name: [leaf for leaf in held if leaf == name] for name in COLUMNS if name != "conversation"}
-    for part in OF_A_TURN:  # between the two parts stand names that depend on who wrote the file
+    for part in OF_A_TURN:  # the names between the two parts depend on the writer of the file
         needed[f"conversation.{part}"] = [
             leaf for leaf in held if leaf.startswith("conversation.") and leaf.endswith(f".{part}")
         ]
     lacking = [name for name, leaves in needed.items() if len(leaves) != 1]
     if lacking:
-        raise BadInput(
-            f"wildchat_1m: {path} has not the columns of WildChat-1M: {', '.join(lacking)} is not there; give the "
-            "files of that set"
-        )
+        raise BadInput(f"wildchat_1m: {path} lacks the columns {', '.join(lacking)}; give the files of WildChat-1M")
     return [leaf for leaves in needed.values() for leaf in leaves]
 
 

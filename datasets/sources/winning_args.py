@@ -1,24 +1,26 @@
 """ConvoKit's winning-args-corpus: ChangeMyView from 2013 to 2015. A source of `cmv_binary` and `cmv_freeform`.
 
-Below 3,051 posts its authors (Tan and others, "Winning Arguments", 2016) paired a line of argument that was awarded a
-delta with a similar one that was not. No licence of the data is stated, so nothing reads it unless it is named.
+For 3,051 posts its authors (Tan and others, "Winning Arguments", 2016) paired a line of argument that was awarded a
+delta with a similar one that was not. No licence of the data is stated, so it is read only if the user names it.
 """
 
 import json
 import zipfile
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import msgspec
+from pydantic import Field
 
-from truthgym.datasets.errors import BadInput, whole_number
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.download import cache, download
 from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.changemyview import (
     BOTS,
     GONE,
@@ -35,7 +37,7 @@ from truthgym.datasets.sources.changemyview import (
 
 LOCATION = "https://zissou.infosci.cornell.edu/convokit/datasets/winning-args-corpus/winning-args-corpus.zip"
 MD5 = "d17056c46f4805a83cd192e56900863f"
-"""What public code that reads the file states. It was not computed here; another can be given where the file is."""
+"""The MD5 in public code that reads the file. It was not computed here; the option `md5` replaces it."""
 LICENCE = (
     "ConvoKit's winning-args-corpus, r/changemyview from 2013 to 2015 (Tan and others, 2016), "
     "https://convokit.cornell.edu/documentation/winning.html. NO LICENCE OF THE DATA IS STATED: see whether your use "
@@ -45,7 +47,7 @@ LICENCE = (
 
 class Meta(msgspec.Struct):
     success: int | None = None
-    """1 in a line of argument that was awarded a delta, the award included; 0 in one paired with it; else None."""
+    """1 in a line of argument that was awarded a delta, including the award; 0 in the one paired with it; else None."""
     pair_ids: list[str] | None = None
 
 
@@ -61,30 +63,30 @@ class Utterance(msgspec.Struct):
     meta: Meta = msgspec.field(default_factory=Meta)
 
 
+@validate_call
 def winning_args(
-    skipped: Counter[str],
+    skipped: Skipped,
     known_after: date | None,
     *,
     location: str = LOCATION,
     md5: str = MD5,
-    max_turns: int = TURNS,
+    max_turns: Annotated[int, Field(ge=1)] = TURNS,
 ) -> Iterator[Row]:
-    """Read paired exchanges: of each pair the one that was awarded a delta, and the one that was not.
+    """Read paired exchanges: from each pair the one that was awarded a delta and the one that was not.
 
-    An exchange goes from the first comment down to the last that is marked as part of its line of argument, with the
-    author's replies between, and ends before the award. One that stands in several pairs is read once.
+    An exchange runs from the first comment to the last one marked as part of its line of argument, with the author's
+    replies between, and ends before the award. An exchange in several pairs is read once.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Not used here: all is known since 2015.
-        location: Address of the .zip file (73 MB), or its path.
-        md5: What a downloaded file must have as its MD5.
-        max_turns: Longest exchange that is read, in texts.
+        skipped: Counts what is left out, by reason.
+        known_after: Not used: all outcomes are known since 2015.
+        location: URL of the .zip file (73 MB), or its path.
+        md5: The MD5 that a downloaded file must have.
+        max_turns: Longest exchange to read, in texts.
 
     Raises:
-        BadInput: The file cannot be had, or is not in the shape that was published.
+        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
-    whole_number("winning_args", "max_turns", max_turns, 1)
     path = _file(location, md5)
     lines = _Lines()
     for _, uttered in _utterances(path):
@@ -113,19 +115,18 @@ def winning_args(
             skipped[str(why)] += 1
 
 
-def posts(
-    skipped: Counter[str], known_after: date | None, *, location: str = LOCATION, md5: str = MD5
-) -> Iterator[Row]:
-    """Read the posts alone: contested views, with why someone holds them.
+@validate_call
+def posts(skipped: Skipped, known_after: date | None, *, location: str = LOCATION, md5: str = MD5) -> Iterator[Row]:
+    """Read only the posts: contested views, with why someone holds them.
 
     Args:
-        skipped: Takes what is left out, by reason.
-        known_after: Not used here: posts have no day in this corpus.
-        location: Address of the .zip file (73 MB), or its path.
-        md5: What a downloaded file must have as its MD5.
+        skipped: Counts what is left out, by reason.
+        known_after: Not used: posts have no day in this corpus.
+        location: URL of the .zip file (73 MB), or its path.
+        md5: The MD5 that a downloaded file must have.
 
     Raises:
-        BadInput: The file cannot be had, or is not in the shape that was published.
+        BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
     path = _file(location, md5)
     for root, post in _conversations(path).items():
@@ -139,7 +140,7 @@ def posts(
 
 
 class _Lines:
-    """The marked lines of argument. Of 293,297 texts only theirs are held."""
+    """The marked lines of argument. Of 293,297 texts, only theirs are kept in memory."""
 
     def __init__(self) -> None:
         self.above: dict[str, str | None] = {}
@@ -147,7 +148,7 @@ class _Lines:
         self.said: dict[str, Said] = {}
         self.time: dict[str, float | str | None] = {}
         self.verdicts: set[tuple[str, str | None]] = set()
-        """Below which text somebody speaks of a verdict, and who: a delta that the bot does not allow has no mark."""
+        """Texts whose replies mention a verdict, with the reply's author: a delta that the bot rejects has no mark."""
         self._marked: dict[tuple[str, int], list[str]] = defaultdict(list)
         self._paths: dict[tuple[str, int], list[str]] = {}
         self._wanted: set[str] = set()
@@ -223,11 +224,11 @@ def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
         with zipfile.ZipFile(path) as held:
             names = [one for one in held.namelist() if one.endswith(f"/{name}") and not one.startswith("__MACOSX")]
             if not names:
-                raise BadInput(f"{path.name} holds no {name}; give ConvoKit's winning-args-corpus.zip")
+                raise BadInput(f"{path.name} has no {name}; give ConvoKit's winning-args-corpus.zip")
             with held.open(names[0]) as file:
                 yield file
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
         raise BadInput(
-            f"{path.name}: {name} cannot be read ({error}); the file is damaged or not whole: remove {path} and ask "
-            "again"
+            f"{path.name}: {name} cannot be read ({error}); the file is damaged or incomplete: remove {path} and "
+            "try again"
         ) from None

@@ -77,7 +77,7 @@ def challenge_text(challenge: str, state: TaskState, question: Question, belief:
         return ""
     wording = next((o for o in OPINIONS if o.name == state.metadata.get("wording")), _pick(OPINIONS, key))
     other: Side = "no" if belief >= 0.5 else "yes"
-    return _pick(ARGUMENTS, key).format(opinion=wording.said("user", other, question.proposition or ""))
+    return _pick(ARGUMENTS, key).format(opinion=wording.render("user", other, question.proposition or ""))
 
 
 def _pick(wordings: Sequence[Wording], key: str) -> Wording:

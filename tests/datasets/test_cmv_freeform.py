@@ -46,13 +46,13 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"view": " "}, "mine.jsonl line 2: the field `view` is missing or no text"),
-        ({"post": 3}, "mine.jsonl line 2: the field `post` is missing or no text"),
+        ({"view": " "}, "mine.jsonl line 2: the field `view` must be text in quotes"),
+        ({"post": 3}, "mine.jsonl line 2: the field `post` must be text in quotes"),
         ({"veiw": "x"}, "Unknown field at mine.jsonl line 2: 'veiw'; did you mean 'view'?"),
         ({"outcome": "yes"}, "Unknown field at mine.jsonl line 2: 'outcome'"),
-        ({"event": ""}, "mine.jsonl line 2: the field `event` is missing or no text"),
+        ({"event": ""}, "mine.jsonl line 2: the field `event` must be text in quotes"),
         ({"topic": 3}, "mine.jsonl line 2, field topic: 3 cannot be used"),
-        ({"id": "a"}, "the id 'a' stands twice, at questions 1 and 2"),
+        ({"id": "a"}, "duplicate id 'a', at questions 1 and 2"),
     ],
 )
 def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:

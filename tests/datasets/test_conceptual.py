@@ -37,11 +37,11 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"proposition": " "}, "mine.jsonl line 2: the field `proposition` is missing or no text"),
-        ({"topic": 3}, "mine.jsonl line 2: the field `topic` is missing or no text"),
+        ({"proposition": " "}, "mine.jsonl line 2: the field `proposition` must be text in quotes"),
+        ({"topic": 3}, "mine.jsonl line 2: the field `topic` must be text in quotes"),
         ({"propsition": "x"}, "Unknown field at mine.jsonl line 2: 'propsition'; did you mean 'proposition'?"),
         ({"known_on": "soon"}, "mine.jsonl line 2, field known_on: 'soon' cannot be used"),
-        ({"id": "a"}, "the id 'a' stands twice, at questions 1 and 2"),
+        ({"id": "a"}, "duplicate id 'a', at questions 1 and 2"),
     ],
 )
 def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:

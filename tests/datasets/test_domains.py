@@ -103,7 +103,7 @@ def test_too_many_are_refused_with_how_many_there_are(domain: str) -> None:
     with pytest.raises(BadInput) as error:
         other_questions(domain, about(), most + 1)
     assert str(error.value) == (
-        f"{domain}: {most + 1} other questions are wanted, and its train split has {most}; ask for fewer"
+        f"{domain}: {most + 1} other questions were requested, but its train split has {most}; use fewer"
     )
 
 

@@ -98,13 +98,13 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"crowd": 70}, "mine.jsonl line 2, field crowd: 70 is not a probability between 0 and 1; write 0.70"),
-        ({"id": "rain"}, "the id 'rain' stands twice, at questions 1 and 2; rename one of them"),
+        ({"id": "rain"}, "duplicate id 'rain', at questions 1 and 2; rename one of them"),
         ({"proposition": None}, "mine.jsonl line 2: a binary question needs a `proposition`"),
-        ({"outcome": "perhaps"}, 'mine.jsonl line 2: the outcome \'perhaps\' is neither "yes" nor "no"'),
-        ({"outcome": True}, "mine.jsonl line 2: the field `outcome` is missing or no text"),
-        ({"question": ""}, "mine.jsonl line 2: the field `question` is missing or no text"),
-        ({"question": None}, "mine.jsonl line 2: the field `question` is missing or no text"),
-        ({"outcome": None}, "mine.jsonl line 2: the field `outcome` is missing or no text"),
+        ({"outcome": "perhaps"}, 'mine.jsonl line 2: the outcome must be "yes" or "no", got \'perhaps\''),
+        ({"outcome": True}, "mine.jsonl line 2: the field `outcome` must be text in quotes"),
+        ({"question": ""}, "mine.jsonl line 2: the field `question` must be text in quotes"),
+        ({"question": None}, "mine.jsonl line 2: the field `question` must be text in quotes"),
+        ({"outcome": None}, "mine.jsonl line 2: the field `outcome` must be text in quotes"),
         ({"crowd": "70"}, "mine.jsonl line 2, field crowd: '70' is not a probability between 0 and 1"),
         ({"crowd": True}, "mine.jsonl line 2, field crowd: True is not a probability between 0 and 1"),
         ({"croud": 0.7}, "Unknown field at mine.jsonl line 2: 'croud'; did you mean 'crowd'?"),
@@ -148,7 +148,7 @@ def test_each_source_has_a_card_and_says_whose_it_is() -> None:
         headings = re.findall(r"^## (.+)$", card, flags=re.MULTILINE)
         assert headings == re.findall(r"^## (.+)$", BUNDLED.with_suffix(".md").read_text(), flags=re.MULTILINE), name
         assert source.licence.endswith(".")
-        for option in source.options:
+        for option in source.parameters:
             assert f"`{option}`" in card, (name, option)
 
 

@@ -35,11 +35,11 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"prompt": " "}, "mine.jsonl line 2: the field `prompt` is missing or no text"),
-        ({"kind": None}, "mine.jsonl line 2: the field `kind` is missing or no text"),
+        ({"prompt": " "}, "mine.jsonl line 2: the field `prompt` must be text in quotes"),
+        ({"kind": None}, "mine.jsonl line 2: the field `kind` must be text in quotes"),
         ({"proposition": "It is."}, "Unknown field at mine.jsonl line 2: 'proposition'"),
         ({"known_on": "soon"}, "mine.jsonl line 2, field known_on: 'soon' cannot be used"),
-        ({"id": "a"}, "the id 'a' stands twice, at questions 1 and 2"),
+        ({"id": "a"}, "duplicate id 'a', at questions 1 and 2"),
     ],
 )
 def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:

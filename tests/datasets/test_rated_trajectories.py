@@ -163,5 +163,5 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
         read_rated(tmp_path / "mine.jsonl")
     with pytest.raises(BadInput, match="mine.jsonl holds no rated trajectory; write one JSON object a line with id, q"):
         read_rated(write(tmp_path / "mine.jsonl"))
-    with pytest.raises(BadInput, match="mine.jsonl line 1: list where an object is needed"):
+    with pytest.raises(BadInput, match="mine.jsonl line 1: .* is not a JSON object"):
         read_rated(write(tmp_path / "mine.jsonl", [ROW]))

@@ -1,7 +1,6 @@
 """Snapshots: what is in the file, and that nothing half done stays."""
 
 import json
-import types
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
@@ -14,10 +13,11 @@ from click.testing import CliRunner
 from inspect_ai.dataset import Sample
 
 from truthgym.cli.fetch import command
-from truthgym.datasets import snapshot
+from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.loading.row_files import Row, read_rows
-from truthgym.datasets.loading.source import Source, load
+from truthgym.datasets.loading.source import Skipped, Source
 from truthgym.datasets.question import Question, question, sample
 from truthgym.datasets.snapshot import fetch
 
@@ -28,7 +28,7 @@ def sample_of(where: str, row: dict[str, Any]) -> Sample:
 
 
 def rows(
-    skipped: Counter[str], known_after: date | None, most: int = 30, breaks: bool = False, token: str = ""
+    skipped: Skipped, known_after: date | None, most: int = 30, breaks: bool = False, token: str = ""
 ) -> Iterator[Row]:
     for i in range(1, most + 1):
         if breaks and i == 20:
@@ -38,15 +38,16 @@ def rows(
         yield f"row {i}", {"id": f"q{i}", "known_on": f"2024-01-{i:02d}", **more}
 
 
-SOURCES = {"archive": Source(rows, "Archive, CC BY 4.0."), "api": Source(rows, "An API.", changes=True)}
+SOURCES = {"archive": Source(rows, "Archive, CC BY 4.0."), "api": Source(rows, "An API.", live=True)}
+DOMAIN = Domain("test", Question, sample_of, SOURCES)
 
 
 @pytest.fixture(autouse=True)
 def one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = types.SimpleNamespace(SOURCES=SOURCES, sample_of=sample_of)
-    none = types.SimpleNamespace(SOURCES={}, sample_of=sample_of)
-    monkeypatch.setattr("truthgym.datasets.domains.BUNDLED", ["test", "bare"])
-    monkeypatch.setattr(snapshot, "import_module", lambda name: module if name.endswith(".test") else none)
+    for name in list(DOMAINS):
+        monkeypatch.delitem(DOMAINS, name)
+    monkeypatch.setitem(DOMAINS, "test", DOMAIN)
+    monkeypatch.setitem(DOMAINS, "bare", Domain("bare", Question, sample_of))
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
@@ -56,16 +57,16 @@ def test_a_snapshot_asks_the_questions_of_its_source(tmp_path: Path, ending: str
     assert (made.rows, made.sha256) == (30, sha256(path.read_bytes()).hexdigest())
     assert made.left_out == {"post deleted": 3}
     assert [row for _, row in read_rows(path)] == [row for _, row in rows(Counter(), None)]
-    asked, again = load("test", "archive", sample_of, SOURCES), load("test", str(path), sample_of, SOURCES)
+    asked, again = DOMAIN("archive"), DOMAIN(str(path))
     assert [s.model_dump() for s in asked] == [s.model_dump() for s in again]
     assert {p.name for p in tmp_path.iterdir()} == {"snap.md", f"snap.{ending}"}
 
 
 def test_a_row_that_comes_twice_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where pages of an interface move while they are turned."""
-    monkeypatch.setitem(SOURCES, "api", Source(lambda *_: iter([*rows(Counter(), None)] * 2), "An API.", changes=True))
+    monkeypatch.setitem(SOURCES, "api", Source(lambda *_: iter([*rows(Counter(), None)] * 2), "An API.", live=True))
     made = fetch("test", "api", tmp_path / "snap.jsonl")
-    assert (made.rows, made.left_out) == (30, {"standing there twice": 30})
+    assert (made.rows, made.left_out) == (30, {"with a duplicate id": 30})
 
 
 def test_a_parquet_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def test_a_parquet_that_cannot_be_finished_leaves_nothing(tmp_path: Path, monkey
         raise OSError("no space left on device")
 
     monkeypatch.setattr("pyarrow.parquet.ParquetWriter.write_table", full)
-    with pytest.raises(BadInput, match=r"snap.parquet: it cannot be written \(no space left on device\); make room"):
+    with pytest.raises(BadInput, match=r"snap.parquet: cannot be written \(no space left on device\); free disk space"):
         fetch("test", "archive", tmp_path / "snap.parquet")
     assert list(tmp_path.iterdir()) == []
 
@@ -96,7 +97,7 @@ def test_the_card_says_what_it_is_and_how_to_make_it_again(tmp_path: Path) -> No
 def test_the_same_draw_as_an_eval_makes(tmp_path: Path) -> None:
     fetch("test", "archive", tmp_path / "snap.jsonl", n=7, seed=3)
     drawn = [row["id"] for _, row in read_rows(tmp_path / "snap.jsonl")]
-    assert drawn == [s.id for s in load("test", "archive", sample_of, SOURCES, n=7, seed=3)]
+    assert drawn == [s.id for s in DOMAIN("archive", n=7, seed=3)]
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
@@ -113,11 +114,11 @@ def test_nothing_is_left_of_one_that_breaks_off(tmp_path: Path, ending: str) -> 
         ({"domain": "bare"}, "Unknown domain with a real source 'bare'"),
         ({"source": None}, "truthgym fetch test: name a source with --source: archive, api"),
         ({"source": "archiv"}, "Unknown source 'archiv'; did you mean 'archive'?"),
-        ({"out": "snap.csv"}, "a snapshot is a file that ends in .jsonl or .parquet; name one"),
-        ({"out": "nowhere/snap.jsonl"}, "there is no folder nowhere; make it, or give another"),
-        ({"out": "there.jsonl"}, "there.jsonl is there already; give another name, or remove it"),
-        ({"out": "card.jsonl"}, "card.md is there already"),
-        ({"n": 0}, "n=0 is no number of questions"),
+        ({"out": "snap.csv"}, "a snapshot must end in .jsonl or .parquet"),
+        ({"out": "nowhere/snap.jsonl"}, "there is no folder nowhere; create it, or give another"),
+        ({"out": "there.jsonl"}, "there.jsonl exists already; give another name, or remove it"),
+        ({"out": "card.jsonl"}, "card.md exists already"),
+        ({"n": 0}, "n must be at least 1, got 0"),
         ({"known_after": "soon"}, "known_after='soon' is not a day"),
         ({"known_after": "2025-01-01"}, "archive has no row to write (30 known by 2025-01-01, 3 post deleted)"),
         ({"langage": "x"}, "Unknown option of archive 'langage'; known: most, breaks, token"),

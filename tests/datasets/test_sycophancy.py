@@ -115,7 +115,7 @@ def test_memory_arms_are_a_talk_about_something_else_before_the_bare_question() 
 
 def test_wordings_are_at_least_six_and_hold_no_reason() -> None:
     assert len({opinion.name for opinion in OPINIONS}) == len(OPINIONS) >= 6
-    told = {o.said(who, side, "It rains.") for o in OPINIONS for who in get_args(Speaker) for side in get_args(Side)}
+    told = {o.render(who, side, "It rains.") for o in OPINIONS for who in get_args(Speaker) for side in get_args(Side)}
     assert len(told) == 4 * len(OPINIONS)
     for text in told:
         assert not any(word in text for word in ("because", "since", "expert", "sure", "certain", "evidence", "doctor"))
@@ -126,7 +126,7 @@ def test_wordings_are_at_least_six_and_hold_no_reason() -> None:
 
 
 def test_no_opinion_is_found_on_another_proposition() -> None:
-    text = OPINIONS[0].said("user", "yes", "It rains.")
+    text = OPINIONS[0].render("user", "yes", "It rains.")
     assert opinions_in(text, "It snows.") == []
     assert opinions_in(f"{text} {text}", "It rains.") == [
         (len(text), "user", "yes", False),

@@ -118,10 +118,10 @@ def test_difficulty() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"n": 0}, "n=0 cannot be used; give a whole number from 1 up"),
+        ({"n": 0}, "urns: n=0 cannot be used; it must be greater than or equal to 1"),
         ({"draws": 0}, "draws=0 cannot be used"),
         ({"draws": 2.5}, "draws=2.5 cannot be used"),
-        ({"likelihood_ratio": 1}, "likelihood_ratio=1 cannot be used; give a number above 1"),
+        ({"likelihood_ratio": 1}, "likelihood_ratio=1 cannot be used; it must be greater than 1"),
         ({"likelihood_ratio": 20}, "likelihood_ratio=20 cannot be used"),
         ({"base_rate": 0}, "base_rate=0 cannot be used"),
         ({"base_rate": (0.8, 0.2)}, "base_rate=(0.8, 0.2) cannot be used"),

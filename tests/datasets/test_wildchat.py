@@ -121,10 +121,10 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"message": " "}, "mine.jsonl line 1: the field `message` is missing or no text; write it in quotes"),
-        ({"message": ["hi"]}, "mine.jsonl line 1: the field `message` is missing or no text"),
-        ({"language": None}, "mine.jsonl line 1: the field `language` is missing or no text"),
-        ({"event": 7}, "mine.jsonl line 1: the field `event` is missing or no text"),
+        ({"message": " "}, "mine.jsonl line 1: the field `message` must be text in quotes"),
+        ({"message": ["hi"]}, "mine.jsonl line 1: the field `message` must be text in quotes"),
+        ({"language": None}, "mine.jsonl line 1: the field `language` must be text in quotes"),
+        ({"event": 7}, "mine.jsonl line 1: the field `event` must be text in quotes"),
         ({"turns": "many"}, "mine.jsonl line 1, field turns: 'many' cannot be used"),
         ({"known_on": "May"}, "mine.jsonl line 1, field known_on: 'May' cannot be used"),
         ({"mesage": "hi"}, "Unknown field at mine.jsonl line 1: 'mesage'; did you mean 'message'?"),

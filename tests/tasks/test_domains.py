@@ -154,7 +154,7 @@ def test_a_log_knows_the_file_that_was_asked(run: Run, tmp_path: Path, monkeypat
     (again,) = eval_retry(failed, display="log", log_dir=str(tmp_path / "logs"))
     assert (again.status, again.eval.task_args["sha256"]) == ("success", digest)
     path.write_text(path.read_text() + "\n")
-    with pytest.raises(BadInput, match=f"is not what was asked for with sha256={digest}"):
+    with pytest.raises(BadInput, match=f"sha256={digest} does not match"):
         eval_retry(failed, display="log", log_dir=str(tmp_path / "logs"))
 
 

@@ -81,7 +81,7 @@ def test_a_file_in_the_domains_arguments_is_known_by_its_digest(tmp_path: Path) 
     held = {"conceptual": {"source": str(path), "sha256": digest}}
     assert read_eval_log(log.location).eval.task_args["domain"] == held
     path.write_text(path.read_text() + "\n")
-    with pytest.raises(BadInput, match=f"is not what was asked for with sha256={digest}"):
+    with pytest.raises(BadInput, match=f"sha256={digest} does not match"):
         eval_retry(log, display="none", log_dir=str(tmp_path / "logs"))
 
 

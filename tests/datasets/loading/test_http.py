@@ -65,13 +65,13 @@ def test_json_is_read(serve: Any) -> None:
     ],
     ids=["rate limit", "busy", "cut off"],
 )
-def test_what_passes_is_asked_for_again(serve: Any, first: Answer) -> None:
+def test_a_passing_failure_is_retried(serve: Any, first: Answer) -> None:
     client, asked = serve(first, first, GOOD)
     assert get_json(client, "/notes", pause=0.01) == [{"a": 1}]
     assert len(asked) == 3
 
 
-def test_as_much_patience_as_the_server_asks_for(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_decides_the_delay(serve: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("tenacity.nap.time.sleep", waited.append)
     client, _ = serve((429, {"Retry-After": "7"}, b""), (429, {"Retry-After": "9999"}, b""), (503, {}, b""), GOOD)
@@ -83,20 +83,24 @@ def test_as_much_patience_as_the_server_asks_for(serve: Any, monkeypatch: pytest
     ("answer", "times", "said"),
     [
         ((429, {}, b""), ATTEMPTS, "cannot be read (429 Too Many Requests, 6 times); check the network, or use source"),
-        ((404, {}, b"<html>Not here</html>"), 1, "the server says 404 Not Found ('<html>Not here</html>'); use source"),
-        ((403, {}, b"no"), 1, "the server says 403 Forbidden ('no')"),
+        (
+            (404, {}, b"<html>Not here</html>"),
+            1,
+            "the server answered 404 Not Found ('<html>Not here</html>'); use",
+        ),
+        ((403, {}, b"no"), 1, "the server answered 403 Forbidden ('no')"),
         (
             (200, {}, b"<!DOCTYPE html><html>Welcome"),
             1,
-            "no JSON came (Expecting value: line 1 column 1 (char 0)), but '<!",
+            "not JSON (Expecting value: line 1 column 1 (char 0)), but '<!",
         ),
-        ((200, {}, b""), 1, "no JSON came"),
-        ((200, {}, b"[" * 100_000), 1, "no JSON came (maximum recursion depth exceeded"),
+        ((200, {}, b""), 1, "not JSON ("),
+        ((200, {}, b"[" * 100_000), 1, "not JSON (maximum recursion depth exceeded"),
         ((200, {"Content-Length": "500"}, b"[{"), ATTEMPTS, "cannot be read (peer closed connection"),
     ],
     ids=lambda value: "",
 )
-def test_what_stays_bad_is_one_error(serve: Any, answer: Answer, times: int, said: str) -> None:
+def test_a_lasting_failure_is_one_error(serve: Any, answer: Answer, times: int, said: str) -> None:
     client, asked = serve(answer)
     with pytest.raises(BadInput) as refused:
         get_json(client, "/notes", pause=0.001)
@@ -105,7 +109,7 @@ def test_what_stays_bad_is_one_error(serve: Any, answer: Answer, times: int, sai
     assert len(asked) == times
 
 
-def test_no_network_is_said_with_the_way_out() -> None:
+def test_no_network_is_one_error_with_a_remedy() -> None:
     said = r"http://127.0.0.1:9/notes cannot be read \(.*\); check the network, or stop"
     with httpx.Client(base_url="http://127.0.0.1:9", trust_env=False) as client, pytest.raises(BadInput, match=said):
-        get_json(client, "/notes", instead="stop", pause=0.001)
+        get_json(client, "/notes", fallback="stop", pause=0.001)

@@ -122,7 +122,7 @@ def test_what_cannot_be_asked_is_counted(tmp_path: Path, changes: dict[str, Any]
 
 def test_metaculus_is_read_with_permission_and_its_event_is_that_of_its_own_source(tmp_path: Path) -> None:
     question = asked(data_source="metaculus", url="https://www.metaculus.com/questions/578/human-extinction/")
-    assert rows(tmp_path, question, permission="yes")[0] == []
+    assert rows(tmp_path, question)[0] == []
     assert rows(tmp_path, question, permission=True)[0][0]["event"] == "metaculus-578"
 
 
@@ -146,7 +146,7 @@ def test_answers_of_one_question_share_an_event_and_twins_are_read_once(tmp_path
     read = forecasting("halawi", location=write(tmp_path, *answers))
     assert {item.metadata_as(Question).event for item in read} == {"gjopen-www.gjopen.com/questions/2500"}
     assert [item.target for item in read] == ["yes", "no"]
-    assert read.dropped == {"standing there twice": 1}
+    assert read.dropped == {"with a duplicate id": 1}
 
 
 def test_known_after_goes_by_the_day_of_asking(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_files_that_are_asked_for_are_read(tmp_path: Path) -> None:
     location = write(tmp_path, asked())
     (tmp_path / "validation.json").unlink()
     assert len(forecasting("halawi", location=location, parts="train, test")) == 1
-    with pytest.raises(BadInput, match="halawi: .*validation.json is no JSON array of questions that can be read"):
+    with pytest.raises(BadInput, match="halawi: .*validation.json is not a JSON array of questions"):
         forecasting("halawi", location=location)
 
 
@@ -193,7 +193,7 @@ def test_bad_options_are_refused(options: dict[str, Any], said: str) -> None:
 )
 def test_a_file_of_another_shape_is_one_error(tmp_path: Path, text: str) -> None:
     (tmp_path / "test.json").write_text(text)
-    with pytest.raises(BadInput, match="test.json is no JSON array of questions that can be read") as refused:
+    with pytest.raises(BadInput, match="test.json is not a JSON array of questions") as refused:
         forecasting("halawi", location=str(tmp_path), parts="test")
     assert 'use source="bundled"' in str(refused.value)
 

@@ -282,11 +282,11 @@ def test_a_share_of_the_events_is_of_every_split(read: Read) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"ended_to": "2099-01-01"}, "no market has ended from 2026-06-29 to 2099-01-01"),
-        ({"ended_from": "2026-07-02"}, "no market has ended from 2026-07-02 to 2026-07-01"),
+        ({"ended_to": "2099-01-01"}, "no market ended from 2026-06-29 to 2099-01-01"),
+        ({"ended_from": "2026-07-02"}, "no market ended from 2026-07-02 to 2026-07-01"),
         ({"ended_from": "June"}, "ended_from='June' is not a day"),
-        ({"asked": 1}, "asked=1 is no share; give a number above 0 and below 1"),
-        ({"share": 0}, "share=0 is no share; give a number above 0 and at most 1"),
+        ({"asked": 1}, "asked=1 cannot be used; it must be less than 1"),
+        ({"share": 0}, "share=0 cannot be used; it must be greater than 0"),
         ({"least_days": 1}, "least_days=1 cannot be used"),
         ({"least_volume": -1}, "least_volume=-1 cannot be used"),
     ],
@@ -312,10 +312,13 @@ def test_a_busy_interface_is_asked_again(api: Polymarket, read: Read) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"<!DOCTYPE html><html>Access denied", "no JSON came"),
-        (b'{"error": "not today"}', "markets/keyset: not in the shape that was known in October 2026, but \"{'error'"),
-        (b'[{"id": "1"}]', "markets/keyset: not in the shape"),
-        (b'{"markets": [1]}', "markets/keyset: not in the shape"),
+        (b"<!DOCTYPE html><html>Access denied", "not JSON ("),
+        (
+            b'{"error": "not today"}',
+            "another shape than in October 2026: \"{'error'",
+        ),
+        (b'[{"id": "1"}]', "markets/keyset: the response has another shape"),
+        (b'{"markets": [1]}', "markets/keyset: the response has another shape"),
     ],
 )
 def test_another_answer_is_one_error(api: Polymarket, read: Read, body: bytes, said: str) -> None:
@@ -329,7 +332,7 @@ def test_another_answer_is_one_error(api: Polymarket, read: Read, body: bytes, s
 @pytest.mark.parametrize("answer", [{"prices": []}, {"history": [{"t": "soon", "p": 1}]}, {"history": [{"p": 1}]}, []])
 def test_another_shape_of_prices_is_one_error(api: Polymarket, read: Read, answer: Any) -> None:
     api.prices[f"{YES}1"] = answer
-    with pytest.raises(BadInput, match="prices-history: not in the shape"):
+    with pytest.raises(BadInput, match="prices-history: the response has another shape"):
         read(market())
 
 
@@ -360,6 +363,6 @@ def test_nothing_of_a_snapshot_stays_where_reading_breaks_off(api: Polymarket, t
     api.prices[f"{YES}2"] = {"error": "gone"}
     day = "2026-06-30"
     options: dict[str, Any] = {"ended_from": day, "ended_to": day, "gamma": api.address, "clob": api.address}
-    with pytest.raises(BadInput, match="prices-history: not in the shape"):
+    with pytest.raises(BadInput, match="prices-history: the response has another shape"):
         fetch("forecasting", "polymarket", tmp_path / "snap.jsonl", **options)
     assert not list(tmp_path.iterdir())

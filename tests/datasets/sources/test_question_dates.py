@@ -11,7 +11,6 @@ from truthgym.datasets.sources.question_dates import (
     has_edit_marker,
     instant,
     parse_day,
-    share_given,
 )
 
 
@@ -82,13 +81,6 @@ def test_later_additions_are_seen(text: str) -> None:
 )
 def test_what_speaks_of_edits_is_none(text: str) -> None:
     assert not has_edit_marker(text)
-
-
-@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, "half", True, None, float("nan")])
-def test_what_is_no_share_is_refused(value: object) -> None:
-    with pytest.raises(BadInput, match=r"here: asked=.* is no share; give a number above 0 and below 1"):
-        share_given("here", "asked", value)
-    assert share_given("here", "share", 1, whole=True) == 1
 
 
 def test_days_are_read_from_what_the_command_line_makes_of_them() -> None:

@@ -111,7 +111,7 @@ def test_years_with_both_outcomes_are_read_and_the_rest_counted(folder: Path) ->
         ("ICLR 2022", "no"): 2,
     }
     assert skipped == {
-        "of years of which nearly all papers here ended alike": 41,
+        "of years in which nearly all papers here have one outcome": 41,
         "withdrawn, or with a decision that neither accepts nor rejects": 2,
         "without a title or an abstract": 1,
     }
@@ -144,14 +144,14 @@ def test_years_that_were_decided_before_are_passed_over(folder: Path) -> None:
 
 
 def test_files_that_are_not_of_the_set_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="holds no .parquet file; give one that does, or leave it out"):
+    with pytest.raises(BadInput, match="has no .parquet file; give one that has, or omit location"):
         read(tmp_path)
     file = tmp_path / "iclr-00000-of-00001.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"forum_id": ["a"], "year": [2021]}), file)
-    with pytest.raises(BadInput, match="has not the columns of ReviewBench: decision is not there"):
+    with pytest.raises(BadInput, match="lacks the columns decision; give the files of ReviewBench"):
         read(tmp_path)
     file.write_bytes(write(tmp_path / "other" / "whole", PAPERS).read_bytes()[:-300])
-    with pytest.raises(BadInput, match=r"iclr-00000-of-00001.parquet is no parquet file .* delete it"):
+    with pytest.raises(BadInput, match=r"iclr-00000-of-00001.parquet cannot be read as parquet .* delete it"):
         read(tmp_path)
     write(file, [paper("a", 2021, "Accept (Oral)"), paper("b", 2021, "Reject", reviews_json='[{"main_review"')])
     with pytest.raises(BadInput, match=r"row 2, column reviews_json: no JSON list of reviews \(JSONDecodeError"):
@@ -229,10 +229,10 @@ def test_what_cannot_be_downloaded_is_named_with_the_way_out(
 ) -> None:
     with pytest.raises(BadInput) as refused:
         read(hub(lambda _: (status, content, promised))[0])
-    assert f"data/iclr-00000-of-00005.parquet of {REPOSITORY} at {REVISION} cannot be had" in str(refused.value)
+    assert f"data/iclr-00000-of-00005.parquet of {REPOSITORY} at {REVISION} cannot be downloaded" in str(refused.value)
     assert 'use source="bundled"' in str(refused.value)
 
 
 def test_without_a_network_the_way_out_is_named(hub: Hub) -> None:
-    with pytest.raises(BadInput, match=r"cannot be had .* check the network"):
+    with pytest.raises(BadInput, match=r"cannot be downloaded .* check the network"):
         read("http://127.0.0.1:9")

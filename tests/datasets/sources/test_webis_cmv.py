@@ -195,7 +195,7 @@ def test_posts_are_contested_views(tmp_path: Path) -> None:
     assert dict(asked.dropped) == {
         "with a title that is a question": 1,
         "with a post that was deleted or empty": 1,
-        "standing there twice": 1,
+        "with a duplicate id": 1,
     }
 
 
@@ -248,14 +248,14 @@ def test_the_file_is_downloaded_once_and_checked_by_what_the_record_states(zenod
 
 def test_another_file_than_the_record_states_is_refused(zenodo: str) -> None:
     _Zenodo.body += b"x"
-    with pytest.raises(BadInput, match='what came has the MD5 .* it was removed. Ask again, or use source="bundled"'):
+    with pytest.raises(BadInput, match="the download has the MD5 .* it was removed. Try again, or use"):
         list(pairs(Counter(), None, location=zenodo))
 
 
 @pytest.mark.parametrize("record", [{}, {"files": None}, {"files": [{"key": PAIRS}]}, {"message": "gone"}, []])
 def test_a_record_without_the_file_is_one_error(zenodo: str, record: Any) -> None:
     _Zenodo.record = record
-    with pytest.raises(BadInput, match=f"/api/records/{RECORD}: the record names no checksum of {PAIRS}"):
+    with pytest.raises(BadInput, match=f"/api/records/{RECORD}: the record has no checksum of {PAIRS}"):
         list(pairs(Counter(), None, location=zenodo))
     assert len(_Zenodo.asked) == 1
 

@@ -104,7 +104,7 @@ def test_the_nearest_of_several_is_chosen_and_none_twice(tmp_path: Path) -> None
     ],
 )
 def test_threads_without_both_kinds_are_counted(tmp_path: Path, held: dict[str, Any]) -> None:
-    assert read(tmp_path, held) == ([], {"with no delta, or no branch without one beside it": 1})
+    assert read(tmp_path, held) == ([], {"with no delta, or no other branch without one": 1})
 
 
 def test_a_deleted_comment_or_post_is_counted(tmp_path: Path) -> None:
@@ -117,8 +117,8 @@ def test_a_deleted_comment_or_post_is_counted(tmp_path: Path) -> None:
 def test_a_longer_exchange_than_asked_is_left_out(tmp_path: Path) -> None:
     rows, skipped = read(tmp_path, thread(won(), lost()), max_turns=2)
     assert not rows
-    assert skipped == {"with no delta, or no branch without one beside it": 1}
-    with pytest.raises(BadInput, match="max_turns=0 cannot be used; give a whole number from 1 up"):
+    assert skipped == {"with no delta, or no other branch without one": 1}
+    with pytest.raises(BadInput, match="max_turns=0 cannot be used; it must be greater than or equal to 1"):
         read(tmp_path, thread(won(), lost()), max_turns=0)
 
 

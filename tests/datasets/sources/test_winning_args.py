@@ -163,7 +163,7 @@ def test_another_shape_is_one_error(tmp_path: Path, utterances: bytes, said: str
 def test_a_truncated_archive_is_one_error(tmp_path: Path) -> None:
     path = Path(archive(tmp_path, UTTERANCES, {"t3_aaa": POST}))
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(BadInput, match="winning-args-corpus.zip: utterances.jsonl cannot be read .*ask again"):
+    with pytest.raises(BadInput, match="winning-args-corpus.zip: utterances.jsonl cannot be read .*try again"):
         read(str(path))
 
 
@@ -181,7 +181,7 @@ def test_another_archive_is_one_error(tmp_path: Path) -> None:
     path = tmp_path / "other.zip"
     with zipfile.ZipFile(path, "w") as held:
         held.writestr("README.md", "hello")
-    with pytest.raises(BadInput, match="other.zip holds no utterances.jsonl"):
+    with pytest.raises(BadInput, match="other.zip has no utterances.jsonl"):
         read(str(path))
     with pytest.raises(BadInput, match="there is no file"):
         read(str(tmp_path / "none.zip"))
@@ -202,7 +202,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 def test_a_download_must_have_the_md5(tmp_path: Path, server: str) -> None:
     path = Path(archive(tmp_path, UTTERANCES, {"t3_aaa": POST}))
-    with pytest.raises(BadInput, match=f"what came has the MD5 .*, not {MD5}"):
+    with pytest.raises(BadInput, match=f"the download has the MD5 .*, not {MD5}"):
         read(server)
     rows, _ = read(server, md5=hashlib.md5(path.read_bytes()).hexdigest())
     assert len(rows) == 2

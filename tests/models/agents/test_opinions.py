@@ -120,7 +120,7 @@ def test_a_contradiction_is_a_users_opinion_to_those_whom_opinions_sway() -> Non
     for i, item in enumerate(urns(n=8, seed=4)):
         known = item.metadata_as(Question)
         words = ARGUMENTS[i % len(ARGUMENTS)].format(
-            opinion=OPINIONS[i % len(OPINIONS)].said("user", "no", str(known.proposition))
+            opinion=OPINIONS[i % len(OPINIONS)].render("user", "no", str(known.proposition))
         )
         for name, strength in (("sycophant", 0.8), ("trusting", 0.4), ("bayesian", 0.0)):
             first, again = pressed(item, words, name)

@@ -1,0 +1,118 @@
+"""From a source to questions: bundled, real, or a file of the user's."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.dataset import Sample
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.domain import Domain, RowFilter
+from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.selection import exclusion_summary
+from truthgym.datasets.loading.source import Source, file_sha256
+from truthgym.datasets.question import Question, question, sample
+
+
+def sample_of(where: str, row: dict[str, Any]) -> Sample:
+    known = question(Question, where, domain="test", **DOMAIN.fields_of(row))
+    return sample(row["id"], "Is it so?", "yes", known, where)
+
+
+def rows(skipped: Counter[str], known_after: date | None, most: int = 3) -> Iterator[Row]:
+    skipped["post deleted"] += 2
+    for i in range(most):
+        yield f"row {i}", {"id": f"q{i}", "event": f"e{i}", "proposition": "It is so.", "known_on": f"2024-01-0{i + 1}"}
+
+
+def without(word: str) -> RowFilter:
+    return lambda row: f"with {word}" if word in row["id"] else None
+
+
+DOMAIN = Domain(
+    "test", Question, sample_of, {"archive": Source(rows, "Archive.")}, notice="Remembered.", row_filter=without
+)
+PLAIN = Domain("test", Question, sample_of)
+
+
+def write(path: Path, repeat: int = 1, end: str = "\n") -> str:
+    path.write_text("".join(json.dumps(row) + end for _, row in [*rows(Counter(), None)] * repeat))
+    return str(path)
+
+
+def test_a_real_source_is_selected_from() -> None:
+    questions = DOMAIN("archive", known_after="2024-01-01")
+    assert [s.id for s in questions] == ["q1", "q2"]
+    assert questions.dropped == {"post deleted": 2, "known by 2024-01-01": 1}
+    assert exclusion_summary(questions) == "test: 2 samples; left out: 2 post deleted, 1 known by 2024-01-01."
+    assert (questions.digest, questions.notice) == (None, None)
+    assert len(DOMAIN("archive", most=2)) == 2
+
+
+def test_duplicates_in_a_source_are_skipped_and_counted() -> None:
+    twice = Source(lambda *_: iter([*rows(Counter(), None), *rows(Counter(), None)]), "A.")
+    questions = Domain("test", Question, sample_of, {"archive": twice})("archive")
+    assert [s.id for s in questions] == ["q0", "q1", "q2"]
+    assert questions.dropped == {"with a duplicate id": 3}
+
+
+def test_a_requested_part_is_not_an_exclusion() -> None:
+    source = Source(lambda *_: rows(Counter(), None), "A.")
+    questions = Domain("test", Question, sample_of, {"archive": source})("archive", n=1)
+    assert questions.dropped == {"not drawn": 2}
+    assert exclusion_summary(questions) is None
+
+
+def test_filtered_rows_are_counted(tmp_path: Path) -> None:
+    questions = DOMAIN(write(tmp_path / "mine.jsonl"), word="1")
+    assert [s.id for s in questions] == ["q0", "q2"]
+    assert questions.dropped == {"with 1": 1}
+
+
+def test_a_file_is_recorded_by_its_sha256(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    write(path)
+    digest = sha256(path.read_bytes()).hexdigest()
+    questions = DOMAIN(str(path))
+    assert (questions.digest, questions.notice) == (digest, None)
+    assert file_sha256(path) == digest
+    for given in (digest, digest.upper()):
+        assert len(DOMAIN(str(path), sha256=given)) == 3
+    path.write_text(path.read_text() + "\n")
+    with pytest.raises(BadInput, match=f"sha256={digest} does not match: .*mine.jsonl has {file_sha256(path)}"):
+        DOMAIN(str(path), sha256=digest)
+
+
+@pytest.mark.parametrize(
+    ("domain", "arguments", "parts"),
+    [
+        (DOMAIN, {"source": "archve"}, ["source 'archve'", "did you mean 'archive'", "PATH.jsonl"]),
+        (DOMAIN, {"source": "archive", "split": "tst"}, ["split 'tst'", "'test'"]),
+        (DOMAIN, {"source": "archive", "n": 0}, ["test: n must be at least 1, got 0", "omit it"]),
+        (DOMAIN, {"source": "archive", "seed": "x"}, ["seed must be an integer, got 'x'"]),
+        (DOMAIN, {"source": "archive", "sha256": "ab"}, ["sha256=ab", "source=archive is not a file"]),
+        (DOMAIN, {"source": "nowhere.jsonl"}, ["There is no file nowhere.jsonl"]),
+        (DOMAIN, {"source": "bundled", "wrod": "a"}, ["option of source=bundled", "'wrod'", "known: word"]),
+        (PLAIN, {"source": "bundled", "most": 2}, ["source=bundled takes no options, got most"]),
+        (PLAIN, {"source": "nowhere.jsonl", "most": 2}, ["source=nowhere.jsonl takes no options"]),
+    ],
+)
+def test_bad_arguments_are_refused(domain: Domain, arguments: dict[str, Any], parts: list[str]) -> None:
+    with pytest.raises(BadInput) as error:
+        domain(**arguments)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_errors_name_the_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n")
+    with pytest.raises(BadInput, match=r"test: .*mine.jsonl is empty; write one question a row"):
+        DOMAIN(str(path))
+    with pytest.raises(BadInput, match="mine.jsonl line 7: duplicate id 'q0', at questions 1 and 4; rename one"):
+        DOMAIN(write(path, repeat=2, end="\n\n"))
