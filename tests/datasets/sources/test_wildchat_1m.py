@@ -359,9 +359,7 @@ def test_what_cannot_be_downloaded_leaves_nothing_half_written(hub: str, tmp_pat
 
 def test_offline_says_so_and_names_the_bundled_messages(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(
-        BadInput, match='cannot be downloaded .* try again .* use source="bundled"'
-    ):
+    with pytest.raises(BadInput, match='cannot be downloaded .* try again .* use source="bundled"'):
         wildchat(source="wildchat_1m", location=hub)
 
 
