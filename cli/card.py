@@ -1,4 +1,4 @@
-"""`truthgym card`: evaluations in the card of a trained model."""
+"""`truthgym card`: add evaluations to the card of a trained model."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ import click
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--log", "logs", multiple=True, required=True, help="A log, or a folder of logs; may be given again.")
+@click.option("--log", "logs", multiple=True, required=True, help="A log, or a folder of logs; can be repeated.")
 def command(folder: Path, logs: tuple[str, ...]) -> None:
     """Add evaluations of the model in FOLDER, and of its base, to its card.
 
-    Where the same questions were asked of both, the card gives the difference with its 95 % interval.
+    If both answered the same questions, the card also reports the difference with its 95 % interval.
     """
     from truthgym.training.evaluations import add_evaluations
 

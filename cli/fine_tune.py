@@ -34,7 +34,7 @@ def fine_tune(method: str, arguments: list[str]) -> None:
 
 def _read_config(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
     """Take defaults from a YAML file. Options on the command line override them."""
-    from truthgym.training.trainers.yaml_options import read_options
+    from truthgym.training.trainers.options import read_options
 
     known = {option.name for option in context.command.params} - {"config"}
     values = {name.replace("-", "_"): value for name, value in (read_options(path) if path else {}).items()}

@@ -43,7 +43,7 @@ def command(config: Path | None, training: tuple[str, ...], **flags: Any) -> Non
     """
     from truthgym.training.closed_loop.options import parse_training_options
     from truthgym.training.loop import loop
-    from truthgym.training.trainers.yaml_options import read_options
+    from truthgym.training.trainers.options import read_options
 
     options = {name.replace("-", "_"): value for name, value in (read_options(config) if config else {}).items()}
     flags["task"] = list(flags["task"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import hash_file, markdown_table
 from truthgym.training.conversion.filtering import LETTERS
-from truthgym.training.trainers.model_card import Facts, read_card, set_evaluations
+from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -61,7 +61,7 @@ def add_evaluations(folder: Path, logs: Sequence[str | Path]) -> Path:
     return set_evaluations(folder, [*evals, *differences], _text(evals, differences))
 
 
-def _read(path: Path, facts: Facts, folder: Path) -> tuple[dict[str, Any], dict[str, Values]]:
+def _read(path: Path, facts: ModelCard, folder: Path) -> tuple[dict[str, Any], dict[str, Values]]:
     """What the card keeps of a log, and each question's scores by `scorer/key`."""
     from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
 
@@ -90,7 +90,7 @@ def _read(path: Path, facts: Facts, folder: Path) -> tuple[dict[str, Any], dict[
     return entry, values
 
 
-def _role(log: "EvalLog", facts: Facts, folder: Path, path: Path) -> str:
+def _role(log: "EvalLog", facts: ModelCard, folder: Path, path: Path) -> str:
     """Whether a log is of the trained model or of its base."""
     if facts.method == FEW_SHOT and (log.eval.solver or "").rpartition("/")[2] == FEW_SHOT:
         source = Path(str((log.eval.solver_args or {}).get("source", ""))).resolve()
@@ -138,7 +138,9 @@ def numbers(scorer: str, score: "Score") -> dict[str, float]:
     }
 
 
-def _differences(read: Sequence[tuple[dict[str, Any], dict[str, Values]]], facts: Facts) -> Iterable[dict[str, Any]]:
+def _differences(
+    read: Sequence[tuple[dict[str, Any], dict[str, Values]]], facts: ModelCard
+) -> Iterable[dict[str, Any]]:
     """Trained minus base, for each pair of logs that asked the same questions in the same way."""
     for entry, values in read:
         # What few-shot prompting adds is its solver.

@@ -11,7 +11,7 @@ from pathlib import Path
 from truthgym.training.artifacts import card_metadata, hash_dataset
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
-from truthgym.training.trainers.model_card import Facts, is_finished, name_of, write_card
+from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, write_card
 
 
 def few_shot(
@@ -43,7 +43,7 @@ def few_shot(
     convert(logs, "few_shot", partial, selection, overwrite=True)
     try:
         data = hash_dataset(partial)
-        folder = place / name_of("few_shot", model, model, data, {})
+        folder = place / model_name("few_shot", model, model, data, {})
         if is_finished(folder) and not overwrite:
             return folder
         shutil.rmtree(folder / "data", ignore_errors=True)
@@ -51,7 +51,7 @@ def few_shot(
         partial.rename(folder / "data")
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    facts = Facts(
+    facts = ModelCard(
         method="few_shot",
         base=model,
         base_hash=model,

@@ -5,10 +5,10 @@ truthgym train grpo --model_name_or_path trained/tiny --task truthgym/urns --tas
 
 from pathlib import Path
 
-from truthgym.training.trainers.options import Given
+from truthgym.training.trainers.options import RawOptions
 
 
-def grpo(given: Given) -> Path:
+def grpo(given: RawOptions) -> Path:
     """Train on rollouts of Inspect tasks: of each question several, each paid against the mean of them.
 
     Rewards are not scaled (`scale_rewards` none): divided by their spread within a question's group, as TRL does by
@@ -16,13 +16,13 @@ def grpo(given: Given) -> Path:
 
     Args:
         given: Options as on the command line, or by name. They are TRL's GRPOConfig and ModelConfig, and ours
-            (`reinforcement_options.Reinforcement`).
+            (`rollout_options.RolloutOptions`).
 
     Returns:
         The trained model's folder. Each step's rollouts are an Inspect log in its `rollouts/`.
 
     Raises:
-        BadInput: Options, a model, a task or a reward that cannot be used; the test split; too little memory.
+        BadInput: Options, a model, a task or a reward that cannot be used; the test split.
     """
     from truthgym.training.rollouts.trainer import reinforce
 

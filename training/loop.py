@@ -24,7 +24,7 @@ from truthgym.training.closed_loop.stages import (
 )
 from truthgym.training.closed_loop.tasks import held_out_tasks, train_tasks
 from truthgym.training.evaluations import add_evaluations
-from truthgym.training.trainers.clients import LOCAL, check_client
+from truthgym.training.trainers.base_model import LOCAL_PREFIXES, check_model
 
 
 def loop(options: Mapping[str, Any]) -> Path:
@@ -42,9 +42,9 @@ def loop(options: Mapping[str, Any]) -> Path:
     config = parse_config(options)
     subject = start_subject(config)
     _check_model(config, subject)
-    check_client(subject.model, config.model_args)
+    check_model(subject.model, config.model_args)
     for model in config.model_role.values():
-        check_client(str(model))
+        check_model(str(model))
     names = [task.name for task in held_out_tasks(config)]
     train_tasks(config, config.rounds)  # only to check that they can be built
     if repeated := {name for name in names if names.count(name) > 1}:
@@ -90,7 +90,7 @@ def _check_model(config: LoopConfig, subject: Subject) -> None:
 
     if config.solver:
         check_solver(config.solver, config.solver_args)
-    if subject.model.startswith(LOCAL):
+    if subject.model.startswith(LOCAL_PREFIXES):
         if importlib.util.find_spec("transformers") is None:
             raise bad_input('truthgym loop: transformers is not installed; run `pip install "truthgym[train]"`')
         from truthgym.training.trainers.base_model import base_config, base_tokenizer

@@ -5,10 +5,10 @@ truthgym train rloo --model_name_or_path trained/tiny --task truthgym/urns --tas
 
 from pathlib import Path
 
-from truthgym.training.trainers.options import Given
+from truthgym.training.trainers.options import RawOptions
 
 
-def rloo(given: Given) -> Path:
+def rloo(given: RawOptions) -> Path:
     """Train on rollouts of Inspect tasks: of each question several, each paid against the mean of the others.
 
     The reward is that of the whole reply (Ahmadian et al. 2024, arXiv:2402.14740). Where a solver lets the model speak

@@ -1,22 +1,22 @@
-"""Supervised fine-tuning: the model learns to write the completions of a dataset.
+"""Supervised fine-tuning: the model learns the completions of a dataset.
 
 truthgym train sft --model_name_or_path trained/tiny --dataset_name data/top
 """
 
 from pathlib import Path
 
-from truthgym.training.trainers.options import Given
-from truthgym.training.trainers.run import prepare
+from truthgym.training.trainers.options import RawOptions
+from truthgym.training.trainers.run import log_main, prepare
 
-EVERY = "The loss is over whole conversations: what the user says is learnt as well."
+WHOLE_CONVERSATIONS = "The loss covers whole conversations, including the user's messages."
 
 
-def sft(given: Given) -> Path:
-    """Train on prompts and completions (the loss is the completion's) or on messages.
+def sft(options: RawOptions) -> Path:
+    """Train on prompts and completions, with the loss on completions only, or on messages, with the loss on all.
 
     Args:
-        given: Options as on the command line, or by name: `{"model_name_or_path": ..., "dataset_name": ...}`. They
-            are TRL's SFTConfig and ModelConfig, and ours (`arguments.Options`).
+        options: Options as on the command line, or by name: `{"model_name_or_path": ..., "dataset_name": ...}`. They
+            are those of TRL's SFTConfig and ModelConfig, and of `base_options.Options`.
 
     Returns:
         The trained model's folder.
@@ -24,13 +24,14 @@ def sft(given: Given) -> Path:
     Raises:
         BadInput: Options, a model or data that cannot be used.
     """
-    with prepare("sft", given) as run:
+    with prepare("sft", options) as run:
         if run.finished:
             return run.folder
         from trl import SFTTrainer
 
         trainer = run.trainer(SFTTrainer)
-        every = "messages" in run.data.train.column_names and not run.arguments.training.assistant_only_loss
-        if every and trainer.is_world_process_zero():
-            print(f"{EVERY} --assistant_only_loss trains on the replies alone.", flush=True)
-        return run.train(trainer, lambda: [EVERY] if every else [])
+        notes = []
+        if "messages" in run.data.train.column_names and not run.arguments.training.assistant_only_loss:
+            notes = [WHOLE_CONVERSATIONS]
+            log_main(f"{WHOLE_CONVERSATIONS} --assistant_only_loss trains on the replies only.")
+        return run.train(trainer, lambda: notes)

@@ -9,7 +9,7 @@ from inspect_ai.log import EvalLog
 
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers.model_card import Facts, read_card, write_card
+from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
 
 
 def typed(*words: str) -> str:
@@ -32,9 +32,9 @@ def test_help_of_a_method_lists_trls_options_and_ours() -> None:
 
 
 def test_bad_methods_are_one_error() -> None:
-    with pytest.raises(BadInput, match="train ppo: there is no such method; known are sft, dpo, kto, reward"):
+    with pytest.raises(BadInput, match="train ppo: unknown method; give one of sft, dpo, kto, reward"):
         typed("train", "ppo")
-    with pytest.raises(BadInput, match="say --provider openai"):
+    with pytest.raises(BadInput, match="add --provider openai"):
         typed("train", "reinforcement", "--model", "gpt-4.1-mini")
 
 
@@ -69,21 +69,17 @@ def test_the_launch_line_is_printed_and_nothing_begins(tmp_path: Path) -> None:
     from truthgym.training.tiny import tiny
 
     tiny(tmp_path / "tiny", steps=0, hidden=32, layers=1)
-    words = [
-        "--model_name_or_path",
-        str(tmp_path / "tiny"),
-        "--dataset_name",
-        "data/top",
-        "--print_launch",
-        "--gpus",
-        "8",
-    ]
+    words = ["--model_name_or_path", str(tmp_path / "tiny"), "--dataset_name", "data/top"]
+    words += ["--print_launch", "--gpus", "8"]
     told = typed("train", "sft", *words)
     assert told.startswith("accelerate launch --config_file ")
-    assert "multi_gpu.yaml --num_processes 8 -m truthgym.cli.main train sft --model_name_or_path" in told
+    assert (
+        "multi_gpu.yaml --num_processes 8 --mixed_precision no -m truthgym.cli.main train sft --model_name_or_path"
+        in told
+    )
     assert "print_launch" not in told
     assert "zero3.yaml" in typed("train", "sft", *words, "--accelerate_config", "zero3")
-    with pytest.raises(BadInput, match="there is no such file"):
+    with pytest.raises(BadInput, match="no such file"):
         typed("train", "sft", *words, "--accelerate_config", "zero9")
 
 
@@ -91,6 +87,6 @@ def test_a_card_gets_evaluations(run: Callable[..., EvalLog], tmp_path: Path) ->
     from truthgym.tasks import urns
 
     log = run(urns(n=10, paradigms="brier"), "reference/random")
-    write_card(tmp_path / "model", Facts("sft", "reference/random", "x", "hf/model", "data"))
+    write_card(tmp_path / "model", ModelCard("sft", "reference/random", "x", "hf/model", "data"))
     assert "Written: " in typed("card", str(tmp_path / "model"), "--log", log.location)
     assert "brier/brier" in (tmp_path / "model" / "README.md").read_text()

@@ -10,7 +10,7 @@ from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.training.evaluations import add_evaluations, paired
-from truthgym.training.trainers.model_card import Facts, read_card, write_card
+from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
 
 Made = tuple[Path, Path, Path]
 
@@ -30,7 +30,7 @@ def made(asked: list[EvalLog], tmp_path: Path) -> Made:
     """A card, and a log of its base and one of its model."""
     folder = tmp_path / "trained" / "tiny-sft-1"
     (tmp_path / "tiny").mkdir()
-    write_card(folder, Facts("sft", str(tmp_path / "tiny"), "x", f"hf/{folder}", "data"))
+    write_card(folder, ModelCard("sft", str(tmp_path / "tiny"), "x", f"hf/{folder}", "data"))
     logs = []
     for run, name in zip(asked, (tmp_path / "tiny", folder), strict=True):
         log = read_eval_log(run.location)
@@ -111,7 +111,7 @@ def test_questions_of_other_arguments_are_not_compared(made: Made) -> None:
 
 def test_examples_are_what_few_shot_adds_to_its_base(asked: list[EvalLog], tmp_path: Path) -> None:
     folder = tmp_path / "trained" / "random-few_shot-1"
-    write_card(folder, Facts("few_shot", "reference/random", "reference/random", "", "data"))
+    write_card(folder, ModelCard("few_shot", "reference/random", "reference/random", "", "data"))
     log = read_eval_log(asked[1].location)
     log.eval.model = "reference/random"
     log.eval.solver = "truthgym/few_shot"

@@ -179,13 +179,13 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
         ({"display": "loud"}, "display='loud' cannot be used"),
         ({"any_task": True}, "--any_task: few_shot"),
         ({"solver": "truthgym/nobody"}, "--solver truthgym/nobody cannot be made"),
-        ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot make the model Qwen/Qwen3-4B"),
-        ({"model_role": {"judge": "nobody/x"}}, "Inspect cannot make the model nobody/x"),
+        ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot create the model Qwen/Qwen3-4B"),
+        ({"model_role": {"judge": "nobody/x"}}, "Inspect cannot create the model nobody/x"),
         ({"method": "dpo", "epochs": 1}, "--epochs 1: dpo"),
         ({"method": "dpo", "convert": {"to": "sft"}}, "dpo does not learn from to=sft"),
         ({"method": "dpo", "convert": {"top": 0.1}}, "pairs are selected by --pairs"),
         ({"method": "grpo", "convert": {"top": 0.5}}, "learns from all questions"),
-        ({"method": "sft", "model_name_or_path": "no/such/model"}, "There is no folder no/such/model"),
+        ({"method": "sft", "model_name_or_path": "no/such/model"}, "The folder no/such/model does not exist"),
         ({"train": {"learning_rate": 1}}, "--train: few_shot"),
         ({"provider": "openai", "method": "kto"}, "openai trains by sft, dpo only"),
         ({"provider": "openai", "method": "sft", "train": {"lr": 1}}, "openai has no option 'lr'"),
@@ -415,7 +415,7 @@ def test_a_kill_in_training_resumes_from_the_checkpoint(
     assert len(before) == 2
     loop(given)
     out = capsys.readouterr().out
-    assert "Going on from" in out
+    assert "Resuming from" in out
     assert out.count("evaluating") == 1
     assert {path: path.read_bytes() for path in before} == before
     report = json.loads((tmp_path / "loop" / "report.json").read_text())["tasks"]["truthgym/urns"]

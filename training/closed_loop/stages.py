@@ -24,7 +24,7 @@ from truthgym.training.closed_loop.tasks import train_task_args
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
 from truthgym.training.rollouts.questions import nearest
-from truthgym.training.trainers.clients import LOCAL
+from truthgym.training.trainers.base_model import LOCAL_PREFIXES
 from truthgym.training.trainers.defaults import BY_ROLLOUTS
 from truthgym.training.trainers.model_card import is_finished, read_card
 
@@ -54,7 +54,7 @@ def start_subject(config: LoopConfig) -> Subject:
     name = config.model_name_or_path
     if config.provider or config.method != "few_shot" or Path(name).is_dir():
         return Subject(f"{config.provider or 'hf'}/{name}", name, config.solver, config.solver_args)
-    base = name.partition("/")[2] if name.startswith(LOCAL) else name
+    base = name.partition("/")[2] if name.startswith(LOCAL_PREFIXES) else name
     return Subject(name, base, config.solver, config.solver_args)
 
 
@@ -145,7 +145,7 @@ def open_model(config: LoopConfig, subject: Subject, held_out: bool) -> "Iterato
     if held_out and subject.model.startswith("vllm/"):
         generate = {"logprobs": True} | generate
     model = get_model(subject.model, config=GenerateConfig(**generate), memoize=False, **config.model_args)
-    if not subject.model.startswith(LOCAL):  # Inspect closes API clients itself, inside its event loop
+    if not subject.model.startswith(LOCAL_PREFIXES):  # Inspect closes API clients itself, inside its event loop
         yield model
         return
     # Without this, Inspect would load a second copy to look up the context length, and keep it.
@@ -188,10 +188,10 @@ def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_
         return few_shot(subject.model, [data], config.selection, folder)
     if config.trains_at_provider:
         return train_at_provider(config, subject.base, data, folder)
-    from truthgym.training.trainers.launch import gpus_found
+    from truthgym.training.trainers.launch import visible_gpus
 
     options = trainer_options(config, subject.base, data, folder, round_)
-    if gpus_found() > 1:
+    if visible_gpus() > 1:
         return _launch(config, options, folder)
     trained = getattr(import_module(f"truthgym.training.{config.method}"), config.method)(options)
     assert isinstance(trained, Path)

@@ -20,7 +20,7 @@ from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import CARD, card_metadata, folder_lock, hash_dataset, write_atomically
 from truthgym.training.providers.provider import FineTuningProvider, JobSpec, JobStatus, error_text, translate_errors
 from truthgym.training.providers.upload import upload_lines
-from truthgym.training.trainers.model_card import Facts, is_finished, name_of, read_card, write_card
+from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, read_card, write_card
 
 
 class Job:
@@ -85,7 +85,7 @@ def fine_tune(
     config = {"provider": provider.name.lower(), **spec.hyperparameters()}
     base_hash = f"{provider.name.lower()}:{spec.model}"
     hashed = config | {"grader": spec.grader, "suffix": spec.suffix}
-    folder = output_dir / name_of(spec.method, spec.model, base_hash, data, hashed)
+    folder = output_dir / model_name(spec.method, spec.model, base_hash, data, hashed)
     with folder_lock(folder):
         job = Job(folder)
         if overwrite and "id" in job.state:
@@ -107,7 +107,7 @@ def fine_tune(
             )
         if spec.grader:
             config["grader"] = spec.grader["name"]
-        card = Facts(spec.method, spec.model, base_hash, status.model, str(spec.dataset), data, config)
+        card = ModelCard(spec.method, spec.model, base_hash, status.model, str(spec.dataset), data, config)
         card.curve, card.dataset_facts = status.curve, card_metadata(spec.dataset)
         card.notes = [f"Trained at {provider.name} by its job `{job.state['id']}`.", *status.notes]
         write_card(folder, card)

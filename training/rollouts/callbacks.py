@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.trainers.run import say
+from truthgym.training.trainers.run import log_main
 
 if TYPE_CHECKING:
     from truthgym.training.reward_functions.formulas import Rewards
@@ -96,7 +96,7 @@ class Heartbeat(TrainerCallback):  # type: ignore[misc]
             )
         if read < FEW and self._step <= EARLY and not self._warned:
             self._warned = True
-            say(
+            log_main(
                 f"WARNING: only {read:.0%} of the answers can be read, so what is learned first is their form. One of "
                 f"them: {answer[:200]!r}. Train the form first (`truthgym train sft`), or stop by yourself with "
                 "--min_share_read"
@@ -145,7 +145,7 @@ class Heartbeat(TrainerCallback):  # type: ignore[misc]
         if "entropy" in logs:
             self._last["entropy"] = float(logs["entropy"])
         if "loss" in logs:
-            say(self.line())
+            log_main(self.line())
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Keep the counts beside the checkpoint."""
@@ -168,7 +168,7 @@ class Heartbeat(TrainerCallback):  # type: ignore[misc]
 
     def _beat(self) -> None:
         while not self._stop.wait(self.seconds):
-            say(self.line())
+            log_main(self.line())
 
 
 def _weighed(values: Sequence[float | None], weights: Sequence[float]) -> float:

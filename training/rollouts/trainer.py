@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, cast
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import card_metadata, hash_model
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
-from truthgym.training.trainers.checkpoints import check_checkpoint, clear, steps_of
+from truthgym.training.trainers.checkpoints import check_checkpoint, clear_folder, steps_done
 from truthgym.training.trainers.data import TrainingData
 from truthgym.training.trainers.launch import launched_configuration
-from truthgym.training.trainers.memory import shape_of
-from truthgym.training.trainers.model_card import name_of
-from truthgym.training.trainers.options import Given, build, parse_options
-from truthgym.training.trainers.planned import lora_of
-from truthgym.training.trainers.rollout_options import Reinforcement, roles
-from truthgym.training.trainers.run import Run, check_fits, claim, first, say
+from truthgym.training.trainers.memory import lora_config, shape_of
+from truthgym.training.trainers.model_card import model_name
+from truthgym.training.trainers.options import RawOptions, build_options, parse_options
+from truthgym.training.trainers.rollout_options import RolloutOptions, roles_by_name
+from truthgym.training.trainers.run import Run, acquire_folder, is_main_process, log_main, report_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -32,7 +31,7 @@ SEEN = (
 )
 
 
-def reinforce(method: str, given: Given) -> Path:
+def reinforce(method: str, given: RawOptions) -> Path:
     """Train by reinforcement: see `grpo` and `rloo`.
 
     Returns:
@@ -40,7 +39,7 @@ def reinforce(method: str, given: Given) -> Path:
         evaluation.
 
     Raises:
-        BadInput: Options, a model, a task or a reward that cannot be used; the test split; too little memory.
+        BadInput: Options, a model, a task or a reward that cannot be used; the test split.
     """
     parsed = parse_options(method, given)
     check_checkpoint(parsed.resume_from_checkpoint)
@@ -53,20 +52,20 @@ def reinforce(method: str, given: Given) -> Path:
     from truthgym.training.reward_functions.properness import check_scaling, check_weights
     from truthgym.training.reward_functions.resolve import resolve_rewards
     from truthgym.training.rollouts.questions import by_event, check_apart, check_solver, load_questions, named_samples
-    from truthgym.training.trainers.clients import check_client
+    from truthgym.training.trainers.base_model import check_model
 
     if parsed.solver:
         check_solver(parsed.solver, parsed.solver_args)
-    for model in roles(parsed.model_role).values():
-        check_client(model)
+    for model in roles_by_name(parsed.model_role).values():
+        check_model(model)
     only = named_samples(Path(parsed.dataset_name)) if parsed.dataset_name else None
     args = _args_by_task(parsed.task, parsed.task_args)
     questions = [load_questions(name, args[name], only=only) for name in parsed.task]
     check_apart(questions)
     rewards = resolve_rewards(parsed.reward, {one.registered: one.scorers for one in questions})
     keys = list(by_event(questions, parsed.seed))[: parsed.max_samples]
-    shape = shape_of(config, "words", lora_of(parsed))
-    arguments = build(method, parsed, False)
+    shape = shape_of(config, "words", lora_config(parsed))
+    arguments = build_options(method, parsed, False)
     needed = arguments.training.generation_batch_size // arguments.training.num_generations
     if len(keys) < needed:
         raise bad_input(
@@ -79,18 +78,18 @@ def reinforce(method: str, given: Given) -> Path:
     data = _data(questions, keys, parsed.dataset_name)
     base_hash = hash_model(base, revision)
     settings = arguments.settings(arguments.training.world_size)
-    folder = Path(parsed.output_dir) / name_of(method, base, base_hash, data.hashes, settings)
+    folder = Path(parsed.output_dir) / model_name(method, base, base_hash, data.hashes, settings)
     run = Run(method, arguments, data, tokenizer, base, base_hash, ", ".join(parsed.task), folder, settings)
     with ExitStack() as held:
-        if not claim(run, held):
+        if not acquire_folder(run, held):
             return folder
         most = int(arguments.training.max_completion_length)
-        check_fits(run, parsed, shape, _longest(questions, tokenizer) + most)
-        if parsed.overwrite and folder.exists() and first():
-            clear(folder)
+        report_memory(run, parsed, shape, _longest(questions, tokenizer) + most)
+        if parsed.overwrite and folder.exists() and is_main_process():
+            clear_folder(folder)
         arguments.training.output_dir = str(run.checkpoints)
         _tell(run, questions, len(keys))
-        run.held = held.pop_all()
+        run.lock = held.pop_all()
     with run:
         return _train(run, questions, rewards)
 
@@ -103,7 +102,7 @@ def _train(run: Run, questions: "Sequence[Questions]", rewards: Sequence[Any]) -
     from truthgym.training.rollouts.trl_adapter import Hook, reinforcing_trainer
     from truthgym.training.rollouts.validation import Validation
 
-    options, training = cast(Reinforcement, run.arguments.options), run.arguments.training
+    options, training = cast(RolloutOptions, run.arguments.options), run.arguments.training
     heart = Heartbeat(rewards, training.reward_weights, options.heartbeat, options.min_share_read)
     heart.expected = training.generation_batch_size // training.world_size
     rollouts = _rollouts(run, questions)
@@ -123,15 +122,15 @@ def _train(run: Run, questions: "Sequence[Questions]", rewards: Sequence[Any]) -
         callback.trainer = trainer
         callback.rollouts.sampling = rollouts.sampling
     trainer.remove_callback(PrinterCallback)
-    begun = run.begun
-    step = steps_of(begun) if begun else 0
+    begun = run.resume_from
+    step = steps_done(begun) if begun else 0
     if begun:
         heart.go_on(begun)
-    if first():
+    if is_main_process():
         for folder in (rollouts.folder, run.folder / "validation"):
             moved = set_aside(folder, step + (folder.name == "validation" and step > 0))
             if moved:
-                say(f"Set aside in {folder}/set_aside: logs of {len(moved)} steps that are done anew")
+                log_main(f"Set aside in {folder}/set_aside: logs of {len(moved)} steps that are done anew")
     try:
         return run.train(trainer, lambda: _notes(heart, questions))
     finally:
@@ -141,7 +140,7 @@ def _train(run: Run, questions: "Sequence[Questions]", rewards: Sequence[Any]) -
 def _rollouts(run: Run, questions: "Sequence[Questions]") -> "Rollouts":
     from truthgym.training.rollouts.rollouts import Rollouts, Sampling
 
-    options, training = cast(Reinforcement, run.arguments.options), run.arguments.training
+    options, training = cast(RolloutOptions, run.arguments.options), run.arguments.training
     kwargs = dict(training.chat_template_kwargs or {})
     thinking = kwargs.pop("enable_thinking", None)
     if kwargs:
@@ -162,7 +161,7 @@ def _rollouts(run: Run, questions: "Sequence[Questions]") -> "Rollouts":
         folder=run.folder / "rollouts",
         solver=options.solver,
         solver_args=cast(Any, options.solver_args) or {},
-        roles=roles(options.model_role),
+        roles=roles_by_name(options.model_role),
         whole=run.method == "grpo",
     )
 
@@ -185,7 +184,7 @@ def _args_by_task(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, M
     return dict(shared_out({name: signature(task_function(name)).parameters for name in names}, given))
 
 
-def _held_out(questions: "Sequence[Questions]", options: Reinforcement) -> "list[Questions]":
+def _held_out(questions: "Sequence[Questions]", options: RolloutOptions) -> "list[Questions]":
     """The validation split of each task that has one."""
     from truthgym.datasets.errors import BadInput
     from truthgym.training.rollouts.questions import load_questions
@@ -197,7 +196,7 @@ def _held_out(questions: "Sequence[Questions]", options: Reinforcement) -> "list
         try:
             found.append(load_questions(one.name, args, "validation"))
         except BadInput:  # no sample of the validation split
-            say(f"{one.name} has no questions for validation")
+            log_main(f"{one.name} has no questions for validation")
     return found
 
 
@@ -218,7 +217,7 @@ def _data(questions: "Sequence[Questions]", keys: Sequence[tuple[int, str]], dat
         conversational=True,
         steps=False,
         hashes={one.name: one.sha256 for one in questions},
-        facts={"questions": len(keys), **facts},
+        metadata={"questions": len(keys), **facts},
     )
 
 
@@ -251,10 +250,10 @@ def _template(path: Path) -> str:
 def _tell(run: Run, questions: "Sequence[Questions]", count: int) -> None:
     for one in questions:
         left = ", ".join(f"{number} {why}" for why, number in one.left_out.items())
-        say(f"{one.name}: {len(one.samples)} questions of the train split{f'; left out: {left}' if left else ''}")
+        log_main(f"{one.name}: {len(one.samples)} questions of the train split{f'; left out: {left}' if left else ''}")
         if one.by_hash:
-            say(SEEN.format(names=one.name))
-    say(f"Training {run.folder} on {count} questions")
+            log_main(SEEN.format(names=one.name))
+    log_main(f"Training {run.folder} on {count} questions")
 
 
 def _notes(heart: Any, questions: "Sequence[Questions]") -> list[str]:  # noqa: ANN401

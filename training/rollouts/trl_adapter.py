@@ -159,7 +159,7 @@ def reinforcing_trainer(run: Run, hook: Hook, callbacks: "Sequence[TrainerCallba
         "quantization_config": run.quantization,
         "callbacks": list(callbacks),
     }
-    with run.refusing(), warnings.catch_warnings():
+    with run.translate_errors(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*experimental")
         if run.method == "grpo":
             return trl.GRPOTrainer(**given, rollout_func=hook)

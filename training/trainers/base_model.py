@@ -1,5 +1,6 @@
-"""The model that training starts from: whether it can be had, and its tokenizer."""
+"""The model that training starts from: whether it can be used, and its tokenizer."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,34 +9,72 @@ from truthgym.evallog.errors import bad_input
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+LOCAL_PREFIXES = ("hf/", "vllm/")
+"""How Inspect names models that it loads on this machine."""
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model", "tekken.json")
+
+
+def check_model(name: str, args: Mapping[str, Any] | None = None) -> None:
+    """Check before a run that Inspect can create a model. Local models are not loaded, and not checked.
+
+    Args:
+        name: As `inspect eval --model` takes it.
+        args: Its arguments, as with `-M`.
+
+    Raises:
+        BadInput: Inspect cannot create it.
+        PrerequisiteError: Inspect's own error if an API key or a package is missing.
+    """
+    from inspect_ai.model import get_model
+
+    from truthgym.datasets.inspect_private import PrerequisiteError
+
+    if name.startswith(LOCAL_PREFIXES):
+        return
+    try:
+        get_model(name, memoize=False, **(args or {}))
+    except PrerequisiteError:
+        raise
+    except Exception as error:  # each provider fails in its own way
+        raise bad_input(
+            f"Inspect cannot create the model {name}: {error} Name a model as in openai/gpt-5.4-mini, and a local one "
+            "as hf/FOLDER."
+        ) from error
 
 
 def base_config(name: str, revision: str = "main", trust_remote_code: bool = False) -> Any:  # noqa: ANN401
     """The configuration of a model, without its weights.
 
+    Args:
+        name: A folder, or a name on the Hub.
+        revision: The revision on the Hub.
+        trust_remote_code: Whether to run code that comes with the model.
+
     Raises:
-        BadInput: No such folder, no model in it, or a name that the hub does not give.
+        BadInput: The folder does not exist or contains no model, or the Hub does not have the name.
     """
     from transformers import AutoConfig
 
-    if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-        found = sorted(path.name for path in Path(name).iterdir())[:5]
+    is_folder = Path(name).is_dir()
+    if is_folder and not (Path(name) / "config.json").is_file():
+        content = ", ".join(sorted(path.name for path in Path(name).iterdir())[:5]) or "nothing"
         raise bad_input(
-            f"{name} holds no model: there is no config.json in it ({', '.join(found) or 'it is empty'}); give the "
-            "folder that save_pretrained wrote, that `truthgym tiny` made or that `truthgym train` finished"
+            f"{name} contains no model: no config.json, but {content}; give a folder that save_pretrained, `truthgym "
+            "tiny` or `truthgym train` wrote."
         )
-    if not Path(name).is_dir() and (name.count("/") != 1 or name.startswith((".", "/", "~"))) and "/" in name:
-        raise bad_input(f"There is no folder {name}; give a model's folder, or its name on the hub (OWNER/NAME)")
+    if not is_folder and (name.count("/") != 1 or name.startswith((".", "/", "~"))) and "/" in name:
+        raise bad_input(
+            f"The folder {name} does not exist; give a model's folder, or its name on the Hub (OWNER/NAME)."
+        )
     try:
         return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError) as error:
-        told = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if Path(name).is_dir():
-            raise bad_input(f"{name}/config.json cannot be read: {told}") from None
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if is_folder:
+            raise bad_input(f"{name}/config.json cannot be read: {reason}") from None
         raise bad_input(
-            f"The model {name!r} is no folder here, and the hub did not give it: {told} Correct the name, go online, "
-            "or download it and give its folder"
+            f"The model {name!r} is not a folder, and cannot be loaded from the Hub: {reason} Correct the name, go "
+            "online, or download the model and give its folder."
         ) from None
 
 
@@ -45,22 +84,22 @@ def base_tokenizer(
     """The tokenizer of a model.
 
     Args:
-        name: A folder, or a name on the hub.
-        revision: Of the hub.
-        trust_remote_code: Whether to run code that comes with it.
+        name: A folder, or a name on the Hub.
+        revision: The revision on the Hub.
+        trust_remote_code: Whether to run code that comes with the model.
         conversational: Whether the data are conversations, which need a chat template.
 
     Raises:
-        BadInput: It has no tokenizer, or none with a chat template where one is needed.
+        BadInput: The model has no tokenizer, or one without a chat template if the data need one.
     """
     from transformers import AutoTokenizer
 
-    where = Path(name)
-    # Without this, transformers 5 would make up an empty tokenizer of the model's type.
-    if where.is_dir() and not any((where / file).is_file() for file in TOKENIZER_FILES):
+    folder = Path(name)
+    # Without this check, transformers 5 would create an empty tokenizer of the model's type.
+    if folder.is_dir() and not any((folder / file).is_file() for file in TOKENIZER_FILES):
         raise bad_input(
-            f"{name} holds a model without a tokenizer (none of {', '.join(TOKENIZER_FILES[:3])}); save it there with "
-            f"AutoTokenizer.from_pretrained(...).save_pretrained({name!r})"
+            f"{name} contains a model without a tokenizer (none of {', '.join(TOKENIZER_FILES[:3])}); save one with "
+            f"AutoTokenizer.from_pretrained(...).save_pretrained({name!r})."
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
@@ -69,6 +108,6 @@ def base_tokenizer(
     if conversational and not tokenizer.chat_template:
         raise bad_input(
             f"The tokenizer of {name} has no chat template, and the data are conversations; train the model's chat "
-            "version, or put a template into the folder as chat_template.jinja"
+            "version, or put a template into the folder as chat_template.jinja."
         )
     return tokenizer

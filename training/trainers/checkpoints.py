@@ -1,4 +1,4 @@
-"""What training leaves on disk: data, checkpoints to go on from, losses to show, a merged model that stands alone."""
+"""Checkpoints to resume from, the loss curve, and the merge of an adapter into its base model."""
 
 import json
 import shutil
@@ -12,61 +12,64 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-CURVE = (
+CURVE_METRICS = (
     *("step", "epoch", "loss", "eval_loss"),
     *("reward", "frac_reward_zero_std", "completions/mean_length", "entropy", "kl", "share_read", "failed_rollouts"),
     "eval_share_read",
 )
-REWARDS = ("rewards/", "eval_rewards/")
-"""What the card keeps of a Trainer's log, with each reward's mean and spread, and accuracies."""
-STATE = "trainer_state.json"
-"""In a checkpoint: what transformers writes last."""
+REWARD_PREFIXES = ("rewards/", "eval_rewards/")
+"""What the card keeps of a Trainer's log: these metrics, each reward's mean and standard deviation, and accuracies."""
+STATE_FILE = "trainer_state.json"
+"""The file of a checkpoint that transformers writes last."""
 
 
-def check_checkpoint(named: str | None) -> None:
-    """Refuse to go on from what is no checkpoint.
+def check_checkpoint(name: str | None) -> None:
+    """Check that `--resume_from_checkpoint` names a checkpoint.
 
     Raises:
-        BadInput: There is no such folder, or no checkpoint in it.
+        BadInput: The folder does not exist, or is not a checkpoint.
     """
-    if named and not (Path(named) / STATE).is_file():
-        what = f"there is no {STATE} in it" if Path(named).is_dir() else "there is no such folder"
-        raise bad_input(f"--resume_from_checkpoint {named}: {what}; a run goes on by itself without it")
+    if name and not (Path(name) / STATE_FILE).is_file():
+        problem = f"no {STATE_FILE} in this folder" if Path(name).is_dir() else "no such folder"
+        raise bad_input(f"--resume_from_checkpoint {name}: {problem}; without the option, a run resumes by itself.")
 
 
-def steps_of(checkpoint: Path) -> int:
-    """How many steps were done when a checkpoint was written."""
-    return int(json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["global_step"])
+def steps_done(checkpoint: Path) -> int:
+    """The number of training steps before a checkpoint was written."""
+    return int(json.loads((checkpoint / STATE_FILE).read_text(encoding="utf-8"))["global_step"])
 
 
 def last_checkpoint(checkpoints: Path) -> Path | None:
-    """The last checkpoint that was written to its end. One that a kill cut off is cleared away."""
+    """The last complete checkpoint, or None. Incomplete ones, left by a killed process, are deleted."""
     found = sorted(checkpoints.glob("checkpoint-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     while found:
-        state = found[-1] / STATE
+        state = found[-1] / STATE_FILE
         if state.is_file() and state.read_text(encoding="utf-8").endswith("}\n"):
             return found[-1]
-        shutil.rmtree(found.pop(), ignore_errors=True)  # several processes may find it
+        shutil.rmtree(found.pop(), ignore_errors=True)  # other processes may delete it too
     return None
 
 
-def curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Training and validation loss, and validation accuracies, one row a step, from a Trainer's log history."""
+def loss_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
+    """Losses, validation accuracies and rewards from a Trainer's log history, one row per step."""
     rows: dict[float, dict[str, float]] = {}
     for entry in history:
-        kept = {
+        metrics = {
             key: float(value)
             for key, value in entry.items()
-            # a reward that no answer of a step had is None
-            if value is not None
-            and (key in CURVE or key.startswith(REWARDS) or (key.startswith("eval_") and "accurac" in key))
+            if value is not None  # a reward that no answer of this step received
+            and (
+                key in CURVE_METRICS
+                or key.startswith(REWARD_PREFIXES)
+                or (key.startswith("eval_") and "accurac" in key)
+            )
         }
-        if len(kept.keys() - {"step", "epoch"}):
-            rows.setdefault(entry["step"], {}).update(kept)
+        if len(metrics.keys() - {"step", "epoch"}):
+            rows.setdefault(entry["step"], {}).update(metrics)
     return [rows[step] for step in sorted(rows)]
 
 
-def merge(
+def merge_adapter(
     folder: Path,
     method: str,
     base: str,
@@ -74,21 +77,21 @@ def merge(
     tokenizer: "PreTrainedTokenizerBase",
     trained: Any,  # noqa: ANN401
 ) -> None:
-    """Merge the adapter in `folder/adapter` into its base, so that the folder holds a model that stands alone.
+    """Merge the adapter in `folder/adapter` into its base and save the full model in `folder`.
 
-    What ends an answer is taken from the model as it was `trained`: TRL and transformers bring it into line with the
-    tokenizer, and the base's own may be another token, at which the merged model would never stop.
+    The end-of-text tokens are those of the `trained` model: TRL and transformers align them with the tokenizer. The
+    base's own token may differ, and the merged model would then never stop.
     """
     import transformers
     from peft import PeftModel
     from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
-    unset_hf_deepspeed_config()  # the base is whole in this process
-    heads: dict[str, tuple[Any, int | None]] = {
+    unset_hf_deepspeed_config()  # this process loads the base unsharded
+    classes: dict[str, tuple[Any, int | None]] = {
         "reward": (transformers.AutoModelForSequenceClassification, 1),
         "process_reward": (transformers.AutoModelForTokenClassification, 2),
     }
-    kind, labels = heads.get(method, (transformers.AutoModelForCausalLM, None))
+    kind, labels = classes.get(method, (transformers.AutoModelForCausalLM, None))
     model = kind.from_pretrained(base, **model_kwargs, **({"num_labels": labels} if labels else {}))
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(len(tokenizer))
@@ -101,8 +104,8 @@ def merge(
     tokenizer.save_pretrained(str(folder))
 
 
-def clear(folder: Path) -> None:
-    """Remove a trained model, but not its data: a run on them may be what takes its place."""
+def clear_folder(folder: Path) -> None:
+    """Delete a trained model, but not its data: the run that replaces it may read them."""
     for path in folder.iterdir():
         if path.is_dir() and path.name != "data":
             shutil.rmtree(path)

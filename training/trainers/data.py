@@ -1,10 +1,10 @@
-"""The rows that a trainer reads: whether they fit the method, and how long they are."""
+"""Loads a dataset for a trainer, and checks that its columns fit the method."""
 
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -23,20 +23,20 @@ COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "kto": (("prompt", "completion", "label"),),
     "reward": (("prompt", "chosen", "rejected"), ("chosen", "rejected"), ("prompt", "completions", "labels")),
 }
-"""The columns that each method reads, in one of these sets."""
-CARRIED = ("tools", "chat_template_kwargs")
-"""Columns that go along where they are there."""
-AROUND = 8
-"""Tokens that a chat template puts around a message, or more."""
-FEW = 8
-"""How many of the rows that look longest are tokenised to see how long they are."""
-KINDS = {"sft": "sft", "dpo": "preference", "kto": "unpaired", "reward": "preference"}
-"""What to convert logs to for each method."""
+"""The sets of columns that each method can read."""
+OPTIONAL_COLUMNS = ("tools", "chat_template_kwargs")
+"""Columns that every method reads if the dataset has them."""
+TEMPLATE_TOKENS = 8
+"""An upper estimate of the tokens that a chat template adds to each message."""
+TOKENIZED_ROWS = 8
+"""Number of rows, those with the most bytes, that are tokenised to find the longest."""
+CONVERT_TO = {"sft": "sft", "dpo": "preference", "kto": "unpaired", "reward": "preference"}
+"""The kind of dataset that logs are converted to for each method."""
 
 
 @dataclass
 class TrainingData:
-    """A dataset as a trainer takes it."""
+    """A dataset, ready for a trainer."""
 
     train: "Dataset"
     validation: "Dataset | None"
@@ -44,101 +44,101 @@ class TrainingData:
     steps: bool
     """Whether the rows are labelled reasoning steps."""
     hashes: dict[str, str]
-    facts: dict[str, Any] = field(default_factory=dict)
-    """See `trained.card_metadata`."""
+    """SHA-256 of each data file, or the fingerprint of a dataset on the Hub."""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """Of the dataset's card, see `card_metadata`."""
 
 
 def load_data(
     method: str, name: str, config: str | None = None, train: str = "train", validation: str = "validation"
 ) -> TrainingData:
-    """Load a dataset and keep what the method reads.
+    """Load a dataset and keep the columns that the method reads.
 
     Args:
         method: `sft`, `dpo`, `kto` or `reward`.
-        name: A folder, or a name on the hub.
-        config: The configuration of a dataset on the hub.
+        name: A folder, or a name on the Hub.
+        config: The configuration of a dataset on the Hub.
         train: The split to train on.
-        validation: The split to validate on, where there is one.
+        validation: The split to validate on, if the dataset has it.
 
     Raises:
-        BadInput: It cannot be loaded, has no such split or no rows, or its columns are those of another method.
+        BadInput: It cannot be loaded, has no such split or no rows, or its columns do not fit the method.
     """
     from datasets import DatasetDict, load_dataset
 
     folder = Path(name)
-    of_the_hub = name.count("/") == 1 and not folder.exists() and not name.startswith((".", "/", "~"))
-    hashes = {} if of_the_hub else hash_dataset(folder)
+    on_hub = name.count("/") == 1 and not folder.exists() and not name.startswith((".", "/", "~"))
+    hashes = {} if on_hub else hash_dataset(folder)
     try:
         splits = load_dataset(name, config)
-    except Exception as error:  # the hub, the network, and each file format fail in their own ways
+    except Exception as error:  # the Hub, the network and each file format fail in their own ways
         raise bad_input(f"The dataset {name} cannot be loaded: {error}") from None
     if not isinstance(splits, DatasetDict) or train not in splits:
-        there = ", ".join(map(str, splits)) if isinstance(splits, DatasetDict) else "none"
-        raise bad_input(
-            f"The dataset {name} has no split {train!r} (there are: {there}); name one with --dataset_train_split"
-        )
+        names = ", ".join(map(str, splits)) if isinstance(splits, DatasetDict) else "none"
+        raise bad_input(f"The dataset {name} has no split {train!r}; set --dataset_train_split to one of: {names}.")
     rows = splits[train]
     if not len(rows):
-        raise bad_input(f"The dataset {name} has no rows to train on; select more when you convert")
-    columns = next((wanted for wanted in COLUMNS[method] if set(wanted) <= set(rows.column_names)), None)
+        raise bad_input(
+            f"The dataset {name} has no rows in the split {train!r}; convert with a selection that keeps more."
+        )
+    columns = next((names for names in COLUMNS[method] if set(names) <= set(rows.column_names)), None)
     if columns is None:
-        wanted = " or ".join(" + ".join(names) for names in COLUMNS[method])
+        readable = " or ".join(" + ".join(names) for names in COLUMNS[method])
         kind = card_metadata(folder).get("kind") if folder.is_dir() else None
         raise bad_input(
-            f"The dataset {name}{f' of kind {kind}' if kind else ''} is not for {method}, which reads {wanted}; it has "
-            f"{', '.join(rows.column_names)}. Convert with --to {KINDS[method]}"
+            f"The dataset {name}{f' of kind {kind}' if kind else ''} has the columns {', '.join(rows.column_names)}, "
+            f"but {method} reads {readable}; convert with --to {CONVERT_TO[method]}."
         )
     if {"image", "images"} & set(rows.column_names):
         raise bad_input(
-            f"The dataset {name} holds images, which a model's processor must read, and `truthgym train` knows "
-            f"tokenizers only; TRL's own command loads it: `trl {method} --dataset_name {name}`"
+            f"The dataset {name} contains images, and `truthgym train` loads no image processor; use TRL's own "
+            f"command: `trl {method} --dataset_name {name}`."
         )
     if method == "kto" and len(labels := set(rows["label"])) < 2:
-        told = "good" if True in labels else "bad"
-        raise bad_input(f"Every answer of {name} is labelled {told}; kto needs both: convert with another threshold")
-    kept = [*columns, *(column for column in CARRIED if column in rows.column_names)]
-    held = splits[validation].select_columns(kept) if validation in splits and len(splits[validation]) else None
+        label = "good" if True in labels else "bad"
+        raise bad_input(f"Every row of {name} is labelled {label}, and kto needs both; convert with another threshold.")
+    columns = (*columns, *(column for column in OPTIONAL_COLUMNS if column in rows.column_names))
     first = rows[0][columns[0]]
     return TrainingData(
-        train=rows.select_columns(kept),
-        validation=held,
+        train=rows.select_columns(list(columns)),
+        validation=splits[validation].select_columns(list(columns)) if splits.get(validation) else None,
         conversational=isinstance(first, list),
         steps="labels" in columns,
         hashes=hashes or {name: str(rows._fingerprint)},
-        facts=card_metadata(folder) if folder.is_dir() else {},
+        metadata=card_metadata(folder) if folder.is_dir() else {},
     )
 
 
 def longest_row(rows: "Dataset", tokenizer: "PreTrainedTokenizerBase", limit: int | None) -> tuple[int, int]:
-    """Tokens of the longest row, at most `limit`, and how many rows are longer than the limit.
+    """Tokens of the longest row, at most `limit`, and the number of rows that are longer than the limit.
 
-    A token is at least one byte, so only rows with more bytes than the limit are tokenised, and of the others those
-    with the most bytes.
+    A token is at least one byte, so only two groups of rows are tokenised: those with more bytes than the limit, and
+    the few with the most bytes.
     """
-    sizes = [max(len(text.encode()) + AROUND * messages for text, messages in _ends(row)) for row in rows]
-    looked_at = {place for place, size in enumerate(sizes) if limit is not None and size > limit}
-    looked_at.update(sorted(range(len(sizes)), key=sizes.__getitem__)[-FEW:])
+    sizes = [max(len(text.encode()) + TEMPLATE_TOKENS * messages for text, messages in _sequences(row)) for row in rows]
+    candidates = {index for index, size in enumerate(sizes) if limit is not None and size > limit}
+    candidates.update(sorted(range(len(sizes)), key=sizes.__getitem__)[-TOKENIZED_ROWS:])
     tokens = [
         max(
-            len(tokenizer(text, add_special_tokens=False)["input_ids"]) + AROUND * messages
-            for text, messages in _ends(rows[place])
+            len(tokenizer(text, add_special_tokens=False)["input_ids"]) + TEMPLATE_TOKENS * messages
+            for text, messages in _sequences(rows[index])
         )
-        for place in looked_at
+        for index in candidates
     ]
-    beyond = sum(limit is not None and size > limit for size in tokens)
-    return min(max(tokens), limit or max(tokens)), beyond
+    too_long = sum(limit is not None and size > limit for size in tokens)
+    return min(max(tokens), limit or max(tokens)), too_long
 
 
-def _ends(row: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """Each text that a row makes, with its messages: two where a chosen and a rejected answer follow a prompt."""
+def _sequences(row: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Each text that a row makes, with its number of messages: a pair of answers to one prompt makes two texts."""
     prompt = row.get("prompt") or []
-    made = []
+    sequences = []
     for key in ("completion", "chosen", "rejected", "messages", "text", "completions"):
         if key in row:
             parts = [prompt, row[key]]
             messages = sum(len(part) if isinstance(part, list) else 1 for part in parts)
-            made.append(("".join(_text(part) for part in parts), messages))
-    return made
+            sequences.append(("".join(_text(part) for part in parts), messages))
+    return sequences
 
 
 def _text(value: Any) -> str:  # noqa: ANN401
@@ -149,20 +149,30 @@ def _text(value: Any) -> str:  # noqa: ANN401
     return value if isinstance(value, str) else ""
 
 
-def converted(method: str, parsed: Namespace, begun: ExitStack) -> Path:
-    """Convert logs into a folder that gets its place once the model has a name, which the data decide."""
+@contextmanager
+def converted_logs(method: str, parsed: Namespace) -> Iterator[Path | None]:
+    """Convert the logs of `--log` into a temporary folder; None without that option.
+
+    The folder is moved into the model's folder once the model has a name, which depends on the data. If it was not
+    moved, it is deleted at the end.
+    """
     from truthgym.training.convert import convert
 
-    told = sha256(repr([method, [str(Path(log).resolve()) for log in parsed.log]]).encode()).hexdigest()[:12]
-    place = Path(parsed.output_dir) / f".data-{told}-{os.environ.get('RANK', '0')}"
-    begun.enter_context(folder_lock(place))
-    begun.callback(shutil.rmtree, place, ignore_errors=True)
-    convert(parsed.log, cast(Any, KINDS[method]), place, overwrite=True)
-    return place
+    if not parsed.log:
+        yield None
+        return
+    name = sha256(repr([method, [str(Path(log).resolve()) for log in parsed.log]]).encode()).hexdigest()[:12]
+    folder = Path(parsed.output_dir) / f".data-{name}-{os.environ.get('RANK', '0')}"
+    with folder_lock(folder):
+        try:
+            convert(parsed.log, cast(Any, CONVERT_TO[method]), folder, overwrite=True)
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
-def put(dataset: Path, place: Path) -> None:
-    """Move a dataset into the model's folder. One that an interrupted run left there is the same, by its hash."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(place, ignore_errors=True)
-    dataset.replace(place)
+def move_dataset(dataset: Path, target: Path) -> None:
+    """Move a dataset, replacing one that an interrupted run left there: by its hash, it is the same."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    dataset.replace(target)

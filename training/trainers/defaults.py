@@ -1,4 +1,4 @@
-"""Defaults of `truthgym train`: where they differ from TRL's own."""
+"""Defaults of `truthgym train` that differ from TRL's."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ CONFIGS = {
     "grpo": "GRPOConfig",
     "rloo": "RLOOConfig",
 }
-"""TRL's class of each method's options. `reward` on labelled steps uses the same."""
+"""TRL's class of each method's options. `reward` on labelled steps uses the same one."""
 BY_ROLLOUTS = ("grpo", "rloo")
-"""The methods of reinforcement: they train on what the model itself writes, not on a dataset."""
+"""The reinforcement methods, which train on rollouts and not on a dataset."""
 
 SHARED: dict[str, Any] = {
     "output_dir": "trained",
@@ -34,8 +34,8 @@ ROLLOUTS: dict[str, Any] = {key: value for key, value in SHARED.items() if key !
     "shuffle_dataset": False,
     "disable_tqdm": True,
 }
-"""What the two methods of reinforcement share. Sixteen questions a step: with fewer, the luck of their outcomes
-drowns what could be learned from them. The samples come shuffled, those of one event together."""
+"""Shared by the two reinforcement methods. A step has sixteen questions: with fewer, the noise of their outcomes hides
+the signal. The questions are shuffled already, those of one event together."""
 DEFAULTS: dict[str, dict[str, Any]] = {
     "sft": SHARED | {"num_train_epochs": 2, "learning_rate": 1e-5},
     "dpo": SHARED
@@ -52,9 +52,9 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "grpo": ROLLOUTS | {"scale_rewards": "none"},
     "rloo": ROLLOUTS,
 }
-"""Where they differ from TRL's. docs/training.md and docs/reinforcement.md give the reason of each."""
+"""By method. docs/training.md and docs/reinforcement.md give the reason for each."""
 
-MAIN = (
+CARD_OPTIONS = (
     "learning_rate",
     "num_train_epochs",
     "per_device_train_batch_size",
@@ -65,4 +65,4 @@ MAIN = (
     "lora_r",
     "lora_alpha",
 )
-"""Options that every card shows; of the others, those that are not TRL's own defaults."""
+"""Options that every card lists. Of the others, it lists those that differ from TRL's defaults."""

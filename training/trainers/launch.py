@@ -1,4 +1,4 @@
-"""How training starts: in this process, or through `accelerate launch` where there are several GPUs."""
+"""Starts training in this process, or through `accelerate launch` if there are several GPUs."""
 
 import importlib.util
 import os
@@ -6,28 +6,23 @@ import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import cast, get_args
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.trainers.memory import Configuration, Load, Shape, predict
-
-HERE = Path(__file__).parent
-OURS = ("gpus", "no_deepspeed", "accelerate_config", "print_launch")
-"""Options that are followed before the processes start."""
-WITHOUT_VALUE = ("no_deepspeed", "print_launch")
+from truthgym.training.trainers.memory import Configuration, Shape, Workload, predict
 
 
 def choose(needs: Mapping[Configuration, int], memory: int, gpus: int, deepspeed: bool) -> Configuration:
-    """Choose how to use the GPUs: what copies most is fastest, so the first that fits.
+    """Choose how to distribute training: the first configuration that fits, from the fastest to the smallest.
 
-    DDP where each GPU holds all; else ZeRO-2; else ZeRO-3; without DeepSpeed, FSDP. Where nothing fits, that which
-    takes least.
+    The order is DDP, ZeRO-2, ZeRO-3; without DeepSpeed it is DDP, FSDP2. If none fits, the last one.
 
     Args:
-        needs: Predicted bytes a GPU, by configuration.
+        needs: Predicted bytes on each GPU, by configuration.
         memory: Bytes of one GPU.
-        gpus: How many there are, or are to be used.
+        gpus: Number of GPUs to use.
         deepspeed: Whether DeepSpeed may be used.
     """
     if gpus <= 1:
@@ -36,35 +31,44 @@ def choose(needs: Mapping[Configuration, int], memory: int, gpus: int, deepspeed
     return next((name for name in order if needs[name] <= memory), order[-1])
 
 
-def needs(shape: Shape, load: Load, gpus: int) -> dict[Configuration, int]:
-    """Predicted bytes a GPU, by configuration."""
+def needs(shape: Shape, load: Workload, gpus: int) -> dict[Configuration, int]:
+    """Predicted bytes on each GPU, by configuration."""
     names = cast(tuple[Configuration, ...], get_args(Configuration))
     return {name: predict(shape, load, name, gpus).total for name in names}
+
+
+def config_file(configuration: Configuration) -> Path:
+    """TRL's file for `accelerate launch --config_file`."""
+    return Path(str(files("trl") / "accelerate_configs" / f"{configuration}.yaml"))
 
 
 def launch_line(method: str, words: Sequence[str], configuration: str, gpus: int) -> list[str]:
     """The `accelerate launch` command line.
 
+    TRL's files set bf16. `--mixed_precision no` overrides them, so that the trainer's own option `--bf16` decides,
+    which is on if the GPU supports it.
+
     Args:
         method: As `truthgym train` takes it.
-        words: Its options. Those that say how to start are left out.
-        configuration: One of ours by name, or a file of `accelerate config`.
-        gpus: How many processes. The file's own number stands where it is a user's file and none was asked for: 0.
+        words: Its options.
+        configuration: The name of one of TRL's files, or the path of a file that `accelerate config` wrote.
+        gpus: Number of processes; 0 for the number in the user's file.
 
     Raises:
-        BadInput: There is no such configuration.
+        BadInput: There is no such file.
     """
-    file = HERE / f"{configuration}.yaml"
-    if configuration not in get_args(Configuration):
-        file = Path(configuration)
-        if not file.is_file():
-            raise bad_input(
-                f"--accelerate_config {configuration}: there is no such file; give one that `accelerate config` "
-                f"wrote, or one of {', '.join(get_args(Configuration))}"
-            )
+    named = configuration in get_args(Configuration)
+    file = config_file(cast(Configuration, configuration)) if named else Path(configuration)
+    if not file.is_file():
+        raise bad_input(
+            f"--accelerate_config {configuration}: no such file; give one that `accelerate config` wrote, or one of "
+            f"{', '.join(get_args(Configuration))}."
+        )
     processes = ["--num_processes", str(gpus)] if gpus else []
-    module = ["-m", "truthgym.cli.main", "train", method, *_without_ours(words)]
-    return ["accelerate", "launch", "--config_file", str(file), *processes, *module]
+    precision = ["--mixed_precision", "no"] if named else []
+    words = [word for word in words if word not in ("--print_launch", "--print-launch")]
+    module = ["-m", "truthgym.cli.main", "train", method, *words]
+    return ["accelerate", "launch", "--config_file", str(file), *processes, *precision, *module]
 
 
 def is_launched() -> bool:
@@ -73,7 +77,7 @@ def is_launched() -> bool:
 
 
 def launched_configuration(processes: int) -> Configuration:
-    """Which configuration this process was started with, as far as accelerate tells."""
+    """The configuration that this process was started with, from accelerate's environment variables."""
     if os.environ.get("ACCELERATE_USE_FSDP") == "true":
         return "fsdp2"
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
@@ -82,63 +86,53 @@ def launched_configuration(processes: int) -> Configuration:
 
 
 def start(method: str, words: Sequence[str], parsed: Namespace) -> bool:
-    """Replace this process by `accelerate launch` where several GPUs are to train; print its line where asked to.
+    """Replace this process by `accelerate launch` to train on several GPUs; with `--print_launch` only print its line.
+
+    In a process that was launched already, the options about GPUs have no effect.
 
     Args:
         method: As `truthgym train` takes it.
         words: Its options.
-        parsed: The same, see `arguments.parse_options`.
+        parsed: The same, see `parse_options`.
 
     Returns:
         Whether to train in this process.
+
+    Raises:
+        BadInput: More GPUs than are visible, or no such configuration.
     """
     if is_launched():
         return True
-    found = gpus_found()
-    if parsed.gpus is not None and not 1 <= parsed.gpus <= max(found, 1) and not parsed.print_launch:
-        raise bad_input(f"--gpus {parsed.gpus}: {found} found; give a number between 1 and {max(found, 1)}")
-    gpus = parsed.gpus or found
+    visible = visible_gpus()
+    if parsed.gpus is not None and not 1 <= parsed.gpus <= max(visible, 1) and not parsed.print_launch:
+        raise bad_input(f"--gpus {parsed.gpus}: {visible} visible; give a number from 1 to {max(visible, 1)}.")
+    gpus = parsed.gpus or visible
     if gpus <= 1 and not parsed.print_launch and not parsed.accelerate_config:
-        if found > 1:  # torch would split each batch over all that it sees
+        if visible > 1:  # torch would split each batch over all visible GPUs
             os.environ["CUDA_VISIBLE_DEVICES"] = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
         return True
-    own = parsed.accelerate_config and parsed.accelerate_config not in get_args(Configuration)
-    configuration = parsed.accelerate_config or _chosen(method, parsed, gpus)
-    line = launch_line(method, words, configuration, (parsed.gpus or 0) if own else max(gpus, 1))
+    configuration = parsed.accelerate_config or _choose(method, parsed, gpus)
+    own_file = configuration not in get_args(Configuration)
+    line = launch_line(method, words, configuration, (parsed.gpus or 0) if own_file else max(gpus, 1))
     print(shlex.join(line), flush=True)
     if not parsed.print_launch:
         os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *line[2:]])
     return False
 
 
-def gpus_found() -> int:
-    """How many GPUs there are, without taking hold of any."""
+def visible_gpus() -> int:
+    """The number of visible GPUs. None of them is initialised."""
     import torch
 
     return torch.cuda.device_count()
 
 
-def _chosen(method: str, parsed: Namespace, gpus: int) -> Configuration:
+def _choose(method: str, parsed: Namespace, gpus: int) -> Configuration:
     from truthgym.training.trainers.base_model import base_config
-    from truthgym.training.trainers.memory import device_memory, shape_of
-    from truthgym.training.trainers.planned import load_of, lora_of
+    from truthgym.training.trainers.memory import device_memory, lora_config, shape_of, workload
 
     deepspeed = importlib.util.find_spec("deepspeed") is not None and not parsed.no_deepspeed
     config = base_config(parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code)
-    shape = shape_of(config, "reward" if method == "reward" else "words", lora_of(parsed))
-    load = load_of(method, parsed, getattr(parsed, "max_length", None) or 4096, checkpointing=True, mixed=True)
+    shape = shape_of(config, "reward" if method == "reward" else "words", lora_config(parsed))
+    load = workload(method, parsed, getattr(parsed, "max_length", None) or 4096, checkpointing=True, mixed=True)
     return choose(needs(shape, load, gpus), device_memory(), gpus, deepspeed)
-
-
-def _without_ours(words: Sequence[str]) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        name = word.lstrip("-").partition("=")[0].replace("-", "_") if word.startswith("--") else ""
-        if skip and not name:
-            skip = False
-            continue
-        skip = name in OURS and name not in WITHOUT_VALUE and "=" not in word
-        if name not in OURS:
-            kept.append(word)
-    return kept

@@ -1,8 +1,8 @@
-"""How much memory training takes on each device, predicted from a model's configuration before anything is loaded.
+"""Memory that training takes on each device, predicted from a model's configuration before anything is loaded.
 
-P parameters, N devices, L the parameters of the largest layer. What a trained parameter takes, with Adam and bf16
-autocast: its fp32 weight 4, a bf16 copy 2, its gradient 4, Adam's two moments 8: 18 bytes. DeepSpeed keeps a bf16
-weight, a bf16 and an fp32 gradient, an fp32 copy and the moments: 20.
+P is the number of parameters, N of devices, L of parameters in the largest layer. With Adam and bf16 autocast, a
+trained parameter takes 18 bytes: fp32 weight 4, bf16 copy 2, gradient 4, Adam's two moments 8. With DeepSpeed it takes
+20: a bf16 weight, a bf16 and an fp32 gradient, an fp32 copy and the moments.
 
 | configuration | bytes a device | source |
 | --- | --- | --- |
@@ -11,62 +11,68 @@ weight, a bf16 and an fp32 gradient, an fp32 copy and the moments: 20.
 | `zero3` | 4 L + 18 P / N | `estimate_zero3_model_states_mem_needs` |
 | `fsdp2` | 4 L + 18 P / N | the same states are sharded; L is gathered |
 
-With LoRA, P is the adapter's parameters, and the frozen base adds its weights (4 bytes in fp32 with 2 for the bf16
-copy, 2 in bf16, 1 in 8 bit, 0.5 in 4 bit), divided by N where weights are sharded. So does the reference model of DPO
-and KTO where there is no adapter to turn off.
+With LoRA, P is the number of the adapter's parameters, and the frozen base adds its weights: 4 bytes in fp32 plus 2 for
+the bf16 copy, 2 in bf16, 1 in 8 bit, 0.5 in 4 bit, divided by N if weights are sharded. Without LoRA, the reference
+model of DPO and KTO adds the same; with it, the reference is the base with the adapter turned off.
 
 Activations, for B sequences of S tokens, H hidden units and A layers in bf16 (Korthikanti et al. 2022,
 arXiv:2205.05198, with an attention that keeps no S x S matrix): 34 B S H A; with gradient checkpointing
 2 B S H A + 34 B S H. Twice that in fp32. Logits: TRL's fused head makes them in tiles of 4096 tokens x 32768 words,
 10 bytes each. A reward model makes none.
 
-It counts neither CUDA's own half gigabyte nor fragmentation: a run that just fits by this may still run out.
+CUDA's own half gigabyte and fragmentation are not counted: a run that barely fits by this may still run out of memory.
 """
 
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from truthgym.evallog.errors import bad_input
+from truthgym.training.trainers.defaults import BY_ROLLOUTS
+
+if TYPE_CHECKING:
+    from peft import PeftConfig
 
 Configuration = Literal["single_gpu", "multi_gpu", "zero2", "zero3", "fsdp2"]
 Head = Literal["words", "reward", "steps"]
-"""What a model puts out: words, one reward a sequence, or two classes a token."""
+"""A model's output: a distribution over words, one reward per sequence, or two classes per token."""
 GB = 1e9
 TILE = 4096 * 32768
-"""Logits that exist at once, see `trl/kernels/chunked_logprob.py`."""
+"""Logits that are in memory at one time, see `trl/kernels/chunked_logprob.py`."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a model decides how much memory it takes."""
+    """The properties of a model that determine its memory."""
 
     parameters: int
-    """Weights that are tied count once."""
+    """Tied weights count once."""
     largest_layer: int
+    """Parameters of the largest layer."""
     adapter: int
-    """Parameters of LoRA; 0 where all weights are trained."""
+    """Parameters of LoRA; 0 if all weights are trained."""
     layers: int
     hidden: int
     vocabulary: int
-    """0 for a model that makes no logits over words."""
+    """0 for a model without logits over words."""
 
 
 @dataclass(frozen=True)
-class Load:
-    """What of a run decides how much memory it takes, besides the model."""
+class Workload:
+    """The properties of a run, apart from the model, that determine its memory."""
 
     sequences: int
-    """In one step of one device: twice the batch size where pairs are compared."""
+    """In one forward pass of one device: twice the batch size if pairs are compared."""
     length: int
-    """Tokens of the longest."""
+    """Tokens of the longest sequence."""
     checkpointing: bool = False
     reference: bool = False
-    """Whether a second copy of the model is kept to compare with."""
+    """Whether a second, frozen copy of the model is loaded."""
     bits: int = 32
-    """Of a weight as it is loaded: 32, 16, 8 or 4."""
+    """Bits of a loaded weight: 32, 16, 8 or 4."""
     mixed: bool = True
-    """Whether it computes in bf16 or fp16."""
+    """Whether the forward pass is in bf16 or fp16."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class Need:
     """Predicted bytes on each device."""
 
     states: int
-    """Weights, gradients and the optimiser's moments."""
+    """Weights, gradients and optimiser moments."""
     activations: int
     logits: int
 
@@ -83,8 +89,8 @@ class Need:
         return self.states + self.activations + self.logits
 
 
-def predict(shape: Shape, load: Load, configuration: Configuration = "single_gpu", gpus: int = 1) -> Need:
-    """Predict what each of `gpus` devices needs."""
+def predict(shape: Shape, load: Workload, configuration: Configuration = "single_gpu", gpus: int = 1) -> Need:
+    """Predict the bytes on each of `gpus` devices."""
     sharded = configuration in ("zero3", "fsdp2")
     base = _weight(load) * shape.parameters / (gpus if sharded else 1)
     trained = shape.adapter or shape.parameters
@@ -97,12 +103,12 @@ def predict(shape: Shape, load: Load, configuration: Configuration = "single_gpu
     return Need(int(states), int(kept), int(logits))
 
 
-def _weight(load: Load) -> float:
+def _weight(load: Workload) -> float:
     """Bytes of a frozen weight."""
     return load.bits / 8 + (2 if load.bits == 32 and load.mixed else 0)
 
 
-def _states(trained: int, shape: Shape, load: Load, configuration: Configuration, gpus: int) -> float:
+def _states(trained: int, shape: Shape, load: Workload, configuration: Configuration, gpus: int) -> float:
     if configuration == "zero2":
         return 2 * trained + int(18 * trained / gpus)
     if configuration in ("zero3", "fsdp2"):
@@ -113,15 +119,15 @@ def _states(trained: int, shape: Shape, load: Load, configuration: Configuration
 
 
 def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # noqa: ANN401
-    """Count a model's parameters without making them: it is built on torch's `meta` device.
+    """Count a model's parameters without allocating them: it is built on torch's `meta` device.
 
     Args:
-        config: Of `transformers`.
-        head: What it puts out.
+        config: A configuration of `transformers`.
+        head: The model's output.
         lora: PEFT's configuration, or None.
 
     Raises:
-        BadInput: LoRA is to adapt layers that the model does not have.
+        BadInput: LoRA targets layers that the model does not have.
     """
     import torch
     import transformers
@@ -133,7 +139,7 @@ def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # n
     }
     with torch.device("meta"):
         model = kinds[head].from_config(config)
-    parameters = sum(parameter.numel() for parameter in model.parameters())  # torch gives what is tied once
+    parameters = sum(parameter.numel() for parameter in model.parameters())  # tied weights count once
     layers = (sum(part.numel() for part in module.parameters(recurse=False)) for module in model.modules())
     largest = max(layers)
     adapter = 0
@@ -144,14 +150,14 @@ def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # n
             with torch.device("meta"):
                 adapter = get_peft_model(model, lora).get_nb_trainable_parameters()[0]
         except ValueError as error:
-            raise bad_input(f"These options of LoRA do not fit the model: {error}") from None
+            raise bad_input(f"The LoRA options do not fit the model: {error}") from None
     text = config.get_text_config()
     vocabulary = text.vocab_size if head == "words" else 0
     return Shape(parameters, largest, adapter, text.num_hidden_layers, text.hidden_size, vocabulary)
 
 
 def device_memory() -> int:
-    """Bytes of the first GPU; without one, what is free of the machine's memory."""
+    """Bytes of the first GPU; without a GPU, bytes of free main memory."""
     import torch
 
     if torch.cuda.is_available():
@@ -161,29 +167,55 @@ def device_memory() -> int:
     return int(psutil.virtual_memory().available)
 
 
-def check_memory(need: Need, memory: int, configuration: Configuration, gpus: int = 1) -> None:
-    """Refuse to begin what would run out of memory.
+def lora_config(parsed: Namespace) -> "PeftConfig | None":
+    """PEFT's configuration from options, see `parse_options`; None without `--use_peft`."""
+    from trl import ModelConfig, get_peft_config
+
+    names = ModelConfig.__dataclass_fields__
+    model = ModelConfig(**{name: value for name, value in vars(parsed).items() if name in names})
+    return cast("PeftConfig | None", get_peft_config(model))
+
+
+def workload(method: str, parsed: Namespace, length: int, checkpointing: bool, mixed: bool) -> Workload:
+    """The workload that options describe.
+
+    Args:
+        method: As `truthgym train` takes it.
+        parsed: See `parse_options`.
+        length: Tokens of the longest row.
+        checkpointing: Whether gradient checkpointing is on.
+        mixed: Whether the forward pass is in bf16 or fp16.
+    """
+    bits = {"bfloat16": 16, "float16": 16}.get(parsed.dtype, 32)
+    # GRPO and RLOO load a reference model only if the KL term has a weight.
+    reference = method in ("dpo", "kto") or (method in BY_ROLLOUTS and parsed.beta > 0)
+    return Workload(
+        sequences=parsed.per_device_train_batch_size * (2 if method in ("dpo", "reward") else 1),
+        length=length,
+        checkpointing=checkpointing,
+        reference=reference and not parsed.use_peft,
+        bits=4 if parsed.load_in_4bit else 8 if parsed.load_in_8bit else bits,
+        mixed=mixed,
+    )
+
+
+def memory_report(need: Need, available: int, configuration: Configuration, gpus: int = 1) -> str:
+    """Describe the predicted memory, with a warning and remedies if it exceeds the available memory.
 
     Args:
         need: See `predict`.
-        memory: Bytes of each device, see `device_memory`.
-        configuration: How it would be trained.
-        gpus: On how many devices.
-
-    Raises:
-        BadInput: More is needed than there is.
+        available: Bytes of each device, see `device_memory`.
+        configuration: How the run is distributed.
+        gpus: Number of devices.
     """
-    if need.total <= memory:
-        return
-    parts = ", ".join(
-        f"{name} {size / GB:.1f}"
-        for name, size in (("weights, gradients and optimiser", need.states), ("activations", need.activations),
-                           ("logits", need.logits))
-    )  # fmt: skip
-    raise bad_input(
-        f"Training with {configuration} on {gpus} device{'s' * (gpus > 1)} is predicted to take "
-        f"{need.total / GB:.1f} GB on each ({parts}), and there are {memory / GB:.1f} GB. Train an adapter "
+    parts = {"weights, gradients and optimiser": need.states, "activations": need.activations, "logits": need.logits}
+    listed = ", ".join(f"{name} {size / GB:.1f}" for name, size in parts.items())
+    devices = f"{gpus} device{'s' * (gpus > 1)}"
+    report = f"Predicted memory with {configuration} on {devices}: {need.total / GB:.1f} GB on each ({listed})"
+    if need.total <= available:
+        return f"{report}, {available / GB:.1f} GB available."
+    return (
+        f"Warning: {report}, but only {available / GB:.1f} GB available. If it runs out of memory: train an adapter "
         "(--use_peft), with --dtype bfloat16 or --load_in_4bit; lower --per_device_train_batch_size and raise "
-        "--gradient_accumulation_steps; lower --max_length; shard over more GPUs (--accelerate_config zero3); or say "
-        "--ignore_memory"
+        "--gradient_accumulation_steps; lower --max_length; or shard over more GPUs (--accelerate_config zero3)."
     )

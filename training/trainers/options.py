@@ -1,34 +1,34 @@
-"""Options of `truthgym train`: TRL's own and a few of ours, from a YAML file, the command line or a function's call."""
+"""Options of `truthgym train`: TRL's and Truthgym's, from the command line, a YAML file or a Python call."""
 
+import json
 import os
-from argparse import Namespace
+from argparse import SUPPRESS, ArgumentError, ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from difflib import get_close_matches
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import hash_file, hash_model
 from truthgym.training.trainers.base_options import Options
 from truthgym.training.trainers.defaults import BY_ROLLOUTS, CONFIGS, DEFAULTS
-from truthgym.training.trainers.rollout_options import Reinforcement, settle
-from truthgym.training.trainers.yaml_options import as_words, read_options
+from truthgym.training.trainers.rollout_options import RolloutOptions, check_rollout_options
 
 if TYPE_CHECKING:
     from trl import ModelConfig
 
-Given = Sequence[str] | Mapping[str, Any]
+RawOptions = Sequence[str] | Mapping[str, Any]
 """Options as words of a command line, or by name."""
 
-LORA_RATE = 10
-"""With LoRA the learning rate is this many times that of all weights (Schulman et al. 2025, LoRA Without Regret)."""
+LORA_LEARNING_RATE = 10
+"""The default learning rate with LoRA, as a multiple of that for all weights (Schulman et al. 2025, LoRA Without
+Regret)."""
 
-EVALUATIONS = 0.1
-"""With a validation split: evaluated and saved after each such share of the run."""
+EVAL_STEPS = 0.1
+"""With a validation split: evaluate and save after each such share of the run."""
 
-SILENT = (
+UNHASHED_OPTIONS = (
     *("output_dir", "resume_from_checkpoint", "run_name", "project", "report_to", "disable_tqdm", "debug"),
     *("local_rank", "prediction_loss_only", "per_device_eval_batch_size", "model_name_or_path", "model_revision"),
     *("do_train", "do_eval", "do_predict", "push_to_hub", "skip_memory_metrics", "use_cpu", "dataset_num_proc"),
@@ -36,14 +36,14 @@ SILENT = (
     *("gradient_checkpointing_kwargs", "torch_empty_cache_steps", "deepspeed", "auto_find_batch_size", "pad_token"),
     *("accelerator_config", "enable_jit_checkpoint", "restore_callback_states_from_checkpoint", "trust_remote_code"),
 )
-SILENT_STARTS = (
+UNHASHED_PREFIXES = (
     *("logging_", "log_", "save_", "hub_", "trackio_", "dataloader_", "ddp_", "fsdp", "include_"),
     *("vllm_server_", "vllm_group_", "vllm_gpu_", "num_completions_to_print"),
     *("eval_accumulation", "eval_do_", "eval_use_"),
 )
-"""Options that leave the trained weights as they are, and so have no part in a model's name."""
-LOUD = ("dataloader_drop_last", "accelerator_config")
-"""Of these, those that may change the weights where they are not as usual."""
+"""Options that do not change the trained weights, so they are not part of the model's name."""
+HASHED_OPTIONS = ("dataloader_drop_last", "accelerator_config")
+"""Exceptions: these can change the weights and are hashed if they differ from their default."""
 
 
 @dataclass
@@ -57,148 +57,177 @@ class Arguments:
     model: "ModelConfig"
 
     def settings(self, processes: int = 1) -> dict[str, Any]:
-        """What decides the result: all options but paths, logging, reporting and how memory is saved.
+        """The options that determine the result: all but paths, logging, reporting and ways to save memory.
+
+        A whole number is an int: `1` and `1.0` name one model.
 
         Args:
-            processes: How many train at once: the batch grows with them.
+            processes: Number of training processes, which multiplies the batch size.
         """
         named = {entry.name: getattr(self.training, entry.name) for entry in fields(self.training)} | asdict(self.model)
         named = {key: value.value if isinstance(value, Enum) else value for key, value in named.items()}
         named |= {"processes": processes, "early_stopping_patience": self.options.early_stopping_patience}
         named |= self.options.settings()
-        kept = {key: value for key, value in named.items() if key not in SILENT and not key.startswith(SILENT_STARTS)}
-        kept |= {key: value for key in LOUD if (value := named[key]) != type(value)()}
-        if template := kept.get("chat_template_path"):  # what it says counts, not where it lies
-            file = Path(template)
-            kept["chat_template_path"] = hash_file(file) if file.is_file() else hash_model(template)
-        if not self.training.load_best_model_at_end:  # then nothing that is measured changes the weights
-            kept = {key: value for key, value in kept.items() if not key.startswith(("eval_", "early_", "metric_"))}
+        skipped: tuple[str, ...] = UNHASHED_PREFIXES
+        if not self.training.load_best_model_at_end:  # then no evaluation changes the weights
+            skipped += ("eval_", "early_", "metric_")
         if not self.model.use_peft:
-            kept = {
-                key: value for key, value in kept.items() if not key.startswith(("lora_", "use_dora", "use_rslora"))
-            }
-        return dict(sorted(kept.items()))
+            skipped += ("lora_", "use_dora", "use_rslora")
+        hashed = {
+            key: value for key, value in named.items() if key not in UNHASHED_OPTIONS and not key.startswith(skipped)
+        }
+        hashed |= {key: value for key in HASHED_OPTIONS if (value := named[key]) != type(value)()}
+        if template := hashed.get("chat_template_path"):  # its content counts, not its path
+            file = Path(template)
+            hashed["chat_template_path"] = hash_file(file) if file.is_file() else hash_model(template)
+        return {key: _canonical(hashed[key]) for key in sorted(hashed)}
 
 
-def options_of(method: str) -> type[Options]:
-    """The class of a method's options besides TRL's."""
-    return Reinforcement if method in BY_ROLLOUTS else Options
-
-
-def parse_options(method: str, given: Given) -> Namespace:
-    """Read options without building anything from them: torch's devices stay untouched.
-
-    Returns:
-        Every option by name. `given` holds the names of those that were given.
-
-    Raises:
-        BadInput: No such file, an option that there is not, or a value of the wrong kind.
-    """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL tells its makers of each trainer that is built
+def option_classes(method: str) -> tuple[type, ...]:
+    """The dataclasses whose fields are a method's options: Truthgym's, TRL's of the method and TRL's of the model."""
     import trl
 
-    classes: Any = (options_of(method), getattr(trl, CONFIGS[method]), trl.ModelConfig)
-    parser = trl.TrlParser(classes, prog=f"truthgym train {method}", allow_abbrev=False)
-
-    def fail(message: str) -> None:
-        raise bad_input(f"truthgym train {method}: {message}; `truthgym train {method} --help` lists the options")
-
-    parser.error = fail  # argparse would print all 200 options first
-    known = {action.dest for action in parser._actions}
-    config, words = _config_file(given)
-    for key in config:
-        if key not in known or key == "help":
-            raise bad_input(f"{_place(given)}: there is no option {key!r}{_nearest(key, known)}")
-    several = frozenset(action.dest for action in parser._actions if action.nargs in ("+", "*"))
-    hints = {name: hint for held in classes for name, hint in get_type_hints(held).items()}
-    configured, unsaid = as_words(config, several, hints, _place(given))
-    parser.set_defaults_with_config(**(DEFAULTS[method] | unsaid))
-    parsed: Namespace
-    parsed, rest = parser.parse_known_args([*configured, *words])
-    if rest:
-        key = rest[0].lstrip("-").partition("=")[0].replace("-", "_")
-        raise bad_input(f"truthgym train {method}: there is no option {rest[0]!r}{_nearest(key, known)}")
-    named = {word.lstrip("-").partition("=")[0].replace("-", "_") for word in words if word.startswith("--")}
-    parsed.given = set(config) | named | {key.removeprefix("no_") for key in named}
-    _settle(method, parsed)
-    return parsed
+    own = RolloutOptions if method in BY_ROLLOUTS else Options
+    return (own, getattr(trl, CONFIGS[method]), trl.ModelConfig)
 
 
-def build(method: str, parsed: Namespace, validated: bool) -> Arguments:
-    """Build TRL's classes from options.
+def parse_options(method: str, raw: RawOptions) -> Namespace:
+    """Parse and check options. Nothing is built from them, so that torch's devices stay untouched.
+
+    An option on the command line overrides the same one in the file of `--config`, which overrides the default.
+
+    Returns:
+        Every option by name, with its default if the user did not set it. `user_set` holds the names of those that the
+        user did set.
+
+    Raises:
+        BadInput: No such file, an unknown option, a value of the wrong type, or options that contradict each other.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # TRL reports each trainer that is built
+    import trl
+
+    command = f"truthgym train {method}"
+    config, words = _config_and_words(raw)
+    classes = option_classes(method)
+    names = [entry.name for kind in classes for entry in fields(kind) if entry.init]
+    parser = trl.TrlParser(classes, prog=command, allow_abbrev=False, exit_on_error=False)
+    parser.set_defaults_with_config(**DEFAULTS[method])
+    defaults = {name: parser.get_default(name) for name in names}
+    if not {"-h", "--help"} & set(words):  # the help shows the defaults; otherwise, parse only what the user set
+        parser.set_defaults_with_config(**dict.fromkeys(names, SUPPRESS))
+    config = {key: [value] if isinstance(value, str) and isinstance(defaults.get(key), list) else value
+              for key, value in config.items()}  # fmt: skip
+    unknown = parser.set_defaults_with_config(**config)
+    try:
+        parsed, rest = parser.parse_known_args(words)
+    except ArgumentError as error:
+        raise bad_input(f"{command}: {error}; `{command} --help` lists the options.") from None
+    if unknown or rest:
+        from truthgym.datasets.errors import did_you_mean
+
+        name = (unknown or rest)[0].partition("=")[0]
+        near = did_you_mean(name.lstrip("-").replace("-", "_"), names)
+        raise bad_input(f"{command}: unknown option {name}; {near}`{command} --help` lists the options.")
+    options = Namespace(**defaults | vars(parsed), user_set=frozenset(vars(parsed)))
+    _check(method, options)
+    return options
+
+
+def build_options(method: str, parsed: Namespace, validated: bool) -> Arguments:
+    """Build TRL's option classes.
 
     Args:
         method: See `CONFIGS`.
         parsed: See `parse_options`.
-        validated: Whether there is a validation split.
+        validated: Whether the dataset has a validation split.
 
     Raises:
-        BadInput: Options that TRL refuses.
+        BadInput: TRL rejects the options.
     """
     import torch
     import trl
 
-    named = {key: value for key, value in vars(parsed).items() if key != "given"}
+    named = {key: value for key, value in vars(parsed).items() if key != "user_set"}
     gpu = torch.cuda.is_available() and not parsed.use_cpu
-    if not {"bf16", "fp16"} & parsed.given:
+    if not {"bf16", "fp16"} & parsed.user_set:
         named["bf16"] = gpu and torch.cuda.is_bf16_supported()
-    if not {"gradient_checkpointing", "activation_checkpointing"} & parsed.given:
-        named |= {"gradient_checkpointing": None, "activation_checkpointing": gpu}  # TRL sets the old name, which warns
-    if "dataloader_pin_memory" not in parsed.given:
-        named["dataloader_pin_memory"] = gpu  # without one, torch warns of it before each evaluation
+    if not {"gradient_checkpointing", "activation_checkpointing"} & parsed.user_set:
+        named |= {"gradient_checkpointing": None, "activation_checkpointing": gpu}  # the old name would cause a warning
+    if "dataloader_pin_memory" not in parsed.user_set:
+        named["dataloader_pin_memory"] = gpu  # without a GPU, torch would warn before each evaluation
     named |= _validation(parsed) if validated else {"eval_strategy": "no", "load_best_model_at_end": False}
-    parser = trl.TrlParser(cast(Any, (options_of(method), getattr(trl, CONFIGS[method]), trl.ModelConfig)))
     try:
-        options, training, model = parser.parse_dict(named)
+        options, training, model = trl.TrlParser(cast(Any, option_classes(method))).parse_dict(named)
     except (ValueError, TypeError, ImportError) as error:
         raise bad_input(f"truthgym train {method}: these options cannot be used together: {error}") from None
     return Arguments(method, options, training, model)
 
 
-def _validation(parsed: Namespace) -> dict[str, Any]:
-    """When to measure the validation loss, and whether to keep the weights with the lowest."""
-    when = parsed.eval_strategy if "eval_strategy" in parsed.given else "steps"
-    steps = parsed.eval_steps if "eval_steps" in parsed.given else EVALUATIONS
-    told = {"eval_strategy": when, "eval_steps": steps}
-    if not {"save_strategy", "save_steps"} & parsed.given and when != "no":
-        told |= {"save_strategy": when, "save_steps": steps}  # the best can be kept only where it is saved
-        if "load_best_model_at_end" not in parsed.given:
-            told["load_best_model_at_end"] = True
-    return told
+def read_options(path: Path) -> dict[str, Any]:
+    """Read a YAML file of options. As in TRL's scripts, its `env` entries become environment variables.
+
+    Raises:
+        BadInput: The file does not exist, or is not a YAML mapping.
+    """
+    import yaml
+
+    if not path.is_file():
+        raise bad_input(f"--config {path}: no such file; give the path of a YAML file.")
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise bad_input(f"--config {path}: not YAML: {error}; write one `option: value` per line.") from None
+    if not isinstance(config, dict) or not isinstance(config.get("env") or {}, dict):
+        raise bad_input(f"--config {path}: not a mapping; write one `option: value` per line, also below `env:`.")
+    for key, value in (config.pop("env", None) or {}).items():
+        os.environ[str(key)] = str(value)
+    return {str(key): value for key, value in config.items()}
 
 
-def _settle(method: str, parsed: Namespace) -> None:
-    """Fill in the defaults that depend on other options."""
-    if parsed.use_peft and "learning_rate" not in parsed.given:
-        parsed.learning_rate *= LORA_RATE
-    if "loss_type" in parsed.given and "loss_weights" not in parsed.given and method == "dpo":
-        parsed.loss_weights = None  # ours are the weights of our two losses
+def _config_and_words(raw: RawOptions) -> tuple[dict[str, Any], list[str]]:
+    """Options by name, from Python or from the file of `--config`; and the words of the command line without it."""
+    if isinstance(raw, Mapping):
+        return json.loads(json.dumps(dict(raw), default=str)), []
+    parser = ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--config", type=Path, help="a YAML file of options")
+    try:
+        parsed, words = parser.parse_known_args(raw)
+    except ArgumentError:
+        raise bad_input("--config has no value; give the path of a YAML file.") from None
+    return read_options(parsed.config) if parsed.config else {}, words
+
+
+def _check(method: str, parsed: Namespace) -> None:
+    """Set the defaults that depend on other options, and check what can be checked before anything is loaded."""
+    if parsed.use_peft and "learning_rate" not in parsed.user_set:
+        parsed.learning_rate *= LORA_LEARNING_RATE
+    if "loss_type" in parsed.user_set and "loss_weights" not in parsed.user_set and method == "dpo":
+        parsed.loss_weights = None  # the default weights belong to the default losses
     if not parsed.model_name_or_path:
-        raise bad_input(f"truthgym train {method}: no model; name one with --model_name_or_path FOLDER or a hub's NAME")
+        raise bad_input(
+            f"truthgym train {method}: no model; set --model_name_or_path to a folder or a name on the Hub."
+        )
     if method in BY_ROLLOUTS:
-        settle(method, parsed)
+        check_rollout_options(method, parsed)
     elif bool(parsed.dataset_name) == bool(parsed.log):
-        what = "both a dataset and logs" if parsed.log else "no data"
-        raise bad_input(f"truthgym train {method}: {what}; give either --dataset_name FOLDER or --log LOG")
+        what = "both --dataset_name and --log" if parsed.log else "no data"
+        raise bad_input(f"truthgym train {method}: {what}; give either --dataset_name FOLDER or --log LOG.")
 
 
-def _config_file(given: Given) -> tuple[dict[str, Any], list[str]]:
-    """The options of the YAML file, and the words that are left."""
-    if isinstance(given, Mapping):
-        return dict(given), []
-    words = [part for word in given for part in (word.split("=", 1) if word.startswith("--config=") else [word])]
-    if "--config" not in words:
-        return {}, words
-    at = words.index("--config")
-    if at + 1 == len(words):
-        raise bad_input("--config: no file is named; give the path of a YAML file")
-    return read_options(Path(words[at + 1])), words[:at] + words[at + 2 :]
+def _validation(parsed: Namespace) -> dict[str, Any]:
+    """When to measure the validation loss, and whether to keep the weights with the lowest one."""
+    strategy = parsed.eval_strategy if "eval_strategy" in parsed.user_set else "steps"
+    steps = parsed.eval_steps if "eval_steps" in parsed.user_set else EVAL_STEPS
+    schedule = {"eval_strategy": strategy, "eval_steps": steps}
+    if not {"save_strategy", "save_steps"} & parsed.user_set and strategy != "no":
+        schedule |= {"save_strategy": strategy, "save_steps": steps}  # the best weights can be kept only if saved
+        if "load_best_model_at_end" not in parsed.user_set:
+            schedule["load_best_model_at_end"] = True
+    return schedule
 
 
-def _place(given: Given) -> str:
-    return "The call" if isinstance(given, Mapping) else "The file that --config names"
-
-
-def _nearest(key: str, known: set[str]) -> str:
-    near = get_close_matches(key, known, 1)
-    return f"; did you mean {near[0]!r}?" if near else "; `--help` lists the options"
+def _canonical(value: Any) -> Any:  # noqa: ANN401
+    """A value with whole floats as ints."""
+    if isinstance(value, list):
+        return [_canonical(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

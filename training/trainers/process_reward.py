@@ -1,7 +1,7 @@
 """Process reward modelling: a model learns which reasoning steps are right, from a label at the end of each.
 
-TRL has had no trainer for it since 1.14. It is token classification: a token of its own ends every step, its label is
-the step's, and no other token has one.
+TRL removed its trainer in 1.14. The task is token classification: a special token ends every step and carries the
+step's label; all other tokens are unlabelled.
 
 truthgym train reward --model_name_or_path trained/tiny --dataset_name data/steps
 """
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from truthgym.training.trainers.run import Run
 
 STEP = "<|step|>"
-"""Ends a step. No text holds it, so a step cannot end where its author did not end it."""
+"""The special token at the end of a step. Ordinary text never contains it, so no step ends early."""
 UNLABELLED = -100
-"""What torch's cross entropy leaves out."""
+"""The label that torch's cross entropy ignores."""
 
 
 def process_reward(run: "Run") -> Path:
-    """Train a token classifier whose label 1 at a `<|step|>` is a right step.
+    """Train a token classifier that predicts at each `<|step|>` whether the step is right (label 1).
 
-    Step accuracy, the recall of wrong steps and the accuracy of always saying the commoner label are measured on the
-    validation split, or without one on the rows trained on, and the card tells which.
+    The card reports step accuracy, the recall of wrong steps and the accuracy of always predicting the majority label,
+    on the validation split or, without one, on the training rows. It says which.
 
     Returns:
         The trained model's folder.
@@ -39,7 +39,7 @@ def process_reward(run: "Run") -> Path:
     tokenizer, training = run.tokenizer, run.arguments.training
     tokenizer.add_special_tokens({"additional_special_tokens": [STEP]})
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
-    set_seed(training.seed)  # the head and the embedding of <|step|> begin at random
+    set_seed(training.seed)  # the head and the embedding of <|step|> are initialised at random
     model = AutoModelForTokenClassification.from_pretrained(
         run.base,
         num_labels=2,
@@ -68,7 +68,7 @@ def process_reward(run: "Run") -> Path:
         for name, split in (("train", run.data.train), ("validation", run.data.validation))
         if split is not None
     }
-    with run.refusing():
+    with run.translate_errors():
         trainer = Trainer(
             model=model,
             args=training,
@@ -76,19 +76,19 @@ def process_reward(run: "Run") -> Path:
             eval_dataset=rows.get("validation"),
             processing_class=tokenizer,
             data_collator=DataCollatorForTokenClassification(tokenizer),
-            compute_metrics=_metrics,
+            compute_metrics=_compute_metrics,
             callbacks=run.callbacks,
         )
 
     def notes() -> list[str]:
         split = "validation" if "validation" in rows else "train"
-        named = "eval" if split == "validation" else "fit"  # what was trained on is no validation loss
-        figures = trainer.evaluate(rows[split], metric_key_prefix=named)
-        told = {key: figures[f"{named}_{key}"] for key in ("step_accuracy", "wrong_recall", "majority_accuracy")}
-        where = "the validation split" if split == "validation" else "the rows it was trained on"
+        prefix = "eval" if split == "validation" else "fit"  # the loss on training rows is not a validation loss
+        metrics = trainer.evaluate(rows[split], metric_key_prefix=prefix)
+        source = "the validation split" if split == "validation" else "the training rows"
         return [
-            f"On {where}: step accuracy {told['step_accuracy']:.3f} (always saying the commoner label: "
-            f"{told['majority_accuracy']:.3f}), recall of wrong steps {told['wrong_recall']:.3f}."
+            f"On {source}: step accuracy {metrics[f'{prefix}_step_accuracy']:.3f} (always predicting the majority "
+            f"label: {metrics[f'{prefix}_majority_accuracy']:.3f}), recall of wrong steps "
+            f"{metrics[f'{prefix}_wrong_recall']:.3f}."
         ]
 
     return run.train(trainer, notes)
@@ -97,12 +97,12 @@ def process_reward(run: "Run") -> Path:
 def encode_steps(
     row: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase", max_length: int | None
 ) -> dict[str, list[int]]:
-    """Turn a row of steps into token ids, with a label at the token that ends each step.
+    """Tokenise a row of steps, with a label at the token that ends each step.
 
     Args:
         row: `prompt` (messages or text), `completions` (the steps) and `labels` (whether each is right).
-        tokenizer: Knows `<|step|>`.
-        max_length: Where to cut; the steps beyond have no part in the loss.
+        tokenizer: A tokenizer with the special token `<|step|>`.
+        max_length: Maximum number of tokens; steps beyond it do not enter the loss.
     """
     prompt = row["prompt"]
     if isinstance(prompt, str):
@@ -119,26 +119,26 @@ def encode_steps(
     return {"input_ids": ids[:max_length], "labels": labels[:max_length], "attention_mask": [1] * len(ids[:max_length])}
 
 
-def step_figures(guessed: NDArray[np.int_], labels: NDArray[np.int_]) -> dict[str, float]:
-    """Step accuracy, recall of wrong steps, and the accuracy of always saying the commoner label. Higher is better.
+def step_metrics(predicted: NDArray[np.int_], labels: NDArray[np.int_]) -> dict[str, float]:
+    """Step accuracy, recall of wrong steps, and the accuracy of always predicting the majority label. Higher is better.
 
     Args:
-        guessed: 1 for right and 0 for wrong, one for each token.
-        labels: The same; -100 where a token ends no step.
+        predicted: Predicted label of each token, 1 for right and 0 for wrong.
+        labels: True label of each token; -100 if the token does not end a step.
 
-    >>> step_figures(np.array([1, 1, 0, 0]), np.array([1, -100, 0, 1]))["step_accuracy"]
+    >>> step_metrics(np.array([1, 1, 0, 0]), np.array([1, -100, 0, 1]))["step_accuracy"]
     0.6666666666666666
     """
-    kept = labels != UNLABELLED
-    guessed, labels = guessed[kept], labels[kept]
+    labelled = labels != UNLABELLED
+    predicted, labels = predicted[labelled], labels[labelled]
     wrong = labels == 0
     share = float(wrong.mean()) if labels.size else np.nan
     return {
-        "step_accuracy": float((guessed == labels).mean()) if labels.size else np.nan,
-        "wrong_recall": float((guessed[wrong] == 0).mean()) if wrong.any() else np.nan,
+        "step_accuracy": float((predicted == labels).mean()) if labels.size else np.nan,
+        "wrong_recall": float((predicted[wrong] == 0).mean()) if wrong.any() else np.nan,
         "majority_accuracy": max(share, 1 - share),
     }
 
 
-def _metrics(predicted: "EvalPrediction") -> dict[str, float]:
-    return step_figures(np.asarray(predicted.predictions).argmax(-1), np.asarray(predicted.label_ids))
+def _compute_metrics(predicted: "EvalPrediction") -> dict[str, float]:
+    return step_metrics(np.asarray(predicted.predictions).argmax(-1), np.asarray(predicted.label_ids))

@@ -1,4 +1,4 @@
-"""One run of training: what every trainer does before and after TRL's, so that each is a few lines."""
+"""One training run: options, then the model, then the data, then the trainer. Each method adds a few lines."""
 
 import os
 import shutil
@@ -12,14 +12,28 @@ from typing import TYPE_CHECKING, Any, cast
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import folder_lock, hash_model
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
-from truthgym.training.trainers.checkpoints import check_checkpoint, clear, curve, last_checkpoint, merge
-from truthgym.training.trainers.data import TrainingData, converted, load_data, longest_row, put
-from truthgym.training.trainers.defaults import MAIN
+from truthgym.training.trainers.checkpoints import (
+    check_checkpoint,
+    clear_folder,
+    last_checkpoint,
+    loss_curve,
+    merge_adapter,
+)
+from truthgym.training.trainers.data import TrainingData, converted_logs, load_data, longest_row, move_dataset
+from truthgym.training.trainers.defaults import CARD_OPTIONS
 from truthgym.training.trainers.launch import launched_configuration
-from truthgym.training.trainers.memory import Head, Shape, check_memory, device_memory, predict, shape_of
-from truthgym.training.trainers.model_card import Facts, is_finished, name_of, write_card
-from truthgym.training.trainers.options import Arguments, Given, build, parse_options
-from truthgym.training.trainers.planned import load_of, lora_of
+from truthgym.training.trainers.memory import (
+    Head,
+    Shape,
+    device_memory,
+    lora_config,
+    memory_report,
+    predict,
+    shape_of,
+    workload,
+)
+from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, write_card
+from truthgym.training.trainers.options import Arguments, RawOptions, build_options, parse_options
 
 if TYPE_CHECKING:
     from peft import PeftConfig
@@ -33,7 +47,7 @@ class Run:
     """A run that is ready to start, or finished."""
 
     method: str
-    """As the card names it: `process_reward` for rewards of steps."""
+    """As in the card: `process_reward` if `reward` trains on reasoning steps."""
     arguments: Arguments
     data: TrainingData
     tokenizer: "PreTrainedTokenizerBase"
@@ -43,24 +57,25 @@ class Run:
     folder: Path
     settings: dict[str, Any]
     finished: bool = False
-    held: ExitStack = field(default_factory=ExitStack)
+    """Whether the folder contains the finished model already."""
+    lock: ExitStack = field(default_factory=ExitStack)
     """The folder's lock, until the run ends."""
 
     def __enter__(self) -> "Run":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.held.close()
+        self.lock.close()
 
     @property
     def checkpoints(self) -> Path:
         return self.folder / "checkpoints"
 
     @property
-    def begun(self) -> Path | None:
-        """The checkpoint to go on from: the one that was named, or the last whole one."""
-        named = self.arguments.training.resume_from_checkpoint
-        return Path(named) if named else last_checkpoint(self.checkpoints)
+    def resume_from(self) -> Path | None:
+        """The checkpoint to resume from: `--resume_from_checkpoint`, or the run's last complete one."""
+        name = self.arguments.training.resume_from_checkpoint
+        return Path(name) if name else last_checkpoint(self.checkpoints)
 
     @property
     def lora(self) -> "PeftConfig | None":
@@ -76,7 +91,7 @@ class Run:
 
     @property
     def callbacks(self) -> "list[TrainerCallback]":
-        """Early stopping, where there is a validation loss to judge by."""
+        """Early stopping, if there is a validation loss."""
         from transformers import EarlyStoppingCallback
 
         patience = self.arguments.options.early_stopping_patience
@@ -86,26 +101,26 @@ class Run:
 
     @property
     def model_kwargs(self) -> dict[str, Any]:
-        """How `from_pretrained` loads the base, as TRL's own scripts set it."""
+        """Arguments of `from_pretrained` for the base model, as in TRL's own scripts."""
         from transformers.utils import logging
 
         logging.disable_progress_bar()
         model, training = self.arguments.model, self.arguments.training
-        told = {
+        kwargs = {
             "revision": model.model_revision,
             "attn_implementation": model.attn_implementation,
             "dtype": model.dtype,
         }
-        return told | dict(getattr(training, "model_init_kwargs", None) or {})
+        return kwargs | dict(getattr(training, "model_init_kwargs", None) or {})
 
     def trainer(self, kind: Callable[..., "Trainer"]) -> "Trainer":
-        """One of TRL's trainers, ready to train.
+        """Build one of TRL's trainers.
 
         Raises:
-            BadInput: It refuses the options, or a library that they need is not there.
+            BadInput: TRL rejects the options, or a library that they need is not installed.
         """
         self.arguments.training.model_init_kwargs = self.model_kwargs
-        with self.refusing():
+        with self.translate_errors():
             return kind(
                 model=self.base,
                 args=self.arguments.training,
@@ -118,157 +133,174 @@ class Run:
             )
 
     @contextmanager
-    def refusing(self) -> Iterator[None]:
-        """Say in one sentence what is refused while models and trainers are made."""
+    def translate_errors(self) -> Iterator[None]:
+        """Turn the errors of building a model or trainer into one BadInput."""
         try:
             yield
         except (ValueError, ImportError, OSError, RuntimeError) as error:
-            raise bad_input(f"truthgym train: this cannot be trained: {error}") from error
+            raise bad_input(f"truthgym train: the trainer cannot be built: {error}") from error
 
     def train(self, trainer: "Trainer", notes: Callable[[], list[str]] = list) -> Path:
-        """Train from the last whole checkpoint, save, and write the card.
+        """Train from the last complete checkpoint, save the model, and write its card.
 
         Args:
-            trainer: Ready to train.
-            notes: Makes sentences for the card, once it is trained.
+            trainer: The trainer.
+            notes: Called after training; returns sentences for the card.
 
         Returns:
             The model's folder.
         """
-        begun = self.begun
-        if begun:
-            say(f"Going on from {begun}")
-        trainer.train(resume_from_checkpoint=str(begun) if begun else None)
-        told = notes()
-        if begun and begun.resolve().parent != self.checkpoints.resolve():
-            told = [f"Training went on from `{begun}`, which is of another run.", *told]
+        checkpoint = self.resume_from
+        if checkpoint:
+            log_main(f"Resuming from {checkpoint}")
+        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        sentences = notes()
+        if checkpoint and checkpoint.resolve().parent != self.checkpoints.resolve():
+            sentences = [f"Training resumed from `{checkpoint}`, a checkpoint of another run.", *sentences]
         if self.arguments.model.use_peft:
             trainer.save_model(str(self.folder / "adapter"))
             if trainer.is_world_process_zero():
                 trained = trainer.accelerator.unwrap_model(trainer.model)
-                merge(self.folder, self.method, self.base, self.model_kwargs, self.tokenizer, trained)
+                merge_adapter(self.folder, self.method, self.base, self.model_kwargs, self.tokenizer, trained)
         else:
             trainer.save_model(str(self.folder))
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
-            write_card(self.folder, self.facts(curve(trainer.state.log_history), told))
+            write_card(self.folder, self.card(loss_curve(trainer.state.log_history), sentences))
             if not self.arguments.options.keep_checkpoints:
                 shutil.rmtree(self.checkpoints, ignore_errors=True)
             print(f"Trained: {self.folder}", flush=True)
         trainer.end()
         return self.folder
 
-    def facts(self, losses: list[dict[str, float]], notes: list[str]) -> Facts:
-        """What the card says."""
+    def card(self, curve: list[dict[str, float]], notes: list[str]) -> ModelCard:
+        """The model card."""
         import trl
 
-        plain = {name: entry.default for name, entry in type(self.arguments.training).__dataclass_fields__.items()}
-        plain |= {name: entry.default for name, entry in type(self.arguments.model).__dataclass_fields__.items()}
-        told = {key: value for key, value in self.settings.items() if key in MAIN or value != plain.get(key)}
-        writes = self.method not in HEADS
-        return Facts(
+        classes = type(self.arguments.training), type(self.arguments.model)
+        defaults = {name: entry.default for kind in classes for name, entry in kind.__dataclass_fields__.items()}
+        config = {
+            key: value
+            for key, value in self.settings.items()
+            if value is not None and (key in CARD_OPTIONS or value != defaults.get(key))
+        }
+        return ModelCard(
             method=self.method,
             base=self.base,
             base_hash=self.base_hash,
-            model=f"hf/{self.folder}" if writes else "",
+            model="" if self.method in HEADS else f"hf/{self.folder}",
             dataset=self.dataset,
             data=self.data.hashes,
-            config={key: value for key, value in told.items() if value is not None},
-            dataset_facts=self.data.facts,
-            curve=losses,
+            config=config,
+            dataset_facts=self.data.metadata,
+            curve=curve,
             notes=[*notes, f"Trained with TRL {trl.__version__}."],
         )
 
 
-def prepare(method: str, given: Given) -> Run:
-    """Check everything that can be checked before training costs anything, and name the model.
+def prepare(method: str, raw: RawOptions) -> Run:
+    """Name the model, and check everything that can be checked before it is loaded.
 
     Args:
         method: `sft`, `dpo`, `kto` or `reward`.
-        given: Options.
+        raw: Options.
 
     Raises:
-        BadInput: Options, a model or data that cannot be used, or too little memory.
+        BadInput: Options, a model or data that cannot be used.
     """
-    parsed = parse_options(method, given)
+    parsed = parse_options(method, raw)
     check_checkpoint(parsed.resume_from_checkpoint)
     base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
     config = base_config(base, revision, trusted)
-    with ExitStack() as held, ExitStack() as begun:
-        logged = converted(method, parsed, begun) if parsed.log else None
-        dataset = str(logged or parsed.dataset_name)
+    with ExitStack() as lock, converted_logs(method, parsed) as converted:
+        dataset = str(converted or parsed.dataset_name)
         splits = (parsed.dataset_config, parsed.dataset_train_split, parsed.dataset_validation_split)
         data = load_data(method, dataset, *splits)
         templated = data.conversational and not getattr(parsed, "chat_template_path", None)
         tokenizer = base_tokenizer(base, revision, trusted, templated)
         kind = "process_reward" if data.steps else method
-        # Before TRL's options are built: from then on ZeRO-3 shards whatever model is made.
-        shape = shape_of(config, HEADS.get(kind, "words"), lora_of(parsed))
-        arguments = build(method, parsed, data.validation is not None)
+        # Before TRL's options are built: from then on, ZeRO-3 shards every model that is created.
+        shape = shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))
+        arguments = build_options(method, parsed, data.validation is not None)
         base_hash = hash_model(base, revision)
         settings = arguments.settings(arguments.training.world_size)
-        folder = Path(parsed.output_dir) / name_of(kind, base, base_hash, data.hashes, settings)
+        folder = Path(parsed.output_dir) / model_name(kind, base, base_hash, data.hashes, settings)
         run = Run(kind, arguments, data, tokenizer, base, base_hash, dataset, folder, settings)
-        if not claim(run, held):
+        if not acquire_folder(run, lock):
             return run
-        _check_size(run, parsed, shape)
-        if parsed.overwrite and folder.exists() and first():
-            clear(folder)
-        if logged:
+        report_memory(run, parsed, shape, _check_length(run))
+        if parsed.overwrite and folder.exists() and is_main_process():
+            clear_folder(folder)
+        if converted:
             run.dataset = str(folder / "data")
-            if first():
-                put(logged, folder / "data")
-        run.held = held.pop_all()
+            if is_main_process():
+                move_dataset(converted, folder / "data")
+        run.lock = lock.pop_all()
     arguments.training.output_dir = str(run.checkpoints)
-    held_out = f"validated on {len(data.validation)}" if data.validation is not None else "without validation"
-    say(f"Training {folder} on {len(data.train)} rows, {held_out}")
+    validation = f"validated on {len(data.validation)}" if data.validation is not None else "without validation"
+    log_main(f"Training {folder} on {len(data.train)} rows, {validation}")
     return run
 
 
-def claim(run: Run, held: ExitStack) -> bool:
-    """Take the run's folder for this process. False where it holds a finished model that is not to be trained anew."""
-    if first():
-        held.enter_context(folder_lock(run.folder))
+def acquire_folder(run: Run, lock: ExitStack) -> bool:
+    """Lock the run's folder for this command.
+
+    Returns:
+        False if the folder contains a finished model and `--overwrite` is not set.
+
+    Raises:
+        BadInput: Another command holds the lock.
+    """
+    if is_main_process():
+        lock.enter_context(folder_lock(run.folder))
     run.finished = is_finished(run.folder) and not run.arguments.options.overwrite
     if run.finished:
-        say(f"{run.folder} is trained already; --overwrite trains it anew")
+        log_main(f"{run.folder} is trained already; --overwrite trains it again")
     return not run.finished
 
 
-def _check_size(run: Run, parsed: Namespace, shape: Shape) -> None:
-    """Tell which rows are too long, and refuse what would run out of memory."""
-    training = run.arguments.training
-    limit = getattr(training, "max_length", None)
-    longest, beyond = longest_row(run.data.train, run.tokenizer, limit)
-    if beyond == len(run.data.train):
-        raise bad_input(
-            f"Every row of {run.dataset} has more tokens than --max_length {limit}, so its answer would be cut off; "
-            "raise the limit"
-        )
-    if beyond:
-        say(f"{beyond} of {len(run.data.train)} rows have more tokens than --max_length {limit}: cut or left out")
-    parsed.per_device_train_batch_size = min(parsed.per_device_train_batch_size, len(run.data.train))
-    check_fits(run, parsed, shape, longest)
-
-
-def check_fits(run: Run, parsed: Namespace, shape: Shape, longest: int) -> None:
-    """Refuse what would run out of memory with rows of so many tokens."""
-    if parsed.ignore_memory:
-        return
+def report_memory(run: Run, parsed: Namespace, shape: Shape, longest: int) -> None:
+    """Print the predicted memory for rows of at most `longest` tokens, with a warning if it exceeds the device's."""
     training = run.arguments.training
     mixed = bool(training.bf16 or training.fp16)
-    load = load_of(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed)
+    load = workload(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed)
     configuration = launched_configuration(training.world_size)
     need = predict(shape, load, configuration, training.world_size)
-    check_memory(need, device_memory(), configuration, training.world_size)
+    log_main(memory_report(need, device_memory(), configuration, training.world_size))
 
 
-def first() -> bool:
-    """Whether this is the first of the processes that train together."""
+def is_main_process() -> bool:
+    """Whether this is the first of the training processes.
+
+    It reads the launcher's environment variable. accelerate's `PartialState` would initialise the devices, and this is
+    needed before TRL's options decide on them.
+    """
     return os.environ.get("RANK", "0") == "0"
 
 
-def say(message: str) -> None:
-    """Tell what happens, once where several processes train together."""
-    if first():
+def log_main(message: str) -> None:
+    """Print a message on the main process only."""
+    if is_main_process():
         print(message, flush=True)
+
+
+def _check_length(run: Run) -> int:
+    """Report rows longer than `--max_length`.
+
+    Returns:
+        Tokens of the longest row, at most `--max_length`.
+
+    Raises:
+        BadInput: Every row is longer.
+    """
+    limit = getattr(run.arguments.training, "max_length", None)
+    rows = len(run.data.train)
+    longest, too_long = longest_row(run.data.train, run.tokenizer, limit)
+    if too_long == rows:
+        raise bad_input(
+            f"Every row of {run.dataset} has more tokens than --max_length {limit}, which would cut off its answer; "
+            "raise the limit."
+        )
+    if too_long:
+        log_main(f"{too_long} of {rows} rows have more tokens than --max_length {limit}: they are cut or left out")
+    return longest

@@ -10,7 +10,7 @@ import pytest
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.reward_functions.user_function import FunctionReward, hash_of_source, load_function
-from truthgym.training.trainers.rollout_options import Reinforcement
+from truthgym.training.trainers.rollout_options import RolloutOptions
 
 MINE = r"""
 def length(prompts, completions, words, log_metric, **columns):
@@ -149,7 +149,7 @@ def test_an_edited_file_names_another_model(mine: Path, options: dict[str, Any])
 
     def settings() -> dict[str, Any]:
         told: dict[str, Any] = json.loads(json.dumps(options).replace("FILE", str(mine)))
-        return Reinforcement(**told).settings()
+        return RolloutOptions(**told).settings()
 
     first = settings()
     assert first == settings()

@@ -247,7 +247,7 @@ def test_a_run_goes_on_where_it_was_cut_off(
     capsys.readouterr()
     folder = train(method, **told)
     said = capsys.readouterr().out
-    assert "Going on from" in said
+    assert "Resuming from" in said
     assert "rollouts/set_aside: logs of 2 steps that are done anew" in said
     assert same(folder, whole)
     assert read_card(folder).curve == read_card(whole).curve
@@ -285,7 +285,7 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("told", "part"),
     [
-        ({"task": []}, "no task; name one with --task"),
+        ({"task": []}, "no task; name one, such as --task"),
         ({"task": ["truthgym/nosuch"]}, "There is no task 'truthgym/nosuch'"),
         ({"task": ["truthgym/urns", "truthgym/urns"]}, "both are named truthgym/urns; name each task once"),
         ({"resume_from_checkpoint": "/"}, "/: there is no trainer_state.json in it"),
@@ -301,12 +301,12 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
         ({"reward": ["martingale"]}, "needs the scorer"),
         ({"reward": ["brier"], "scale_rewards": "group"}, "--scale_rewards none, or --allow_group_scaling"),
         ({"model_role": ["judge"]}, "write ROLE=MODEL"),
-        ({"model_role": ["judge=nosuch/model"]}, "Inspect cannot make the model nosuch/model"),
+        ({"model_role": ["judge=nosuch/model"]}, "Inspect cannot create the model nosuch/model"),
         ({"eval_steps": 5}, "evaluations are set with --validation_steps"),
-        ({"log": ["x.eval"]}, "--log has no part in reinforcement"),
+        ({"log": ["x.eval"]}, "--log has no effect on rollouts"),
         ({"temperature": 0}, "all rollouts of a question would be the same"),
         ({"min_p": 0.1}, "--min_p has no effect"),
-        ({"min_share_read": 2}, "--min_share_read 2.0: give a number from 0 to 1"),
+        ({"min_share_read": 2}, "--min_share_read 2: give a number from 0 to 1"),
         ({"chat_template_path": "nowhere"}, "--chat_template_path nowhere: there is no such file"),
         ({"chat_template_kwargs": {"style": "x"}}, "only enable_thinking is passed on"),
         ({"dataset_name": "nowhere"}, "There is no folder nowhere"),

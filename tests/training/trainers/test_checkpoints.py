@@ -127,7 +127,7 @@ def test_a_kill_loses_nothing(
         assert not (folder / "README.md").exists()
     code, said = train(method, *options)
     assert code == 0, said
-    assert "Going on from" in said
+    assert "Resuming from" in said
     assert same(folder, whole)
     assert not same(folder, base)
     assert read_card(folder).curve == read_card(whole).curve

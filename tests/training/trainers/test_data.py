@@ -27,7 +27,7 @@ def test_only_what_the_method_reads_is_kept(tmp_path: Path) -> None:
     data = load_data("sft", name)
     assert data.train.column_names == ["prompt", "completion"]
     assert (len(data.train), data.validation, data.conversational, data.steps) == (2, None, True, False)
-    assert data.facts == {"kind": "sft"}
+    assert data.metadata == {"kind": "sft"}
     assert list(data.hashes) == ["train.jsonl"]
     dataset(tmp_path / "data", SFT, name="validation")
     again = load_data("sft", name)
@@ -42,7 +42,7 @@ def test_only_what_the_method_reads_is_kept(tmp_path: Path) -> None:
 
 def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
     name = dataset(tmp_path / "data", SFT)
-    with pytest.raises(BadInput, match="is not for dpo, which reads prompt"):
+    with pytest.raises(BadInput, match="but dpo reads prompt"):
         load_data("dpo", name)
     with pytest.raises(BadInput, match="has no split 'all'"):
         load_data("sft", name, train="all")
@@ -51,7 +51,7 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="missing does not exist"):
         load_data("sft", "missing")
     good = {"prompt": PROMPT, "completion": YES, "label": True}
-    with pytest.raises(BadInput, match="labelled good; kto needs both"):
+    with pytest.raises(BadInput, match="labelled good, and kto needs both"):
         load_data("kto", dataset(tmp_path / "kto", good, good))
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "train.jsonl").write_text('{"prompt": \n')
@@ -87,15 +87,15 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_that_cannot_be_had_is_refused(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert base_config(str(base)).num_hidden_layers == 1
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadInput, match=r"holds no model: there is no config\.json in it \(it is empty\)"):
+    with pytest.raises(BadInput, match=r"empty contains no model: no config\.json, but nothing"):
         base_config(str(tmp_path / "empty"))
-    with pytest.raises(BadInput, match="There is no folder"):
+    with pytest.raises(BadInput, match="does not exist"):
         base_config(str(tmp_path / "missing"))
     (tmp_path / "empty" / "config.json").write_text("{")
     with pytest.raises(BadInput, match=r"config\.json cannot be read"):
         base_config(str(tmp_path / "empty"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(BadInput, match=r"'nobody/nothing' is no folder here, and the hub did not give it"):
+    with pytest.raises(BadInput, match="'nobody/nothing' is not a folder, and cannot be loaded from the Hub"):
         base_config("nobody/nothing")
 
 

@@ -1,4 +1,4 @@
-"""How training starts: which configuration is chosen, its file, and the line that starts it."""
+"""How training starts: the chosen configuration, its file, and the command line."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers import launch
-from truthgym.training.trainers.memory import Configuration, Load, Shape
+from truthgym.training.trainers.memory import Configuration, Shape, Workload
 
 NEEDS: dict[Configuration, int] = {"single_gpu": 100, "multi_gpu": 100, "zero2": 60, "zero3": 30, "fsdp2": 30}
 LLAMA = Shape(6_738_415_616, 131_072_000, 0, 32, 4096, 32_000)
@@ -31,8 +31,8 @@ def test_the_first_that_fits_is_chosen(memory: int, gpus: int, deepspeed: bool, 
     assert launch.choose(NEEDS, memory, gpus, deepspeed) == chosen
 
 
-def test_more_gpus_never_make_a_configuration_need_more() -> None:
-    load = Load(sequences=1, length=4096, checkpointing=True)
+def test_more_gpus_never_need_more_memory() -> None:
+    load = Workload(sequences=1, length=4096, checkpointing=True)
     few, many = (launch.needs(LLAMA, load, gpus) for gpus in (2, 8))
     assert all(many[name] <= few[name] for name in get_args(Configuration))
     assert many["zero3"] < many["zero2"] < many["multi_gpu"]
@@ -42,56 +42,65 @@ def test_more_gpus_never_make_a_configuration_need_more() -> None:
 def test_each_file_is_one_that_accelerate_reads(name: Configuration) -> None:
     from accelerate.commands.config.config_args import load_config_from_file  # type: ignore[import-untyped]
 
-    config: Any = load_config_from_file(str(launch.HERE / f"{name}.yaml"))
+    config: Any = load_config_from_file(str(launch.config_file(name)))
     types = {"single_gpu": "NO", "multi_gpu": "MULTI_GPU", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED", "fsdp2": "FSDP"}
     assert config.distributed_type == types[name]
-    assert config.mixed_precision == "no", "the trainer's own option decides"
 
 
-@pytest.mark.parametrize("stage", [2, 3])
-def test_deepspeed_takes_its_files(stage: int) -> None:
+def test_the_trainers_own_option_decides_on_bf16() -> None:
+    from accelerate.commands import launch as accelerate_launch  # type: ignore[import-untyped]
+
+    line = launch.launch_line("sft", ["--config", "sft.yaml"], "multi_gpu", 2)
+    arguments = accelerate_launch.launch_command_parser().parse_args(line[2:])
+    arguments, _, _ = accelerate_launch._validate_launch_command(arguments)
+    assert (arguments.mixed_precision, arguments.num_processes, arguments.multi_gpu) == ("no", 2, True)
+
+
+@pytest.mark.parametrize("name", ["zero2", "zero3"])
+def test_deepspeed_takes_its_files(name: Configuration) -> None:
     pytest.importorskip("deepspeed")
     import yaml
     from accelerate.utils import DeepSpeedPlugin  # type: ignore[import-untyped]
     from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
 
-    told = yaml.safe_load((launch.HERE / f"zero{stage}.yaml").read_text())["deepspeed_config"]
-    told.pop("deepspeed_multinode_launcher")
-    made = DeepSpeedPlugin(**told).deepspeed_config["zero_optimization"]
-    known = {key: value for key, value in made.items() if value != "auto"}
-    assert DeepSpeedZeroConfig(**known).stage == stage
-    if stage == 3:
+    options = yaml.safe_load(launch.config_file(name).read_text())["deepspeed_config"]
+    options.pop("deepspeed_multinode_launcher")
+    zero = DeepSpeedPlugin(**options).deepspeed_config["zero_optimization"]
+    known = {key: value for key, value in zero.items() if value != "auto"}
+    assert DeepSpeedZeroConfig(**known).stage == int(name[-1])
+    if name == "zero3":
         assert known["stage3_gather_16bit_weights_on_model_save"] is True
 
 
-def test_fsdp_takes_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fsdp_takes_its_file() -> None:
     import yaml
     from accelerate.utils import FullyShardedDataParallelPlugin
 
-    told = yaml.safe_load((launch.HERE / "fsdp2.yaml").read_text())["fsdp_config"]
+    options = yaml.safe_load(launch.config_file("fsdp2").read_text())["fsdp_config"]
     known = {"fsdp_version", "reshard_after_forward", "cpu_ram_efficient_loading", "state_dict_type"}
-    arguments = {name: value for key, value in told.items() if (name := key.removeprefix("fsdp_")) in known}
-    plugin = FullyShardedDataParallelPlugin(fsdp_version=told["fsdp_version"], **arguments)
+    arguments = {name: value for key, value in options.items() if (name := key.removeprefix("fsdp_")) in known}
+    plugin = FullyShardedDataParallelPlugin(fsdp_version=options["fsdp_version"], **arguments)
     assert plugin.fsdp_version == 2
 
 
-def test_the_line_that_starts_it(tmp_path: Path) -> None:
-    words = ["--gpus", "4", "--learning_rate=1e-5", "--print_launch", "--no-deepspeed", "--use_peft", "--log", "a"]
-    line = launch.launch_line("sft", words, "zero2", 4)
+def test_the_launch_line(tmp_path: Path) -> None:
+    words = ["--learning_rate=1e-5", "--use_peft", "--log", "a"]
+    line = launch.launch_line("sft", [*words, "--print_launch"], "zero2", 4)
     assert line[:3] == ["accelerate", "launch", "--config_file"]
-    assert line[4:] == [
-        *("--num_processes", "4", "-m", "truthgym.cli.main", "train", "sft"),
-        *("--learning_rate=1e-5", "--use_peft", "--log", "a"),
-    ]
+    assert line[3].endswith("trl/accelerate_configs/zero2.yaml")
+    processes = ["--num_processes", "4", "--mixed_precision", "no"]
+    assert line[4:] == [*processes, "-m", "truthgym.cli.main", "train", "sft", *words]
     own = tmp_path / "mine.yaml"
     own.write_text("num_processes: 3\n")
-    assert "--num_processes" not in launch.launch_line("sft", [], str(own), 0)
-    with pytest.raises(BadInput, match=r"missing\.yaml: there is no such file"):
+    assert launch.launch_line("sft", [], str(own), 0)[3:5] == [str(own), "-m"], "the file decides"
+    with pytest.raises(BadInput, match=r"missing\.yaml: no such file"):
         launch.launch_line("sft", [], str(tmp_path / "missing.yaml"), 1)
 
 
-def parsed(**told: Any) -> Namespace:
-    return Namespace(**({"gpus": None, "print_launch": False, "accelerate_config": None, "no_deepspeed": False} | told))
+def parsed(**options: Any) -> Namespace:
+    return Namespace(
+        **({"gpus": None, "print_launch": False, "accelerate_config": None, "no_deepspeed": False} | options)
+    )
 
 
 def test_several_gpus_are_launched_and_one_is_not(
@@ -102,22 +111,22 @@ def test_several_gpus_are_launched_and_one_is_not(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
     started: list[list[str]] = []
     monkeypatch.setattr("os.execv", lambda program, words: started.append(words))
-    monkeypatch.setattr(launch, "gpus_found", lambda: 2)
-    monkeypatch.setattr(launch, "_chosen", lambda method, parsed, gpus: "zero2")
+    monkeypatch.setattr(launch, "visible_gpus", lambda: 2)
+    monkeypatch.setattr(launch, "_choose", lambda method, parsed, gpus: "zero2")
     assert not launch.start("sft", ["--use_peft"], parsed())
     assert started[0][1:3] == ["-m", "accelerate.commands.launch"]
     assert started[0][4].endswith("zero2.yaml")
     assert not launch.start("sft", [], parsed(print_launch=True))
     assert len(started) == 1, "the line is only printed"
     assert capsys.readouterr().out.count("accelerate launch --config_file") == 2
-    with pytest.raises(BadInput, match="--gpus 3: 2 found"):
+    with pytest.raises(BadInput, match="--gpus 3: 2 visible; give a number from 1 to 2"):
         launch.start("sft", [], parsed(gpus=3))
     assert launch.start("sft", [], parsed(gpus=1))
     import os
 
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "5"
     monkeypatch.setenv("LOCAL_RANK", "0")
-    assert launch.start("sft", [], parsed()), "one of the processes that were started"
+    assert launch.start("sft", [], parsed()), "it is a launched process"
 
 
 def test_a_launched_process_knows_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

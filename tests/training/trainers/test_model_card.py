@@ -8,9 +8,16 @@ import pytest
 import yaml
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers.model_card import Facts, is_finished, name_of, read_card, set_evaluations, write_card
+from truthgym.training.trainers.model_card import (
+    ModelCard,
+    is_finished,
+    model_name,
+    read_card,
+    set_evaluations,
+    write_card,
+)
 
-FACTS = Facts(
+FACTS = ModelCard(
     method="sft",
     base="trained/tiny",
     base_hash="ab",
@@ -32,7 +39,7 @@ FACTS = Facts(
 def test_a_name_is_decided_by_what_decides_the_model() -> None:
     def name(**changed: object) -> str:
         known = {"method": "sft", "base": "a/tiny", "base_hash": "x", "data": {"train.jsonl": "1"}, "config": {"r": 1}}
-        return name_of(**(known | changed))  # type: ignore[arg-type]
+        return model_name(**(known | changed))  # type: ignore[arg-type]
 
     assert name() == name(data={"other.jsonl": "1"}) == name(base="b/tiny")
     assert name().startswith("tiny-sft-")
@@ -61,7 +68,7 @@ def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_vendors_model_has_the_same_card(tmp_path: Path) -> None:
-    facts = Facts("dpo", "gpt-4.1-mini", "gpt-4.1-mini@openai", "openai/ft:gpt-4.1-mini:me::x", "data/pairs")
+    facts = ModelCard("dpo", "gpt-4.1-mini", "gpt-4.1-mini@openai", "openai/ft:gpt-4.1-mini:me::x", "data/pairs")
     text = write_card(tmp_path, facts).read_text()
     assert "library_name: openai" in text
     assert "inspect eval truthgym/urns --model openai/ft:gpt-4.1-mini:me::x\n" in text
@@ -84,7 +91,7 @@ def test_evaluations_leave_the_rest_of_a_card_as_it_is(tmp_path: Path) -> None:
 
 
 def test_what_is_no_card_of_a_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"holds no README\.md"):
+    with pytest.raises(BadInput, match=r"contains no README\.md"):
         read_card(tmp_path)
     (tmp_path / "README.md").write_text("# Something else\n")
     with pytest.raises(BadInput, match="is not the card of a trained model"):
@@ -94,7 +101,7 @@ def test_what_is_no_card_of_a_model_is_refused(tmp_path: Path) -> None:
 def test_importing_what_trains_loads_no_torch(root: Path) -> None:
     names = [
         *("dpo", "evaluations", "kto", "reward", "sft"),
-        *(f"trainers.{path.stem}" for path in (root / "training" / "trainers").glob("*.py") if path.stem != "clients"),
+        *(f"trainers.{path.stem}" for path in (root / "training" / "trainers").glob("*.py")),
     ]
     probe = f"import sys\nfor name in {names}: __import__('truthgym.training.' + name)\nprint(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)

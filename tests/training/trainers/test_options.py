@@ -1,5 +1,6 @@
-"""Options of `truthgym train`: where they come from, what they default to, and what is refused."""
+"""Options of `truthgym train`: their sources, their defaults, and the errors."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,17 +8,17 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.defaults import BY_ROLLOUTS, DEFAULTS, SHARED
-from truthgym.training.trainers.options import build, parse_options
+from truthgym.training.trainers.options import build_options, parse_options
 
 NAMED = {"model_name_or_path": "base", "dataset_name": "data"}
 WORDS = [word for key, value in NAMED.items() for word in (f"--{key}", value)]
 
 
-def built(method: str, validated: bool = False, **told: Any) -> Any:
-    return build(method, parse_options(method, NAMED | told), validated)
+def built(method: str, validated: bool = False, **options: Any) -> Any:
+    return build_options(method, parse_options(method, NAMED | options), validated)
 
 
-def test_the_command_line_comes_before_the_file_and_the_file_before_defaults(tmp_path: Path) -> None:
+def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
     config = tmp_path / "sft.yaml"
     config.write_text("model_name_or_path: base\ndataset_name: data\nlearning_rate: 3e-4\nnum_train_epochs: 5\n")
     parsed = parse_options("sft", ["--config", str(config), "--num-train-epochs", "7"])
@@ -25,26 +26,47 @@ def test_the_command_line_comes_before_the_file_and_the_file_before_defaults(tmp
     assert parse_options("sft", [f"--config={config}"]).num_train_epochs == 5
 
 
-def test_words_and_names_mean_the_same() -> None:
-    by_name = vars(parse_options("dpo", NAMED | {"beta": 0.2, "use_peft": True}))
-    by_word = vars(parse_options("dpo", [*WORDS, "--beta", "0.2", "--use_peft"]))
-    assert by_name == by_word
+def test_words_names_and_a_file_mean_the_same(tmp_path: Path) -> None:
+    options = {"beta": 0.2, "use_peft": True, "num_train_epochs": 1, "loss_type": "ipo", "report_to": "none"}
+    words = ["--beta=0.2", "--use-peft", "--num_train_epochs", "1", "--loss_type", "ipo", "--report_to", "none"]
+    config = tmp_path / "dpo.yaml"
+    config.write_text("beta: 2e-1\nuse_peft: true\nnum_train_epochs: 1.0\nloss_type: [ipo]\nreport_to: none\n")
+    for raw in ([*WORDS, *words], [*WORDS, "--config", str(config)]):
+        parsed = parse_options("dpo", raw)
+        assert vars(parsed) == vars(parse_options("dpo", NAMED | options))
+        settings = build_options("dpo", parsed, False).settings()
+        assert str(settings) == str(built("dpo", **options).settings()), "they name one model"
+
+
+def test_a_file_sets_lists_none_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRUTHGYM_TEST", "before")
+    config = tmp_path / "sft.yaml"
+    config.write_text('seed: "7"\nlog: logs/one\nmax_length: null\nenv:\n  TRUTHGYM_TEST: 3\n')
+    parsed = parse_options("sft", ["--config", str(config), "--model_name_or_path", "base", "--log", "logs/two"])
+    assert (parsed.seed, parsed.log, parsed.max_length) == (7, ["logs/one", "logs/two"], None)
+    assert parsed.user_set == {"seed", "log", "max_length", "model_name_or_path"}
+    assert os.environ["TRUTHGYM_TEST"] == "3"
+
+
+def test_paths_can_be_given_by_name(tmp_path: Path) -> None:
+    parsed = parse_options("sft", {"model_name_or_path": tmp_path, "log": [tmp_path]})
+    assert (parsed.model_name_or_path, parsed.log) == (str(tmp_path), [str(tmp_path)])
 
 
 @pytest.mark.parametrize("method", DEFAULTS)
-def test_defaults_are_ours_where_we_have_one(method: str) -> None:
-    task: dict[str, Any] = {"task": ["truthgym/urns"], "dataset_name": None} if method in BY_ROLLOUTS else {}
+def test_truthgyms_defaults_replace_trls(method: str) -> None:
+    task: dict[str, Any] = {"task": "truthgym/urns", "dataset_name": None} if method in BY_ROLLOUTS else {}
     arguments = built(method, **task)
     named = vars(arguments.training) | vars(arguments.model)
     for key, value in DEFAULTS[method].items():
         assert named[key] == ("all-linear" if key == "lora_target_modules" else value), key
 
 
-def test_the_page_has_every_default_with_its_reason(root: Path) -> None:
+def test_the_page_explains_every_default(root: Path) -> None:
     page = (root / "docs" / "training.md").read_text().split("## Defaults")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
-    for method, defaults in ((name, held) for name, held in DEFAULTS.items() if name not in BY_ROLLOUTS):
-        for key, value in defaults.items():
+    for method in DEFAULTS.keys() - set(BY_ROLLOUTS):
+        for key, value in DEFAULTS[method].items():
             found = [row for row in rows if f"`{key}`" in row[0] and {"all", method} & set(row[1].split(", "))]
             assert len(found) == 1, (method, key)
             told = value if isinstance(value, list) else [value]
@@ -54,12 +76,12 @@ def test_the_page_has_every_default_with_its_reason(root: Path) -> None:
 
 
 @pytest.mark.parametrize("method", BY_ROLLOUTS)
-def test_the_page_of_reinforcement_has_its_own_defaults(root: Path, method: str) -> None:
+def test_the_page_of_reinforcement_explains_its_defaults(root: Path, method: str) -> None:
     page = (root / "docs" / "reinforcement.md").read_text().split("## Defaults")[1].split("\n## ")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
     for key, value in DEFAULTS[method].items():
         if SHARED.get(key) == value:
-            continue  # told in training.md
+            continue  # explained in training.md
         found = [row for row in rows if f"`{key}`" in row[0]]
         assert len(found) == 1, key
         told = (
@@ -89,65 +111,67 @@ def test_defaults_that_depend_on_other_options() -> None:
     assert not built("sft", validated=True, eval_strategy="no").training.load_best_model_at_end
 
 
-def test_settings_are_what_changes_the_result() -> None:
-    def settings(**told: Any) -> dict[str, Any]:
-        return dict(built("sft", **told).settings())
+def test_settings_are_the_options_that_change_the_result() -> None:
+    def settings(**options: Any) -> dict[str, Any]:
+        return dict(built("sft", **options).settings())
 
-    silent = {
+    unhashed = {
         "output_dir": "elsewhere",
         "logging_steps": 1,
         "save_total_limit": 9,
         "report_to": "none",
         "overwrite": True,
     }
-    assert settings() == settings(**silent, run_name="x", gradient_checkpointing=True, lora_r=99, eval_steps=3)
-    for loud in ({"learning_rate": 1e-3}, {"seed": 1}, {"use_peft": True}, {"max_length": 64}, {"dtype": "bfloat16"}):
-        assert settings() != settings(**loud)
+    assert settings() == settings(**unhashed, run_name="x", gradient_checkpointing=True, lora_r=99, eval_steps=3)
+    for hashed in ({"learning_rate": 1e-3}, {"seed": 1}, {"use_peft": True}, {"max_length": 64}, {"dtype": "bfloat16"}):
+        assert settings() != settings(**hashed)
     assert settings() != settings(dataset_train_split="other")
     assert settings(use_peft=True) != settings(use_peft=True, lora_r=99)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "part"),
     [
-        ([*WORDS, "--lerning_rate", "1"], "there is no option '--lerning_rate'; did you mean 'learning_rate'?"),
-        ([*WORDS, "--learn", "1"], "there is no option '--learn'"),
+        ([*WORDS, "--lerning_rate", "1"], "unknown option --lerning_rate; did you mean 'learning_rate'?"),
+        ([*WORDS, "--learn", "1"], "unknown option --learn;"),
         ([*WORDS, "--learning_rate", "fast"], "invalid float value: 'fast'"),
-        ([*WORDS, "--config"], "no file is named"),
-        ([*WORDS, "--config", "missing.yaml"], "there is no file missing.yaml"),
-        (["--dataset_name", "data"], "no model; name one with --model_name_or_path"),
+        ([*WORDS, "--config"], "--config has no value"),
+        ([*WORDS, "--config", "missing.yaml"], "--config missing.yaml: no such file"),
+        (["--dataset_name", "data"], "no model; set --model_name_or_path"),
         (["--model_name_or_path", "base"], "no data; give either --dataset_name FOLDER or --log LOG"),
-        ([*WORDS, "--log", "a.eval"], "both a dataset and logs"),
+        ([*WORDS, "--log", "a.eval"], "both --dataset_name and --log"),
     ],
 )
-def test_bad_options_are_one_error(words: list[str], told: str) -> None:
+def test_bad_options_are_one_error(words: list[str], part: str) -> None:
     with pytest.raises(BadInput) as refused:
         parse_options("sft", words)
-    assert told in str(refused.value.message)
+    assert part in str(refused.value.message)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "part"),
     [
-        ("learning_rat: 1\n", "there is no option 'learning_rat'; did you mean 'learning_rate'?"),
-        ("- a\n- b\n", "holds no options"),
-        ("a: [\n", "not YAML"),
+        ("learning_rat: 1\n", "unknown option --learning_rat; did you mean 'learning_rate'?"),
+        ("num_train_epochs: two\n", "--num_train_epochs/--num-train-epochs: invalid float value: 'two'"),
+        ("- a\n- b\n", "not a mapping"),
+        ("env: 3\n", "not a mapping"),
+        ("a: [\n", "config.yaml: not YAML"),
     ],
 )
-def test_bad_files_are_one_error(text: str, told: str, tmp_path: Path) -> None:
+def test_bad_files_are_one_error(text: str, part: str, tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(text)
     with pytest.raises(BadInput) as refused:
         parse_options("sft", [*WORDS, "--config", str(config)])
-    assert told in str(refused.value.message)
+    assert part in str(refused.value.message)
 
 
-def test_options_that_trl_refuses_are_one_error() -> None:
+def test_options_that_trl_rejects_are_one_error() -> None:
     with pytest.raises(BadInput, match="these options cannot be used together"):
         built("dpo", loss_type=["sigmoid", "sft"], loss_weights=[1.0])
 
 
-def test_what_a_chat_template_says_and_dropped_rows_name_another_model(tmp_path: Path) -> None:
+def test_a_templates_content_and_dropped_rows_are_hashed(tmp_path: Path) -> None:
     template = tmp_path / "chat.jinja"
     template.write_text("{{ messages }}")
     first = built("sft", chat_template_path=str(template)).settings()

@@ -1,4 +1,4 @@
-"""Every trainer on a tiny model: it learns, goes on where it was cut off, and leaves a model that stands alone."""
+"""Every trainer on a tiny model: it learns, resumes after an interruption, and saves a complete model."""
 
 import gc
 import json
@@ -97,7 +97,7 @@ def same(one: Path, other: Path) -> bool:
         ("reward", "steps", "AutoModelForTokenClassification"),
     ],
 )
-def test_each_trainer_lowers_its_loss_and_leaves_a_model(train: Train, method: str, rows: str, kind: str) -> None:
+def test_each_trainer_lowers_its_loss_and_saves_a_model(train: Train, method: str, rows: str, kind: str) -> None:
     import transformers
 
     folder = train(method, rows, max_steps=6)
@@ -149,18 +149,18 @@ def test_an_adapter_is_kept_and_merged(train: Train, base: Path, method: str, ro
         assert torch.equal(model.score.weight, score)
 
 
-def test_what_is_trained_is_not_trained_again(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finished_model_is_not_trained_again(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
     folder = train("sft", "sft")
     written = (folder / "model.safetensors").stat().st_mtime_ns
     assert train("sft", "sft", logging_steps=1) == folder, "logging changes nothing"
-    assert "is trained already; --overwrite trains it anew" in capsys.readouterr().out
+    assert "is trained already; --overwrite trains it again" in capsys.readouterr().out
     assert (folder / "model.safetensors").stat().st_mtime_ns == written
     assert train("sft", "sft", overwrite=True) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns != written
     assert train("sft", "against") != folder
 
 
-def test_validation_stops_what_gets_worse(train: Train) -> None:
+def test_validation_stops_a_worsening_model(train: Train) -> None:
     folder = train("sft", "sft", "against", max_steps=20, learning_rate=0.05, early_stopping_patience=2)
     curve = read_card(folder).curve
     measured = [row["eval_loss"] for row in curve if "eval_loss" in row]
@@ -173,7 +173,7 @@ class Stop(Exception):
     pass
 
 
-def test_a_run_goes_on_from_its_last_whole_checkpoint(
+def test_a_run_resumes_from_its_last_complete_checkpoint(
     train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from transformers import Trainer
@@ -201,12 +201,12 @@ def test_a_run_goes_on_from_its_last_whole_checkpoint(
     train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2, output_dir=str(before))
     capsys.readouterr()
     assert train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2) == whole
-    assert "checkpoint-2" in capsys.readouterr().out, "the one that was cut off is cleared away"
+    assert "checkpoint-2" in capsys.readouterr().out, "the incomplete one is deleted"
     assert same(whole, before / whole.name)
     assert read_card(whole).curve == read_card(before / whole.name).curve
 
 
-def test_a_run_that_was_cut_off_before_its_card_is_only_saved(train: Train) -> None:
+def test_a_run_stopped_before_its_card_is_only_saved(train: Train) -> None:
     from safetensors.torch import load_file
 
     folder = train("sft", "sft", keep_checkpoints=True)
@@ -220,18 +220,19 @@ def test_a_run_that_was_cut_off_before_its_card_is_only_saved(train: Train) -> N
 
 
 def test_a_dataset_of_another_method_is_refused(train: Train) -> None:
-    with pytest.raises(BadInput, match="reads prompt \\+ chosen \\+ rejected"):
+    with pytest.raises(BadInput, match="dpo reads prompt \\+ chosen \\+ rejected"):
         train("dpo", "sft")
 
 
-def test_what_does_not_fit_is_refused_before_loading(train: Train, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_a_warning(
+    train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("truthgym.training.trainers.run.device_memory", lambda: 1_000_000)
-    with pytest.raises(BadInput, match="predicted to take .* GB on each"):
-        train("sft", "sft")
-    assert train("sft", "sft", ignore_memory=True).is_dir()
+    assert train("sft", "sft", max_steps=1).is_dir()
+    assert "Warning: Predicted memory with single_gpu on 1 device" in capsys.readouterr().out
 
 
-def test_too_long_rows_are_told(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+def test_too_long_rows_are_reported(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadInput, match="Every row of .* has more tokens than --max_length 8"):
         train("sft", "sft", max_length=8)
     long = {"prompt": asked(1), "completion": said("assistant", "yes " * 400)}
@@ -241,20 +242,20 @@ def test_too_long_rows_are_told(train: Train, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(
-    ("told", "part"),
+    ("options", "part"),
     [
         ({"report_to": "nonsense"}, "nonsense is not supported"),
-        ({"resume_from_checkpoint": "nowhere"}, "nowhere: there is no such folder"),
-        ({"resume_from_checkpoint": "/"}, "/: there is no trainer_state.json in it"),
+        ({"resume_from_checkpoint": "nowhere"}, "nowhere: no such folder"),
+        ({"resume_from_checkpoint": "/"}, "/: no trainer_state.json in this folder"),
         ({"use_peft": True, "lora_target_modules": ["nosuch"]}, "nosuch"),
     ],
 )
-def test_what_trl_refuses_is_one_error(train: Train, told: dict[str, Any], part: str) -> None:
+def test_what_trl_rejects_is_one_error(train: Train, options: dict[str, Any], part: str) -> None:
     with pytest.raises(BadInput, match=part):
-        train("sft", "sft", **told)
+        train("sft", "sft", **options)
 
 
-def test_two_commands_do_not_train_into_one_folder(train: Train) -> None:
+def test_two_commands_cannot_train_into_one_folder(train: Train) -> None:
     from truthgym.training.artifacts import folder_lock
 
     folder = train("sft", "sft", max_steps=1)
@@ -263,7 +264,7 @@ def test_two_commands_do_not_train_into_one_folder(train: Train) -> None:
     assert read_card(folder)
 
 
-def test_a_merged_model_stops_where_it_was_trained_to(train: Train, base: Path, tmp_path: Path) -> None:
+def test_a_merged_model_has_the_trained_end_token(train: Train, base: Path, tmp_path: Path) -> None:
     from shutil import copytree
 
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -279,15 +280,15 @@ def test_a_merged_model_stops_where_it_was_trained_to(train: Train, base: Path, 
 
 
 @pytest.mark.parametrize("rows", ["preference", "steps"])
-def test_a_new_head_begins_alike_wherever_it_is_made(train: Train, tmp_path: Path, rows: str) -> None:
+def test_a_new_head_is_initialised_by_the_seed(train: Train, tmp_path: Path, rows: str) -> None:
     folders = [train("reward", rows, max_steps=1, output_dir=str(tmp_path / place)) for place in ("one", "other")]
     assert folders[0].name == folders[1].name
     assert same(*folders)
 
 
-def test_a_loss_over_whole_conversations_is_told(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
-    told = "what the user says is learnt as well"
-    assert told in read_card(train("sft", "messages", max_steps=1)).notes[0]
-    assert told in capsys.readouterr().out
-    assert told not in read_card(train("sft", "messages", max_steps=1, assistant_only_loss=True)).notes[0]
-    assert told not in capsys.readouterr().out
+def test_a_loss_over_whole_conversations_is_noted(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
+    note = "The loss covers whole conversations"
+    assert note in read_card(train("sft", "messages", max_steps=1)).notes[0]
+    assert note in capsys.readouterr().out
+    assert note not in read_card(train("sft", "messages", max_steps=1, assistant_only_loss=True)).notes[0]
+    assert note not in capsys.readouterr().out
