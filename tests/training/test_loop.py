@@ -205,7 +205,7 @@ def test_training_options_are_checked_first(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.chdir(tmp_path)
     given = {"method": "sft", "model_name_or_path": str(tiny("tiny", steps=0)), "model_args": {}}
-    assert "there is no option 'learning_rat'" in refused(**given, train={"learning_rat": 1})
+    assert "unknown option --learning_rat" in refused(**given, train={"learning_rat": 1})
     assert "the loop sets dataset_name" in refused(**given, train={"dataset_name": "d"})
 
 

@@ -27,7 +27,13 @@ def test_the_command_line_overrides_the_file(tmp_path: Path) -> None:
 
 
 def test_words_names_and_a_file_mean_the_same(tmp_path: Path) -> None:
-    options = {"beta": 0.2, "use_peft": True, "num_train_epochs": 1, "loss_type": "ipo", "report_to": "none"}
+    options: dict[str, Any] = {
+        "beta": 0.2,
+        "use_peft": True,
+        "num_train_epochs": 1,
+        "loss_type": "ipo",
+        "report_to": "none",
+    }
     words = ["--beta=0.2", "--use-peft", "--num_train_epochs", "1", "--loss_type", "ipo", "--report_to", "none"]
     config = tmp_path / "dpo.yaml"
     config.write_text("beta: 2e-1\nuse_peft: true\nnum_train_epochs: 1.0\nloss_type: [ipo]\nreport_to: none\n")
