@@ -59,7 +59,7 @@ def test_without_a_terminal_a_paid_job_needs_yes(data: Path) -> None:
         ("sft", "openai", ("--beta", 0.1), ("--beta", "n_epochs, learning_rate_multiplier")),
         ("sft", "openai", ("--learning-rate", 0.1), ("--learning_rate",)),
         ("sft", "openai", ("--grader", "python_brier"), ("--grader", "leave them out for sft")),
-        ("reinforcement", "openai", ("--grader", "brier"), ("grader=brier",)),
+        ("reinforcement", "openai", ("--grader", "brier"), ("brier", "python_brier")),
     ],
 )
 def test_options_that_do_not_apply(
