@@ -7,8 +7,10 @@ import pytest
 from inspect_ai._cli.main import inspect as cli
 from inspect_ai._util.registry import registry_find, registry_unqualified_name  # as get_model finds a provider
 
+import truthgym.tasks  # noqa: F401 (registers our providers)
 
-@pytest.fixture(scope="module")
+
+@pytest.fixture
 def page(root: Path) -> str:
     return (root / "docs" / "policies.md").read_text()
 
