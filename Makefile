@@ -1,4 +1,4 @@
-.PHONY: check format view types imports lines test figures validity
+.PHONY: check format view types imports docs lines test figures validity
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -18,6 +18,9 @@ types: view
 
 imports: view  ## imports run one way: the layers in pyproject.toml
 	PYTHONPATH=build/typing lint-imports
+
+docs:  ## the generated pages: docs/reference.md, and the layers in CONTRIBUTING.md
+	python docs/reference.py
 
 lines:  ## lines of product code and of tests
 	@git ls-files -z analysis cli datasets evallog models scorers solvers tasks training | grep -z '\.py$$' | xargs -0 cat | wc -l
