@@ -10,6 +10,7 @@ import pytest
 
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS
+from truthgym.models.reference import TAKES
 
 ROOMS = ("analysis", "cli", "datasets", "evallog", "examples", "models", "scorers", "solvers", "tasks", "training")
 
@@ -111,7 +112,8 @@ def test_links_between_pages_lead_somewhere(root: Path) -> None:
 
 def test_a_short_file_is_one_that_a_user_names(root: Path) -> None:
     for path in (path for room in ROOMS for path in (root / room).glob("*/*.py")):
-        assert len(path.read_text().splitlines()) >= 40, path
+        named = path.stem in TAKES  # an agent, as in reference/interviewer
+        assert named or len(path.read_text().splitlines()) >= 40, path
 
 
 def test_files_are_short_enough_to_read_in_one_go(root: Path) -> None:
