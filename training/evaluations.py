@@ -1,4 +1,4 @@
-"""Evaluations in a model's card: what logs say of the trained model and of its base, and how the two differ."""
+"""Evaluations in a model's card: the figures of the trained model and of its base, and their paired difference."""
 
 import math
 from collections import defaultdict
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Score
 
 Values = dict[str, tuple[str, str, list[float]]]
-"""By question: its split, its event, and a number an epoch."""
+"""By question: its split, its event, and one number per epoch."""
 SOLVING = ("solver", "solver_args")
 FEW_SHOT = "few_shot"
-"""The trainer, and the solver that reads what it wrote."""
+"""The name of the trainer, and of the solver that reads its examples."""
 
 
 INTERVAL, VISIBLE = "95 % interval", "smallest visible"
@@ -30,19 +30,19 @@ BOTH = (
 
 
 def add_evaluations(folder: Path, logs: Sequence[str | Path]) -> Path:
-    """Write into a card what logs say of its model and of the model's base. A log that is there already is read anew.
+    """Add evaluations of a trained model and of its base to its card. Logs that the card lists already are read again.
 
-    The figures are each scorer's headline with its interval, as the log has it. Where the same questions were asked of
-    both models in the same way, the difference (trained minus base) of each question's mean score is given with its
-    95 % interval, clustered by event, for each split by itself: on questions of the training split it tells nothing
-    of others.
+    The figures are each scorer's headline with its interval, as the log has it. If both models answered the same
+    questions under the same task arguments and solver, the mean difference per question (trained minus base) is added
+    with its 95 % interval, clustered by event, for each split separately: a difference on the training split does not
+    generalise to other questions.
 
     Args:
-        folder: The trained model's.
+        folder: The trained model's folder.
         logs: Logs, and folders of logs, of finished runs.
 
     Returns:
-        The card.
+        The path of the card.
 
     Raises:
         BadInput: No card, no logs, or a log of another model.
@@ -62,7 +62,7 @@ def add_evaluations(folder: Path, logs: Sequence[str | Path]) -> Path:
 
 
 def _read(path: Path, facts: ModelCard, folder: Path) -> tuple[dict[str, Any], dict[str, Values]]:
-    """What the card keeps of a log, and each question's scores by `scorer/key`."""
+    """The card's entry for a log, and each question's scores by `scorer/key`."""
     from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
 
     log = read_eval_log(str(path), header_only=True)
@@ -91,7 +91,7 @@ def _read(path: Path, facts: ModelCard, folder: Path) -> tuple[dict[str, Any], d
 
 
 def _role(log: "EvalLog", facts: ModelCard, folder: Path, path: Path) -> str:
-    """Whether a log is of the trained model or of its base."""
+    """Whether a log evaluates the trained model or its base."""
     if facts.method == FEW_SHOT and (log.eval.solver or "").rpartition("/")[2] == FEW_SHOT:
         source = Path(str((log.eval.solver_args or {}).get("source", ""))).resolve()
         if log.eval.model == facts.base and folder.resolve() in (source, *source.parents):
@@ -113,7 +113,7 @@ def _same(named: str, other: str) -> bool:
 
 
 def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
-    """The headline of each scorer: its first figure, with the bounds where it has them."""
+    """The headline of each scorer: its first metric, with its interval if it has one."""
     for score in log.results.scores if log.results else []:
         metrics = {name: metric.value for name, metric in score.metrics.items()}
         if not metrics:
@@ -126,7 +126,7 @@ def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
 
 
 def numbers(scorer: str, score: "Score") -> dict[str, float]:
-    """The numbers of a score whose better end is known, by `scorer/key`."""
+    """The numbers of a score with a known direction, by `scorer/key`."""
     from truthgym.scorers.statistics.direction import direction
 
     held = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
@@ -141,9 +141,9 @@ def numbers(scorer: str, score: "Score") -> dict[str, float]:
 def _differences(
     read: Sequence[tuple[dict[str, Any], dict[str, Values]]], facts: ModelCard
 ) -> Iterable[dict[str, Any]]:
-    """Trained minus base, for each pair of logs that asked the same questions in the same way."""
+    """Trained minus base, for each pair of logs with the same questions, task arguments and solver."""
     for entry, values in read:
-        # What few-shot prompting adds is its solver.
+        # Few-shot prompting differs from its base by the solver.
         differing = SOLVING if facts.method == FEW_SHOT else ()
         bases = [
             (other, held)
@@ -161,22 +161,21 @@ def _differences(
 
 
 def paired(after: Values, before: Values) -> Iterable[dict[str, Any]]:
-    """The mean difference of each split, with its 95 % interval, over the questions that both hold a number of.
+    """The mean difference of each split, with its 95 % interval, over the questions that both have a number for.
 
     Returns:
         For each split `split`, `difference` (after minus before), `lower`, `upper`, `mde` (the smallest true difference
-        that would be found with probability 0.8) and `n`. What is NaN is None.
+        that would be found with probability 0.8) and `n`. NaN becomes None.
     """
-    from truthgym.scorers.statistics.interval import mean_headline
+    from truthgym.scorers.statistics.paired import paired_difference
 
-    splits: dict[str, list[tuple[float, str]]] = defaultdict(list)
-    for question in after.keys() & before.keys():
-        split, event, numbers = after[question]
-        difference = mean(numbers) - mean(before[question][2])
-        if not math.isnan(difference):
-            splits[split].append((difference, event))
+    splits: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
+    for question, (split, event, numbers) in after.items():
+        pair = mean(numbers), mean(before[question][2]) if question in before else math.nan
+        if not math.isnan(pair[0] - pair[1]):
+            splits[split].append((*pair, event))
     for split in sorted(splits):
-        found = mean_headline([value for value, _ in splits[split]], [event for _, event in splits[split]])
+        found = paired_difference(*zip(*splits[split], strict=True))
         bounds = {"difference": found.estimate, "lower": found.lower, "upper": found.upper, "mde": found.mde}
         yield {"split": split, "n": found.n} | {
             key: None if math.isnan(value) else float(value) for key, value in bounds.items()
@@ -184,7 +183,7 @@ def paired(after: Values, before: Values) -> Iterable[dict[str, Any]]:
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """The mean of what is not NaN; NaN where nothing is left."""
+    """The mean without NaN; NaN if nothing is left."""
     kept = [number for number in numbers if not math.isnan(number)]
     return sum(kept) / len(kept) if kept else math.nan
 
