@@ -1,7 +1,7 @@
 """Rated trajectories: examples of reasoning with ratings and written reasons, for a judge of truth-seeking.
 
-They are shown to a judge as examples, or held out to see how far it is from us. What each rating means, and how the
-bundled ones were made, is in the data card, `rated_trajectories.md`.
+A judge sees them as examples, or they are held out to measure its distance from the ratings. The data card,
+`rated_trajectories.md`, explains each rating and how the bundled ones were made.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from truthgym.datasets.loading.row_files import read_rows
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
 QUALITIES = ("originality", "curiosity", "challenge", "uncertainty")
-"""What the bundled trajectories are rated for."""
+"""The qualities for which the bundled trajectories are rated."""
 
 Words = Annotated[str, StringConstraints(pattern=r"\S")]
 Rating = Annotated[int, Field(ge=0, le=100, strict=True)]
 
 
 class RatedTrajectory(BaseModel):
-    """A question, how somebody reasoned about it, and what that is worth."""
+    """A question, a chain of reasoning about it, and its ratings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,7 +34,7 @@ class RatedTrajectory(BaseModel):
     ratings: Annotated[dict[Words, Rating], Field(min_length=1)]
     """Whole numbers from 0 to 100 by quality; higher is better."""
     reasons: Words
-    """Why these numbers, in two to four sentences."""
+    """The reasons for the ratings, in two to four sentences."""
 
 
 FIELDS = list(RatedTrajectory.model_fields)
@@ -56,22 +56,22 @@ def read_rated(path: Path) -> list[RatedTrajectory]:
     The ratings may have any names, the same in each line.
 
     Raises:
-        BadInput: There is no such file, it holds none, a line has another shape, an id stands twice, or two lines are
-            rated for different things.
+        BadInput: There is no such file, it is empty, a line has another shape, an id is repeated, or two lines have
+            ratings of different names.
     """
     rows = list(_read(path))
     if not rows:
-        raise BadInput(f"{path.name} holds no rated trajectory; write one JSON object a line with {', '.join(FIELDS)}")
+        raise BadInput(f"{path.name} is empty; write one JSON object a line with {', '.join(FIELDS)}")
     seen: dict[str, str] = {}
     first, one = rows[0]
     for where, row in rows:
         if row.id in seen:
-            raise BadInput(f"{where}: the id {row.id!r} stands at {seen[row.id]} too; rename one of them")
+            raise BadInput(f"{where}: duplicate id {row.id!r}, also at {seen[row.id]}; rename one of them")
         seen[row.id] = where
         if set(row.ratings) != set(one.ratings):
             raise BadInput(
-                f"{where}: the ratings are {', '.join(row.ratings)}, and those at {first} are "
-                f"{', '.join(one.ratings)}; rate each trajectory for the same"
+                f"{where}: the ratings are {', '.join(row.ratings)}, but those at {first} are "
+                f"{', '.join(one.ratings)}; use the same names in each line"
             )
     return [row for _, row in rows]
 
@@ -91,7 +91,7 @@ def _explain(error: Any) -> str:  # noqa: ANN401 (a TypedDict of pydantic_core)
     if error["type"] == "missing":
         return f": the field `{field}` is missing; add it"
     if field != "ratings":
-        return f", field {field}: {value!r} cannot be used; write a text in quotes"
+        return f", field {field}: {value!r} cannot be used; write text in quotes"
     if len(error["loc"]) == 2:
         return f", rating {error['loc'][1]}: {value!r} cannot be used; give a whole number from 0 to 100"
     return f', field ratings: {value!r} cannot be used; write {{"name": number from 0 to 100}} with one rating or more'

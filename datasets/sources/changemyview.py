@@ -1,8 +1,8 @@
-"""ChangeMyView: what the posts and comments of that forum hold, without the verdict.
+"""ChangeMyView: the posts and comments of that forum, without the verdict.
 
-In it, people post a view (`CMV: ...`) and award a delta to whoever changed it, at least in part. A bot confirms the
-award. Both stand in the texts that archives hold, and so do later edits, such as "EDIT: my view was changed". What
-would tell a reader the outcome is taken out here, for all archives alike.
+In this forum, people post a view (`CMV: ...`) and award a delta to whoever changed it, at least in part. A bot confirms
+the award. Archived texts contain both, and also later edits, such as "EDIT: my view was changed". This module removes
+what would reveal the outcome, in the same way for all archives.
 """
 
 import html
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 BOTS = frozenset({"DeltaBot", "AutoModerator"})
 GONE = frozenset({"", "[deleted]", "[removed]", "[missing]"})
-"""What stands where a text or a name was."""
+"""Placeholders for a deleted text or name."""
 TURNS = 12
-"""Texts in an exchange, at most: few are longer, and some go on for a hundred."""
+"""Most texts in an exchange: few are longer, and some have a hundred."""
 _CONFIRMED = re.compile(r"\W*confirmed\W+\d+ deltas? awarded", re.IGNORECASE)
 _AWARD = re.compile(r"∆|δ|#8710;|#916;|\bdeltas?\b")
 _SAID = re.compile(
@@ -26,7 +26,7 @@ _SAID = re.compile(
     r"|\bcmv['’]?(?:e?d)\b|\bview changed\b",
 )
 _VERDICT_WORDS = "∆ δ #8710; #916; delta chang alter shift flip convinced persuaded swayed cmv".split()  # noqa: SIM905
-"""One of them is in all that `_AWARD` and `_SAID` find. Looking for them first is faster."""
+"""Every match of `_AWARD` and `_SAID` contains one of them. Searching for them first is faster."""
 _EDIT = re.compile(
     r"(?:^[^\w\n]*(?:(?i:(?:final |last )?(?:edit(?:ed)?|update|eta)\b(?=[^\S\n]*(?:\d|[^\w\s]|$)))|(?:EDIT|UPDATE)\b)"
     r"|(?i:[*(\[]*\bedit\s*#?\d*\s*[*)\]]*:))[^\n]*",
@@ -46,7 +46,7 @@ _OPINION = re.compile(
 
 
 class LeftOut(Exception):
-    """A post or exchange of which no question can be made. The message is the reason for which it is counted."""
+    """A post or exchange that makes no usable question. The message is the reason under which it is counted."""
 
 
 class Said(NamedTuple):
@@ -57,10 +57,10 @@ class Said(NamedTuple):
 
 
 def view_of(title: str | None) -> str:
-    """Read a post's title as its author's view: one sentence, without "CMV:" and "I think that".
+    """The author's view from a post's title: one sentence, without "CMV:" and "I think that".
 
     Raises:
-        LeftOut: Fewer than three words are left.
+        LeftOut: Fewer than three words remain.
     """
     text = " ".join(html.unescape(title or "").split())
     for noise in (_TAG, _CMV, _TAG, _OPINION):
@@ -71,19 +71,17 @@ def view_of(title: str | None) -> str:
 
 
 def post_of(text: str | None) -> str:
-    """Read what a post's author wrote before anyone answered.
-
-    Everything from an edit on is left out, and so is the moderators' footer.
+    """The text of a post before anyone replied: without the moderators' footer and everything after an edit marker.
 
     Raises:
-        LeftOut: The post was deleted, or nothing is left of it.
+        LeftOut: The post was deleted, or nothing remains.
     """
     if (text or "").strip() in GONE:
         raise LeftOut("with a post that was deleted or empty")
     kept = html.unescape(text or "")
     kept = (_FOOTER.sub("", kept) if "footnote" in kept or "Hello, users of" in kept else kept).strip()
     while (edit := _EDIT.search(kept)) and not kept[: edit.start()].strip():
-        kept = kept[edit.end() :].strip()  # what follows an edit that was put first is older
+        kept = kept[edit.end() :].strip()  # the text after a leading edit is older
     kept = _without_verdict(kept[: edit.start()] if edit else kept)
     if not kept:
         raise LeftOut("with a post of edits alone")
@@ -91,20 +89,20 @@ def post_of(text: str | None) -> str:
 
 
 def exchange_of(path: Sequence[Said], author: str | None, turns: int = TURNS) -> list[str]:
-    """Read comments, each an answer to the one before, as an exchange that ends before the author's verdict.
+    """Build an exchange from comments, each a reply to the one before. It ends before the author's verdict.
 
-    It ends with what another has said: what the author said to that is for the reader to guess.
+    Its last text is another person's: the reader has to guess the author's response to it.
 
     Args:
         path: The comments.
         author: The author of the post.
-        turns: How many texts it may have.
+        turns: Greatest number of texts.
 
     Returns:
         Texts that begin with "Author: ", "Reader A: " and so on.
 
     Raises:
-        LeftOut: A comment was deleted, nothing is left of one, or there are none, or too many.
+        LeftOut: A comment was deleted or has no text left, or there are no comments, or too many.
     """
     names: dict[str | None, str] = {author: "Author"}
     said = []
@@ -123,10 +121,10 @@ def exchange_of(path: Sequence[Said], author: str | None, turns: int = TURNS) ->
 
 
 def comment_of(text: str | None) -> str:
-    """Read what a comment said before it was edited.
+    """The text of a comment without its edits.
 
     Raises:
-        LeftOut: It was deleted, or nothing is left of it.
+        LeftOut: It was deleted, or nothing remains.
     """
     if (text or "").strip() in GONE:
         raise LeftOut("with a comment that was deleted")
@@ -137,22 +135,22 @@ def comment_of(text: str | None) -> str:
 
 
 def verdict(text: str | None) -> bool:
-    """Whether an author's reply awards a delta, speaks of one, or says that the view was changed."""
+    """Whether an author's reply awards a delta, mentions one, or says that the view was changed."""
     return _may_tell(text or "") and any(_tells(part) for part in _SENTENCE.split(text or ""))
 
 
 def confirms(comment: Said) -> bool:
-    """Whether a comment is the bot's, and says that the reply above it has awarded a delta."""
+    """Whether a comment is the bot's confirmation that the comment above it awarded a delta."""
     return comment.author == "DeltaBot" and bool(_CONFIRMED.match(comment.text or ""))
 
 
 def event_of(submission: str) -> str:
-    """Name the event of a post, from its id on Reddit: the same in every archive, so that its split is."""
+    """The event of a post, from its id on Reddit: the same in every archive, so that its split is too."""
     return f"cmv-{submission.removeprefix('t3_')}"
 
 
 def day_of(seconds: str | float | None) -> str | None:
-    """Read a time in seconds since 1970 as a day."""
+    """Convert seconds since 1970 to a day, or None if that is not possible."""
     try:
         return datetime.fromtimestamp(float(seconds or 0), UTC).date().isoformat() if seconds else None
     except (ValueError, OverflowError, OSError):

@@ -125,10 +125,10 @@ def test_a_file_of_ones_own_with_ratings_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"id": "rain"}, "line 2: the id 'rain' stands at mine.jsonl line 1 too; rename one of them"),
-        ({"id": 5}, "line 2, field id: 5 cannot be used; write a text in quotes"),
-        ({"trajectory": " "}, "line 2, field trajectory: ' ' cannot be used; write a text in quotes"),
-        ({"reasons": None}, "line 2, field reasons: None cannot be used; write a text in quotes"),
+        ({"id": "rain"}, "line 2: duplicate id 'rain', also at mine.jsonl line 1; rename one of them"),
+        ({"id": 5}, "line 2, field id: 5 cannot be used; write text in quotes"),
+        ({"trajectory": " "}, "line 2, field trajectory: ' ' cannot be used; write text in quotes"),
+        ({"reasons": None}, "line 2, field reasons: None cannot be used; write text in quotes"),
         ({"ratings": {}}, 'line 2, field ratings: {} cannot be used; write {"name": number from 0 to 100} with one'),
         ({"ratings": [20]}, "line 2, field ratings: [20] cannot be used"),
         ({"ratings": {"care": 101}}, "line 2, rating care: 101 cannot be used; give a whole number from 0 to 100"),
@@ -138,7 +138,7 @@ def test_a_file_of_ones_own_with_ratings_of_its_own(tmp_path: Path) -> None:
         ({"ratings": {"care": True}}, "line 2, rating care: True cannot be used"),
         (
             {"ratings": {"care": 1}},
-            "line 2: the ratings are care, and those at mine.jsonl line 1 are originality, c",
+            "line 2: the ratings are care, but those at mine.jsonl line 1 are originality, c",
         ),
         ({"rating": {"care": 1}}, "Unknown field at mine.jsonl line 2: 'rating'; did you mean 'ratings'?"),
     ],
@@ -161,7 +161,7 @@ def test_a_missing_field_is_refused(tmp_path: Path, name: str) -> None:
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="There is no file"):
         read_rated(tmp_path / "mine.jsonl")
-    with pytest.raises(BadInput, match="mine.jsonl holds no rated trajectory; write one JSON object a line with id, q"):
+    with pytest.raises(BadInput, match="mine.jsonl is empty; write one JSON object a line with id, q"):
         read_rated(write(tmp_path / "mine.jsonl"))
     with pytest.raises(BadInput, match="mine.jsonl line 1: .* is not a JSON object"):
         read_rated(write(tmp_path / "mine.jsonl", [ROW]))

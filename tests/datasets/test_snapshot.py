@@ -151,10 +151,10 @@ def test_from_the_command_line(tmp_path: Path) -> None:
     ("option", "said"),
     [
         ("most", "-T most cannot be used; write NAME=VALUE"),
-        ("n=3", "-T n=3: n is no option of a source; give it as -n"),
-        ("known_after=2024-01-10", "known_after is no option of a source; give it as --known-after"),
-        ("domain=x", "domain is no option of a source; give it as DOMAIN"),
-        ("most=[1", "-T most=[1 cannot be used: YAML says"),
+        ("n=3", "-T n=3: n is not an option of a source; give it as -n"),
+        ("known_after=2024-01-10", "known_after is not an option of a source; give it as --known-after"),
+        ("domain=x", "domain is not an option of a source; give it as DOMAIN"),
+        ("most=[1", "-T most=[1 is not valid YAML ("),
     ],
 )
 def test_an_option_that_cannot_be_read_is_refused(tmp_path: Path, option: str, said: str) -> None:
