@@ -93,7 +93,7 @@ def test_a_file_of_examples(tmp_path: Path) -> None:
 
 WRONG = {
     "not json": ("hello\n", "line 1: not JSON"),
-    "empty": ("", "holds no rated trajectory"),
+    "empty": ("", "is empty"),
     "another shape": ('{"question": "Q?", "answer": "A."}\n', "field"),
     "no ratings": ('{"id": "a", "question": "Q?", "trajectory": "T.", "ratings": {}, "reasons": "R."}\n', "ratings"),
     "beyond 100": (
