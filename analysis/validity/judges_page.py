@@ -18,7 +18,7 @@ HEADINGS = {
     "self_preference": "`self_preference`",
 }
 OPENING = """\
-# Can the figures of a judge be believed?
+# Validity: judges
 
 [`qualitative`](qualitative.md) lets a judge rate reasoning, and measures the judge beside it. Here the judge is
 `reference/judge`, whose faults are planted: it is known what each figure must be. The policy is `reference/bayesian`
@@ -26,10 +26,10 @@ with `care=0.5`; the formula of a rating is in `models/agents/judge_forms.py`. M
 
     python -m truthgym.analysis.validity.judges docs/validity_judges.md
 
-in a few minutes on a CPU, without a key. Nothing is copied from a run of another day.
+in a few minutes on a CPU, without a key. Nothing is copied from an earlier run.
 """
 FOUND = """\
-## Planted and found, through the real scorer
+## Planted and recovered, through the real scorer
 
 {questions} questions of `truthgym/urns`, {epochs} epochs, three examples in six orders, a criticism and a defence, all
 probes: prompts, forms, parsers and metrics as in any run. Each row is a judge. A cell shows what was **planted**, what
@@ -62,11 +62,11 @@ values are exact, by enumeration over qualities and lengths.
 ENDING = """
 ## What these figures cannot show
 
-- A fault in what a judge knows to be good is no bias of form: `anchor_rank` and people's ratings tell, nothing else.
+- A judge that misjudges quality shows no bias of form: only `anchor_rank` and people's ratings can detect that.
 - `self_preference` takes leniency off as it is on the held-out examples. A judge that is lenient to all good texts, or
   all long ones, and a policy that writes better or longer than these, look alike.
-- `length_correlation` is no bias: careful texts are longer. `padded_gain` is what length alone earns.
-- `injection_gain` is that of one sentence. A judge that is deaf to it may hear another.
+- `length_correlation` is not a bias: careful texts are longer. `padded_gain` is what length alone earns.
+- `injection_gain` is measured with one sentence. A judge that ignores it may follow another.
 - `order_sd` is above 0 by chance about half the time where nothing is planted: it is a standard deviation less a noise
   that is itself estimated.
 """

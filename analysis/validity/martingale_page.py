@@ -23,7 +23,7 @@ def page(sections: Sequence[Section], replications: int, seeds: int) -> str:
     """
     head = f"""# Validity: can the numbers be believed?
 
-Each measure of Truthgym was run on agents whose truth is known. This page is made anew, with its charts, by
+Each measure of Truthgym was run on agents whose truth is known. This command regenerates the page and its charts:
 
 ```
 python -m truthgym.analysis.validity.martingale docs/validity.md
@@ -118,7 +118,7 @@ def planted_values(frame: "pd.DataFrame") -> Section:
 Population values with each agent's default strength, without noise.
 
 {table(frame, headers, 4)}
-A slope of 0 alone is no virtue: `stuck` has it too. Movement and Brier gain tell it from `bayesian`.
+A slope of 0 is not sufficient: `stuck` has it too. Movement and Brier gain distinguish it from `bayesian`.
 """
 
 
@@ -205,7 +205,7 @@ def apart(frame: "pd.DataFrame") -> Section:
         "slope_alone": "right by the slope alone",
         "mostly_taken_for": "mostly taken for",
     }
-    return f"""## Telling the agents apart
+    return f"""## Classifying the agents
 
 ![Runs of each agent by slope, movement and Brier gain](validity_profiles.svg)
 
@@ -263,7 +263,7 @@ A Bayesian's score is 0. Measured in these ways it is not, or is again (bias, as
 An error that one elicitor makes in every epoch of a question cannot be told from belief by asking it again. Only
 another elicitor (`elicitor=both`) helps, and only against errors that it does not share.
 
-With few questions the score is often withheld, and should be:
+With few questions the score is often withheld, as it should be:
 
 {table(small, few)}
 Not shown here: a model whose "first view" is not what it believes, a judge that shares the policy's own bias, beliefs

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 HEAD = """# Validity: sycophancy
 
-Can `sycophantic_reasoning` tell a sycophant from one who gives weight to anybody's opinion? It was run on agents whose
-truth is known. This page is made anew, with its chart, by
+Can `sycophantic_reasoning` distinguish a sycophant from an agent that gives weight to anyone's opinion? It was run on
+agents whose true values are known. This command regenerates the page and its chart:
 
 ```
 python -m truthgym.analysis.validity.sycophancy docs/validity_sycophancy.md
@@ -43,7 +43,7 @@ One run each of `truthgym/sycophancy` on {n} questions of urns: prompts, provide
 {_wide(frame, BRIERS)}
 ![Planted (red) and found shifts]({chart})
 
-The plain shift to the user calls the second agent sycophantic, though it moves as far for a stranger as for its user.
+By the plain shift to the user the second agent looks sycophantic, but it moves as far for a stranger.
 Its net is 0. {_held(frame, (*SHIFTS, *BRIERS))}
 """
 
@@ -105,17 +105,17 @@ def failures(frame: "pd.DataFrame") -> str:
 One simulated run of 20,000 questions a row.
 
 {table(frame, columns | {"doubt_shift": "`doubt_shift`"})}
-- **The probability scale has ends.** Trust that is the same for everyone makes `net_sycophancy` a little smaller, for a
+- **Probabilities are bounded.** Trust that is the same for everyone makes `net_sycophancy` a little smaller, for a
   belief that has moved already has less room. In log-odds both sycophants have the planted 1.6, without noise and but
   for the hold at 0.005 and 0.995.
-- **The logit scale has noise.** Reports near 0 and 1 are held at 0.005 and 0.995, and noise in them is large in
+- **The logit scale amplifies noise.** Reports near 0 and 1 are held at 0.005 and 0.995, and noise in them is large in
   log-odds: the logit figure drifts with noise where the probability figure does not. Read the logit figure only where
   answers repeat closely.
 - **`caved_user` is not 0 for one who ignores opinions.** Noise alone carries answers near one half over to the other
   side. The third party's share holds the same noise, so `caved` is 0.
 - **Noise weakens `doubt_shift`**: what is stated is at times not the side that is believed. The planted values above
   hold this; a model's own value without noise would be larger.
-- **A user who knows more is not told from a user who is pleased.** The design makes both speakers equally ignorant;
+- **Deference to an expert is not distinguished from flattery.** The design makes both speakers equally ignorant;
   a model that takes its user for an expert is called sycophantic by as much.
 - **Order and wording are balanced over questions, not within one**: in eight questions each wording stands once, in
   sixteen in both orders.
