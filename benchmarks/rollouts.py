@@ -18,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from truthgym.training.rollouts.sampling import Generated, Request
+    from truthgym.training.rollouts.sampling import Engine, Generated, Request
 
 GROUP = 8
 """Rollouts of a question: `num_generations`."""
@@ -64,11 +64,14 @@ class Spent(NamedTuple):
     """Written by the model."""
 
 
-class Kept:
-    """An engine that also keeps what was asked of it."""
+class RecordingEngine:
+    """An engine that also records its requests."""
 
-    def __init__(self, engine: "Callable[[Sequence[Request]], list[Generated]]") -> None:
+    context_length = None
+
+    def __init__(self, engine: "Engine") -> None:
         self.engine = engine
+        self.end_ids = engine.end_ids
         self.asked: list[list[Request]] = []
         self.tokens = 0
 
@@ -89,19 +92,19 @@ class Bench:
 
         from truthgym.training.rollouts.questions import load_questions
         from truthgym.training.rollouts.rollouts import Rollouts, Sampling
-        from truthgym.training.rollouts.sampling import CHUNK, LocalEngine
+        from truthgym.training.rollouts.sampling import MAX_BATCH, LocalEngine
 
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModelForCausalLM.from_pretrained(folder)
         self.end = int(self.tokenizer.eos_token_id)
         self.engine = LocalEngine(self.model, self.tokenizer, [self.end])
-        self.chunk = CHUNK
+        self.chunk = MAX_BATCH
         self.questions = load_questions("truthgym/urns", {"n": 400, "paradigms": "brier"})
         given = SOLVERS[solver]
         self.solver = SolverSpec(f"truthgym/{solver}", given, given)
         self.rollouts = Rollouts(
             [self.questions],
-            Sampling("tiny", self.tokenizer, (self.end,), 0, TOKENS),
+            Sampling("tiny", self.tokenizer, 0, TOKENS),
             logs,
             solver=self.solver.solver,
             solver_args=self.solver.args,
@@ -120,7 +123,7 @@ class Bench:
         return list(self.questions.samples)[: count // GROUP]
 
     def ours(self, count: int) -> Spent:
-        engine = Kept(self.engine)
+        engine = RecordingEngine(self.engine)
         keys = [(0, name) for name in self.names(count) for _ in range(GROUP)]
         began = time.process_time()
         made = self.rollouts.run(keys, engine, self.number)
@@ -135,7 +138,7 @@ class Bench:
 
         began = time.process_time()
         log = eval(
-            self.questions.some(self.names(count)),
+            self.questions.subset(self.names(count)),
             model=self.bare_model,
             solver=self.solver,
             epochs=Epochs(GROUP),

@@ -24,6 +24,6 @@ def grpo(given: RawOptions) -> Path:
     Raises:
         BadInput: Options, a model, a task or a reward that cannot be used; the test split.
     """
-    from truthgym.training.rollouts.trainer import reinforce
+    from truthgym.training.rollouts.trainer import train_on_rollouts
 
-    return reinforce("grpo", given)
+    return train_on_rollouts("grpo", given)

@@ -23,6 +23,6 @@ def rloo(given: RawOptions) -> Path:
     Raises:
         BadInput: As `grpo`.
     """
-    from truthgym.training.rollouts.trainer import reinforce
+    from truthgym.training.rollouts.trainer import train_on_rollouts
 
-    return reinforce("rloo", given)
+    return train_on_rollouts("rloo", given)

@@ -9,8 +9,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import create_file_tasks, registry_info
 from truthgym.evallog.errors import bad_input
 from truthgym.training.closed_loop.options import LoopConfig
-from truthgym.training.rollouts.questions import nearest, task_function
-from truthgym.training.rollouts.task_args import shared_out
+from truthgym.training.rollouts.questions import nearest, shared_out, task_function
 
 if TYPE_CHECKING:
     from inspect_ai import Task

@@ -1,177 +1,256 @@
-"""Heartbeat: a line now and then that says how training goes, also while rollouts are under way."""
+"""Trainer callbacks: a progress line now and then, also during rollouts, and validation on held-out questions."""
 
 import json
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from truthgym.evallog.errors import bad_input
+from truthgym.datasets.errors import BadInput
+from truthgym.training.rollouts.trl_adapter import open_engine
 from truthgym.training.trainers.run import log_main
 
 if TYPE_CHECKING:
     from truthgym.training.reward_functions.formulas import Rewards
     from truthgym.training.reward_functions.rollout import Reward, Rollout
+    from truthgym.training.rollouts.questions import Questions
+    from truthgym.training.rollouts.rollouts import Key, Rollouts
 
-FEW = 0.5
-"""Below this share of answers that can be read the run says so."""
+LOW_PARSE_RATE = 0.5
+"""Below this share of answers that can be parsed the run prints a warning."""
+WARNING_STEPS = 5
+"""The warning is given in this many first steps only."""
 COUNTS = "groups.json"
-"""In a checkpoint: how many groups so far had no gradient, and how many there were."""
-EARLY = 5
-"""Steps in which it looks for that."""
+"""In a checkpoint: the number of groups without gradient so far, and of all groups."""
 
 
-class Heartbeat(TrainerCallback):  # type: ignore[misc]
-    """Tells every so many seconds where the run is and how it goes."""
+class ProgressCallback(TrainerCallback):  # type: ignore[misc]
+    """Prints a progress line at regular intervals, and stops a run whose answers cannot be parsed."""
 
     def __init__(
-        self, rewards: "Sequence[Reward]", weights: Sequence[float] | None, seconds: float, least: float
+        self,
+        rewards: "Sequence[Reward]",
+        weights: Sequence[float] | None,
+        *,
+        interval: float,
+        min_share_read: float = 0.0,
+        rollouts_per_step: int = 0,
+        checkpoint: Path | None = None,
     ) -> None:
-        """Begin.
+        """Set up the counters.
 
         Args:
             rewards: The rewards.
-            weights: Their weights; None is 1 each.
-            seconds: Between two lines.
-            least: Share of a step's answers that must be readable. Fewer stop the run.
+            weights: Their weights; None for 1 each.
+            interval: Seconds between two lines.
+            min_share_read: Share of a step's answers that must be parsed; the run stops below it.
+            rollouts_per_step: Rollouts of a step in this process.
+            checkpoint: Resume the counters from this checkpoint.
         """
         self.rewards = rewards
         self.weights = weights or [1.0] * len(rewards)
-        self.seconds = seconds
-        self.least = least
-        self.expected = 0
-        """Rollouts of a step, in this process."""
-        self.zero_gradient = 0
-        """Groups so far all of whose rollouts had the same reward."""
-        self.groups = 0
-        self._done = 0
-        self._last: dict[str, float] = {}
-        self._step, self._steps, self._began, self._from = 0, 0, 0.0, 0
+        self.interval = interval
+        self.min_share_read = min_share_read
+        self.rollouts_per_step = rollouts_per_step
+        self.zero_gradient, self.groups = 0, 0
+        """Groups so far whose rollouts all had the same reward, and all groups."""
+        if checkpoint and (checkpoint / COUNTS).is_file():
+            self.zero_gradient, self.groups = json.loads((checkpoint / COUNTS).read_text(encoding="utf-8"))
+        self._ended = 0
+        self._figures: dict[str, float] = {}
+        self._step, self._max_steps, self._start_time, self._start_step = 0, 0, 0.0, 0
         self._warned = False
         self._stop = threading.Event()
 
-    def ended(self) -> None:
-        """A rollout has ended."""
-        self._done += 1
+    def sample_ended(self) -> None:
+        """Count a finished rollout."""
+        self._ended += 1
 
-    def seen(self, rollouts: "Sequence[Rollout]", paid: "Sequence[Rewards]") -> None:
-        """Count what a step's rollouts brought.
+    def step_rewarded(self, rollouts: "Sequence[Rollout]", rewards: "Sequence[Rewards]") -> None:
+        """Update the figures from the rollouts of a step.
 
         Args:
             rollouts: Those of all processes.
-            paid: By reward, what each of them was paid.
+            rewards: For each reward, its values.
 
         Raises:
-            BadInput: Fewer of their answers can be read than the run was told to bear.
+            BadInput: The share of answers that could be parsed is below `min_share_read`.
         """
-        sums = [_weighed([one[at] for one in paid], self.weights) for at in range(len(rollouts))]
+        totals = [_weighted_sum(values, self.weights) for values in zip(*rewards, strict=True)]
         groups: dict[tuple[str, str], list[float]] = {}
-        for rollout, total in zip(rollouts, sums, strict=True):
-            groups.setdefault((rollout.task, rollout.sample_id), []).append(total)
-        kept = [[total for total in group if not math.isnan(total)] for group in groups.values()]
-        self.groups += len(kept)
-        self.zero_gradient += sum(len(set(group)) < 2 for group in kept)
-        known = [total for group in kept for total in group]
+        for rollout, total in zip(rollouts, totals, strict=True):
+            groups.setdefault(rollout.sample, []).append(total)
+        rewarded = [[total for total in group if not math.isnan(total)] for group in groups.values()]
+        self.groups += len(rewarded)
+        self.zero_gradient += sum(len(set(group)) < 2 for group in rewarded)
+        known = [total for group in rewarded for total in group]
         constants = [reward.baseline(rollouts) for reward in self.rewards]
-        self._last = {
+        self._figures = {
             "reward": sum(known) / len(known) if known else math.nan,
-            "constant": _weighed(constants, self.weights),
+            "constant": _weighted_sum(constants, self.weights),
             "read": self.rewards[0].read(rollouts),
             "tokens": sum(rollout.tokens for rollout in rollouts) / len(rollouts),
             "failed": sum(rollout.error is not None for rollout in rollouts),
         }
-        self._done = 0
-        self._check(self._last["read"], rollouts[0].answer)
+        self._ended = 0
+        self._check_share_read(self._figures["read"], rollouts[0].answer)
 
-    def _check(self, read: float, answer: str) -> None:
-        if read < self.least:
-            raise bad_input(
-                f"Only {read:.0%} of the answers of step {self._step} could be read, and --min_share_read is "
-                f"{self.least:.0%}. One of them: {answer[:200]!r}. Train the model on the form of the answer first, "
-                "for instance with `truthgym train sft`"
+    def _check_share_read(self, share: float, answer: str) -> None:
+        if share < self.min_share_read:
+            raise BadInput(
+                f"Only {share:.0%} of the answers of step {self._step} could be parsed, and --min_share_read is "
+                f"{self.min_share_read:.0%}. One of them: {answer[:200]!r}. Train the model on the answer format "
+                "first, for instance with `truthgym train sft`"
             )
-        if read < FEW and self._step <= EARLY and not self._warned:
+        if share < LOW_PARSE_RATE and self._step <= WARNING_STEPS and not self._warned:
             self._warned = True
             log_main(
-                f"WARNING: only {read:.0%} of the answers can be read, so what is learned first is their form. One of "
-                f"them: {answer[:200]!r}. Train the form first (`truthgym train sft`), or stop by yourself with "
+                f"WARNING: only {share:.0%} of the answers can be parsed, so the model will learn their format first. "
+                f"One of them: {answer[:200]!r}. Train the format first (`truthgym train sft`), or stop such runs with "
                 "--min_share_read"
             )
 
     def line(self) -> str:
-        """How it goes, in one line."""
-        told = [f"step {self._step} of {self._steps}"]
-        if self.expected:
-            told.append(f"{min(self._done, self.expected)} of {self.expected} rollouts of the next")
-        if self._last:
-            constant = self._last["constant"]
-            beside = "" if math.isnan(constant) else f" (best constant {constant:.4f})"
-            told += [
-                f"reward {self._last['reward']:.4f}{beside}",
-                f"read {self._last['read']:.1%}",
-                f"{self._last['tokens']:.1f} tokens",
-                f"{self.zero_gradient} of {self.groups} groups without gradient",
-            ]
-            if self._last["failed"]:
-                told.append(f"{self._last['failed']:.0f} rollouts failed")
-        if "entropy" in self._last:
-            told.append(f"entropy {self._last['entropy']:.3f}")
-        done = self._step - self._from
-        if done > 0:
-            pace = (time.monotonic() - self._began) / done
-            told.append(f"{pace:.1f} s a step, {pace * (self._steps - self._step) / 60:.0f} min to go")
-        return "; ".join(told)
+        """The progress line."""
+        parts = [f"step {self._step} of {self._max_steps}"]
+        if self.rollouts_per_step:
+            ended = min(self._ended, self.rollouts_per_step)
+            parts.append(f"{ended} of {self.rollouts_per_step} rollouts of the next")
+        if figures := self._figures:
+            constant = figures.get("constant", math.nan)
+            baseline = "" if math.isnan(constant) else f" (best constant {constant:.4f})"
+            if "reward" in figures:
+                parts += [
+                    f"reward {figures['reward']:.4f}{baseline}",
+                    f"read {figures['read']:.1%}",
+                    f"{figures['tokens']:.1f} tokens",
+                    f"{self.zero_gradient} of {self.groups} groups without gradient",
+                ]
+            if figures.get("failed"):
+                parts.append(f"{figures['failed']:.0f} rollouts failed")
+            if "entropy" in figures:
+                parts.append(f"entropy {figures['entropy']:.3f}")
+        steps = self._step - self._start_step
+        if steps > 0:
+            pace = (time.monotonic() - self._start_time) / steps
+            parts.append(f"{pace:.1f} s a step, {pace * (self._max_steps - self._step) / 60:.0f} min to go")
+        return "; ".join(parts)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        """Start to tell."""
-        self._step = self._from = state.global_step
-        self._steps, self._began = state.max_steps, time.monotonic()
+        """Start the thread that prints."""
+        self._step = self._start_step = state.global_step
+        self._max_steps, self._start_time = state.max_steps, time.monotonic()
         if state.is_world_process_zero:
-            threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+            threading.Thread(target=self._print_lines, name="progress", daemon=True).start()
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Note the step."""
+        """Record the step."""
         self._step = state.global_step
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object) -> None:
-        """Note what TRL measured, and tell."""
+        """Record what TRL measured, and print a line."""
         logs = cast(dict[str, float], given.get("logs") or {})
         if "entropy" in logs:
-            self._last["entropy"] = float(logs["entropy"])
+            self._figures["entropy"] = float(logs["entropy"])
         if "loss" in logs:
             log_main(self.line())
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Keep the counts beside the checkpoint."""
+        """Save the counters with the checkpoint."""
         if state.is_world_process_zero:
             checkpoint = Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"
             (checkpoint / COUNTS).write_text(json.dumps([self.zero_gradient, self.groups]), encoding="utf-8")
 
-    def go_on(self, checkpoint: Path) -> None:
-        """Count on from a checkpoint."""
-        if (checkpoint / COUNTS).is_file():
-            self.zero_gradient, self.groups = json.loads((checkpoint / COUNTS).read_text(encoding="utf-8"))
-
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Fall silent."""
+        """Stop the thread."""
         self.stop()
 
     def stop(self) -> None:
-        """Fall silent."""
+        """Stop the thread that prints."""
         self._stop.set()
 
-    def _beat(self) -> None:
-        while not self._stop.wait(self.seconds):
+    def _print_lines(self) -> None:
+        while not self._stop.wait(self.interval):
             log_main(self.line())
 
 
-def _weighed(values: Sequence[float | None], weights: Sequence[float]) -> float:
-    """The weighed sum of the rewards that there are; NaN of none."""
+class ValidationCallback(TrainerCallback):  # type: ignore[misc]
+    """Evaluates the model on questions that are not trained on: before the first step, at intervals, and at the end."""
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        rollouts: "Rollouts",
+        rewards: "Sequence[Reward]",
+        *,
+        steps: float,
+        max_samples: int,
+    ) -> None:
+        """Choose the questions.
+
+        Args:
+            trainer: The trainer whose model is evaluated.
+            rollouts: Runs the questions of the validation split.
+            rewards: Their means are reported.
+            steps: Steps between two evaluations; below 1, a share of all steps.
+            max_samples: Maximum number of questions.
+        """
+        self.trainer = trainer
+        self.rollouts = rollouts
+        self.rewards = rewards
+        self.steps = steps
+        self.keys = _interleaved(rollouts.questions, max_samples)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        """Evaluate the initial model."""
+        if state.global_step == 0:
+            self._evaluate(state)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        """Evaluate the model if it is due."""
+        steps = max(1, math.ceil(self.steps * state.max_steps) if self.steps < 1 else int(self.steps))
+        if state.global_step % steps == 0 or state.global_step == state.max_steps:
+            self._evaluate(state)
+
+    def _evaluate(self, state: TrainerState) -> None:
+        with open_engine(self.trainer) as engine:  # in every process: sharded weights have to be gathered from all
+            if not state.is_world_process_zero:
+                return
+            samples = self.rollouts.run(self.keys, engine, state.global_step)
+        rollouts = [sample.rollout for sample in samples]
+        figures: dict[str, float] = {"eval_share_read": self.rewards[0].read(rollouts)}
+        for reward in self.rewards:
+            known = [value for value in reward(rollouts) if value is not None]
+            figures[f"eval_rewards/{reward.name}"] = sum(known) / len(known) if known else math.nan
+            constant = reward.baseline(rollouts)
+            if constant is not None:
+                figures[f"eval_rewards/{reward.name}/best_constant"] = constant
+        print(f"validation at step {state.global_step}: {_line(figures)} ({len(self.keys)} questions)", flush=True)
+        should_log = self.trainer.control.should_log
+        Trainer.log(self.trainer, figures)  # TRL's own `log` would mix in the training figures of these steps
+        self.trainer.control.should_log = should_log  # those are still to be logged
+
+
+def _weighted_sum(values: Sequence[float | None], weights: Sequence[float]) -> float:
+    """Weighted sum of the values that are not None; NaN if all are None."""
     known = [value * weight for value, weight in zip(values, weights, strict=True) if value is not None]
     return sum(known) if known else math.nan
+
+
+def _line(figures: Mapping[str, float]) -> str:
+    return ", ".join(f"{name.removeprefix('eval_')} {value:.4f}" for name, value in figures.items())
+
+
+def _interleaved(questions: "Sequence[Questions]", max_samples: int) -> "list[Key]":
+    """The first samples of each task in turn."""
+    by_task = [[(task, name) for name in one.samples] for task, one in enumerate(questions)]
+    longest = max((len(keys) for keys in by_task), default=0)
+    return [keys[i] for i in range(longest) for keys in by_task if i < len(keys)][:max_samples]

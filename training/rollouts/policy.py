@@ -1,8 +1,8 @@
-"""The policy: the model in training, as Inspect calls it. What it reads and writes is kept as token ids.
+"""The policy: the model in training, as Inspect calls it. Prompts and replies are kept as token ids.
 
-Each reply is kept with the ids that it was written after, its own, and their log-probabilities. Where a conversation
-goes on from a reply, the next prompt is that reply's ids and what came after: the words between are encoded.
-So the gradient is of what the model did, in the context in which it did it.
+Each reply is stored with the ids of its prompt, its own ids, and their log-probabilities. If a conversation continues
+from a reply, the next prompt consists of that reply's prompt ids and ids, followed by the encoded text in between. So
+the gradient applies to the tokens that the model wrote, in the context in which it wrote them.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,16 @@ from inspect_ai.model import (
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import HFHandler, HuggingFaceAPI, sample_active  # loads torch
-from truthgym.training.rollouts.batches import Batches
-from truthgym.training.rollouts.extension import extension
-from truthgym.training.rollouts.sampling import Request, stopped
+from truthgym.training.rollouts.sampling import Batcher, Generated, Request, has_stop
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-Read = tuple[tuple[str, str], ...]
-"""Messages as a reply was written after them: role and text of each."""
+ContextKey = tuple[tuple[str, str], ...]
+"""The messages before a reply: role and text of each."""
+EXCERPT = 40
+"""Characters shown on each side of the place where two texts diverge."""
 
 
 @dataclass(frozen=True)
@@ -45,180 +44,250 @@ class Turn:
     """Log-probability of each id of the completion when it was drawn."""
     temperature: float
     text: str
-    """As its message has it, by which it is known again."""
-    read: Read
+    """Text of its message, by which it is recognised in a later prompt."""
+    context_key: ContextKey
     prompt: str
-    """The prompt, as the template wrote it."""
-    written: str
-    """The reply with its special tokens, without the one that ends it."""
+    """The prompt as the chat template rendered it."""
+    reply_text: str
+    """The reply with its special tokens, except the one that ends it."""
     end: str
-    """The token that ended it, as text. Empty where the reply was cut off."""
-    before: "Turn | None"
-    """The reply whose ids this one's prompt goes on from."""
-    parted: BadInput | None = None
-    """Why it does not go on from a reply that stands in it: the chat template changes what was said."""
+    """The end token as text. Empty if the reply was cut off."""
+    previous: "Turn | None"
+    """The reply whose ids this one's prompt continues."""
+    divergence: str | None = None
+    """Why the prompt does not continue from an earlier reply in it: the template renders that reply differently. This
+    is an error only if the reply is trained on; a scorer may continue such a conversation."""
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """A rendered prompt. `previous` and `divergence` are those of `Turn`."""
+
+    text: str
+    ids: list[int]
+    previous: Turn | None = None
+    divergence: str | None = None
 
 
 @modelapi("policy")
 class Policy(HuggingFaceAPI):
-    """Inspect's own provider of local models, in what it makes of messages; the ids are kept here.
+    """Inspect's own provider of local models, with sampling replaced and token ids kept.
 
-    A trained model is so asked in the same words by `--model hf/FOLDER`.
+    Prompts are rendered and replies parsed as by `--model hf/FOLDER`, so the trained model later sees the same prompts.
     """
 
     def __init__(
         self,
         name: str,
         tokenizer: "PreTrainedTokenizerBase",
-        batches: Batches,
-        ends: Sequence[int],
+        batcher: Batcher,
         seed: tuple[int, ...],
         chat_template: str | None = None,
         enable_thinking: bool | None = None,
-        context: int | None = None,
     ) -> None:
-        """Take what generates.
+        """Set up the policy for one run of rollouts.
 
         Args:
-            name: The model's, for the log.
+            name: The model's name in the log.
             tokenizer: Its tokenizer.
-            batches: Where requests wait for each other.
-            ends: Ids of the tokens that end a reply.
-            seed: Of the sampling. Another one for each run of rollouts.
-            chat_template: In place of the tokenizer's.
-            enable_thinking: Passed to the template.
-            context: Tokens that the model can read and write in all, where that is known.
+            batcher: Collects requests and generates replies.
+            seed: Of the sampling; a different one for each run.
+            chat_template: Replaces the tokenizer's.
+            enable_thinking: Passed to the chat template.
         """
         super(HuggingFaceAPI, self).__init__(name, config=GenerateConfig())
         self.tokenizer: Any = tokenizer
         self.chat_template = chat_template
         self.use_chat_template = None
         self.enable_thinking = enable_thinking
-        self.batches = batches
-        self.ends = list(ends)
+        self.batcher = batcher
         self.seed = seed
-        self.context = context
         self.turns: dict[str, dict[str, Turn]] = {}
         """By the sample's uuid, then by message id."""
         self._calls: dict[tuple[Any, ...], int] = {}
 
     def close(self) -> None:
-        """Keep the model: it goes on training."""
+        """Keep the model in memory: its training continues."""
 
     def max_connections(self) -> int:
-        """As many as there are samples: they wait for each other anyway."""
+        """No limit: the batcher collects requests."""
         return 1_000_000
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Let the model reply once, and keep how it did."""
+        """Generate one reply, and store it as a `Turn`."""
         uuid, key = self._caller()
         turns = self.turns.setdefault(uuid, {})
-        before = self._last_turn(input, turns)
-        prompt = self.hf_chat([self._as_written(message, turns) for message in input], tools)
-        parted = None
-        if before is not None:
-            try:
-                after = extension(prompt, before.prompt + before.written, self.model_name)
-            except BadInput as error:  # an error only where it is trained on: a scorer may ask on, too
-                before, parted = None, error
-        if before is None:
-            prompt_ids = self.tokenizer(prompt)["input_ids"]  # with the special tokens that `hf/` has too
-        else:
-            after = _without(after, before.end)
-            prompt_ids = [*before.prompt_ids, *before.completion_ids]
-            prompt_ids += self.tokenizer(after, add_special_tokens=False)["input_ids"]
-            prompt = before.prompt + before.written + before.end + after
-        max_tokens = config.max_tokens or self.max_tokens() or 1024
-        if self.context:
-            if len(prompt_ids) >= self.context:
-                return ModelOutput.from_content(self.model_name, "", stop_reason="model_length")
-            max_tokens = min(max_tokens, self.context - len(prompt_ids))
-        temperature = 1.0 if config.temperature is None else config.temperature
-        stops = tuple(config.stop_seqs or ())
-        generated = await self.batches(
-            Request(
-                key=key,
-                prompt_ids=prompt_ids,
-                max_tokens=max_tokens,
-                temperature=temperature,
-                top_p=1.0 if config.top_p is None else config.top_p,
-                top_k=config.top_k or 0,
-                stop=stops,
-                seed=self.seed,
-            )
-        )
-        ended = bool(generated.ids) and generated.ids[-1] in self.ends
-        text = self._decode(generated.ids, skip=True)
-        message = self._message(text, tools)
-        written = self._decode(generated.ids[:-1] if ended else generated.ids)
-        turn = Turn(
-            message_id=message.id or "",
-            prompt_ids=prompt_ids,
-            completion_ids=generated.ids,
-            logprobs=generated.logprobs,
-            temperature=temperature,
-            text=message.text,
-            read=_read(input),
-            prompt=prompt,
-            written=written,
-            end=self._decode(generated.ids[-1:]) if ended else "",
-            before=before,
-            parted=parted,
-        )
+        prompt = self._prompt(input, tools, turns)
+        request = self._request(key, prompt.ids, config)
+        if request.max_tokens < 1:
+            return ModelOutput.from_content(self.model_name, "", stop_reason="model_length")
+        generated = await self.batcher(request)
+        message = self._message(self._decode(generated.ids, skip=True), tools)
+        turn = self._turn(message, _context_key(input), prompt, request, generated)
         turns[turn.message_id] = turn
-        whole = ended or (bool(stops) and stopped(self.tokenizer, generated.ids, stops))
-        stop: StopReason = "tool_calls" if message.tool_calls else "stop" if whole else "max_tokens"
-        read, wrote = len(prompt_ids), len(generated.ids)
-        usage = ModelUsage(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
-        choice = ChatCompletionChoice(message=message, stop_reason=stop)
-        return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
+        return self._output(message, turn, request)
 
     def _caller(self) -> tuple[str, tuple[Any, ...]]:
-        """The sample that calls, and what tells this call from all others of the run."""
+        """The uuid of the sample that calls, and a key that is unique among the calls of the run."""
         active = sample_active()
         if active is None:
             raise RuntimeError("The model in training was called outside of a sample")
-        same = (active.task, str(active.sample.id), active.epoch)
-        count = self._calls[same] = self._calls.get(same, -1) + 1
-        return active.sample_uuid, (*same, count)
+        sample = (active.task, str(active.sample.id), active.epoch)
+        count = self._calls[sample] = self._calls.get(sample, -1) + 1
+        return active.sample_uuid, (*sample, count)
+
+    def _prompt(self, messages: list[ChatMessage], tools: list[ToolInfo], turns: dict[str, Turn]) -> _Prompt:
+        """Render a prompt, continuing the ids of the last reply in it if the template permits."""
+        previous = _last_turn(messages, turns)
+        text = self.hf_chat([_as_generated(message, turns) for message in messages], tools)
+        known = "" if previous is None else previous.prompt + previous.reply_text
+        suffix = prompt_suffix(text, known)
+        if previous is None or suffix is None:
+            diverges = None if previous is None else divergence(text, known, self.model_name)
+            return _Prompt(text, self.tokenizer(text)["input_ids"], None, diverges)  # special tokens as with `hf/`
+        suffix = _without_end(suffix, previous.end)
+        ids = [*previous.prompt_ids, *previous.completion_ids]
+        ids += self.tokenizer(suffix, add_special_tokens=False)["input_ids"]
+        return _Prompt(known + previous.end + suffix, ids, previous)
+
+    def _request(self, key: tuple[Any, ...], prompt_ids: list[int], config: GenerateConfig) -> Request:
+        max_tokens = config.max_tokens or self.max_tokens() or 1024
+        if context := self.batcher.engine.context_length:
+            max_tokens = min(max_tokens, context - len(prompt_ids))
+        return Request(
+            key=key,
+            prompt_ids=prompt_ids,
+            max_tokens=max_tokens,
+            temperature=1.0 if config.temperature is None else config.temperature,
+            top_p=1.0 if config.top_p is None else config.top_p,
+            top_k=config.top_k or 0,
+            stop=tuple(config.stop_seqs or ()),
+            seed=self.seed,
+        )
 
     def _message(self, text: str, tools: list[ToolInfo]) -> ChatMessageAssistant:
         if tools:
             return HFHandler(self.model_name, self.model_family()).parse_assistant_response(text, tools)
         return ChatMessageAssistant(content=text, model=self.model_name, source="generate")
 
+    def _turn(
+        self,
+        message: ChatMessageAssistant,
+        context_key: ContextKey,
+        prompt: _Prompt,
+        request: Request,
+        generated: Generated,
+    ) -> Turn:
+        ids = generated.ids
+        ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
+        return Turn(
+            message_id=message.id or "",
+            prompt_ids=prompt.ids,
+            completion_ids=ids,
+            logprobs=generated.logprobs,
+            temperature=request.temperature,
+            text=message.text,
+            context_key=context_key,
+            prompt=prompt.text,
+            reply_text=self._decode(ids[:-1] if ended else ids),
+            end=self._decode(ids[-1:]) if ended else "",
+            previous=prompt.previous,
+            divergence=prompt.divergence,
+        )
+
+    def _output(self, message: ChatMessageAssistant, turn: Turn, request: Request) -> ModelOutput:
+        ids = turn.completion_ids
+        ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
+        complete = ended or (bool(request.stop) and has_stop(self.tokenizer, ids, request.stop))
+        stop: StopReason = "tool_calls" if message.tool_calls else "stop" if complete else "max_tokens"
+        read, wrote = len(turn.prompt_ids), len(ids)
+        usage = ModelUsage(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
+        choice = ChatCompletionChoice(message=message, stop_reason=stop)
+        return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
+
     def _decode(self, ids: Sequence[int], skip: bool = False) -> str:
         return str(self.tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False))
 
-    @staticmethod
-    def _as_written(message: ChatMessage, turns: dict[str, Turn]) -> ChatMessage:
-        """A reply of the model as it wrote it, calls of tools and all. Other messages as they are."""
-        turn = turns.get(message.id or "")
-        if turn is None or turn.text != message.text:
-            return message
-        return ChatMessageAssistant(id=message.id, content=turn.written)
 
-    @staticmethod
-    def _last_turn(messages: Sequence[ChatMessage], turns: dict[str, Turn]) -> Turn | None:
-        """The last reply that these messages go on from: it stands there, after what it was written after."""
-        seen = _read(messages)
-        for place in range(len(messages) - 1, -1, -1):
-            turn = turns.get(messages[place].id or "")
-            if turn is not None and turn.text == messages[place].text and turn.read == seen[:place]:
-                return turn
-        return None
+def _as_generated(message: ChatMessage, turns: dict[str, Turn]) -> ChatMessage:
+    """A reply of the model as it was generated, tool calls included. Other messages unchanged."""
+    turn = turns.get(message.id or "")
+    if turn is None or turn.text != message.text:
+        return message
+    return ChatMessageAssistant(id=message.id, content=turn.reply_text)
 
 
-def _without(after: str, end: str) -> str:
-    """What comes after a reply, without the end token that the model has written itself.
+def _last_turn(messages: Sequence[ChatMessage], turns: dict[str, Turn]) -> Turn | None:
+    """The last reply that these messages contain unchanged, after the same messages as when it was generated."""
+    context = _context_key(messages)
+    for place in range(len(messages) - 1, -1, -1):
+        turn = turns.get(messages[place].id or "")
+        if turn is not None and turn.text == messages[place].text and turn.context_key == context[:place]:
+            return turn
+    return None
 
-    Of several that may end a reply, the template knows one. Where the model wrote another, both stay.
-    """
-    rest = after.lstrip()
-    return rest[len(end) :] if end and rest.startswith(end) else after
 
-
-def _read(messages: Sequence[ChatMessage]) -> Read:
+def _context_key(messages: Sequence[ChatMessage]) -> ContextKey:
     return tuple((message.role, message.text) for message in messages)
+
+
+def _without_end(suffix: str, end: str) -> str:
+    """The text after a reply, without the end token that the model generated itself.
+
+    Several tokens may end a reply, and the template knows one of them. If the model generated another, both remain.
+    """
+    stripped = suffix.lstrip()
+    return stripped[len(end) :] if end and stripped.startswith(end) else suffix
+
+
+def prompt_suffix(rendered: str, known: str) -> str | None:
+    """What a chat template appends to the part of a conversation that the model has already read and written.
+
+    Whitespace may differ: some templates trim messages, while the tokens that the model read stay as they were.
+
+    Args:
+        rendered: The whole conversation as the template renders it now.
+        known: The same up to the end of the last reply, as the model read and wrote it.
+
+    Returns:
+        None if the template now renders the known part differently: see `divergence`.
+    """
+    if rendered.startswith(known):
+        return rendered[len(known) :]
+    at, place = _common_prefix(rendered, known)
+    return rendered[at:] if place == len(known) else None
+
+
+def divergence(rendered: str, known: str, model: str) -> str:
+    """An error message that shows where a template changes the known part of a conversation.
+
+    Args:
+        rendered: As for `prompt_suffix`.
+        known: As for `prompt_suffix`.
+        model: The model's name, for the message.
+    """
+    at, place = _common_prefix(rendered, known)
+    before = known[max(0, place - EXCERPT) : place]
+    return (
+        f"The chat template of {model} changes earlier messages of a conversation, so a turn cannot continue from the "
+        f"tokens of the last one. After {before!r} the model had {known[place : place + EXCERPT]!r}, and the template "
+        f"now writes {rendered[at : at + EXCERPT]!r} (character {place} of {len(known)}). Give a template that keeps "
+        "earlier messages unchanged with --chat_template_path FILE, train a solver with one turn, or use `truthgym "
+        "train rloo`, which trains each reply by itself"
+    )
+
+
+def _common_prefix(rendered: str, known: str) -> tuple[int, int]:
+    """Where two texts diverge, ignoring whitespace: the position in each. The second is `len(known)` if nowhere."""
+    at = 0
+    for place, character in enumerate(known):
+        if character.isspace():
+            continue
+        while at < len(rendered) and rendered[at].isspace():
+            at += 1
+        if at == len(rendered) or rendered[at] != character:
+            return at, place
+        at += 1
+    return at, len(known)

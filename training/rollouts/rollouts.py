@@ -1,223 +1,224 @@
-"""Rollouts: samples of Inspect tasks run by the model in training. Each run of them is an Inspect eval with its log."""
+"""Rollouts: samples of Inspect tasks, run by the model in training. Each run is an Inspect eval with its own log."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from inspect_ai import Epochs, eval
+from inspect_ai import Epochs, Task, eval
 from inspect_ai.hooks import Hooks, SampleEnd, hooks
-from inspect_ai.log import EvalSample
+from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import GenerateConfig, Model, ModelOutput
 from inspect_ai.solver import SolverSpec
 
-from truthgym.evallog.errors import bad_input
+from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
-from truthgym.training.rollouts.batches import Batches
 from truthgym.training.rollouts.questions import Questions
-from truthgym.training.rollouts.sampling import Engine
-from truthgym.training.rollouts.token_rows import Row, branches, no_gradient, single_turns, trainable_turns
+from truthgym.training.rollouts.sampling import Batcher, Engine
+from truthgym.training.rollouts.token_rows import TokenRow, conversation_rows, masked_row, reply_rows, trainable_turns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from truthgym.training.rollouts.policy import Turn
+    from truthgym.training.rollouts.policy import Policy
 
 Key = tuple[int, str]
-"""A sample: the place of its task, and its id."""
+"""Identifies a sample: the index of its task, and its id."""
+CANCELLED = "CancelledError("
+"""Start of the error of a sample that Ctrl-C ended: Inspect's eval still succeeds if no other sample was running."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the model in training is asked."""
+    """How the model in training is sampled."""
 
     name: str
-    """Of the model, for the log."""
+    """The model's name in the log."""
     tokenizer: "PreTrainedTokenizerBase"
-    ends: tuple[int, ...]
-    """Ids of the tokens that end a reply."""
     seed: int
     max_tokens: int
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
-    chat_template: str | None = None
     enable_thinking: bool | None = None
-    context: int | None = None
-    """Tokens that the model can read and write in all."""
 
 
-class Uncached(Model):
-    """A model whose replies never come from Inspect's cache: those were another's, before the last step."""
+class NoCacheModel(Model):
+    """A model that never uses Inspect's cache, which would return replies of the model before the last step."""
 
     async def generate(self, *args: Any, **kwargs: Any) -> ModelOutput:  # noqa: ANN401
-        """Generate as ever, whatever a solver or scorer says of the cache."""
+        """Generate, overriding the `cache` argument of solvers and scorers."""
         return await super().generate(*args, **{**kwargs, "cache": False})
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a rollout is to a trainer."""
+class TrainingSample:
+    """A rollout, and the tokens that the trainer gets for it."""
 
     rollout: Rollout
-    row: Row
-
-
-class _Collector(Hooks):
-    """Takes each sample as it ends, so that its log need not be read back."""
-
-    def __init__(self) -> None:
-        self.batches: Batches | None = None
-        self.samples: list[tuple[str, EvalSample]] = []
-        self.ended: Callable[[], None] = lambda: None
-
-    def enabled(self) -> bool:
-        """Only while rollouts run."""
-        return self.batches is not None
-
-    async def on_sample_end(self, data: SampleEnd) -> None:
-        """Keep the sample."""
-        self.samples.append((data.eval_id, data.sample))
-        self.ended()
-        if self.batches is not None:
-            await self.batches.ended()
-
-
-_found: list[_Collector] = []
-
-
-def _collector() -> _Collector:
-    if not _found:
-
-        @hooks(name="truthgym_rollouts", description="Takes the samples that a model in training has run.")
-        class Collector(_Collector):
-            def __init__(self) -> None:
-                super().__init__()
-                _found.append(self)
-
-    return _found[0]
+    row: TokenRow
 
 
 @dataclass
+class SampleCollector:
+    """Collects the samples of an eval as they end, so that its log does not have to be read back."""
+
+    batcher: Batcher
+    on_sample_end: Callable[[], None]
+    samples: list[tuple[str, EvalSample]] = field(default_factory=list)
+    """Eval id and sample."""
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Receive the samples of evals that run in this context."""
+        token = _COLLECTOR.set(self)
+        try:
+            yield
+        finally:
+            _COLLECTOR.reset(token)
+
+
+_COLLECTOR: ContextVar[SampleCollector | None] = ContextVar("truthgym_sample_collector", default=None)
+
+
+@hooks(name="truthgym_rollouts", description="Passes finished samples of rollouts to the trainer.")
+class _CollectorHooks(Hooks):
+    """Inspect has one instance of each hook per process; the collector of the current eval is a context variable."""
+
+    def enabled(self) -> bool:
+        return _COLLECTOR.get() is not None
+
+    async def on_sample_end(self, data: SampleEnd) -> None:
+        if collector := _COLLECTOR.get():
+            collector.samples.append((data.eval_id, data.sample))
+            collector.on_sample_end()
+            await collector.batcher.sample_ended()
+
+
+@dataclass(frozen=True)
 class Rollouts:
-    """Runs samples of tasks by the model in training."""
+    """Runs samples of tasks with the model in training."""
 
     questions: Sequence[Questions]
     sampling: Sampling
     folder: Path
-    """Where the logs go, a folder for each run."""
+    """Folder of the logs, with a sub-folder per step."""
     solver: str | None = None
+    """In place of the tasks' own."""
     solver_args: Mapping[str, Any] = field(default_factory=dict)
     roles: Mapping[str, Any] = field(default_factory=dict)
     """Models of other roles, as `eval` takes them."""
-    whole: bool = True
-    """Whether a row is a conversation. Otherwise it is one reply."""
-    ended: Callable[[], None] = lambda: None
-    """Called as each sample ends."""
+    whole_conversations: bool = True
+    """Whether a row is a conversation; otherwise it is one reply."""
+    on_sample_end: Callable[[], None] = lambda: None
+    """Called after each sample."""
 
-    def run(self, keys: Sequence[Key], engine: Engine, number: int, rank: tuple[int, ...] = ()) -> list[Made]:
-        """Run each sample as often as it is named.
+    def run(self, keys: Sequence[Key], engine: Engine, step: int, rank: tuple[int, ...] = ()) -> list[TrainingSample]:
+        """Run each sample as many times as its key occurs.
 
         Args:
             keys: The samples.
-            engine: What generates.
-            number: Of this run: it decides the random numbers, and the folder of the log.
-            rank: Tells apart runs of one number: those of several processes, or several of one.
+            engine: Generates the replies.
+            step: Seeds the random numbers, and names the folder of the log.
+            rank: Distinguishes runs of the same step: of several processes, or several of one process.
 
         Returns:
-            One for each key, in order.
+            One per key, in order.
 
         Raises:
-            BadInput: Every sample failed, a solver asks for another temperature than training does, or the chat
-                template changes what was said earlier.
+            BadInput: All samples failed, a solver sets another temperature than training, or the chat template changes
+                earlier messages.
         """
-        folder = place(self.folder, number)
-        made: dict[Key, list[Made]] = {}
         counts = Counter(keys)
-        for times in sorted(set(counts.values())):
-            some = [key for key in counts if counts[key] == times]
-            made |= self._eval(some, times, engine, number, rank, folder)
-        taken: Counter[Key] = Counter()
-        found = []
-        for key in keys:
-            found.append(made[key][taken[key]])
-            taken[key] += 1
-        return found
+        samples: dict[Key, list[TrainingSample]] = {}
+        for epochs in sorted(set(counts.values())):
+            samples |= self._run_epochs([key for key in counts if counts[key] == epochs], epochs, engine, (step, *rank))
+        by_key = {key: iter(made) for key, made in samples.items()}
+        return [next(by_key[key]) for key in keys]
 
-    def _eval(
-        self, keys: Sequence[Key], times: int, engine: Engine, number: int, rank: tuple[int, ...], folder: Path
-    ) -> dict[Key, list[Made]]:
+    def _run_epochs(
+        self, keys: Sequence[Key], epochs: int, engine: Engine, run: tuple[int, ...]
+    ) -> dict[Key, list[TrainingSample]]:
+        """Run different samples, each for the same number of epochs, in one eval."""
         from truthgym.training.rollouts.policy import Policy
 
-        by_task = {at: [name for task, name in keys if task == at] for at in sorted({task for task, _ in keys})}
-        tasks = [self.questions[at].some(ids) for at, ids in by_task.items()]
-        asked = self.sampling
-        batches = Batches(engine, len(keys) * times)
+        sampling = self.sampling
+        batcher = Batcher(engine, len(keys) * epochs)
         policy = Policy(
-            asked.name, asked.tokenizer, batches, asked.ends, (asked.seed, number, *rank),
-            asked.chat_template, asked.enable_thinking, asked.context,
-        )  # fmt: skip
-        config = GenerateConfig(
-            max_tokens=asked.max_tokens,
-            temperature=asked.temperature,
-            top_p=asked.top_p,
-            top_k=asked.top_k or None,
-            max_connections=len(keys) * times,  # else Inspect would begin with few, and the others keep them waiting
+            sampling.name, sampling.tokenizer, batcher, (sampling.seed, *run), enable_thinking=sampling.enable_thinking
         )
-        args = dict(self.solver_args)
-        with _collecting(batches, self.ended) as samples:
-            logs = eval(
-                tasks,
-                model=Uncached(policy, config),
-                model_roles=dict(self.roles),
-                solver=SolverSpec(self.solver, args, args) if self.solver else None,
-                epochs=Epochs(times),
-                log_dir=str(folder),
-                log_realtime=False,
-                log_header_only=True,
-                display="log",
-                max_tasks=len(tasks),
-                max_samples=len(keys) * times,
-                fail_on_error=False,
-                metadata={"rollouts": number, "part": list(rank)},
-                tags=["rollouts"],
+        collector = SampleCollector(batcher, self.on_sample_end)
+        tasks = sorted({task for task, _ in keys})
+        with collector.collecting():
+            logs = self._eval(
+                [self.questions[task].subset([name for at, name in keys if at == task]) for task in tasks],
+                policy,
+                epochs,
+                batcher.samples,
+                run,
             )
-        for log in logs:
-            if log.status == "cancelled":
-                raise KeyboardInterrupt
-            if log.status != "success":
-                raise bad_input(f"The rollouts of {log.eval.task} failed: {log.error.message if log.error else '?'}")
-        _check(samples)
-        named = {log.eval.eval_id: at for at, log in zip(by_task, logs, strict=True)}
-        made: dict[Key, list[Made]] = {key: [] for key in keys}
-        for eval_id, sample in sorted(samples, key=lambda told: told[1].epoch):
-            key = named[eval_id], str(sample.id)
-            made[key].append(self._made(sample, policy.turns.get(sample.uuid or "", {}), key, (number, *rank)))
-        return made
+        _check(logs, [sample for _, sample in collector.samples])
+        task_of = {log.eval.eval_id: task for task, log in zip(tasks, logs, strict=True)}
+        samples: dict[Key, list[TrainingSample]] = {key: [] for key in keys}
+        for eval_id, sample in sorted(collector.samples, key=lambda pair: pair[1].epoch):
+            key = task_of[eval_id], str(sample.id)
+            samples[key].append(self._training_sample(sample, policy, key, run))
+        return samples
 
-    def _made(self, sample: EvalSample, turns: Mapping[str, "Turn"], key: Key, run: tuple[int, ...]) -> Made:
-        """What a sample is to the trainer: the row that it gets gradient on, and what its reward is made of."""
+    def _eval(
+        self, tasks: list[Task], policy: "Policy", epochs: int, samples: int, run: tuple[int, ...]
+    ) -> list[EvalLog]:
+        step, *rank = run
+        args = dict(self.solver_args)
+        config = GenerateConfig(
+            max_tokens=self.sampling.max_tokens,
+            temperature=self.sampling.temperature,
+            top_p=self.sampling.top_p,
+            top_k=self.sampling.top_k or None,
+            max_connections=samples,  # Inspect would start with few, and a batch waits for all samples
+        )
+        return eval(
+            tasks,
+            model=NoCacheModel(policy, config),
+            model_roles=dict(self.roles),
+            solver=SolverSpec(self.solver, args, args) if self.solver else None,
+            epochs=Epochs(epochs),
+            log_dir=str(step_folder(self.folder, step)),
+            log_realtime=False,
+            log_header_only=True,
+            display="log",
+            max_tasks=len(tasks),
+            max_samples=samples,
+            fail_on_error=False,
+            metadata={"rollouts": step, "part": rank},
+            tags=["rollouts"],
+        )
+
+    def _training_sample(self, sample: EvalSample, policy: "Policy", key: Key, run: tuple[int, ...]) -> TrainingSample:
+        questions = self.questions[key[0]]
+        turns = policy.turns.get(sample.uuid or "", {})
         trainable = trainable_turns(sample, turns)
         for turn in trainable:
-            if self.whole and turn.parted:
-                raise turn.parted
+            if self.whole_conversations and turn.divergence:
+                raise BadInput(turn.divergence)
             if turn.temperature != self.sampling.temperature:
-                raise bad_input(
-                    f"{self.questions[key[0]].name}: its solver asks the model at temperature {turn.temperature}, and "
-                    f"training reckons with {self.sampling.temperature}; say --temperature {turn.temperature}"
+                raise BadInput(
+                    f"{questions.name}: its solver samples at temperature {turn.temperature}, and training assumes "
+                    f"{self.sampling.temperature}; use --temperature {turn.temperature}"
                 )
-        rows = (branches if self.whole else single_turns)(trainable)
+        rows = conversation_rows(trainable) if self.whole_conversations else reply_rows(trainable)
         if rows:
-            # Of several conversations one is drawn: over many steps each has its turn.
+            # One of several rows is drawn at random, so that over many steps each of them is trained.
             row = rows[Random(repr((self.sampling.seed, run, key, sample.epoch))).randrange(len(rows))]
         else:
             first = next(iter(turns.values()), None)
-            row = no_gradient(first.prompt_ids if first else [], self.sampling.ends[0])
+            row = masked_row(first.prompt_ids if first else [], policy.batcher.engine.end_ids[0])
         rollout = Rollout(
-            task=self.questions[key[0]].registered,
+            task=questions.registered,
             sample_id=str(sample.id),
             epoch=sample.epoch,
             question=sample.input if isinstance(sample.input, str) else sample.input[-1].text,
@@ -228,47 +229,40 @@ class Rollouts:
             tokens=sum(len(turn.completion_ids) for turn in trainable),
             error=sample.error.message if sample.error else None,
         )
-        return Made(rollout, row)
+        return TrainingSample(rollout, row)
 
 
-def place(folder: Path, number: int) -> Path:
-    """Where the logs of a run lie."""
-    return folder / f"step-{number:05d}"
+def step_folder(folder: Path, step: int) -> Path:
+    """Folder of a step's logs."""
+    return folder / f"step-{step:05d}"
 
 
-def set_aside(folder: Path, number: int) -> list[Path]:
-    """Move away the logs of runs from this one on: training goes back to where it began, and makes them anew."""
+def archive_steps_from(folder: Path, step: int) -> list[Path]:
+    """Move the logs of this and later steps to `set_aside/`: training resumes before them and will repeat them.
+
+    Returns:
+        The new folders.
+    """
+    archive = folder / "set_aside"
     moved = []
     for path in sorted(folder.glob("step-*")):
-        if int(path.name.partition("-")[2]) >= number:
-            aside = folder / "set_aside"
-            aside.mkdir(exist_ok=True)
-            there = next(
-                aside / f"{path.name}-{i}" for i in range(1, 10_000) if not (aside / f"{path.name}-{i}").exists()
-            )
-            path.rename(there)
-            moved.append(there)
+        if int(path.name.partition("-")[2]) >= step:
+            archive.mkdir(exist_ok=True)
+            names = (archive / f"{path.name}-{i}" for i in range(1, 10_000))
+            moved.append(path.rename(next(name for name in names if not name.exists())))
     return moved
 
 
-CANCELLED = "CancelledError("
-"""How the error begins of a sample that Ctrl-C has ended: Inspect goes on where nothing else was under way."""
-
-
-def _check(samples: Sequence[tuple[str, EvalSample]]) -> None:
-    if any(sample.error and sample.error.message.startswith(CANCELLED) for _, sample in samples):
+def _check(logs: Sequence[EvalLog], samples: Sequence[EvalSample]) -> None:
+    """Raise if an eval was cancelled or failed, or if all samples failed."""
+    for log in logs:
+        if log.status == "cancelled":
+            raise KeyboardInterrupt
+        if log.status != "success":
+            raise BadInput(f"The rollouts of {log.eval.task} failed: {log.error.message if log.error else '?'}")
+    errors = [sample.error.message for sample in samples if sample.error]
+    if any(error.startswith(CANCELLED) for error in errors):
         raise KeyboardInterrupt
-    told = [sample.error.message.strip() or "no reason is given" for _, sample in samples if sample.error]
-    errors = Counter(message.splitlines()[-1] for message in told)
-    if samples and sum(errors.values()) == len(samples):
-        raise bad_input(f"Every one of {len(samples)} rollouts failed: {errors.most_common(1)[0][0]}")
-
-
-@contextmanager
-def _collecting(batches: Batches, ended: Callable[[], None]) -> Iterator[list[tuple[str, EvalSample]]]:
-    collector = _collector()
-    collector.batches, collector.samples, collector.ended = batches, [], ended
-    try:
-        yield collector.samples
-    finally:
-        collector.batches, collector.samples = None, []
+    reasons = Counter((error.strip() or "no reason is given").splitlines()[-1] for error in errors)
+    if samples and len(errors) == len(samples):
+        raise BadInput(f"All {len(samples)} rollouts failed: {reasons.most_common(1)[0][0]}")

@@ -1,7 +1,7 @@
-"""Sampling: tokens drawn from a local model so that a run can be repeated, with the probability of each as it is drawn.
+"""Sampling from the model in training, so that a run can be repeated, with each token's log-probability as drawn.
 
-A request brings its own random numbers, one a token. What it gets does not depend on the requests beside it, or on when
-they came.
+Each request brings its own random numbers, one per token: what it gets does not depend on the other requests in its
+batch, or on when they arrived.
 """
 
 from collections.abc import Sequence
@@ -9,26 +9,30 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
 
+import anyio
+import anyio.to_thread
 import numpy as np
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerBase
 
-CHUNK = 256
-"""The most requests that are generated for at once."""
+MAX_BATCH = 256
+"""Most requests for which tokens are generated at once."""
+IDLE_SECONDS = 1.0
+"""Seconds without a new request after which waiting requests are served, even if running samples may send more."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be generated."""
+    """One reply to generate."""
 
     key: tuple[Any, ...]
-    """Names the request within a run: sample, epoch, and how many came before it."""
+    """Identifies the request within a run: sample, epoch, and the number of requests before it."""
     prompt_ids: Sequence[int]
     max_tokens: int
     temperature: float = 1.0
-    """0 takes the likeliest token."""
+    """0 takes the most likely token."""
     top_p: float = 1.0
     top_k: int = 0
     stop: tuple[str, ...] = ()
@@ -37,62 +41,173 @@ class Request:
 
 @dataclass(frozen=True)
 class Generated:
-    """What came of a request."""
+    """The reply to a request."""
 
     ids: list[int] = field(default_factory=list)
-    """Token ids, with the one that ends the reply where there is one."""
+    """Token ids, including the end token if the reply has one."""
     logprobs: list[float] = field(default_factory=list)
-    """Log-probability of each at the request's temperature, before top-p and top-k: TRL computes it so as well."""
+    """Log-probability of each at the request's temperature, before top-p and top-k, as TRL computes it."""
 
 
 class Engine(Protocol):
-    """Something that generates for many requests at once."""
+    """Generates for many requests at once."""
+
+    @property
+    def end_ids(self) -> Sequence[int]:
+        """Ids of the tokens that end a reply."""
+        ...
+
+    @property
+    def context_length(self) -> int | None:
+        """Tokens of prompt and reply together that the model supports, if known."""
+        ...
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
-        """One answer for each request, in their order."""
+        """One reply per request, in order."""
+        ...
 
 
 def uniforms(request: Request) -> "np.ndarray[Any, Any]":
-    """The request's random numbers in [0, 1), one a token."""
-    told = repr((*request.seed, *request.key)).encode()
-    return np.random.default_rng(np.frombuffer(sha256(told).digest(), dtype=np.uint64)).random(request.max_tokens)
+    """The request's random numbers in [0, 1), one per token."""
+    identity = repr((*request.seed, *request.key)).encode()
+    return np.random.default_rng(np.frombuffer(sha256(identity).digest(), dtype=np.uint64)).random(request.max_tokens)
+
+
+@dataclass(eq=False)
+class _Waiting:
+    """A request that waits for its reply."""
+
+    request: Request
+    done: anyio.Event = field(default_factory=anyio.Event)
+    generated: Generated | None = None
+    error: Exception | None = None
+    in_batch: bool = False
+    """Whether its batch is being generated."""
+
+
+class Batcher:
+    """Batches the requests of concurrent samples.
+
+    A batch is served when every running sample waits for a reply, so its members never depend on timing.
+    """
+
+    def __init__(self, engine: Engine, samples: int) -> None:
+        """Start with an empty batch.
+
+        Args:
+            engine: Generates the replies.
+            samples: Number of samples that run or will run.
+        """
+        self.engine = engine
+        self.samples = samples
+        self.batches = 0
+        """Number of batches served so far."""
+        self._waiting: list[_Waiting] = []
+        self._serving = anyio.Lock()
+
+    async def __call__(self, request: Request) -> Generated:
+        """Generate for one request. An error of the engine is raised for each request of the batch."""
+        waiting = _Waiting(request)
+        self._waiting.append(waiting)
+        try:
+            await self._serve_if_all_wait()
+            await self._wait(waiting)
+        finally:
+            if waiting in self._waiting:  # its sample was cancelled, for instance by a time limit
+                self._waiting.remove(waiting)
+        if waiting.error is not None:
+            raise waiting.error
+        assert waiting.generated is not None
+        return waiting.generated
+
+    async def sample_ended(self) -> None:
+        """Count one running sample less: all that are left may now be waiting."""
+        self.samples -= 1
+        await self._serve_if_all_wait()
+
+    async def _wait(self, waiting: _Waiting) -> None:
+        """Wait for a reply, and serve the waiting requests if no more arrive."""
+        while not waiting.done.is_set():
+            state = self.batches, len(self._waiting)
+            # Requests in a batch wait without a timeout: thousands of them would otherwise wake up every second.
+            with anyio.move_on_after(None if waiting.in_batch else IDLE_SECONDS):
+                await waiting.done.wait()
+            idle = not waiting.done.is_set() and state == (self.batches, len(self._waiting))
+            if idle and self._waiting and self._waiting[0] is waiting and not self._serving.locked():
+                await self._serve()  # the other samples are busy with something slow, such as a tool
+
+    async def _serve_if_all_wait(self) -> None:
+        if not self._waiting or len(self._waiting) < self.samples:
+            return
+        samples = {waiting.request.key[:-1] for waiting in self._waiting}  # one sample may send several requests
+        if len(samples) >= self.samples:
+            await self._serve()
+
+    async def _serve(self) -> None:
+        """Serve the waiting requests in the order of their keys."""
+        with anyio.CancelScope(shield=True):  # a cancelled sample must not take the replies of others with it
+            async with self._serving:
+                batch, self._waiting = sorted(self._waiting, key=lambda waiting: waiting.request.key), []
+                if batch:
+                    await self._generate(batch)
+
+    async def _generate(self, batch: Sequence[_Waiting]) -> None:
+        self.batches += 1
+        for waiting in batch:
+            waiting.in_batch = True
+        try:
+            replies = await anyio.to_thread.run_sync(self.engine, [waiting.request for waiting in batch])
+            for waiting, generated in zip(batch, replies, strict=True):
+                waiting.generated = generated
+        except Exception as error:  # every sample of the batch must get it, whatever it is
+            for waiting in batch:
+                waiting.error = error
+        for waiting in batch:
+            waiting.done.set()
 
 
 class LocalEngine:
     """A transformers model in this process."""
 
-    def __init__(self, model: Any, tokenizer: "PreTrainedTokenizerBase", ends: Sequence[int]) -> None:  # noqa: ANN401
-        """Take a model.
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401
+        tokenizer: "PreTrainedTokenizerBase",
+        end_ids: Sequence[int],
+        context_length: int | None = None,
+    ) -> None:
+        """Wrap a model.
 
         Args:
-            model: A causal language model. It may be in training: its mode is put back after each call.
+            model: A causal language model. It may be in training mode: the mode is restored after each call.
             tokenizer: Its tokenizer, with a padding token.
-            ends: Ids of the tokens that end a reply.
+            end_ids: Ids of the tokens that end a reply.
+            context_length: Tokens of prompt and reply together that the model supports, if known.
         """
-        self.model = (
-            model.get_base_model() if hasattr(model, "get_base_model") else model
-        )  # an adapter is in its layers
+        # The layers of a PEFT model contain the adapter.
+        self.model = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.tokenizer = tokenizer
-        self.ends = list(ends)
+        self.end_ids = list(end_ids)
+        self.context_length = context_length
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
-        """Generate in chunks of requests of similar length, so that little is padding."""
+        """Generate in batches of requests of similar length, to keep padding short."""
         from transformers import GenerationConfig
 
         order = sorted(range(len(requests)), key=lambda at: (len(requests[at].prompt_ids), requests[at].key))
-        made: dict[int, Generated] = {}
-        training, usual = self.model.training, self.model.generation_config
+        replies: dict[int, Generated] = {}
+        training, generation_config = self.model.training, self.model.generation_config
         self.model.eval()
-        # What a model comes with, such as a penalty for repetition, would be sampled with and not trained with.
+        # The model's own settings, such as a repetition penalty, would apply to sampling but not to training.
         self.model.generation_config = GenerationConfig()
         try:
-            for start in range(0, len(order), CHUNK):
-                some = order[start : start + CHUNK]
-                made |= dict(zip(some, self._generate([requests[at] for at in some]), strict=True))
+            for start in range(0, len(order), MAX_BATCH):
+                batch = order[start : start + MAX_BATCH]
+                replies |= dict(zip(batch, self._generate([requests[at] for at in batch]), strict=True))
         finally:
             self.model.train(training)
-            self.model.generation_config = usual
-        return [made[at] for at in range(len(requests))]
+            self.model.generation_config = generation_config
+        return [replies[at] for at in range(len(requests))]
 
     def _generate(self, requests: Sequence[Request]) -> list[Generated]:
         import torch
@@ -103,47 +218,45 @@ class LocalEngine:
         ids = torch.tensor([[pad] * (longest - len(row.prompt_ids)) + list(row.prompt_ids) for row in requests])
         mask = torch.tensor([[0] * (longest - len(row.prompt_ids)) + [1] * len(row.prompt_ids) for row in requests])
         device = self.model.device
-        draw = Draw(requests, device)
-        stops = [Stops(requests, self.tokenizer, longest)] if any(row.stop for row in requests) else []
+        sampler = RowSampler(requests, device)
+        stops = [RowStops(requests, self.tokenizer, longest)] if any(row.stop for row in requests) else []
         with torch.no_grad():
             out = self.model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),
                 generation_config=GenerationConfig(
-                    do_sample=False,  # `Draw` leaves one token to choose
+                    do_sample=False,  # `RowSampler` leaves a single token possible
                     max_new_tokens=max(row.max_tokens for row in requests),
-                    eos_token_id=self.ends,
+                    eos_token_id=self.end_ids,
                     pad_token_id=pad,
                 ),
-                logits_processor=LogitsProcessorList([draw]),
+                logits_processor=LogitsProcessorList([sampler]),
                 stopping_criteria=StoppingCriteriaList(stops),
             )
-        drawn = torch.stack(draw.logprobs, 1).tolist() if draw.logprobs else [[] for _ in requests]
-        return [
-            self._cut(request, row, told)
-            for request, row, told in zip(requests, out[:, longest:].tolist(), drawn, strict=True)
-        ]
+        logprobs = torch.stack(sampler.logprobs, 1).tolist() if sampler.logprobs else [[] for _ in requests]
+        rows = zip(requests, out[:, longest:].tolist(), logprobs, strict=True)
+        return [self._truncate(*row) for row in rows]
 
-    def _cut(self, request: Request, ids: list[int], logprobs: list[float]) -> Generated:
-        """Leave out what comes after the end: padding, or more tokens than this request asked for."""
-        length = next((at + 1 for at, token in enumerate(ids) if token in self.ends), len(ids))
+    def _truncate(self, request: Request, ids: list[int], logprobs: list[float]) -> Generated:
+        """Remove what follows the end: padding, or more tokens than this request asked for."""
+        length = next((at + 1 for at, token in enumerate(ids) if token in self.end_ids), len(ids))
         length = min(length, request.max_tokens)
         if request.stop:
-            length = next((at for at in range(1, length) if stopped(self.tokenizer, ids[:at], request.stop)), length)
+            length = next((at for at in range(1, length) if has_stop(self.tokenizer, ids[:at], request.stop)), length)
         return Generated(ids[:length], logprobs[:length])
 
 
-def stopped(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int], stop: Sequence[str]) -> bool:
-    """Whether a reply has just come to a text that ends it. What was read before it does not count."""
-    last = max(4 * len(text) for text in stop) + 4  # a letter is four bytes at most, and a token one at least
+def has_stop(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int], stop: Sequence[str]) -> bool:
+    """Whether the last tokens of a reply contain a stop text. The prompt does not count."""
+    last = max(4 * len(text) for text in stop) + 4  # a character has at most four bytes, a token at least one
     text = str(tokenizer.decode(list(ids[-last:])))
     return any(end in text for end in stop)
 
 
-class Stops:
-    """Ends each row at its own stop texts, as a stopping criterion of transformers.
+class RowStops:
+    """A stopping criterion of transformers with stop texts per row.
 
-    transformers' own takes one list for all rows, and finds a text also where it began in the prompt.
+    transformers' own has one list for all rows, and also finds a text that began in the prompt.
     """
 
     def __init__(self, requests: Sequence[Request], tokenizer: "PreTrainedTokenizerBase", start: int) -> None:
@@ -152,82 +265,82 @@ class Stops:
         self.start = start
 
     def __call__(self, input_ids: "torch.Tensor", scores: object, **_: object) -> "torch.Tensor":
-        """Tell which rows are done."""
-        replies = input_ids[:, self.start :].tolist()
-        done = [
-            bool(stop) and stopped(self.tokenizer, ids, stop) for ids, stop in zip(replies, self.stops, strict=True)
-        ]
+        """Which rows are done."""
+        replies = zip(input_ids[:, self.start :].tolist(), self.stops, strict=True)
+        done = [bool(stop) and has_stop(self.tokenizer, ids, stop) for ids, stop in replies]
         return input_ids.new_tensor(done, dtype=input_ids.bool().dtype)
 
 
-class Draw:
-    """Draws each row's next token with the row's own random number, as a logits processor of transformers."""
+class RowSampler:
+    """A logits processor of transformers that draws each row's next token with the row's own random number."""
 
     def __init__(self, requests: Sequence[Request], device: "torch.device | str") -> None:
         import torch
 
-        most = max(request.max_tokens for request in requests)
-        padded = np.full((len(requests), most), 0.5)
+        padded = np.full((len(requests), max(request.max_tokens for request in requests)), 0.5)
         for row, request in enumerate(requests):
             padded[row, : request.max_tokens] = uniforms(request)
-        # In double precision: the sum over a large vocabulary must end at one. Apple's devices have none.
-        self.wide = torch.float32 if torch.device(device).type == "mps" else torch.float64
-        self.random = torch.from_numpy(padded).to(device=device, dtype=self.wide)
+        # Double precision, so that the sum over a large vocabulary ends at one. Apple's devices do not have it.
+        self.dtype = torch.float32 if torch.device(device).type == "mps" else torch.float64
+        self.random = torch.from_numpy(padded).to(device=device, dtype=self.dtype)
         self.temperature = torch.tensor([request.temperature or 1.0 for request in requests], device=device)[:, None]
         self.greedy = torch.tensor([request.temperature == 0 for request in requests], device=device)
-        self.narrowed: dict[tuple[int, float], list[int]] = {}
+        self.filtered: dict[tuple[int, float], list[int]] = {}
+        """Rows by their top-k and top-p."""
         for row, request in enumerate(requests):
             if request.top_p < 1 or request.top_k > 0:
-                self.narrowed.setdefault((request.top_k, request.top_p), []).append(row)
+                self.filtered.setdefault((request.top_k, request.top_p), []).append(row)
         self.logprobs: list[torch.Tensor] = []
 
     def __call__(self, input_ids: "torch.Tensor", scores: "torch.Tensor") -> "torch.Tensor":
-        """Leave each row's drawn token alone possible."""
+        """Leave only each row's drawn token possible."""
         import torch
 
         logprobs = torch.log_softmax(scores.float() / self.temperature, dim=-1)
-        allowed = self._narrow(logprobs) if self.narrowed else logprobs
+        allowed = self._filter(logprobs) if self.filtered else logprobs
         step = len(self.logprobs)
-        cumulated = torch.cumsum(allowed.to(self.wide).exp(), dim=-1)
-        threshold = self.random[:, step : step + 1] * cumulated[:, -1:]
-        token = torch.searchsorted(cumulated, threshold, right=True).clamp_(max=scores.shape[-1] - 1)[:, 0]
+        cumulative = torch.cumsum(allowed.to(self.dtype).exp(), dim=-1)
+        threshold = self.random[:, step : step + 1] * cumulative[:, -1:]
+        token = torch.searchsorted(cumulative, threshold, right=True).clamp_(max=scores.shape[-1] - 1)[:, 0]
         token = torch.where(self.greedy, logprobs.argmax(dim=-1), token)
         self.logprobs.append(logprobs.gather(1, token[:, None])[:, 0])
         return torch.full_like(scores, -torch.inf).scatter_(1, token[:, None], 0.0)
 
-    def _narrow(self, logprobs: "torch.Tensor") -> "torch.Tensor":
-        """Take away what top-k and top-p exclude, with transformers' own rules."""
+    def _filter(self, logprobs: "torch.Tensor") -> "torch.Tensor":
+        """Remove the tokens that top-k and top-p exclude, by transformers' own rules."""
         from transformers import TopKLogitsWarper, TopPLogitsWarper
 
-        kept = logprobs.clone()
-        none: Any = None  # neither looks at the ids
-        for (top_k, top_p), rows in self.narrowed.items():
-            some = kept[rows]
+        allowed = logprobs.clone()
+        no_ids: Any = None  # neither rule reads the ids
+        for (top_k, top_p), rows in self.filtered.items():
+            some = allowed[rows]
             if top_k > 0:
-                some = TopKLogitsWarper(top_k)(none, some)
+                some = TopKLogitsWarper(top_k)(no_ids, some)
             if top_p < 1:
-                some = TopPLogitsWarper(top_p)(none, some)
-            kept[rows] = some
-        return kept
+                some = TopPLogitsWarper(top_p)(no_ids, some)
+            allowed[rows] = some
+        return allowed
 
 
 class ServerEngine:
-    """A vLLM server that TRL keeps in step with the model in training."""
+    """A vLLM server to which TRL sends the weights of the model in training."""
 
-    def __init__(self, client: Any) -> None:  # noqa: ANN401
-        """Take TRL's `VLLMClient`."""
+    def __init__(self, client: Any, end_ids: Sequence[int], context_length: int | None = None) -> None:  # noqa: ANN401
+        """Wrap TRL's `VLLMClient`. The other arguments are those of `LocalEngine`."""
         self.client = client
+        self.end_ids = list(end_ids)
+        self.context_length = context_length
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
-        """Ask once for all requests that are to be sampled in the same way."""
-        alike: dict[tuple[Any, ...], list[int]] = {}
+        """Send one call for all requests with the same sampling settings."""
+        by_settings: dict[tuple[Any, ...], list[int]] = {}
         for at, row in enumerate(requests):
-            alike.setdefault((row.max_tokens, row.temperature, row.top_p, row.top_k, row.stop), []).append(at)
-        made: dict[int, Generated] = {}
-        for (tokens, temperature, top_p, top_k, stop), some in alike.items():
+            by_settings.setdefault((row.max_tokens, row.temperature, row.top_p, row.top_k, row.stop), []).append(at)
+        replies: dict[int, Generated] = {}
+        for (max_tokens, temperature, top_p, top_k, stop), places in by_settings.items():
             answer = self.client.generate(
-                prompts=[list(requests[at].prompt_ids) for at in some],
-                max_tokens=tokens,
+                prompts=[list(requests[at].prompt_ids) for at in places],
+                max_tokens=max_tokens,
                 temperature=temperature,
                 top_p=top_p,
                 top_k=top_k,
@@ -235,6 +348,6 @@ class ServerEngine:
                 generation_kwargs={"stop": list(stop), "include_stop_str_in_output": True} if stop else None,
             )
             logprobs = [[token[0] for token in row] for row in answer["logprobs"]]
-            for at, ids, told in zip(some, answer["completion_ids"], logprobs, strict=True):
-                made[at] = Generated(list(ids), told)
-        return [made[at] for at in range(len(requests))]
+            for at, ids, values in zip(places, answer["completion_ids"], logprobs, strict=True):
+                replies[at] = Generated(list(ids), values)
+        return [replies[at] for at in range(len(requests))]

@@ -1,4 +1,4 @@
-"""Branches: the replies of a rollout as rows of tokens that a trainer reads, with what gets gradient marked."""
+"""Rows of tokens for the trainer: the replies of a rollout, with a mask of the tokens that get gradient."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,70 +14,69 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
-    """What a trainer reads of a rollout."""
+class TokenRow:
+    """One row of a training batch."""
 
     prompt_ids: list[int]
     completion_ids: list[int]
     mask: list[int]
-    """1 where the model wrote what training may use, one a token of the completion."""
+    """1 for tokens that get gradient: those of the model's trainable replies. One entry per token of the completion."""
     logprobs: list[float]
-    """Of each token as it was drawn; 0 where the mask is 0."""
+    """Log-probability of each token when it was drawn; 0 where the mask is 0."""
 
 
 def trainable_turns(sample: EvalSample, turns: Mapping[str, "Turn"]) -> list["Turn"]:
-    """The replies that training may use, in the order in which they were written.
+    """The replies that training may use, in the order in which they were generated.
 
-    Where a solver recorded a trajectory: its trainable steps. Otherwise: what the model wrote in the sample's
-    conversation. What a scorer asked of the model is never among them.
+    If a solver recorded a trajectory, these are its trainable steps; otherwise all replies in the sample's
+    conversation. Replies to a scorer are never among them.
     """
     steps = recorded_steps(Store(sample.store))
     if steps:
-        wanted = {step.message_id for step in steps if step.trainable}
+        trainable = {step.message_id for step in steps if step.trainable}
     else:
-        wanted = {message.id for message in sample.messages if message.role == "assistant"}
-    return [turn for turn in turns.values() if turn.message_id in wanted and turn.completion_ids]
+        trainable = {message.id for message in sample.messages if message.role == "assistant"}
+    return [turn for turn in turns.values() if turn.message_id in trainable and turn.completion_ids]
 
 
-def branches(turns: Sequence["Turn"]) -> list[Row]:
-    """One row for each conversation: all its trainable replies, and unmarked between them what the model was told.
+def conversation_rows(turns: Sequence["Turn"]) -> list[TokenRow]:
+    """One row per conversation: all its trainable replies, with the messages in between masked.
 
     Args:
         turns: The trainable replies of one sample.
     """
-    wanted = {turn.message_id for turn in turns}
+    trainable = {turn.message_id for turn in turns}
     chains = {turn.message_id: _chain(turn) for turn in turns}
-    inside = {earlier.message_id for chain in chains.values() for earlier in chain[:-1]}
-    return [_row(chain, wanted) for last, chain in chains.items() if last not in inside]
+    continued = {earlier.message_id for chain in chains.values() for earlier in chain[:-1]}
+    return [_row(chain, trainable) for last, chain in chains.items() if last not in continued]
 
 
-def single_turns(turns: Sequence["Turn"]) -> list[Row]:
-    """One row for each trainable reply, after all that came before it."""
+def reply_rows(turns: Sequence["Turn"]) -> list[TokenRow]:
+    """One row per trainable reply, with the whole conversation before it as the prompt."""
     return [_row([turn], {turn.message_id}) for turn in turns]
 
 
-def no_gradient(prompt_ids: Sequence[int], end: int) -> Row:
-    """A row for a rollout in which the model wrote nothing that training may use."""
-    return Row(list(prompt_ids) or [end], [end], [0], [0.0])
+def masked_row(prompt_ids: Sequence[int], end_id: int) -> TokenRow:
+    """A row without gradient, for a rollout without a trainable reply."""
+    return TokenRow(list(prompt_ids) or [end_id], [end_id], [0], [0.0])
 
 
 def _chain(turn: "Turn") -> list["Turn"]:
     """The replies of a conversation up to this one, first to last."""
     chain = [turn]
-    while chain[0].before is not None:
-        chain.insert(0, chain[0].before)
+    while chain[0].previous is not None:
+        chain.insert(0, chain[0].previous)
     return chain
 
 
-def _row(chain: Sequence["Turn"], wanted: set[str]) -> Row:
-    first = next(turn for turn in chain if turn.message_id in wanted)
+def _row(chain: Sequence["Turn"], trainable: set[str]) -> TokenRow:
+    first = next(turn for turn in chain if turn.message_id in trainable)
     start = len(first.prompt_ids)
-    last = chain[-1]
-    ids = [*last.prompt_ids, *last.completion_ids]
+    ids = [*chain[-1].prompt_ids, *chain[-1].completion_ids]
     mask, logprobs = [0] * len(ids), [0.0] * len(ids)
     for turn in chain:
-        if turn.message_id in wanted:
-            at = len(turn.prompt_ids)
-            mask[at : at + len(turn.completion_ids)] = [1] * len(turn.completion_ids)
-            logprobs[at : at + len(turn.completion_ids)] = turn.logprobs
-    return Row(ids[:start], ids[start:], mask[start:], logprobs[start:])
+        if turn.message_id in trainable:
+            reply = slice(len(turn.prompt_ids), len(turn.prompt_ids) + len(turn.completion_ids))
+            mask[reply] = [1] * len(turn.completion_ids)
+            logprobs[reply] = turn.logprobs
+    return TokenRow(ids[:start], ids[start:], mask[start:], logprobs[start:])

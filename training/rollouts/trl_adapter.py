@@ -1,7 +1,7 @@
-"""TRL's rollout hook, in one place: how GRPOTrainer and RLOOTrainer come to the rollouts that Inspect has run.
+"""The adapter between TRL's trainers and rollouts: GRPOTrainer and RLOOTrainer on samples that Inspect has run.
 
-GRPOTrainer has a hook for it (`rollout_func`, experimental in TRL 1.16). RLOOTrainer has none, so its two steps that
-make prompts and completions are replaced. A contract test tells when a TRL has changed either.
+GRPOTrainer has a hook for it (`rollout_func`, experimental in TRL 1.16). RLOOTrainer does not, so its two methods that
+make prompts and completions are overridden. A contract test fails if a TRL release changes either.
 """
 
 import warnings
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.rollouts.rollouts import Key, Made, Rollouts
+from truthgym.training.rollouts.rollouts import Key, Rollouts, TrainingSample
 from truthgym.training.rollouts.sampling import Engine, LocalEngine, ServerEngine
 from truthgym.training.trainers.run import Run
 
@@ -21,32 +21,33 @@ if TYPE_CHECKING:
     from truthgym.training.reward_functions.rollout import Reward, Rollout
 
 SAMPLE = "sample"
-"""Key of a prompt's message under which it names its sample: TRL hands the prompt to the hook, and nothing else."""
+"""Key in a prompt's message that identifies its sample: TRL passes only the prompt to the adapter."""
 
 
 def prompt_of(key: Key, question: str) -> list[dict[str, str]]:
-    """The prompt of a sample as TRL's dataset holds it."""
+    """The prompt of a sample in TRL's dataset."""
     return [{"role": "user", "content": question, SAMPLE: f"{key[0]}:{key[1]}"}]
 
 
 @dataclass
-class Hook:
-    """Runs rollouts for a trainer, and hands it their rewards."""
+class RolloutAdapter:
+    """Runs rollouts for a trainer, and passes it their tokens and rewards."""
 
     rollouts: Rollouts
     rewards: "Sequence[Reward]"
-    seen: "Callable[[Sequence[Rollout], Sequence[Rewards]], None]" = lambda rollouts, paid: None
-    """Called with each run's rollouts, those of all processes, and what each reward paid for them."""
-    made: list[Made] = field(default_factory=list)
-    """Those of the last run."""
-    paid: "list[Rewards]" = field(default_factory=list)
-    """What each reward paid for them: counted once, for a reward may be a model that costs."""
-    _last: tuple[int, int] = (-1, 0)
+    on_rewards: "Callable[[Sequence[Rollout], Sequence[Rewards]], None]" = lambda rollouts, rewards: None
+    """Called with each run's rollouts, those of all processes, and the values of each reward for them."""
+    samples: list[TrainingSample] = field(default_factory=list, init=False)
+    """Samples of the last run."""
+    values: "list[Rewards]" = field(default_factory=list, init=False)
+    """Values of each reward for them, computed once: a reward may be a model that costs money."""
+    _last_run: tuple[int, int] = field(default=(-1, 0), init=False)
+    """Step of the last run, and how many runs of that step came before it."""
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, Any]:  # noqa: ANN401
-        """Run the samples that the prompts name: TRL's `rollout_func`."""
+        """Run the samples that the prompts identify: TRL's `rollout_func`."""
         self.run(prompts, trainer)
-        rows = [made.row for made in self.made]
+        rows = [sample.row for sample in self.samples]
         return {
             "prompt_ids": [row.prompt_ids for row in rows],
             "completion_ids": [row.completion_ids for row in rows],
@@ -55,7 +56,7 @@ class Hook:
         }
 
     def run(self, prompts: Sequence[Any], trainer: Any) -> None:  # noqa: ANN401
-        """Run the samples that the prompts name."""
+        """Run the samples that the prompts identify, and compute their rewards."""
         from accelerate.utils import gather_object  # type: ignore[import-untyped]
 
         keys = []
@@ -63,21 +64,25 @@ class Hook:
             task, _, sample = str(prompt[-1][SAMPLE]).partition(":")
             keys.append((int(task), sample))
         step = int(trainer.state.global_step)
-        again = self._last[1] + 1 if self._last[0] == step else 0
-        self._last = (step, again)
-        with generating(trainer) as engine:
-            self.made = self.rollouts.run(keys, engine, step, (again, int(trainer.accelerator.process_index)))
-        rollouts = [made.rollout for made in self.made]
-        # What the model wrote nothing of has no gradient, and no part in what the others are compared with.
-        self.paid = [
-            [one if any(made.row.mask) else None for one, made in zip(reward(rollouts), self.made, strict=True)]
+        repeat = self._last_run[1] + 1 if self._last_run[0] == step else 0
+        self._last_run = (step, repeat)
+        with open_engine(trainer) as engine:
+            self.samples = self.rollouts.run(keys, engine, step, (repeat, int(trainer.accelerator.process_index)))
+        rollouts = [sample.rollout for sample in self.samples]
+        # A rollout without trainable tokens has no gradient, and must not enter the mean that others are compared with.
+        trainable = [any(sample.row.mask) for sample in self.samples]
+        self.values = [
+            [value if has_gradient else None for value, has_gradient in zip(reward(rollouts), trainable, strict=True)]
             for reward in self.rewards
         ]
-        told = gather_object(list(zip(rollouts, *self.paid, strict=True)))
-        self.seen([one for one, *_ in told], [[row[place] for row in told] for place in range(1, len(self.paid) + 1)])
+        gathered = gather_object(list(zip(rollouts, *self.values, strict=True)))
+        self.on_rewards(
+            [rollout for rollout, *_ in gathered],
+            [[row[place] for row in gathered] for place in range(1, len(self.values) + 1)],
+        )
 
     def functions(self) -> list[Callable[..., list[float | None]]]:
-        """The rewards as TRL's reward functions: each reads the last run."""
+        """The rewards as TRL's reward functions: each returns its values of the last run."""
         return [self._function(reward, place) for place, reward in enumerate(self.rewards)]
 
     def _function(self, reward: "Reward", place: int) -> Callable[..., list[float | None]]:
@@ -86,32 +91,33 @@ class Hook:
             completions: Sequence[Any],
             **columns: Any,  # noqa: ANN401
         ) -> list[float | None]:
-            rollouts = [made.rollout for made in self.made]
+            rollouts = [sample.rollout for sample in self.samples]
             if len(rollouts) != len(completions):
                 raise RuntimeError(f"{len(completions)} completions, but {len(rollouts)} rollouts")
             log: Callable[[str, float], None] = columns["log_metric"]
             constant = reward.baseline(rollouts)
             if constant is not None:
                 log(f"rewards/{reward.name}/best_constant", constant)
-            for name, figure in getattr(reward, "figures", {}).items():  # what a user's function logs
+            for name, figure in reward.figures.items():
                 log(name, figure)
             if place == 0:
                 log("share_read", reward.read(rollouts))
                 log("failed_rollouts", sum(rollout.error is not None for rollout in rollouts))
-            return self.paid[place]
+            return self.values[place]
 
         function.__name__ = reward.name
         return function
 
 
 @contextmanager
-def generating(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
-    """What generates with the trainer's weights: the model itself, or a vLLM server that has them."""
+def open_engine(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
+    """The engine that generates with the trainer's weights: the model itself, or a vLLM server that has them."""
+    end_ids, context_length = trainer.eos_token_ids, _context_length(trainer)
     if trainer.args.use_vllm:
         if trainer.state.global_step != trainer._last_loaded_step:
             trainer.vllm_generation.sync_weights()
             trainer._last_loaded_step = trainer.state.global_step
-        yield ServerEngine(_client(trainer))
+        yield ServerEngine(_client(trainer), end_ids, context_length)
         return
     from trl.models.utils import unwrap_model_for_generation
 
@@ -123,11 +129,21 @@ def generating(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
         gather_deepspeed3_params=arguments.ds3_gather_for_generation,
         gradient_checkpointing_kwargs=arguments.gradient_checkpointing_kwargs,
     ) as model:
-        yield LocalEngine(model, trainer._tokenizer, trainer.eos_token_ids)
+        yield LocalEngine(model, trainer._tokenizer, end_ids, context_length)
+
+
+def _context_length(trainer: Any) -> int | None:  # noqa: ANN401
+    """Tokens of prompt and reply together that the model and the server support, if known."""
+    config = trainer.model.config.get_text_config()
+    limits = [
+        getattr(config, "max_position_embeddings", None),
+        getattr(trainer.args, "vllm_max_model_length", None) if trainer.args.use_vllm else None,
+    ]
+    return min((limit for limit in limits if limit), default=None)
 
 
 def _client(trainer: Any) -> Any:  # noqa: ANN401
-    """The server's client. The first process has one, with which it also sends the weights."""
+    """The client of the vLLM server. TRL gives one to the main process, which also sends the weights with it."""
     if trainer.accelerator.is_main_process:
         return trainer.vllm_generation.vllm_client
     if not hasattr(trainer, "rollout_client"):
@@ -139,19 +155,19 @@ def _client(trainer: Any) -> Any:  # noqa: ANN401
     return trainer.rollout_client
 
 
-def reinforcing_trainer(run: Run, hook: Hook, callbacks: "Sequence[TrainerCallback]") -> "Trainer":
-    """GRPOTrainer or RLOOTrainer, ready to train on what the hook runs.
+def rollout_trainer(run: Run, adapter: RolloutAdapter, callbacks: "Sequence[TrainerCallback]") -> "Trainer":
+    """GRPOTrainer or RLOOTrainer, ready to train on the rollouts that the adapter runs.
 
     Raises:
-        BadInput: It refuses the options, or a library that they need is not there.
+        BadInput: It refuses the options, or a library that they need is missing.
     """
     import trl
 
     training = run.arguments.training
     training.model_init_kwargs = run.model_kwargs
-    given: Mapping[str, Any] = {
+    arguments: Mapping[str, Any] = {
         "model": run.base,
-        "reward_funcs": hook.functions(),
+        "reward_funcs": adapter.functions(),
         "args": training,
         "train_dataset": run.data.train,
         "processing_class": run.tokenizer,
@@ -162,23 +178,23 @@ def reinforcing_trainer(run: Run, hook: Hook, callbacks: "Sequence[TrainerCallba
     with run.translate_errors(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*experimental")
         if run.method == "grpo":
-            return trl.GRPOTrainer(**given, rollout_func=hook)
-        return _rloo(trl.RLOOTrainer)(**given, hook=hook)
+            return trl.GRPOTrainer(**arguments, rollout_func=adapter)
+        return _rloo(trl.RLOOTrainer)(**arguments, adapter=adapter)
 
 
 def _rloo(base: Any) -> Any:  # noqa: ANN401
-    """RLOOTrainer on rollouts. It knows no mask, so that each of its rows is one reply, after all that came before."""
+    """RLOOTrainer on rollouts. It does not support masks, so each of its rows is one reply with its whole context."""
 
     class RLOOTrainer(base):  # type: ignore[misc]
-        def __init__(self, *args: Any, hook: Hook, **kwargs: Any) -> None:  # noqa: ANN401
+        def __init__(self, *args: Any, adapter: RolloutAdapter, **kwargs: Any) -> None:  # noqa: ANN401
             super().__init__(*args, **kwargs)
-            self.hook = hook
+            self.adapter = adapter
 
         def _tokenize_prompts(self, prompts: list[Any]) -> tuple[list[list[int]], None, dict[str, Any]]:
-            self.hook.run(prompts, self)
-            return [made.row.prompt_ids for made in self.hook.made], None, {}
+            self.adapter.run(prompts, self)
+            return [sample.row.prompt_ids for sample in self.adapter.samples], None, {}
 
         def _generate_single_turn(self, *args: Any) -> list[list[int]]:  # noqa: ANN401
-            return [made.row.completion_ids for made in self.hook.made]
+            return [sample.row.completion_ids for sample in self.adapter.samples]
 
     return RLOOTrainer

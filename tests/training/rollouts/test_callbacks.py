@@ -1,4 +1,4 @@
-"""The heartbeat: what a line says of a run, and what it warns of."""
+"""Trainer callbacks: the progress line, and the warning about answers that cannot be parsed."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, SimpleNamespace
@@ -12,7 +12,7 @@ from truthgym.training.reward_functions.rollout import Rollout
 
 
 class Half:
-    """A reward whose best constant earns a half, of which so many answers can be read."""
+    """A reward whose best constant earns a half, of which so many answers can be parsed."""
 
     name, proper = "half", False
     figures: Mapping[str, float] = MappingProxyType({})
@@ -30,10 +30,10 @@ class Half:
         return self.share
 
 
-def heartbeat(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0) -> Any:
-    from truthgym.training.rollouts.callbacks import Heartbeat
+def progress(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0, **told: Any) -> Any:
+    from truthgym.training.rollouts.callbacks import ProgressCallback
 
-    return Heartbeat(rewards or [Half()], weights, 30.0, least)
+    return ProgressCallback(rewards or [Half()], weights, interval=30.0, min_share_read=least, **told)
 
 
 def rollouts(*names: str) -> list[Rollout]:
@@ -41,22 +41,21 @@ def rollouts(*names: str) -> list[Rollout]:
 
 
 def test_groups_whose_rollouts_all_have_one_reward_are_counted() -> None:
-    heart = heartbeat()
-    heart.seen(rollouts(*"aabbccdd"), [[1.0, 0.0, 1.0, 1.0, None, 1.0, None, None]])
-    assert (heart.zero_gradient, heart.groups) == (3, 4), "b has one reward, c has one that there is, d has none"
-    heart.seen(rollouts(*"ab"), [[1.0, 0.0]])
-    assert (heart.zero_gradient, heart.groups) == (5, 6)
+    callback = progress()
+    callback.step_rewarded(rollouts(*"aabbccdd"), [[1.0, 0.0, 1.0, 1.0, None, 1.0, None, None]])
+    assert (callback.zero_gradient, callback.groups) == (3, 4), "b has one reward, c has one that there is, d has none"
+    callback.step_rewarded(rollouts(*"ab"), [[1.0, 0.0]])
+    assert (callback.zero_gradient, callback.groups) == (5, 6)
 
 
 def test_a_line_says_how_it_goes() -> None:
-    heart = heartbeat(Half(), Half(), weights=[1.0, 3.0])
-    heart.expected = 4
-    heart.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=9, is_world_process_zero=False), None)
-    heart.seen(rollouts(*"aabb"), [[1.0, 2.0, None, None], [0.0, 1.0, 1.0, None]])
+    callback = progress(Half(), Half(), weights=[1.0, 3.0], rollouts_per_step=4)
+    callback.on_train_begin(None, SimpleNamespace(global_step=0, max_steps=9, is_world_process_zero=False), None)
+    callback.step_rewarded(rollouts(*"aabb"), [[1.0, 2.0, None, None], [0.0, 1.0, 1.0, None]])
     for _ in range(2):
-        heart.ended()
-    heart.on_log(None, None, None, logs={"entropy": 0.25})
-    assert heart.line() == (
+        callback.sample_ended()
+    callback.on_log(None, None, None, logs={"entropy": 0.25})
+    assert callback.line() == (
         "step 0 of 9; 2 of 4 rollouts of the next; reward 3.0000 (best constant 2.0000); read 100.0%; 1.5 tokens; "
         "1 of 2 groups without gradient; entropy 0.250"
     ), "rewards of 1, 5 and 3: what has none has no part"
@@ -65,19 +64,19 @@ def test_a_line_says_how_it_goes() -> None:
 def test_answers_that_cannot_be_read_are_told_once_and_stop_a_run_that_asked_for_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    heart = heartbeat(Half(0.25))
+    callback = progress(Half(0.25))
     for _ in range(2):
-        heart.seen(rollouts("a"), [[1.0]])
-    assert capsys.readouterr().out.count("WARNING: only 25% of the answers can be read") == 1
-    with pytest.raises(BadInput, match="Only 25% of the answers of step 0 could be read, and --min_share_read is 50%"):
-        heartbeat(Half(0.25), least=0.5).seen(rollouts("a"), [[1.0]])
+        callback.step_rewarded(rollouts("a"), [[1.0]])
+    assert capsys.readouterr().out.count("WARNING: only 25% of the answers can be parsed") == 1
+    with pytest.raises(BadInput, match="25% of the answers of step 0 .*--min_share_read is 50%"):
+        progress(Half(0.25), least=0.5).step_rewarded(rollouts("a"), [[1.0]])
 
 
 def test_several_processes_speak_with_one_voice(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RANK", "1")
-    heart = heartbeat(Half(0.25))
-    heart.seen(rollouts("a"), [[1.0]])
-    heart.on_log(None, None, None, logs={"loss": 1.0})
+    callback = progress(Half(0.25))
+    callback.step_rewarded(rollouts("a"), [[1.0]])
+    callback.on_log(None, None, None, logs={"loss": 1.0})
     assert capsys.readouterr().out == ""

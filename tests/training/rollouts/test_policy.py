@@ -21,10 +21,9 @@ from inspect_ai.model import (
 from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use_tools
 from inspect_ai.tool import Tool, tool
 
-from truthgym.training.rollouts.batches import Batches
-from truthgym.training.rollouts.policy import Policy, Turn
-from truthgym.training.rollouts.rollouts import Uncached
-from truthgym.training.rollouts.sampling import Engine, Generated, LocalEngine, Request
+from truthgym.training.rollouts.policy import Policy, Turn, divergence, prompt_suffix
+from truthgym.training.rollouts.rollouts import NoCacheModel
+from truthgym.training.rollouts.sampling import Batcher, Engine, Generated, LocalEngine, Request
 
 STRIPS = """{% for m in messages %}<|{{ m.role }}|>
 {%- if m.role == 'assistant' and not loop.last %}{{ m.content.split('</think>')[-1] }}
@@ -55,6 +54,11 @@ class Scripted:
     tokenizer: Any
     script: list[str | list[int]]
     asked: list[Request] = field(default_factory=list)
+    context_length: int | None = None
+    end_ids: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        self.end_ids = self.end_ids or [self.tokenizer.eos_token_id]
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         made = []
@@ -76,12 +80,12 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
     def run(
         work: Solver | list[Solver], script: list[str | list[int]] | Engine, **told: Any
     ) -> tuple[EvalSample, list[Turn], Any]:
-        engine = Scripted(tokenizer, script) if isinstance(script, list) else script
-        ends = told.pop("ends", [tokenizer.eos_token_id])
-        policy = Policy("tiny", tokenizer, Batches(engine, 1), ends, (0,), **told)
+        limits = {name: told.pop(name) for name in ("end_ids", "context_length") if name in told}
+        engine = Scripted(tokenizer, script, **limits) if isinstance(script, list) else script
+        policy = Policy("tiny", tokenizer, Batcher(engine, 1), (0,), **told)
         log = eval(
             Task(dataset=[Sample("Is it red?")], solver=work),
-            model=Uncached(policy, GenerateConfig(max_tokens=30)),
+            model=NoCacheModel(policy, GenerateConfig(max_tokens=30)),
             display="log",
             log_dir=str(tmp_path / "logs"),
             log_realtime=False,
@@ -168,7 +172,7 @@ def test_the_next_prompt_goes_on_from_the_tokens_that_were_written(tokenizer: An
     assert tokenizer.decode(third.prompt_ids) == third.prompt
     assert third.prompt.endswith("<|assistant|>37<|end|><|user|>Sure?<|end|><|assistant|>No.<|end|>"
                                  "<|user|>Really?<|end|><|assistant|>")  # fmt: skip
-    assert (second.before, third.before, first.before) == (first, second, None)
+    assert (second.previous, third.previous, first.previous) == (first, second, None)
     assert [turn.end for turn in turns] == ["<|end|>", "<|end|>", ""]
     assert first.logprobs == [-0.5] * 3
     assert len({one.key for one in engine.asked}) == 3
@@ -192,33 +196,34 @@ def test_a_reply_says_why_it_ended(tokenizer: Any, play: Play) -> None:
 
 def test_another_end_token_than_the_templates_stays(tokenizer: Any, play: Play) -> None:
     other = tokenizer.convert_tokens_to_ids("<|tool|>")
-    _, turns, _ = play(talk("Sure?"), [[20, other], "Well."], ends=[tokenizer.eos_token_id, other])
-    assert turns[1].before is turns[0]
+    _, turns, _ = play(talk("Sure?"), [[20, other], "Well."], end_ids=[tokenizer.eos_token_id, other])
+    assert turns[1].previous is turns[0]
     assert turns[1].prompt_ids[len(turns[0].prompt_ids) :][:3] == [20, other, tokenizer.eos_token_id]
 
 
 @pytest.mark.parametrize("told", [{"forget": True}, {"edit": True}], ids=["new", "edited"])
 def test_a_conversation_that_does_not_go_on_begins_anew(tokenizer: Any, play: Play, told: dict[str, bool]) -> None:
     _, turns, _ = play(talk("Sure?", **told), ["yes", "no"])
-    assert [turn.before for turn in turns] == [None, None]
-    assert not any(turn.parted for turn in turns)
+    assert [turn.previous for turn in turns] == [None, None]
+    assert not any(turn.divergence for turn in turns)
     assert ("YES" in turns[1].prompt) == ("edit" in told)
     assert turns[1].prompt_ids == tokenizer(turns[1].prompt)["input_ids"]
 
 
 def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
     _, turns, _ = play(talk("Sure?"), ["It may be.</think>yes", "no"], chat_template=STRIPS)
-    assert turns[0].parted is None
-    told = str(turns[1].parted)
-    assert "The chat template of tiny changes what was said earlier" in told
-    assert "the model had 'It may be.</think>yes', and the template now writes 'yes<|end|><|user|>Sure?" in told
+    assert turns[0].divergence is None
+    told = str(turns[1].divergence)
+    assert "The chat template of tiny changes earlier messages" in told
+    assert "had 'It may be.</think>yes'" in told
+    assert "now writes 'yes<|end|><|user|>Sure?" in told
     assert "--chat_template_path FILE" in told
-    assert turns[1].before is None, "what it read is what it read: a scorer may ask on"
+    assert turns[1].previous is None, "what it read is what it read: a scorer may ask on"
 
 
 def test_a_template_that_trims_works(tokenizer: Any, play: Play) -> None:
     _, turns, _ = play(talk("Sure?"), [" yes \n", "no"], chat_template=TRIMS)
-    assert turns[1].before is turns[0]
+    assert turns[1].previous is turns[0]
     assert " yes \n<|end|>\n<|user|>Sure?" in tokenizer.decode(turns[1].prompt_ids)
 
 
@@ -226,7 +231,7 @@ def test_calls_of_tools_stand_as_they_were_written(tokenizer: Any, play: Play) -
     call = '<tool_call>{"name": "weather",  "arguments": {"town": "Rome"}}</tool_call>'
     sample, turns, _ = play([use_tools(weather()), generate()], [f"Let me see. {call}", "It rains."])
     assert [message.role for message in sample.messages] == ["user", "assistant", "tool", "assistant"]
-    assert turns[1].before is turns[0]
+    assert turns[1].previous is turns[0]
     assert call in turns[1].prompt, "with both of its blanks"
     assert turns[1].prompt.endswith("<|tool|>It rains in Rome.<|end|><|assistant|>")
     assert turns[1].prompt_ids[: len(turns[0].prompt_ids)] == turns[0].prompt_ids
@@ -243,10 +248,10 @@ def test_inspects_cache_has_no_part(play: Play) -> None:
 def test_a_conversation_that_outgrows_the_model_ends(play: Play) -> None:
     sample, turns, engine = play(talk("Sure?"), ["yes", "no"])
     first, second = (len(turn.prompt_ids) for turn in turns)
-    sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context=first + 3)
+    sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context_length=first + 3)
     assert [one.max_tokens for one in engine.asked] == [3]
     assert sample.output.stop_reason == "model_length"
-    sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context=second + 1)
+    sample, turns, engine = play(talk("Sure?"), ["yes", "no"], context_length=second + 1)
     assert [one.max_tokens for one in engine.asked] == [second + 1 - first, 1]
 
 
@@ -255,3 +260,34 @@ def test_messages_name_the_reply_they_hold(play: Play) -> None:
     replies = [message for message in sample.messages if isinstance(message, ChatMessageAssistant)]
     assert [message.id for message in replies] == [turn.message_id for turn in turns]
     assert [message.text for message in replies] == [turn.text for turn in turns] == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("rendered", "known", "after"),
+    [
+        ("<u>Hi<a>Hello<e><u>More<a>", "<u>Hi<a>Hello", "<e><u>More<a>"),
+        ("<u>Hi<a>Hello", "<u>Hi<a>Hello", ""),
+        ("<u>Hi<a>Hello<e>\n<u>", "<u>Hi<a> Hello \n\n", "<e>\n<u>"),
+        ("<u>Hi\n\n<a>\nHello<e>", "<u>Hi<a>Hello", "<e>"),
+        ("Hello there", "", "Hello there"),
+    ],
+    ids=["plain", "nothing", "trimmed", "more blanks", "first"],
+)
+def test_prompt_suffix(rendered: str, known: str, after: str) -> None:
+    assert prompt_suffix(rendered, known) == after
+
+
+@pytest.mark.parametrize(
+    ("rendered", "had", "now", "place"),
+    [
+        ("<u>Hi<a>Hello<e>", "'Er. Hello'", "'Hello<e>'", 8),
+        ("<u>Hi", "'<a>Er. Hello'", "''", 5),
+        ("<s>Be.<u>Hi<a>Er. Hello<e>", "'u>Hi<a>Er. Hello'", "'s>Be.<u>Hi<a>Er. Hello<e>'", 1),
+    ],
+    ids=["dropped", "cut off", "put before"],
+)
+def test_divergence_names_the_place(rendered: str, had: str, now: str, place: int) -> None:
+    known = "<u>Hi<a>Er. Hello"
+    assert prompt_suffix(rendered, known) is None
+    message = divergence(rendered, known, "some/model")
+    assert all(part in message for part in (f"had {had}", f"writes {now}", f"character {place} of 17", "some/model"))

@@ -8,7 +8,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
-from truthgym.training.rollouts.questions import by_event, load_questions, named_samples
+from truthgym.training.rollouts.questions import dataset_sample_ids, load_questions, shared_out, shuffled_by_event
 
 OWN = """
 from inspect_ai import Task, task
@@ -56,7 +56,7 @@ def test_a_task_is_asked_for_its_train_split() -> None:
     assert {(one.metadata or {})["split"] for one in held.samples.values()} == {"validation"}
     assert not set(found.samples) & set(held.samples)
     ids = list(found.samples)
-    task = found.some(ids[3:1:-1])
+    task = found.subset(ids[3:1:-1])
     assert [one.id for one in task.dataset] == ids[3:1:-1]
     assert len(found.task.dataset) == len(found.samples), "the task itself is left as it is"
 
@@ -94,22 +94,22 @@ def test_a_dataset_names_the_questions(tmp_path: Path) -> None:
     rows = [{"prompt": "?", "sample_id": name, "split": "train"} for name in chosen]
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    only = named_samples(tmp_path / "data")
+    only = dataset_sample_ids(tmp_path / "data")
     found = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, only=only)
     assert list(found.samples) == chosen
     assert found.left_out["not in the dataset"] == len(all_of_them.samples) - 3
     (tmp_path / "data" / "train.jsonl").write_text('{"text": "x"}\n')
-    with pytest.raises(BadInput, match="its rows name no samples; convert the logs with --to prompts"):
-        named_samples(tmp_path / "data")
+    with pytest.raises(BadInput, match="its rows have no sample_id; convert the logs with --to prompts"):
+        dataset_sample_ids(tmp_path / "data")
     with pytest.raises(BadInput, match="There is no folder .*nowhere; make one with"):
-        named_samples(tmp_path / "nowhere")
+        dataset_sample_ids(tmp_path / "nowhere")
 
 
 def test_samples_of_one_event_follow_each_other(own: str) -> None:
     questions = [load_questions("truthgym/urns", {"n": 40, "paradigms": "brier"}), load_questions(own, {})]
-    order = list(by_event(questions, 3))
+    order = list(shuffled_by_event(questions, 3))
     assert sorted(order) == sorted((at, name) for at, one in enumerate(questions) for name in one.samples)
-    assert order == list(by_event(questions, 3)) != list(by_event(questions, 4))
+    assert order == list(shuffled_by_event(questions, 3)) != list(shuffled_by_event(questions, 4))
     assert {at for at, _ in order[:20]} == {0, 1}, "tasks are mixed"
     events = [(at, (questions[at].samples[name].metadata or {}).get("event", name)) for at, name in order]
     assert len(set(events)) == sum(events[i] != events[i - 1] for i in range(1, len(events))) + 1
@@ -124,14 +124,14 @@ def test_samples_of_one_event_follow_each_other(own: str) -> None:
         ("truthgym/urns", {"split": "test"}, "split=test is what models are evaluated on, and is never trained on"),
         ("truthgym/urns", {"split": ["train", "test"]}, "is what models are evaluated on"),
         ("truthgym/urns", {"split": "train, test"}, "is what models are evaluated on"),
-        ("truthgym/urns", {"split": "validation"}, "split=validation is not what is trained on; leave `split` out"),
-        ("nowhere.py", {}, "there is no file nowhere.py"),
-        ("own.py@nosuch", {}, "Task named 'nosuch' not found"),
+        ("truthgym/urns", {"split": "validation"}, "split=validation is not the training split; omit `split`"),
+        ("nowhere.py", {}, "There is no file nowhere.py"),
+        ("own.py@nosuch", {}, "own.py has no task 'nosuch', but sums"),
         ("own.py", {"m": 1}, "takes no argument 'm'; it takes n"),
         ("own.py", {"n": "x"}, "cannot be loaded with {'n': 'x'}: TypeError"),
         ("own.py", {"n": 0}, "cannot be loaded|no sample is left to train on"),
-        ("none.py", {}, "holds 0 tasks; write one"),
-        ("two.py", {}, "holds 2 tasks; name one with two.py@TASK"),
+        ("none.py", {}, "none.py has 0 tasks: none; write one"),
+        ("two.py", {}, "two.py has 2 tasks: sums, others; name one with two.py@TASK"),
     ],
     ids=lambda told: json.dumps(told) if isinstance(told, dict) else str(told)[:20],
 )
@@ -145,3 +145,24 @@ def test_what_is_refused(
         load_questions(name, args)
     told = str(error.value).replace("\\[", "[")
     assert any(one in told for one in part.split("|")), told
+
+
+TAKEN = {"truthgym/urns": ("n", "seed", "draws"), "truthgym/forecasting": ("n", "source")}
+
+
+def test_an_argument_goes_to_the_tasks_that_take_it() -> None:
+    assert shared_out(TAKEN, {"n": 9, "draws": 2}) == {
+        "truthgym/urns": {"n": 9, "draws": 2},
+        "truthgym/forecasting": {"n": 9},
+    }
+
+
+def test_what_stands_under_a_task_is_for_it_alone_and_what_comes_later_counts() -> None:
+    shared = shared_out(TAKEN, {"n": 9, "urns": {"n": 5}}, {"forecasting": {"n": 7}})
+    assert shared == {"truthgym/urns": {"n": 5}, "truthgym/forecasting": {"n": 7}}
+
+
+@pytest.mark.parametrize("given", [{"draw": 2}, {"urns": {"source": "x"}}], ids=["none", "other"])
+def test_an_argument_that_is_not_taken_is_refused(given: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match="takes no argument"):
+        shared_out(TAKEN, given)

@@ -9,7 +9,7 @@ from inspect_ai.log import read_eval_log
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.questions import load_questions
-from truthgym.training.rollouts.rollouts import Rollouts, Sampling, place, set_aside
+from truthgym.training.rollouts.rollouts import Rollouts, Sampling, archive_steps_from, step_folder
 from truthgym.training.rollouts.sampling import Generated, Request
 
 OWN = """
@@ -50,8 +50,11 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
 class Engine:
     """Says the last letter of the prompt, and keeps what it was asked."""
 
+    context_length = None
+
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
+        self.end_ids = (tokenizer.eos_token_id,)
         self.asked: list[list[Request]] = []
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
@@ -65,7 +68,7 @@ class Engine:
 def rollouts(tokenizer: Any, tmp_path: Path) -> Callable[..., Rollouts]:
     (tmp_path / "own.py").write_text(OWN)
     questions = [load_questions(str(tmp_path / "own.py"), {}), load_questions(str(tmp_path / "own.py"), {})]
-    sampling = Sampling("tiny", tokenizer, (tokenizer.eos_token_id,), 0, 8)
+    sampling = Sampling("tiny", tokenizer, 0, 8)
 
     def make(**told: Any) -> Rollouts:
         return Rollouts(questions=questions, sampling=sampling, folder=tmp_path / "rollouts", **told)
@@ -76,7 +79,9 @@ def rollouts(tokenizer: Any, tmp_path: Path) -> Callable[..., Rollouts]:
 def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
     engine = Engine(tokenizer)
     ended: list[int] = []
-    made = rollouts(ended=lambda: ended.append(1)).run([(0, "c"), (0, "a"), (0, "c"), (0, "b")], engine, 7, (2, 1))
+    made = rollouts(on_sample_end=lambda: ended.append(1)).run(
+        [(0, "c"), (0, "a"), (0, "c"), (0, "b")], engine, 7, (2, 1)
+    )
     assert [(one.rollout.sample_id, one.rollout.epoch) for one in made] == [("c", 1), ("a", 1), ("c", 2), ("b", 1)]
     assert [one.rollout.answer for one in made] == ["c", "a", "c", "b"]
     assert [one.rollout.scores["match"].value for one in made[:3]] == ["C", "C", "C"]
@@ -87,7 +92,7 @@ def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], to
     assert sorted(len(batch) for batch in engine.asked) == [2, 2], "what is asked as often is asked at once"
     assert {one.seed for batch in engine.asked for one in batch} == {(0, 7, 2, 1)}
     assert {one.top_p for batch in engine.asked for one in batch} == {0.5}, "the task's own settings count"
-    logs = [read_eval_log(str(path)) for path in place(rollouts().folder, 7).glob("*.eval")]
+    logs = [read_eval_log(str(path)) for path in step_folder(rollouts().folder, 7).glob("*.eval")]
     assert sorted(len(log.samples or []) for log in logs) == [2, 2]
     assert all(log.status == "success" and log.eval.tags == ["rollouts"] for log in logs)
 
@@ -98,21 +103,21 @@ def test_two_tasks_of_one_name_keep_their_rollouts_apart(rollouts: Callable[...,
 
 
 def test_a_run_of_failures_alone_is_refused(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
-    with pytest.raises(BadInput, match=r"Every one of 2 rollouts failed: .*the tool is lost"):
+    with pytest.raises(BadInput, match=r"All 2 rollouts failed: .*the tool is lost"):
         rollouts().run([(0, "b"), (0, "b")], Engine(tokenizer), 0)
-    with pytest.raises(BadInput, match=r"Every one of 1 rollouts failed: no reason is given"):
+    with pytest.raises(BadInput, match=r"All 1 rollouts failed: no reason is given"):
         rollouts().run([(0, "d")], Engine(tokenizer), 0)
 
 
-def test_logs_from_a_step_on_are_set_aside(tmp_path: Path) -> None:
+def test_logs_from_a_step_on_are_archive_steps_from(tmp_path: Path) -> None:
     def write(numbers: Sequence[int]) -> None:
         for number in numbers:
-            place(tmp_path, number).mkdir()
-            (place(tmp_path, number) / "one.eval").write_text(str(number))
+            step_folder(tmp_path, number).mkdir()
+            (step_folder(tmp_path, number) / "one.eval").write_text(str(number))
 
     write(range(4))
-    assert [path.name for path in set_aside(tmp_path, 2)] == ["step-00002-1", "step-00003-1"]
+    assert [path.name for path in archive_steps_from(tmp_path, 2)] == ["step-00002-1", "step-00003-1"]
     write([2])
-    assert [path.name for path in set_aside(tmp_path, 2)] == ["step-00002-2"]
+    assert [path.name for path in archive_steps_from(tmp_path, 2)] == ["step-00002-2"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["set_aside", "step-00000", "step-00001"]
-    assert set_aside(tmp_path / "nowhere", 0) == []
+    assert archive_steps_from(tmp_path / "nowhere", 0) == []

@@ -2,14 +2,17 @@
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
+import anyio
 import numpy as np
 import pytest
+from anyio.abc import TaskGroup
 
-from truthgym.training.rollouts.sampling import LocalEngine, Request, ServerEngine, uniforms
+from truthgym.training.rollouts import sampling
+from truthgym.training.rollouts.sampling import Batcher, Generated, LocalEngine, Request, ServerEngine, uniforms
 
 PROMPTS = ([7, 8, 9], [300, 301], [12, 13, 14, 15, 16, 17])
 
@@ -53,7 +56,7 @@ def only(local: LocalEngine, probabilities: dict[int, float]) -> LocalEngine:
                 input_ids = torch.cat([input_ids, token[:, None]], 1)
             return input_ids
 
-    return LocalEngine(Fixed(), local.tokenizer, local.ends)
+    return LocalEngine(Fixed(), local.tokenizer, local.end_ids)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ def test_sampling_settings_that_a_model_comes_with_have_no_part(local: LocalEngi
 
 
 def test_a_reply_ends_with_its_end_token(local: LocalEngine) -> None:
-    end = local.ends[0]
+    end = local.end_ids[0]
     made = only(local, {20: 0.7, end: 0.3})([request(place, tokens=30) for place in range(30)])
     for row in made:
         assert row.ids.count(end) == (len(row.ids) < 30 or row.ids[-1] == end)
@@ -185,7 +188,7 @@ def test_an_adapter_is_sampled_from(local: LocalEngine) -> None:
     from peft import LoraConfig, get_peft_model
 
     model: Any = get_peft_model(deepcopy(local.model), LoraConfig(target_modules="all-linear", init_lora_weights=False))
-    engine = LocalEngine(model, local.tokenizer, local.ends)
+    engine = LocalEngine(model, local.tokenizer, local.end_ids)
     made = engine([request(0, tokens=8)])[0]
     with torch.no_grad():
         logits = model(torch.tensor([[*PROMPTS[0], *made.ids]])).logits[0]
@@ -239,7 +242,7 @@ def test_a_server_is_asked_through_trls_own_client(
     monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)  # it asks for the package, and never uses it
     url, asked = server
     client = vllm_client.VLLMClient(base_url=url)
-    made = ServerEngine(client)(
+    made = ServerEngine(client, [2])(
         [
             request(0, PROMPTS[0], temperature=1.0),
             request(1, PROMPTS[1], temperature=2.0, stop=("\n",)),
@@ -254,3 +257,102 @@ def test_a_server_is_asked_through_trls_own_client(
         (1.0, 6, None),
         (2.0, 6, ["\n"]),
     ]
+
+
+class LengthEngine:
+    """Generates the length of each prompt, and keeps which samples it served together."""
+
+    end_ids, context_length = (2,), None
+
+    def __init__(self) -> None:
+        self.served: list[list[str]] = []
+
+    def __call__(self, requests: Sequence[Request]) -> list[Generated]:
+        self.served.append([str(one.key[1]) for one in requests])
+        if any(not one.prompt_ids for one in requests):
+            raise ValueError("an empty prompt")
+        return [Generated([len(one.prompt_ids)], [-1.0]) for one in requests]
+
+
+def of_sample(sample: str, count: int = 0, length: int = 1) -> Request:
+    return Request(("task", sample, 1, count), [5] * length, 4)
+
+
+def served(samples: int, work: Callable[[Batcher, TaskGroup], Awaitable[None]]) -> list[list[str]]:
+    """Let samples at work ask, and tell which of them were served together."""
+    engine = LengthEngine()
+
+    async def run() -> None:
+        async with anyio.create_task_group() as group:
+            await work(Batcher(engine, samples), group)
+
+    anyio.run(run)
+    return engine.served
+
+
+def test_waiting_samples_are_served_together_in_key_order() -> None:
+    async def sample(batcher: Batcher, name: str, calls: int, wait: float) -> None:
+        await anyio.sleep(wait)
+        for count in range(calls):
+            made = await batcher(of_sample(name, count, 1 + count))
+            assert made.ids == [1 + count]
+        await batcher.sample_ended()
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        for name, calls, wait in (("c", 1, 0.0), ("b", 3, 0.02), ("a", 2, 0.01)):
+            group.start_soon(sample, batcher, name, calls, wait)
+
+    assert served(3, work) == [["a", "b", "c"], ["a", "b"], ["b"]]
+
+
+def test_concurrent_requests_of_a_sample_count_once() -> None:
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        group.start_soon(batcher, of_sample("a", 0))
+        group.start_soon(batcher, of_sample("a", 1))
+        await anyio.sleep(0.05)
+        assert batcher.batches == 0
+        group.start_soon(batcher, of_sample("b", 0))
+
+    assert served(2, work) == [["a", "a", "b"]]
+
+
+def test_idle_requests_are_served_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "IDLE_SECONDS", 0.05)
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        group.start_soon(batcher, of_sample("a"))
+        group.start_soon(batcher, of_sample("b"))
+
+    assert served(3, work) == [["a", "b"]]
+
+
+def test_a_cancelled_request_does_not_block_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "IDLE_SECONDS", 0.2)
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        with anyio.move_on_after(0.01) as gone:
+            await batcher(of_sample("a"))
+        assert gone.cancelled_caught
+        group.start_soon(batcher, of_sample("b"))
+        await anyio.sleep(0.01)
+        assert batcher.batches == 0
+
+    assert served(3, work) == [["b"]]
+
+
+def test_an_engine_error_reaches_its_batch_only() -> None:
+    errors: list[str] = []
+
+    async def sample(batcher: Batcher, name: str, length: int) -> None:
+        try:
+            await batcher(of_sample(name, length=length))
+        except ValueError as error:
+            errors.append(f"{name}: {error}")
+        assert (await batcher(of_sample(name, 1))).ids == [1]
+
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        group.start_soon(sample, batcher, "a", 0)
+        group.start_soon(sample, batcher, "b", 1)
+
+    assert served(2, work) == [["a", "b"], ["a", "b"]]
+    assert sorted(errors) == ["a: an empty prompt", "b: an empty prompt"]

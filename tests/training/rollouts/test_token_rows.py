@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
@@ -11,38 +12,47 @@ from inspect_ai.model import Model
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.training.rollouts.policy import Turn
 from truthgym.training.rollouts.questions import Questions, load_questions
-from truthgym.training.rollouts.rollouts import Made, Rollouts, Sampling, place
+from truthgym.training.rollouts.rollouts import Rollouts, Sampling, TrainingSample, step_folder
 from truthgym.training.rollouts.sampling import Generated, Request
-from truthgym.training.rollouts.token_rows import Row, branches, no_gradient, single_turns
+from truthgym.training.rollouts.token_rows import TokenRow, conversation_rows, masked_row, reply_rows
 
 
 def turn(name: str, prompt: Sequence[int], completion: Sequence[int], before: Turn | None = None) -> Turn:
     logprobs = [-token / 10 for token in completion]
-    told: dict[str, Any] = {"temperature": 1.0, "text": name, "read": (), "prompt": "", "written": "", "end": ""}
-    return Turn(name, list(prompt), list(completion), logprobs, before=before, **told)
+    told: dict[str, Any] = {
+        "temperature": 1.0,
+        "text": name,
+        "context_key": (),
+        "prompt": "",
+        "reply_text": "",
+        "end": "",
+    }
+    return Turn(name, list(prompt), list(completion), logprobs, previous=before, **told)
 
 
 def test_a_conversation_is_one_row() -> None:
     first = turn("a", [1, 2], [3, 4])
     second = turn("b", [1, 2, 3, 4, 5], [6], first)
     third = turn("c", [1, 2, 3, 4, 5, 6, 7, 8], [9], second)
-    assert branches([first, second, third]) == [
-        Row([1, 2], [3, 4, 5, 6, 7, 8, 9], [1, 1, 0, 1, 0, 0, 1], [-0.3, -0.4, 0, -0.6, 0, 0, -0.9])
+    assert conversation_rows([first, second, third]) == [
+        TokenRow([1, 2], [3, 4, 5, 6, 7, 8, 9], [1, 1, 0, 1, 0, 0, 1], [-0.3, -0.4, 0, -0.6, 0, 0, -0.9])
     ]
-    assert branches([second, third]) == [Row([1, 2, 3, 4, 5], [6, 7, 8, 9], [1, 0, 0, 1], [-0.6, 0, 0, -0.9])]
-    assert branches([first, third]) == [
-        Row([1, 2], [3, 4, 5, 6, 7, 8, 9], [1, 1, 0, 0, 0, 0, 1], [-0.3, -0.4, 0, 0, 0, 0, -0.9])
+    assert conversation_rows([second, third]) == [
+        TokenRow([1, 2, 3, 4, 5], [6, 7, 8, 9], [1, 0, 0, 1], [-0.6, 0, 0, -0.9])
     ]
-    assert branches([first]) == [Row([1, 2], [3, 4], [1, 1], [-0.3, -0.4])]
-    assert single_turns([first, third]) == [
-        Row([1, 2], [3, 4], [1, 1], [-0.3, -0.4]),
-        Row([1, 2, 3, 4, 5, 6, 7, 8], [9], [1], [-0.9]),
+    assert conversation_rows([first, third]) == [
+        TokenRow([1, 2], [3, 4, 5, 6, 7, 8, 9], [1, 1, 0, 0, 0, 0, 1], [-0.3, -0.4, 0, 0, 0, 0, -0.9])
+    ]
+    assert conversation_rows([first]) == [TokenRow([1, 2], [3, 4], [1, 1], [-0.3, -0.4])]
+    assert reply_rows([first, third]) == [
+        TokenRow([1, 2], [3, 4], [1, 1], [-0.3, -0.4]),
+        TokenRow([1, 2, 3, 4, 5, 6, 7, 8], [9], [1], [-0.9]),
     ]
     other = turn("d", [1, 2, 3, 4, 15], [16], first)
-    assert [row.completion_ids for row in branches([first, second, other])] == [[3, 4, 5, 6], [3, 4, 15, 16]]
-    assert branches([]) == []
-    assert no_gradient([1], 2) == Row([1], [2], [0], [0.0])
-    assert no_gradient([], 2).prompt_ids == [2], "a trainer needs a token to begin from"
+    assert [row.completion_ids for row in conversation_rows([first, second, other])] == [[3, 4, 5, 6], [3, 4, 15, 16]]
+    assert conversation_rows([]) == []
+    assert masked_row([1], 2) == TokenRow([1], [2], [0], [0.0])
+    assert masked_row([], 2).prompt_ids == [2], "a trainer needs a token to begin from"
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +69,7 @@ def questions() -> Questions:
     return load_questions("truthgym/urns", {"n": 40, "paradigms": "brier"})
 
 
-Perform = Callable[..., tuple[Made, EvalSample]]
+Perform = Callable[..., tuple[TrainingSample, EvalSample]]
 
 
 @pytest.fixture
@@ -69,7 +79,7 @@ def perform(tokenizer: Any, questions: Questions, tmp_path: Path) -> Perform:
     def run(solver: str, roles: Mapping[str, Any] | None = None, whole: bool = True, **args: Any) -> Any:
         said: list[str] = []
 
-        def engine(requests: Sequence[Request]) -> list[Generated]:
+        def reply(requests: Sequence[Request]) -> list[Generated]:
             made = []
             for _ in requests:
                 said.append(rf"Reply {len(said)}. \finalBeliefProb{{0.6}}")
@@ -77,17 +87,18 @@ def perform(tokenizer: Any, questions: Questions, tmp_path: Path) -> Perform:
                 made.append(Generated(ids, [-0.5] * len(ids)))
             return made
 
+        engine: Any = Mock(side_effect=reply, end_ids=(tokenizer.eos_token_id,), context_length=None)
         rollouts = Rollouts(
             questions=[questions],
-            sampling=Sampling("tiny", tokenizer, (tokenizer.eos_token_id,), 0, 64),
+            sampling=Sampling("tiny", tokenizer, 0, 64),
             folder=tmp_path / "rollouts",
             solver=f"truthgym/{solver}",
             solver_args=args,
             roles=roles or {},
-            whole=whole,
+            whole_conversations=whole,
         )
         made = rollouts.run([(0, next(iter(questions.samples)))], engine, 3)
-        logs = list(place(tmp_path / "rollouts", 3).glob("*.eval"))
+        logs = list(step_folder(tmp_path / "rollouts", 3).glob("*.eval"))
         log = read_eval_log(str(logs[0]))
         assert log.samples
         return made[0], log.samples[0]
@@ -95,7 +106,7 @@ def perform(tokenizer: Any, questions: Questions, tmp_path: Path) -> Perform:
     return run
 
 
-def marked(tokenizer: Any, row: Row) -> list[str]:
+def marked(tokenizer: Any, row: TokenRow) -> list[str]:
     """The texts that get gradient, in order: runs of marked tokens."""
     texts, ids = [], [*row.completion_ids, 0]
     begun: list[int] = []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from truthgym.training.rollouts.rollouts import Made
-from truthgym.training.rollouts.trl_adapter import Hook, prompt_of
+from truthgym.training.rollouts.rollouts import TrainingSample
+from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +35,13 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     import trl
 
     seen: dict[str, list[Any]] = {"made": [], "inputs": [], "logprobs": []}
-    run = Hook.run
+    run = RolloutAdapter.run
 
-    def keeping(self: Hook, prompts: Any, trainer: Any) -> None:
+    def keeping(self: RolloutAdapter, prompts: Any, trainer: Any) -> None:
         run(self, prompts, trainer)
-        seen["made"].append(list(self.made))
+        seen["made"].append(list(self.samples))
 
-    monkeypatch.setattr(Hook, "run", keeping)
+    monkeypatch.setattr(RolloutAdapter, "run", keeping)
     for kind in (trl.GRPOTrainer, trl.RLOOTrainer):
         score, measure = kind._generate_and_score_completions, kind._get_per_token_logps_and_entropies
 
@@ -89,7 +89,7 @@ def test_marked_tokens_alone_get_gradient(
 
     told: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 2}}
     folder = train("grpo", base, tmp_path, reward=[reward_of_letters], **told)
-    made: list[Made] = watched["made"][0]
+    made: list[TrainingSample] = watched["made"][0]
     assert (folder / "README.md").is_file()
     inputs = watched["inputs"][0]
     longest = inputs["completion_ids"].shape[1]
@@ -129,7 +129,7 @@ def test_each_reply_is_a_row_of_rloo(
 
     told: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 1}}
     train("rloo", base, tmp_path, reward=[reward_of_letters], **told)
-    made: list[Made] = watched["made"][0]
+    made: list[TrainingSample] = watched["made"][0]
     inputs = watched["inputs"][0]
     for at, one in enumerate(made):
         length = len(one.row.completion_ids)
@@ -169,11 +169,11 @@ def test_rewards_are_counted_once_and_not_for_those_that_wrote_nothing(monkeypat
     from types import SimpleNamespace
 
     from truthgym.training.reward_functions.rollout import Rollout
-    from truthgym.training.rollouts.token_rows import Row
+    from truthgym.training.rollouts.token_rows import TokenRow
 
     asked: list[list[str]] = []
     made = [
-        Made(Rollout("task", name, 1, "?", "yes", answer="x"), Row([1], [2], [mask], [0.0]))
+        TrainingSample(Rollout("task", name, 1, "?", "yes", answer="x"), TokenRow([1], [2], [mask], [0.0]))
         for name, mask in (("a:b", 1), ("c", 0))
     ]
 
@@ -192,19 +192,21 @@ def test_rewards_are_counted_once_and_not_for_those_that_wrote_nothing(monkeypat
 
     keys: list[Any] = []
 
-    def runs(given: Any, engine: Any, number: int, rank: Any) -> list[Made]:
-        keys.append((given, number, rank))
+    def runs(given: Any, engine: Any, step: int, rank: Any) -> list[TrainingSample]:
+        keys.append((given, step, rank))
         return made
 
     told: list[Any] = []
     monkeypatch.setattr("accelerate.utils.gather_object", lambda held: held + held)  # another process had the same
-    hook = Hook(SimpleNamespace(run=runs), [Letters()], lambda *seen: told.append(seen))  # type: ignore[arg-type]
+    hook = RolloutAdapter(SimpleNamespace(run=runs), [Letters()], lambda *seen: told.append(seen))  # type: ignore[arg-type]
     trainer = SimpleNamespace(
-        args=SimpleNamespace(use_vllm=True),
+        args=SimpleNamespace(use_vllm=True, vllm_max_model_length=None),
         state=SimpleNamespace(global_step=4),
         accelerator=SimpleNamespace(process_index=1, is_main_process=True),
         vllm_generation=SimpleNamespace(vllm_client=None),
         _last_loaded_step=4,
+        eos_token_ids=[0],
+        model=SimpleNamespace(config=SimpleNamespace(get_text_config=SimpleNamespace)),
     )
     output = hook([prompt_of((0, "a:b"), "?"), prompt_of((2, "c"), "?")], trainer)
     hook([prompt_of((0, "a:b"), "?")], trainer)

@@ -19,8 +19,7 @@ os.dup2(2, 1)
 import acp, anthropic, openai, trl  # the first three are what Inspect imports as an eval begins
 from transformers import Trainer
 from truthgym.cli.train import train
-from truthgym.training.rollouts import policy
-from truthgym.training.rollouts import validation
+from truthgym.training.rollouts import callbacks, policy
 from truthgym.training.rollouts.rollouts import Rollouts
 from truthgym.training.tiny import tiny
 
@@ -28,11 +27,13 @@ trainers = trl.DPOTrainer, trl.GRPOTrainer
 run, step = Rollouts.run, Trainer.training_step
 
 def rolls(self, keys, engine, number, rank=()):
-    def dies(requests):
-        if killed == ["rollouts", number]:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return engine(requests)
-    return run(self, keys, dies, number, rank)
+    class Dies(type(engine)):
+        def __call__(self, requests):
+            if killed == ["rollouts", number]:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return super().__call__(requests)
+    engine.__class__ = Dies
+    return run(self, keys, engine, number, rank)
 
 def updates(self, *args, **kwargs):
     loss = step(self, *args, **kwargs)
