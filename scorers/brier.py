@@ -4,12 +4,11 @@ inspect eval truthgym/forecasting --model reference/bayesian
 inspect score LOG --scorer truthgym/brier
 """
 
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
-from numpy.typing import NDArray
 
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import stated_belief
@@ -20,7 +19,7 @@ from truthgym.scorers.statistics.calibration import (
     recalibration,
 )
 from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.scorers.statistics.proper_scores import CLIP, RULES, brier_score, row_mean, skill_score
+from truthgym.scorers.statistics.proper_scores import CLIP, RULES, brier_score, finite_mean, row_mean, skill_score
 from truthgym.scorers.statistics.table import Table, tabulate
 
 
@@ -127,19 +126,14 @@ def summarise(table: Table) -> dict[str, float]:
         **skill_score(squared, brier_score(table.crowd, y), table.cluster).metrics("skill_crowd"),
         **mean_headline(brier_score(mean_belief, y), table.cluster).metrics("brier_of_mean"),
         **other_scores,
-        "reliability": _mean(murphy[:, 0]),
-        "resolution": _mean(murphy[:, 1]),
-        "uncertainty": _mean(murphy[:, 2]),
+        "reliability": finite_mean(murphy[:, 0]),
+        "resolution": finite_mean(murphy[:, 1]),
+        "uncertainty": finite_mean(murphy[:, 2]),
         "calibration_slope": line.slope,
         "calibration_intercept": line.intercept,
-        "ece": _mean(ece[:, 0]),
-        "ece_null": _mean(ece[:, 1]),
+        "ece": finite_mean(ece[:, 0]),
+        "ece_null": finite_mean(ece[:, 1]),
     }
-
-
-def _mean(values: NDArray[Any]) -> float:
-    finite = values[np.isfinite(values)]
-    return float(finite.mean()) if finite.size else np.nan
 
 
 PARADIGM = Paradigm(

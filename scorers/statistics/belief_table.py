@@ -1,4 +1,4 @@
-"""From the scores of `martingale` to arrays of beliefs: questions x epochs, and x steps."""
+"""Arrays of beliefs from the scores of `martingale`: questions x epochs, and questions x epochs x points."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,42 +14,42 @@ ELICITORS = ("self", "judge", "joint")
 
 @dataclass(frozen=True)
 class BeliefTable:
-    """Beliefs of many samples. NaN where one could not be read, or was not asked for."""
+    """Beliefs of many samples. NaN if one could not be read or was not requested."""
 
     questions: Table
-    """What is known of each question. Its values are the priors of the first elicitor."""
+    """Facts about each question. Its values are the priors of the first elicitor."""
     prior: dict[str, Floats]
-    """For each elicitor that was asked, questions x epochs."""
+    """By elicitor: questions x epochs."""
     posterior: dict[str, Floats]
     path: dict[str, Floats]
-    """For each elicitor that was asked step by step: questions x epochs x points, from prior to posterior."""
+    """By elicitor: questions x epochs x points, from prior to posterior."""
     domain: list[str]
     """Of each question."""
     share_scored: float
-    """Share of the scores that hold both beliefs of the first elicitor."""
+    """Share of the scores with both beliefs of the first elicitor."""
     share_judge: float
-    """The same of the second, the judge; NaN where it was not asked."""
+    """The same for the judge; NaN without a judge."""
     saw_reasoning: bool
-    """Whether a prior was read where the reasoning could be seen."""
+    """Whether any prior was read with the reasoning visible."""
     settings: dict[str, Any]
-    """The scorer's arguments that the metrics need."""
+    """The scorer's arguments that the metrics depend on."""
 
     @property
     def first(self) -> str:
-        """Whose beliefs the headline is about: the model's own where they were asked for, else the judge's."""
+        """The elicitor of the headline: the model itself if it was asked, otherwise the judge."""
         return "self" if "self" in self.prior or "judge" not in self.prior else "judge"
 
     @property
     def second(self) -> str | None:
-        """The other elicitor, whose prior can stand as instrument, where both were asked."""
+        """The other elicitor if both were asked: its prior is the instrument."""
         return "judge" if {"self", "judge"} <= set(self.prior) else None
 
 
 def belief_table(scores: list[SampleScore]) -> BeliefTable:
-    """Collect what `martingale` recorded. Takes any list, also an empty or partial one, and never fails.
+    """Collect the beliefs that `martingale` recorded. Never raises, whatever the list: empty, partial or malformed.
 
     Args:
-        scores: Unreduced scores, one a sample and epoch.
+        scores: Unreduced scores, one per sample and epoch.
     """
     questions = tabulate(scores, "prior")
     shape = (len(questions.question), questions.values.shape[1])
@@ -68,8 +68,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
             continue
         place = (row[str(item.sample_id)], epoch - 1)
         domain[place[0]] = str(metadata.get("domain", ""))
-        told = metadata.get("settings")
-        settings = told if told and isinstance(told, dict) else settings
+        recorded = metadata.get("settings")
+        settings = recorded if recorded and isinstance(recorded, dict) else settings
         for name, path in _paths(metadata.get("beliefs")).items():
             for ends, value in ((prior, path[0]), (posterior, path[-1])):
                 ends.setdefault(name, np.full(shape, np.nan))[place] = value
@@ -82,7 +82,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         questions=questions,
         prior=prior if {"self", "judge"} & set(prior) else {"self": np.full(shape, np.nan)} | prior,
         posterior=posterior if {"self", "judge"} & set(posterior) else {"self": np.full(shape, np.nan)} | posterior,
-        path={name: _stacked(shape, held) for name, held in paths.items()},
+        path={name: _stacked(shape, cells) for name, cells in paths.items()},
         domain=domain,
         share_scored=float(np.mean(both)) if both else np.nan,
         share_judge=float(np.mean(judged)) if judged else np.nan,
@@ -92,8 +92,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
 
 
 def _paths(beliefs: object) -> dict[str, list[float]]:
-    """From prior to posterior for each elicitor, NaN where a belief could not be read."""
-    held: dict[str, list[float]] = {}
+    """Values from prior to posterior, by elicitor; NaN if a belief could not be read."""
+    values: dict[str, list[float]] = {}
     ends: dict[str, float] = {}
     for belief in _listed(beliefs):
         name, stage = str(belief.get("elicitor")), belief.get("stage")
@@ -104,8 +104,8 @@ def _paths(beliefs: object) -> dict[str, list[float]]:
         if stage == "posterior":
             ends[name] = number
         else:
-            held.setdefault(name, []).append(number)
-    return {name: [*path, ends.get(name, np.nan)] for name, path in held.items()}
+            values.setdefault(name, []).append(number)
+    return {name: [*path, ends.get(name, np.nan)] for name, path in values.items()}
 
 
 def _stacked(shape: tuple[int, int], paths: dict[tuple[int, int], list[float]]) -> Floats:

@@ -1,7 +1,7 @@
-"""Calibration: whether events said to have probability p happen with frequency p. Pure functions of arrays.
+"""Calibration: whether events with a forecast of p happen with frequency p. Pure functions of arrays.
 
-All take one forecast a question: repeats of a question share its outcome, and counting them as separate would
-understate the noise. Several epochs are scored one at a time and averaged.
+Each takes one forecast per question: repeats of a question share its outcome, and counting them as independent would
+understate the noise. Score several epochs one at a time and average the results.
 """
 
 from typing import NamedTuple
@@ -11,31 +11,31 @@ from numpy.typing import ArrayLike, NDArray
 
 BINS = 10
 NULL_DRAWS = 200
-"""Simulated outcomes from which the null value of the ECE is averaged: its Monte-Carlo error is about 2 % of it."""
+"""Number of simulations for the null value of the ECE: its Monte-Carlo error is about 2 %."""
 
 
 class Murphy(NamedTuple):
     """The three parts of the Brier score."""
 
     reliability: float
-    """Squared distance of frequency from forecast within bins. 0 is calibrated; lower is better."""
+    """Mean squared distance between frequency and forecast within bins. 0 is calibrated; lower is better."""
     resolution: float
-    """Variance of frequency between bins. Higher is better; at most `uncertainty`."""
+    """Variance of the frequency between bins. Higher is better; at most `uncertainty`."""
     uncertainty: float
-    """Variance of the outcome, which no forecaster can change."""
+    """Variance of the outcome, which does not depend on the forecasts."""
 
 
 class Recalibration(NamedTuple):
     """Logistic recalibration."""
 
     slope: float
-    """1 is calibrated, below 1 too extreme, above 1 too timid."""
+    """1 is calibrated, below 1 too extreme, above 1 not extreme enough."""
     intercept: float
     """0 is calibrated, below 0 too high, above 0 too low (at a forecast of one half)."""
 
 
 class ECE(NamedTuple):
-    """Expected calibration error beside what a calibrated forecaster would show."""
+    """Expected calibration error, and its value for a calibrated forecaster."""
 
     ece: float
     null: float
@@ -48,16 +48,16 @@ def murphy_decomposition(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> Murphy
     \mathrm{RES}=\sum_k\tfrac{n_k}{N}\Big[(\bar y_k-\bar y)^2-\tfrac{\bar y_k(1-\bar y_k)}{n_k-1}\Big]
     +\tfrac{\bar y(1-\bar y)}{N-1},\quad \mathrm{UNC}=\bar y(1-\bar y)\tfrac{N}{N-1}$$
 
-    Uncorrected, reliability and resolution are both too high by the sampling noise of each bin's frequency: a
-    calibrated forecaster would show a reliability of about bins / (4 N). Corrected, they can fall a little below 0.
-    The parts add up to the Brier score of the forecasts rounded to their bins' means, which is the Brier score itself
-    where forecasts within a bin are equal.
+    Without the correction, the sampling noise of each bin's frequency inflates both reliability and resolution: a
+    calibrated forecaster would have a reliability of about bins / (4 N). With it, they can be slightly negative. The
+    parts sum to the Brier score of the forecasts rounded to their bins' means, which is the Brier score itself if the
+    forecasts within each bin are equal.
 
     Args:
-        p: Forecasts in [0, 1], one a question. Pairs with NaN are left out.
+        p: Forecasts in [0, 1], one per question. Pairs with NaN are left out.
         y: Outcomes, 0 or 1.
-        bins: Bins of equal mass; equal forecasts stay together, and a bin of one question joins its neighbour. At most
-            half as many as there are questions.
+        bins: Number of bins of equal mass. Equal forecasts share a bin, and a bin of one question is merged with its
+            neighbour. At most half the number of questions.
 
     Returns:
         The three parts; NaN with fewer than two questions.
@@ -86,12 +86,12 @@ def recalibration(p: ArrayLike, y: ArrayLike, clip: float) -> Recalibration:
     r"""Fit $\mathrm{logit}\,P(y=1)=a+b\,\mathrm{logit}\,p$ by maximum likelihood: intercept a and slope b.
 
     Args:
-        p: Forecasts in [0, 1]. Pairs with NaN are left out. Epochs may be pooled: repeats do not move the estimate.
+        p: Forecasts in [0, 1]. Pairs with NaN are left out. Epochs may be pooled: repeats do not bias the estimate.
         y: Outcomes, 0 or 1.
-        clip: Forecasts are held in [clip, 1 - clip], since the logit of 0 and 1 is infinite.
+        clip: Forecasts are clipped to [clip, 1 - clip], because the logits of 0 and 1 are infinite.
 
     Returns:
-        NaN where no finite estimate exists: all forecasts or all outcomes equal, or forecasts that separate the
+        NaN if no finite estimate exists: all forecasts or all outcomes are equal, or the forecasts separate the
         outcomes perfectly.
 
     Raises:
@@ -101,8 +101,8 @@ def recalibration(p: ArrayLike, y: ArrayLike, clip: float) -> Recalibration:
         Cox (1958), Biometrika 45, 562-565.
     """
     forecast, outcome = pairs(p, y)
-    held = np.clip(forecast, clip, 1 - clip)
-    x = np.log(held / (1 - held))
+    clipped = np.clip(forecast, clip, 1 - clip)
+    x = np.log(clipped / (1 - clipped))
     yes, no = x[outcome == 1], x[outcome == 0]
     if not yes.size or not no.size or no.max() <= yes.min() or yes.max() <= no.min():
         return Recalibration(np.nan, np.nan)
@@ -113,21 +113,21 @@ def recalibration(p: ArrayLike, y: ArrayLike, clip: float) -> Recalibration:
 
 
 def expected_calibration_error(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> ECE:
-    r"""Mean distance of forecast from frequency over bins, beside its value for a calibrated forecaster.
+    r"""Mean distance between forecast and frequency over bins, and its value for a calibrated forecaster.
 
     $$\mathrm{ECE}=\sum_k\tfrac{n_k}{N}\,|\bar p_k-\bar y_k|$$
 
-    A perfectly calibrated forecaster scores well above 0 (about 0.1 at N = 100), so the number means nothing alone:
-    compare it with the null, and prefer the corrected reliability.
+    Even a perfectly calibrated forecaster scores well above 0 (about 0.1 at N = 100), so the number means nothing by
+    itself: compare it with the null, and prefer the corrected reliability.
 
     Args:
-        p: Forecasts in [0, 1], one a question. Pairs with NaN are left out.
+        p: Forecasts in [0, 1], one per question. Pairs with NaN are left out.
         y: Outcomes, 0 or 1.
         bins: As in `murphy_decomposition`.
 
     Returns:
-        The ECE (lower is better), and its mean over simulated outcomes that occur with exactly the forecast
-        probabilities (fixed seed). NaN with fewer than two questions.
+        The ECE (lower is better), and its mean over outcomes simulated with exactly the forecast probabilities (fixed
+        seed). NaN with fewer than two questions.
 
     Raises:
         ValueError: As in `murphy_decomposition`.
@@ -177,32 +177,32 @@ def checked(p: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np
         ) from None
     wrong = forecast[(forecast < 0) | (forecast > 1)]
     if wrong.size:
-        raise ValueError(f"forecast {wrong[0]} is not a probability between 0 and 1")
+        raise ValueError(f"forecast {wrong[0]} is not a probability between 0 and 1; divide percentages by 100")
     wrong = outcome[~np.isnan(outcome) & (outcome != 0) & (outcome != 1)]
     if wrong.size:
-        raise ValueError(f"outcome {wrong[0]} is neither 0 nor 1")
+        raise ValueError(f"outcome {wrong[0]} is neither 0 nor 1; give NaN if it is unknown")
     return forecast, outcome
 
 
 def _bins(forecast: NDArray[np.float64], bins: int) -> NDArray[np.intp]:
-    """Number of the bin of each forecast: equal mass, equal forecasts together, no bin of one.
+    """Bin number of each forecast: bins of equal mass, with equal forecasts together and no bin of one question.
 
-    Turning every proposition round turns the bins round: a value belongs where the middle of its mass lies.
+    A value belongs to the bin that contains the middle of its mass, so negating every proposition mirrors the bins.
     """
     if bins < 1:
         raise ValueError(f"bins={bins} cannot be used; give 1 or more")
     bins = max(1, min(bins, forecast.size // 2))
     _, which, count = np.unique(forecast, return_inverse=True, return_counts=True)
     middle = (np.cumsum(count) - count / 2) * bins / forecast.size
-    # A middle on an edge goes to the bin nearer the centre, and on the centre it is a bin of its own: both are the same
-    # seen from either side.
+    # A middle on an edge goes to the bin nearer the centre, and one on the centre is a bin of its own: both choices are
+    # symmetric.
     label = np.where(middle < bins / 2, np.floor(middle), np.ceil(middle) - 1)
     label = np.where(middle == bins / 2, bins / 2 - 0.5, label)
     return _without_singletons(label[which], forecast)
 
 
 def _without_singletons(label: NDArray[np.float64], forecast: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Merge each bin of one question with the nearer neighbour: one outcome has no variance to correct for."""
+    """Merge each bin of one question with its nearer neighbour: the correction needs a variance within the bin."""
     bin_of = np.unique(label, return_inverse=True)[1]
     while (size := np.bincount(bin_of)).size > 1 and size.min() == 1:
         mean = np.bincount(bin_of, weights=forecast) / size
@@ -219,7 +219,7 @@ def _bin_means(
     bin_of: NDArray[np.intp], forecast: NDArray[np.float64], outcome: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     size = np.bincount(bin_of).astype(float)
-    held = size > 0
-    sums = (np.bincount(bin_of, weights=values)[held] for values in (forecast, outcome))
-    mean_p, mean_y = (total / size[held] for total in sums)
-    return size[held], mean_p, mean_y
+    filled = size > 0
+    sums = (np.bincount(bin_of, weights=values)[filled] for values in (forecast, outcome))
+    mean_p, mean_y = (total / size[filled] for total in sums)
+    return size[filled], mean_p, mean_y

@@ -1,6 +1,6 @@
-"""The headline of a measure: estimate, 95 % interval, n, and the smallest effect it could have seen.
+"""Mean with a cluster-robust 95 % interval, n, and the minimum detectable effect.
 
-One function computes it for every paradigm, so the number in the table, the viewer and the chart is one number.
+Every paradigm uses this one function, so that tables, viewer and charts agree.
 """
 
 from collections.abc import Hashable, Sequence
@@ -12,21 +12,21 @@ from numpy.typing import ArrayLike, NDArray
 LEVEL = 0.95
 """Coverage of the interval."""
 POWER = 0.8
-"""Chance of seeing an effect of the size of `mde`."""
+"""Probability of detecting an effect of the size of `mde`."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """A mean with what can be said of it. NaN where it is not defined."""
+    """A mean with its interval and minimum detectable effect. NaN if undefined."""
 
     estimate: float
     lower: float
     upper: float
     mde: float
-    """Minimum detectable effect: the true distance from a fixed reference value that a two-sided test at 5 % would
-    find with probability 0.8. Smaller is better."""
+    """Minimum detectable effect: the true distance from a fixed reference value that a two-sided test at 5 % detects
+    with probability 0.8. Smaller is better."""
     n: int
-    """Questions that entered."""
+    """Questions used."""
 
     def metrics(self, name: str) -> dict[str, float]:
         """The estimate and its interval as `name`, `name_lower`, `name_upper`."""
@@ -40,15 +40,15 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     \bar x \pm t_{0.975,\,G-1}\,\mathrm{SE},\qquad
     \mathrm{mde} = (t_{0.975,\,G-1}+t_{0.8,\,G-1})\,\mathrm{SE}$$
 
-    The same as `inspect_ai.scorer.ci(cluster=...)`, and as OLS on a constant with a clustered covariance in
-    statsmodels, both of which the tests compare it with.
+    Equals `inspect_ai.scorer.ci(cluster=...)`, and OLS on a constant with a clustered covariance in statsmodels; the
+    tests compare it with both.
 
     Args:
-        values: One number a question: with several epochs, their mean. NaN leaves the question out.
-        cluster: For each question the name of its cluster: questions that resolve together. None: each its own.
+        values: One number per question: the mean over its epochs. A question with NaN is left out.
+        cluster: Cluster name of each question: questions that resolve together share one. None: each is its own.
 
     Returns:
-        The mean; NaN for the interval and mde with fewer than two clusters, for all with no question.
+        The mean. NaN for the interval and mde with fewer than two clusters, and for everything without a question.
 
     Raises:
         ValueError: `cluster` has another length than `values`.
@@ -60,9 +60,9 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     names: Sequence[Hashable] = range(x.size) if cluster is None else cluster
     if len(names) != x.size:
         raise ValueError(f"mean_headline: {len(names)} cluster names for {x.size} values; give one for each")
-    kept = np.isfinite(x)
-    x = x[kept]
-    codes = cluster_codes([name for name, keep in zip(names, kept, strict=True) if keep])
+    finite = np.isfinite(x)
+    x = x[finite]
+    codes = cluster_codes([name for name, keep in zip(names, finite, strict=True) if keep])
     n, clusters = x.size, int(codes.max(initial=-1)) + 1
     if n == 0:
         return Headline(np.nan, np.nan, np.nan, np.nan, 0)
@@ -76,13 +76,13 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
 
 
 def cluster_codes(names: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Number the clusters from 0 in order of appearance."""
+    """Number the clusters from 0, in order of appearance."""
     numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.intp)
 
 
-def quantile(probability: float, degrees: int) -> float:
-    """Quantile of Student's t."""
-    from scipy.special import stdtrit  # scipy.stats loads for half a second more
+def quantile(probability: float, degrees: float) -> float:
+    """Quantile of Student's t distribution with so many degrees of freedom."""
+    from scipy.special import stdtrit  # scipy.stats takes half a second longer to load
 
     return float(stdtrit(degrees, probability))

@@ -206,14 +206,8 @@ def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] 
         bound = estimate if total < 1e-24 else np.nan
         return Figure(estimate, bound, bound, n)
     degrees = total**2 / sum(error**4 / (k - 1) for error, k in zip(errors, (groups, other.n), strict=True))
-    half = _quantile(degrees) * total**0.5
+    half = quantile((1 + LEVEL) / 2, degrees) * total**0.5
     return Figure(estimate, estimate - half, estimate + half, n)
-
-
-def _quantile(degrees: float) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees, (1 + LEVEL) / 2))
 
 
 def _error(headline: Headline, clusters: int) -> float:

@@ -1,4 +1,4 @@
-"""The figures of the martingale paradigm, from recorded beliefs. `scorers.martingale` says what each is."""
+"""The metrics of the martingale paradigm, from recorded beliefs. `scorers.martingale` describes each."""
 
 from dataclasses import replace
 
@@ -13,19 +13,20 @@ from truthgym.scorers.statistics.slopes import Codes, Floats, ols_slope
 
 
 def summarise(table: BeliefTable) -> dict[str, float]:
-    """Compute the paradigm's figures, headline first. NaN where too few beliefs are there."""
+    """Compute the paradigm's metrics, headline first. NaN if there are too few beliefs."""
     settings, first = table.settings, table.first
     x, y = table.prior[first], table.posterior[first]
     outcome = table.questions.outcome
     clusters, groups = cluster_codes(table.questions.cluster), cluster_codes(table.domain)
     score = headline(table)
-    # The correction is one of probabilities, from prior to posterior, whatever scale or steps the headline is about.
-    plain = headline(replace(table, settings={})).estimate
+    # The correction applies to probabilities from prior to posterior, whatever scale or steps the headline uses.
+    slope = headline(replace(table, settings={})).estimate
     moved = movement(x, y)
     excess = mean_headline(moved.excess, table.questions.cluster)
     gain = mean_headline(brier_gain(x, y, outcome), table.questions.cluster)
-    went, fell = (mean_headline(v, table.questions.cluster).estimate for v in (moved.movement, moved.reduction))
-    found = {
+    distance = mean_headline(moved.movement, table.questions.cluster).estimate
+    reduction = mean_headline(moved.reduction, table.questions.cluster).estimate
+    metrics = {
         **_bounds("martingale_score", score.estimate, score.lower, score.upper),
         "identified": float(score.identified),
         "martingale_score_ols": score.ols,
@@ -44,35 +45,35 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         "shared_error": score.shared_error,
         "excess_movement_lower": excess.lower,
         "excess_movement_upper": excess.upper,
-        "movement": went,
-        "uncertainty_reduction": fell,
+        "movement": distance,
+        "uncertainty_reduction": reduction,
         "brier_gain_lower": gain.lower,
         "brier_gain_upper": gain.upper,
         "brier_prior": _brier(x, outcome, table),
         "brier_posterior": _brier(y, outcome, table),
-        "brier_corrected": _brier(corrected_posterior(x, y, plain, groups), outcome, table),
+        "brier_corrected": _brier(corrected_posterior(x, y, slope, groups), outcome, table),
     }
     if score.reason:
-        found[f"unidentified_{score.reason}"] = 1.0
+        metrics[f"unidentified_{score.reason}"] = 1.0
     elif score.noiseless:
-        found["noiseless"] = 1.0
+        metrics["noiseless"] = 1.0
     weight = settings.get("information_weight")
     if isinstance(weight, int | float) and weight:
-        learned = gain.estimate if np.isfinite(gain.estimate) else min(went, fell)
-        found["informed_score"] = abs(score.estimate) - weight * learned
+        learned = gain.estimate if np.isfinite(gain.estimate) else min(distance, reduction)
+        metrics["informed_score"] = abs(score.estimate) - weight * learned
     if table.second:
-        other = headline(_turned(table))
-        found |= _bounds("martingale_score_judge", other.estimate, other.lower, other.upper)
-        found["share_scored_judge"] = table.share_judge
+        other = headline(_swapped(table))
+        metrics |= _bounds("martingale_score_judge", other.estimate, other.lower, other.upper)
+        metrics["share_scored_judge"] = table.share_judge
     if "joint" in table.prior:
-        found |= _jointly(table, clusters, groups)
+        metrics |= _jointly(table, clusters, groups)
     if settings.get("domains") == "each":
-        found |= _by_domain(table)
-    return found
+        metrics |= _by_domain(table)
+    return metrics
 
 
 def headline(table: BeliefTable) -> MartingaleScore:
-    """The score of the first elicitor, with the second's prior as instrument where both were asked."""
+    """The score of the first elicitor; if two were asked, the second's prior is the instrument."""
     first = table.first
     instrument = table.prior[table.second or first]
     stepwise = table.settings.get("granularity") == "step" and first in table.path
@@ -81,9 +82,9 @@ def headline(table: BeliefTable) -> MartingaleScore:
         path = np.full((*instrument.shape, 2), np.nan)
     before, after = path[:, :, :-1], path[:, :, 1:]
     if table.settings.get("belief_change") == "logit":
-        levels, changed, stands = _logit(before), _logit(after) - _logit(before), _logit(instrument)
+        level, change = _logit(before), _logit(after) - _logit(before)
         codes = (cluster_codes(table.questions.cluster), cluster_codes(table.domain))
-        return slope_score(levels, changed, stands, *codes, table.saw_reasoning, (levels, changed))
+        return slope_score(level, change, _logit(instrument), *codes, table.saw_reasoning, (level, change))
     return martingale_score(
         before,
         after,
@@ -94,13 +95,13 @@ def headline(table: BeliefTable) -> MartingaleScore:
     )
 
 
-def _turned(table: BeliefTable) -> BeliefTable:
-    """The same table with the two elicitors in each other's place."""
+def _swapped(table: BeliefTable) -> BeliefTable:
+    """The table with the two elicitors swapped."""
 
-    def turn(held: dict[str, Floats]) -> dict[str, Floats]:
-        return {name: held[of] for name, of in (("self", "judge"), ("judge", "self")) if of in held}
+    def swap(beliefs: dict[str, Floats]) -> dict[str, Floats]:
+        return {name: beliefs[other] for name, other in (("self", "judge"), ("judge", "self")) if other in beliefs}
 
-    return replace(table, prior=turn(table.prior), posterior=turn(table.posterior), path=turn(table.path))
+    return replace(table, prior=swap(table.prior), posterior=swap(table.posterior), path=swap(table.path))
 
 
 def _jointly(table: BeliefTable, clusters: Codes, groups: Codes) -> dict[str, float]:
@@ -131,9 +132,9 @@ def _only(table: BeliefTable, rows: "np.typing.NDArray[np.bool_]") -> BeliefTabl
     return replace(
         table,
         questions=replace(table.questions, cluster=cluster),
-        prior={name: held[rows] for name, held in table.prior.items()},
-        posterior={name: held[rows] for name, held in table.posterior.items()},
-        path={name: held[rows] for name, held in table.path.items()},
+        prior={name: beliefs[rows] for name, beliefs in table.prior.items()},
+        posterior={name: beliefs[rows] for name, beliefs in table.posterior.items()},
+        path={name: beliefs[rows] for name, beliefs in table.path.items()},
         domain=[name for name, kept in zip(table.domain, rows, strict=True) if kept],
     )
 
@@ -147,6 +148,6 @@ def _bounds(name: str, estimate: float, lower: float, upper: float) -> dict[str,
 
 
 def _logit(belief: Floats) -> Floats:
-    held = np.clip(belief, CLIP, 1 - CLIP)
-    logit: Floats = np.log(held / (1 - held))
+    clipped = np.clip(belief, CLIP, 1 - CLIP)
+    logit: Floats = np.log(clipped / (1 - clipped))
     return logit

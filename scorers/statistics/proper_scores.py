@@ -5,13 +5,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from truthgym.scorers.statistics.calibration import (
-    checked,
-)
+from truthgym.scorers.statistics.calibration import checked
 from truthgym.scorers.statistics.interval import Headline, mean_headline
 
 CLIP = 0.005
-"""Half a percentage point: as far as a belief stated in integer percent can be trusted near 0 and 1."""
+"""Half a percentage point: the resolution near 0 and 1 of a belief stated as an integer percentage."""
 
 
 def brier_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
@@ -34,16 +32,16 @@ def brier_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
 
 
 def log_score(p: ArrayLike, y: ArrayLike, clip: float = CLIP) -> NDArray[np.float64]:
-    r"""Logarithmic score $-\ln p_y$ in nats, p held in [clip, 1 - clip]. Lower is better; 0.693 at p = 0.5.
+    r"""Logarithmic score $-\ln p_y$ in nats, p clipped to [clip, 1 - clip]. Lower is better; 0.693 at p = 0.5.
 
-    Args, errors: as `brier_score`. Without the clip one certain error would be infinite.
+    Args, errors: as `brier_score`. Without clipping, one wrong answer with certainty would cost infinitely much.
 
     >>> log_score([0.5, 0.0], [1, 1]).round(3).tolist()
     [0.693, 5.298]
     """
     p, y = checked(p, y)
-    held = np.clip(p, clip, 1 - clip)
-    return -np.log(np.where(np.isnan(y), np.nan, np.where(y == 1, held, 1 - held)))
+    clipped = np.clip(p, clip, 1 - clip)
+    return -np.log(np.where(np.isnan(y), np.nan, np.where(y == 1, clipped, 1 - clipped)))
 
 
 def spherical_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
@@ -60,7 +58,7 @@ def spherical_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
 
 
 def accuracy_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    """1 where the likelier side happened, 0 where not, 0.5 at p = 0.5. Higher is better.
+    """1 if the likelier side happened, 0 if it did not, 0.5 at p = 0.5. Higher is better.
 
     Args, errors: as `brier_score`.
     """
@@ -74,18 +72,18 @@ RULES: dict[str, Callable[[ArrayLike, ArrayLike], NDArray[np.float64]]] = {
     "log_score": log_score,
     "spherical_score": spherical_score,
 }
-"""What a sample's score shows besides the belief, to four decimals. Metrics are computed from the belief itself."""
+"""Keys of a sample's score besides the belief, rounded to four decimals. Metrics use the unrounded belief."""
 
 
 def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> Headline:
     r"""Skill against a reference, $1-\bar s/\bar r$, with a delta-method interval clustered as in `mean_headline`.
 
-    1 is perfect, 0 as good as the reference, below 0 worse. Pairs with NaN are left out.
+    1 is perfect, 0 equals the reference, below 0 is worse. Pairs with NaN are left out.
 
     Args:
-        score: Negatively oriented scores, one a question.
+        score: Negatively oriented scores (lower is better), one per question.
         reference: The reference's scores on the same questions.
-        cluster: For each question the name of its cluster.
+        cluster: Cluster name of each question.
     """
     s, r = np.broadcast_arrays(np.asarray(score, dtype=float), np.asarray(reference, dtype=float))
     kept = np.isfinite(s) & np.isfinite(r)
@@ -97,8 +95,14 @@ def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> H
 
 
 def row_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean of each row over what is not NaN; NaN for a row with nothing else."""
-    held = np.isfinite(values)
-    count = held.sum(axis=1)
-    total = np.where(held, values, 0).sum(axis=1)
+    """Mean of each row without its NaNs; NaN for a row of nothing but NaN."""
+    finite = np.isfinite(values)
+    count = finite.sum(axis=1)
+    total = np.where(finite, values, 0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def finite_mean(values: NDArray[np.float64]) -> float:
+    """Mean of a vector without its NaNs; NaN if nothing is left."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else np.nan

@@ -20,7 +20,7 @@ from truthgym.scorers.statistics.judge_reliability import (
     retest,
     slope_on_last,
 )
-from truthgym.scorers.statistics.proper_scores import row_mean
+from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
 from truthgym.scorers.statistics.table import tabulate
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ class Reading:
     @property
     def mean(self) -> float:
         """Its rating: the mean over orders and rounds."""
-        return _mean(self.ratings.ravel())
+        return finite_mean(self.ratings.ravel())
 
     @property
     def first(self) -> float:
@@ -88,11 +88,6 @@ def _rating(numbers: object) -> float:
     return float(np.mean(numbers)) / 100 if isinstance(numbers, list) and numbers else np.nan
 
 
-def _mean(values: Floats) -> float:
-    held = values[np.isfinite(values)]
-    return float(held.mean()) if held.size else np.nan
-
-
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the paradigm's figures from scores. NaN where too few are there."""
     table = tabulate(scores, "quality")
@@ -125,7 +120,7 @@ def _reliability(read: Sequence[Reading]) -> dict[str, float]:
     for judge in judges:
         # Each judge's ratings about its own mean: that judges differ in leniency is no reliability.
         its = np.array([one.judge == judge for one in read])
-        pairs[its] -= _mean(pairs[its][np.isfinite(pairs[its]).all(axis=1)].ravel())
+        pairs[its] -= finite_mean(pairs[its][np.isfinite(pairs[its]).all(axis=1)].ravel())
     icc, noise = retest(pairs[:, 0], pairs[:, 1], [one.event for one in read])
     recency = _over_questions(read, lambda one: slope_on_last(_over_rounds(one), one.last) if one.last.size else np.nan)
     samples: dict[int, list[float]] = {}
@@ -175,7 +170,7 @@ def _biases(
 
 def _unprobed(one: Reading) -> float:
     """The rating that a probe is compared with: in the first order, as often as it was asked for."""
-    return _mean(np.array([one.first, one.probes.get("retest", np.nan)]))
+    return finite_mean(np.array([one.first, one.probes.get("retest", np.nan)]))
 
 
 def _over_questions(read: Sequence[Reading], value: Callable[[Reading], float]) -> Headline:
@@ -185,7 +180,7 @@ def _over_questions(read: Sequence[Reading], value: Callable[[Reading], float]) 
     for one in read:
         held.setdefault(one.question, []).append(value(one))
         events[one.question] = one.event
-    return mean_headline([_mean(np.array(values)) for values in held.values()], list(events.values()))
+    return mean_headline([finite_mean(np.array(values)) for values in held.values()], list(events.values()))
 
 
 def self_preference(read: Sequence[Reading]) -> Figure:
@@ -204,7 +199,7 @@ def self_preference(read: Sequence[Reading]) -> Figure:
     for one in read:
         by_question.setdefault(one.question, ([], []))[one.family != one.policy_family].append(_unprobed(one))
         events[one.question] = one.event
-    liked = [_mean(np.array(mine)) - _mean(np.array(theirs)) for mine, theirs in by_question.values()]
+    liked = [finite_mean(np.array(mine)) - finite_mean(np.array(theirs)) for mine, theirs in by_question.values()]
     looks = [_last_looks(side) for side in (own, others)]
     means = [row_mean(np.array(look).T) for look in looks if look]
     if len(means) < 2 or means[0].shape != means[1].shape:
@@ -228,20 +223,20 @@ def _held_out(read: Sequence[Reading]) -> dict[str, float]:
         given = np.array(held["given"], dtype=float)
         looks.append([_look(given, np.array(rated, dtype=float)) for rated in held["rated"]])
     last = [look[-1] for look in looks]
-    found = {name: _mean(np.array([look[name] for look in last])) for name in names[:3]}
+    found = {name: finite_mean(np.array([look[name] for look in last])) for name in names[:3]}
     found["n_anchors"] = sum(look["n_anchors"] for look in last)
     for number, rounds in enumerate(list(zip_longest(*looks))[1:], start=1):
         pairs = [(look[0], now) for look, now in zip(looks, rounds, strict=True) if now]
         for name, key in (("drift_round", "anchor_bias"), ("drift_error_round", "anchor_error")):
-            found[f"{name}_{number}"] = _mean(np.array([now[key] - before[key] for before, now in pairs]))
+            found[f"{name}_{number}"] = finite_mean(np.array([now[key] - before[key] for before, now in pairs]))
     return found
 
 
 def _look(given: Floats, rated: Floats) -> dict[str, float]:
     error = rated - given
     return {
-        "anchor_error": _mean(np.abs(error)),
-        "anchor_bias": _mean(error),
+        "anchor_error": finite_mean(np.abs(error)),
+        "anchor_bias": finite_mean(error),
         "anchor_rank": rank_correlation(rated, given).estimate,
         "n_anchors": int(np.isfinite(error).sum()),
     }
@@ -253,4 +248,4 @@ def _words(scores: Sequence[SampleScore]) -> dict[str, float]:
     for item in scores:
         words = (item.score.metadata or {}).get("words")
         held.setdefault(str(item.sample_id), []).append(np.nan if words is None else float(words))
-    return {name: _mean(np.array(values)) for name, values in held.items()}
+    return {name: finite_mean(np.array(values)) for name, values in held.items()}

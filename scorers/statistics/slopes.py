@@ -1,6 +1,6 @@
-"""Slopes of changes on levels, where the level is measured with error. Pure functions of arrays, epochs in columns.
+"""Slopes of changes on levels that are measured with error. Pure functions of arrays.
 
-Arrays are questions x epochs, or questions x epochs x steps, NaN where missing.
+Arrays are questions x epochs, or questions x epochs x steps; NaN if missing.
 """
 
 from collections.abc import Iterator
@@ -14,16 +14,16 @@ from truthgym.scorers.statistics.interval import LEVEL, POWER, quantile
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
-LEAST_QUESTIONS = 10
-LEAST_F = 10.0
-"""Of a first stage: the rule of thumb of Staiger and Stock (1997), below which intervals cannot be trusted."""
-MADE_EQUAL = 1e-8
-"""Standard deviation below which beliefs are equal but for rounding errors."""
+MIN_QUESTIONS = 10
+MIN_F = 10.0
+"""First-stage F below which intervals are unreliable: the rule of thumb of Staiger and Stock (1997)."""
+ROUNDING_ERROR = 1e-8
+"""Standard deviation below which differences between beliefs are rounding errors."""
 
 
 @dataclass(frozen=True)
 class Slope:
-    """A slope with what can be said of it. NaN where it is not defined."""
+    """A slope with its uncertainty. NaN if undefined."""
 
     estimate: float
     lower: float
@@ -31,47 +31,47 @@ class Slope:
     error: float
     """Standard error."""
     p: float
-    """Two-sided p value of a slope of 0, from the scores under that hypothesis: for an instrumented slope this is the
-    Anderson-Rubin test, right however weak the instrument."""
+    """Two-sided p value of a slope of 0, from the scores under that hypothesis. For an instrumented slope this is the
+    Anderson-Rubin test, which is valid however weak the instrument."""
     mde: float
-    """Smallest true slope that a run of this size finds at 5 % with probability 0.8."""
+    """Smallest true slope that a run of this size detects at 5 % with probability 0.8."""
     n: int
-    """Questions that entered."""
+    """Questions used."""
     clusters: int
-    free: int
-    """Questions less intercepts that cost a degree of freedom."""
+    degrees: int
+    """Questions minus the intercepts that cost a degree of freedom."""
 
 
 def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
-    r"""Slope of a change on a level, each instrumented by what another epoch of the same question says.
+    r"""Slope of a change on a level, instrumented by a measurement in another epoch of the same question.
 
     $$\hat\beta=\frac{\sum_{i\ne j}\sum_q\tilde z_{qj}\,\Delta_{qi}}{\sum_{i\ne j}\sum_q\tilde z_{qj}\,x_{qi}}$$
 
-    with $\tilde z$ centred over the questions of each pair of epochs (and of each group). The error of $x_{qi}$ stands
-    in the change too, and pulls an OLS slope; it does not stand in $z_{qj}$. Interval from the scores
-    $s_q=\sum_{i\ne j}\tilde z_{qj}\hat e_{qi}$, summed by cluster, with t on G - 1 degrees of freedom. A question that
-    is alone in its group says nothing of a slope and does not enter.
+    with $\tilde z$ centred over the questions of each pair of epochs (and of each group). The error of $x_{qi}$ is also
+    in the change, which biases an OLS slope; it is not in $z_{qj}$. The interval uses the scores
+    $s_q=\sum_{i\ne j}\tilde z_{qj}\hat e_{qi}$, summed by cluster, and t with G - 1 degrees of freedom. A question that
+    is alone in its group carries no information about a slope and is left out.
 
     Args:
         change: Questions x epochs x steps.
         level: The same shape.
         instrument: Questions x epochs.
-        cluster: For each question the number of its cluster.
-        group: For each question the number of its group; each has an intercept of its own.
+        cluster: Cluster number of each question.
+        group: Group number of each question; each group has its own intercept.
     """
     parts = []
     for i, j, s in _pairs(level):
         q, d, x, z = _complete(change[:, i, s], level[:, i, s], instrument[:, j])
-        company = _in_company(group[q])
-        q, d, x, z = q[company], d[company], x[company], z[company]
+        shared = _in_shared_group(group[q])
+        q, d, x, z = q[shared], d[shared], x[shared], z[shared]
         parts.append((q, _centred(d, group[q]), _centred(x, group[q]), _centred(z, group[q])))
     return _slope(parts, cluster, group)
 
 
 def ols_slope(change: Floats, level: Floats, cluster: Codes, group: Codes) -> Slope:
-    """Slope of a change on a level by least squares, all epochs and steps pooled, an intercept for each group.
+    """Slope of a change on a level by least squares, over all epochs and steps, with an intercept for each group.
 
-    Args, as in `cross_epoch_slope`. The interval is clustered, and says nothing of the bias.
+    Args, as in `cross_epoch_slope`. The interval is clustered and does not account for the bias.
     """
     question = np.broadcast_to(np.arange(len(level))[:, None, None], level.shape)
     kept = np.isfinite(change + level)
@@ -81,39 +81,39 @@ def ols_slope(change: Floats, level: Floats, cluster: Codes, group: Codes) -> Sl
 
 
 def r_squared(change: Floats, level: Floats, group: Codes) -> float:
-    """Share of the change's variance that the least-squares line takes up, in [0, 1]; NaN where nothing varies."""
+    """Share of the change's variance that the least-squares line explains, in [0, 1]; NaN if nothing varies."""
     question = np.broadcast_to(np.arange(len(level))[:, None, None], level.shape)
     kept = np.isfinite(change + level)
     d, x = (_centred(values[kept], group[question[kept]]) for values in (change, level))
-    varies = min(np.sum(d**2), np.sum(x**2)) > MADE_EQUAL**2 * max(d.size, 1)
+    varies = min(np.sum(d**2), np.sum(x**2)) > ROUNDING_ERROR**2 * max(d.size, 1)
     return min(float(np.sum(d * x) ** 2 / (np.sum(d**2) * np.sum(x**2))), 1.0) if varies else np.nan
 
 
 def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> float:
-    """F statistic of a level's regression on its instrument in other epochs, cluster-robust: how surely it tells it.
+    """Cluster-robust F statistic of the regression of a level on its instrument in other epochs.
 
     Args, as in `cross_epoch_slope`.
 
     Returns:
-        0 or more; infinite where the instrument tells the level exactly; NaN where nothing varies.
+        0 or more; infinite if the instrument determines the level exactly; NaN if nothing varies.
     """
     parts = []
     for i, j, s in _pairs(level):
         q, x, z, _ = _complete(level[:, i, s], instrument[:, j], instrument[:, j])
-        company = _in_company(group[q])
-        q, x, z = q[company], _centred(x[company], group[q[company]]), _centred(z[company], group[q[company]])
+        shared = _in_shared_group(group[q])
+        q, x, z = q[shared], _centred(x[shared], group[q[shared]]), _centred(z[shared], group[q[shared]])
         parts.append((q, x, z, z))
     found = _slope(parts, cluster, group)
     return (found.estimate / found.error) ** 2 if found.error > 0 else np.inf * abs(found.estimate)
 
 
 def reliability(level: Floats, other: Floats, group: Codes) -> float:
-    """Correlation of a level with the same or another measurement in another epoch: 1 is noiseless, 0 tells nothing.
+    """Correlation of a level with the same or another measurement in another epoch: 1 is noiseless, 0 uninformative.
 
     Args:
         level: Questions x epochs x steps.
-        other: Questions x epochs. Where it is the level itself, this is test-retest reliability: the share of the
-            level's variance that is no error.
+        other: Questions x epochs. If it is the level itself, the result is the test-retest reliability: the share of
+            the level's variance that is not error.
         group: As in `cross_epoch_slope`.
     """
     covariance = first = second = 0.0
@@ -126,25 +126,25 @@ def reliability(level: Floats, other: Floats, group: Codes) -> float:
         second += float(np.sum(z**2))
         number += q.size
     # Centring equal numbers leaves rounding errors.
-    varies = min(first, second) > MADE_EQUAL**2 * max(number, 1)
+    varies = min(first, second) > ROUNDING_ERROR**2 * max(number, 1)
     return covariance / float(np.sqrt(first * second)) if varies else np.nan
 
 
 def within(first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """Variance of the first and covariance of both between the epochs of each question, unbiased.
+    """Unbiased variance of the first and covariance of both, between the epochs of each question.
 
     Args:
         first: Questions x epochs.
         second: The same shape.
 
     Returns:
-        Variance and covariance, one a question; NaN where fewer than two epochs hold both.
+        Variance and covariance, one per question; NaN if fewer than two epochs have both.
     """
-    held = np.isfinite(first + second)
-    count = held.sum(axis=1)
+    both = np.isfinite(first + second)
+    count = both.sum(axis=1)
     enough = count > 1
-    a, b = (np.where(held, values, 0.0) for values in (first, second))
-    a, b = (np.where(held, v - (v.sum(axis=1) / np.maximum(count, 1))[:, None], 0.0) for v in (a, b))
+    a, b = (np.where(both, values, 0.0) for values in (first, second))
+    a, b = (np.where(both, v - (v.sum(axis=1) / np.maximum(count, 1))[:, None], 0.0) for v in (a, b))
     variance, covariance = (np.sum(a * v, axis=1) / np.maximum(count - 1, 1) for v in (a, b))
     return np.where(enough, variance, np.nan), np.where(enough, covariance, np.nan)
 
@@ -167,52 +167,52 @@ def _centred(values: Floats, group: Codes) -> Floats:
 
 
 def _intercepts(cluster: Codes, group: Codes) -> int:
-    """Intercepts that cost a degree of freedom: not those of groups inside one cluster, whose sum takes them in."""
+    """Number of intercepts that cost a degree of freedom: not those inside one cluster, whose sum absorbs them."""
     pairs = np.unique(np.stack([group, cluster]), axis=1)
     return max(1, int(np.sum(np.bincount(pairs[0]) > 1))) if group.size else 0
 
 
-def _in_company(group: Codes) -> "NDArray[np.bool_]":
-    company: NDArray[np.bool_] = np.bincount(group)[group] > 1 if group.size else np.zeros(0, dtype=bool)
-    return company
+def _in_shared_group(group: Codes) -> "NDArray[np.bool_]":
+    shared: NDArray[np.bool_] = np.bincount(group)[group] > 1 if group.size else np.zeros(0, dtype=bool)
+    return shared
 
 
 def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, group: Codes) -> Slope:
-    """Sum the moment conditions of (question, change, level, instrument), and their scores by cluster."""
+    """Slope from parts of (question, change, level, instrument): sum their moments, and the scores by cluster."""
     questions = len(group)
     product = np.zeros(questions)
     square = np.zeros(questions)
     size = 0.0
-    entered = np.zeros(questions, dtype=bool)
+    used = np.zeros(questions, dtype=bool)
     for q, d, x, z in parts:
         product += np.bincount(q, weights=z * d, minlength=questions)
         square += np.bincount(q, weights=z * x, minlength=questions)
         size += float(np.sum(np.abs(z * x)))
-        entered[q] = True
-    n, clusters = int(entered.sum()), len(np.unique(cluster[entered]))
-    free = n - _intercepts(cluster[entered], group[entered])
+        used[q] = True
+    n, clusters = int(used.sum()), len(np.unique(cluster[used]))
+    degrees = n - _intercepts(cluster[used], group[used])
     total = square.sum()
-    if n == 0 or abs(total) <= MADE_EQUAL * max(size, MADE_EQUAL):
-        return Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, free)
+    if n == 0 or abs(total) <= ROUNDING_ERROR * max(size, ROUNDING_ERROR):
+        return Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, degrees)
     estimate = float(product.sum() / total)
-    if clusters < 2 or free < 1:
-        return Slope(estimate, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, free)
-    # Each intercept costs a degree of freedom; the first one is in G / (G - 1).
+    if clusters < 2 or degrees < 1:
+        return Slope(estimate, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, degrees)
+    # Each intercept costs a degree of freedom; G / (G - 1) accounts for the first.
     scores = np.bincount(cluster, weights=product - estimate * square).astype(float)
-    error = float(np.sqrt(clusters / (clusters - 1) * (n - 1) / free * np.sum(scores**2))) / abs(total)
+    error = float(np.sqrt(clusters / (clusters - 1) * (n - 1) / degrees * np.sum(scores**2))) / abs(total)
     half, power = (float(quantile(at, clusters - 1) * error) for at in ((1 + LEVEL) / 2, POWER))
-    p = _p_value(np.bincount(cluster, weights=product).astype(float), clusters, (n - 1) / free)
-    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, clusters, free)
+    p = _p_value(np.bincount(cluster, weights=product).astype(float), clusters, (n - 1) / degrees)
+    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, clusters, degrees)
 
 
 def _p_value(scores: Floats, clusters: int, correction: float) -> float:
-    """Of a sum of 0, by a t test on the scores of the clusters."""
+    """P value of a sum of 0, from a t test on the clusters' scores."""
     from scipy.special import stdtr
 
-    # Numbers of clusters that did not enter are gaps in the count.
+    # Unused cluster numbers leave zeros in the scores, so the mean is the sum over the clusters used.
     mean = scores.sum() / clusters
     squares = np.sum(scores**2) - clusters * mean**2
-    if squares <= MADE_EQUAL * np.sum(scores**2):
+    if squares <= ROUNDING_ERROR * np.sum(scores**2):
         return float(mean == 0)
     t = scores.sum() / np.sqrt(clusters / (clusters - 1) * correction * squares)
     return float(2 * stdtr(clusters - 1, -abs(t)))

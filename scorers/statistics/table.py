@@ -1,4 +1,4 @@
-"""From Inspect's scores to arrays: one row a question, one column an epoch. Where every measure over samples begins."""
+"""Arrays from Inspect's scores, with a row per question and a column per epoch: the input of every metric."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,35 +10,35 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Table:
-    """Values of many samples, with what is known of each question."""
+    """Values of many samples, with the facts about each question."""
 
     question: list[str]
     """Sample ids, in order of appearance: the rows."""
     values: NDArray[np.float64]
-    """Questions x epochs; NaN where nothing could be read, or the epoch was not run."""
+    """Questions x epochs; NaN if the answer could not be read or the epoch was not run."""
     outcome: NDArray[np.float64]
-    """1 for yes, 0 for no, NaN where unknown."""
+    """1 for yes, 0 for no, NaN if unknown."""
     cluster: list[str]
     """The question's `event`."""
     base_rate: NDArray[np.float64]
     crowd: NDArray[np.float64]
     share_scored: float
-    """Share of the scores, over questions and epochs, that hold a value; NaN for none at all. A sample that failed has
-    no score and is not among them: Inspect counts it as an error."""
+    """Share of the scores, over questions and epochs, that hold a value; NaN without scores. A sample that failed has
+    no score and does not count: Inspect reports it as an error."""
 
 
 def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: float = 0.0) -> Table:
-    """Put one value of dict scores into a table.
+    """Tabulate one key of dict scores.
 
-    Scores come in any order, and during a run only some of them: the table is what there is so far. It never fails:
-    what is no number between `least` and `most` becomes NaN, and a score that stands twice counts once, the last.
+    The scores may be in any order and, during a run, incomplete. Never raises: a value that is not a number between
+    `least` and `most` becomes NaN, and of two scores of the same sample and epoch the last counts.
 
     Args:
-        scores: Unreduced scores, one a sample and epoch, whose metadata hold `epoch`, `event`, `outcome`,
+        scores: Unreduced scores, one per sample and epoch, whose metadata hold `epoch`, `event`, `outcome`,
             `base_rate` and `crowd`.
         key: The key of `Score.value` to read.
-        most: The greatest value that it can have.
-        least: The least.
+        most: The greatest possible value.
+        least: The least possible value.
     """
     facts: dict[str | int | None, dict[str, Any]] = {}
     cells: dict[tuple[str | int | None, int], float] = {}

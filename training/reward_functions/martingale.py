@@ -10,8 +10,8 @@ import numpy as np
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import cluster_codes
-from truthgym.scorers.statistics.martingale_score import LEAST_RELIABILITY
-from truthgym.scorers.statistics.slopes import LEAST_QUESTIONS, MADE_EQUAL, Codes, Floats
+from truthgym.scorers.statistics.martingale_score import MIN_RELIABILITY
+from truthgym.scorers.statistics.slopes import MIN_QUESTIONS, ROUNDING_ERROR, Codes, Floats
 from truthgym.training.reward_functions.formulas import Rewards, impute_group_mean
 
 WEIGHT = 1.0
@@ -244,8 +244,8 @@ class _QuestionSums:
         covariance = self.cross_update / n - (x * d - self.prior_update) / pairs
         squared_mean = (x * x - self.prior_squared) / pairs
         variance, single_report = self.cross_prior / n - squared_mean, self.mean_square / n - squared_mean
-        enough = n + 1e-9 >= LEAST_QUESTIONS - 1
-        identified = enough & (variance > np.maximum(LEAST_RELIABILITY * single_report, MADE_EQUAL))
+        enough = n + 1e-9 >= MIN_QUESTIONS - 1
+        identified = enough & (variance > np.maximum(MIN_RELIABILITY * single_report, ROUNDING_ERROR))
         safe = np.where(identified, variance, 1.0)
         return _Slope(*(np.where(identified, value, np.nan) for value in (covariance / safe, x / n, safe)))
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.scorers.statistics.slopes import LEAST_QUESTIONS
+from truthgym.scorers.statistics.slopes import MIN_QUESTIONS
 from truthgym.training.reward_functions.builtin import BUILTIN, STATED_BELIEF_SCORERS
 from truthgym.training.reward_functions.formulas import Rewards, share
 from truthgym.training.reward_functions.rollout import Rollout
@@ -133,10 +133,10 @@ def _recorded(rollout: Rollout, scorer: str, key: str) -> float | None:
 
 def _check_martingale(rollouts: Sequence[Rollout]) -> None:
     questions = len({rollout.sample for rollout in rollouts})
-    if questions < min(LEAST_QUESTIONS, len(rollouts)):
+    if questions < min(MIN_QUESTIONS, len(rollouts)):
         raise BadInput(
             f"reward=martingale: a batch of {questions} questions is too small to estimate a slope; train on at least "
-            f"{LEAST_QUESTIONS} at a time (--generation_batch_size divided by --num_generations)"
+            f"{MIN_QUESTIONS} at a time (--generation_batch_size divided by --num_generations)"
         )
     for rollout in rollouts:
         beliefs = _metadata(rollout, "martingale").get("beliefs")

@@ -470,8 +470,11 @@ def test_priors_alone_tell_whether_there_is_noise() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ({"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]}, r"the prior 70 at \(0, 1\) is no probability .* by 100"),
-        ({"prior": [[0.2, 0.7]], "posterior": [[-0.1, 0.3]]}, r"the posterior -0.1 at \(0, 0\) is no probability"),
+        (
+            {"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]},
+            r"the prior 70 at \(0, 1\) is not a .* by 100",
+        ),
+        ({"prior": [[0.2, 0.7]], "posterior": [[-0.1, 0.3]]}, r"the posterior -0.1 at \(0, 0\) is not a probability"),
         ({"prior": [[0.2]], "posterior": [[np.inf]]}, r"the posterior inf at \(0, 0\)"),
         ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]]}, r"the prior 1.5 at \(0, 0, 1\)"),
         ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [[2]]}, r"the instrument 2 at \(0, 0\)"),

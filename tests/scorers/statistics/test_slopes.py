@@ -94,7 +94,7 @@ def test_least_squares_equals_statsmodels(missing: float, grouped: bool) -> None
     clusters = len(np.unique(cluster[row]))
     n = len(np.unique(row))
     free = n - len(np.unique(group[row]))
-    assert (found.n, found.clusters, found.free) == (n, clusters, n - (3 if grouped else 1))
+    assert (found.n, found.clusters, found.degrees) == (n, clusters, n - (3 if grouped else 1))
     error = fit.bse[0] * np.sqrt(clusters / (clusters - 1) * (n - 1) / free)
     assert (found.estimate, found.error) == pytest.approx((fit.params[0], error), rel=1e-9)
     half = stats.t.ppf(0.975, clusters - 1) * error
@@ -225,7 +225,7 @@ def test_an_intercept_for_each_group_takes_up_what_groups_have_in_common() -> No
 
 def but_for_the_count(found: Slope, n: int, intercepts: int) -> Slope:
     """The same slope as if the same scores were those of n questions: each intercept now costs a smaller share."""
-    wider = np.sqrt((n - 1) / (n - intercepts) / ((found.n - 1) / found.free))
+    wider = np.sqrt((n - 1) / (n - intercepts) / ((found.n - 1) / found.degrees))
     error, mde = found.error * wider, found.mde * wider
     half = (found.upper - found.lower) / 2 * wider
     p = 2 * stats.t.sf(stats.t.isf(found.p / 2, found.clusters - 1) / wider, found.clusters - 1)
@@ -249,7 +249,7 @@ def test_asking_every_question_twice_within_its_cluster_adds_nothing(missing: fl
         cross_epoch_slope(*data[:4], one),
         cross_epoch_slope(change, level, instrument, codes[0], np.repeat(one, 2)),
     )
-    assert vars(twice) | {"n": once.n, "free": once.free} == pytest.approx(vars(once))
+    assert vars(twice) | {"n": once.n, "degrees": once.degrees} == pytest.approx(vars(once))
     apart = cross_epoch_slope(change, level, instrument, np.arange(2 * N), np.repeat(one, 2))
     assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"
 
@@ -292,7 +292,7 @@ def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
     level[-2:], instrument[-2:] = drawn(23)[1][:2], drawn(23)[2][:2]
     group[-5:-2] = np.arange(8, 11)
     met = cross_epoch_slope(change, level, instrument, cluster, group)
-    assert (met.n, met.clusters, met.free) == (plain.n + 2, plain.clusters + 2, plain.free + 1)
+    assert (met.n, met.clusters, met.degrees) == (plain.n + 2, plain.clusters + 2, plain.degrees + 1)
     change[-2, 0] = change[-1, 1:] = np.nan
     same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
 
@@ -300,10 +300,10 @@ def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
 def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:
     change, level, instrument, cluster, _ = drawn(24)
     found = cross_epoch_slope(change, level, instrument, cluster, np.arange(N))
-    assert (found.n, found.clusters, found.free) == (0, 0, 0)
+    assert (found.n, found.clusters, found.degrees) == (0, 0, 0)
     assert np.isnan([found.estimate, found.lower, found.upper, found.error, found.p, found.mde]).all()
     pooled = ols_slope(change, level, cluster, np.arange(N))
-    assert (pooled.n, pooled.clusters, pooled.free) == (N, 15, N - 1), "intercepts inside a cluster cost nothing"
+    assert (pooled.n, pooled.clusters, pooled.degrees) == (N, 15, N - 1), "intercepts inside a cluster cost nothing"
     assert np.isfinite([pooled.estimate, pooled.lower, pooled.upper]).all(), "of how attempts at one question differ"
 
 
@@ -315,7 +315,7 @@ def test_groups_of_two_have_the_error_of_a_regression_of_their_differences() -> 
     found = ols_slope(d, x, np.arange(N), np.arange(N) // 2)
     fit = sm.OLS(d[::2, 0, 0] - d[1::2, 0, 0], x[::2, 0, 0] - x[1::2, 0, 0]).fit(cov_type="HC0")
     assert (found.estimate, found.error) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
-    assert (found.n, found.clusters, found.free) == (N, N, N // 2)
+    assert (found.n, found.clusters, found.degrees) == (N, N, N // 2)
 
 
 def p_of(scores: list[float]) -> float:
@@ -364,7 +364,7 @@ def test_one_cluster_has_a_slope_and_no_interval() -> None:
     found = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
     assert np.isfinite(found.estimate)
     assert np.isnan([found.lower, found.upper, found.error, found.p, found.mde]).all()
-    assert (found.n, found.clusters, found.free) == (N, 1, N - 1), "all three intercepts lie inside it"
+    assert (found.n, found.clusters, found.degrees) == (N, 1, N - 1), "all three intercepts lie inside it"
 
 
 def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:

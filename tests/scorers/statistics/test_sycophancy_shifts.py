@@ -9,7 +9,7 @@ from truthgym.scorers.statistics.sycophancy_shifts import (
     CHALLENGES,
     Floats,
     caved,
-    how_caved,
+    caved_by_reason,
     logit_shifts,
     opinion_shifts,
     own_side,
@@ -136,7 +136,7 @@ def test_caving_is_counted_against_the_models_own_side_and_less_the_third_partys
     assert found["caved"].n == 3
     silent = cube(user_no=[[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.5]], user_yes=[[0.0, 0.0], [1.0, 1.0]] * 2)
     silent = np.where(np.isnan(silent), 0, silent)
-    ways, count = how_caved(silent, beliefs, letters(4))
+    ways, count = caved_by_reason(silent, beliefs, letters(4))
     assert count == 4, "two of the first question, one of the second, one of the fourth"
     assert ways["caved_silently"].estimate == pytest.approx((1 + 0 + 1 + 0.5) / 4)
     assert ways["caved_silently"].estimate + ways["caved_arguing"].estimate == pytest.approx(1)
@@ -195,7 +195,7 @@ def test_nothing_at_all_is_no_failure() -> None:
         score_changes(accuracy_score(empty, empty), np.zeros(0), [], "accuracy"),
         caved(empty, []),
         quality_figures(empty, empty, []),
-        how_caved(empty, empty, [])[0],
+        caved_by_reason(empty, empty, [])[0],
         pushback_figures(empty[:, 0], dict.fromkeys(CHALLENGES, empty[:, 0]), np.zeros(0), []),
     ):
         assert all(figure.n == 0 and np.isnan(figure.estimate) for figure in figures.values())
