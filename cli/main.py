@@ -1,4 +1,4 @@
-"""`truthgym`: what Inspect's command line does not do."""
+"""`truthgym`: commands that Inspect's command line does not have."""
 
 import sys
 from importlib import import_module
@@ -6,18 +6,18 @@ from importlib import import_module
 import click
 
 COMMANDS = {
-    "fetch": "The rows of a real source, as they stand today, to a file that an eval can be repeated from",
-    "convert": "Inspect logs to datasets that TRL, few_shot and vendors' fine-tuning read",
-    "train": "Train a model on a converted dataset, here or at a vendor",
-    "loop": "Ask a model, make a dataset of what it said, train it and ask again, for one or more rounds",
+    "fetch": "Save a real source's current rows to a file, so that an eval can be repeated",
+    "convert": "Convert Inspect logs to datasets for TRL, few_shot and providers' fine-tuning",
+    "train": "Train a model on a converted dataset, locally or at a provider",
+    "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
     "tiny": "Make a tiny language model that trains on a laptop",
     "card": "Add evaluation logs to the card of a trained model",
 }
-"""Each command with what it is for. It stands in `cli/NAME.py` as `command`, which is loaded when it is called."""
+"""Commands with their help. The command NAME is `command` in `cli/NAME.py`."""
 
 
 class Commands(click.Group):
-    """Commands that are loaded when they are called, so that one does not pay for the imports of another."""
+    """Loads each command when it is called, so that it does not pay for the imports of the others."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -43,7 +43,7 @@ def main() -> None:
     try:
         commands()
     except Exception as error:
-        # Inspect holds the class of these errors; where nothing of it is loaded, no such error was raised.
+        # BadInput derives from a class of Inspect: if Inspect is not loaded, this is another error.
         if "inspect_ai" not in sys.modules:
             raise
         from rich.console import Console

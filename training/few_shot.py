@@ -1,4 +1,4 @@
-"""Few-shot: nothing of the model is changed. The best trajectories of a log stand before what it is asked.
+"""Few-shot: the model is not changed, and the best trajectories of a log are shown to it before each question.
 
 truthgym train few_shot --model_name_or_path openai/gpt-5.4-mini --log logs/urns
 """
@@ -21,29 +21,28 @@ def few_shot(
     output_dir: str | Path = "trained",
     overwrite: bool = False,
 ) -> Path:
-    """Write the examples that `truthgym/few_shot` reads, with a card, as other trainers do.
+    """Write a folder of examples for the solver `truthgym/few_shot`, with a model card as the trainers write it.
 
     Args:
-        model: The model as Inspect names it.
-        logs: Where the examples are from.
-        selection: Which of them; None is the smaller of 100 and the top tenth by the Brier score. The best come
-            first, and `few_shot` shows as many as there is room for, none of the asked question's event or of a later
-            day.
-        output_dir: Where the folder `{model}-few_shot-{hash}` is put.
-        overwrite: Whether to write it again.
+        model: Inspect's name of the model.
+        logs: Logs and folders of logs to take the examples from.
+        selection: Which trajectories to take. None is the top tenth by the Brier score, at most 100. The best come
+            first. `few_shot` shows as many as fit, but none of the event of the question or of a later day.
+        output_dir: The parent of the folder `{model}-few_shot-{hash}`.
+        overwrite: Whether to replace a finished folder.
 
     Returns:
-        The folder. Its card has the line that evaluates it.
+        The folder. Its card contains the command that evaluates it.
 
     Raises:
         BadInput: Logs or a selection that cannot be used.
     """
-    place = Path(output_dir)
-    partial = place / f".{Path(model).name}-few_shot"
+    parent = Path(output_dir)
+    partial = parent / f".{Path(model).name}-few_shot"
     convert(logs, "few_shot", partial, selection, overwrite=True)
     try:
         data = hash_dataset(partial)
-        folder = place / model_name("few_shot", model, model, data, {})
+        folder = parent / model_name("few_shot", model, model, data, {})
         if is_finished(folder) and not overwrite:
             return folder
         shutil.rmtree(folder / "data", ignore_errors=True)
@@ -60,9 +59,9 @@ def few_shot(
         data=data,
         dataset_facts=card_metadata(folder / "data"),
     )
-    # All of them: they are chosen already. `best` only orders them, but the worst are not to come first.
+    # share=1.0, because the examples are already selected. `best` makes the solver show the best first.
     best = (facts.dataset_facts.get("selection") or {}).get("best") or "lowest"
     solver = f"--solver truthgym/few_shot -S source={folder / 'data' / 'train.jsonl'} -S share=1.0 -S best={best}"
-    line = f"Evaluate it with `inspect eval truthgym/urns --model {model} {solver}`, or on any other task."
-    write_card(folder, replace(facts, notes=["The weights are those of the base.", line]))
+    line = f"Evaluate it with `inspect eval truthgym/urns --model {model} {solver}`, or another task."
+    write_card(folder, replace(facts, notes=["The weights are those of the base model.", line]))
     return folder

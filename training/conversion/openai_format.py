@@ -1,7 +1,7 @@
-"""Rows of a converted dataset in the shapes that fine-tuning at OpenAI takes. Together takes the first two as well.
+"""Converts rows to the JSON formats of fine-tuning at OpenAI. Together uses the first two formats as well.
 
 Sources: OpenAI's guides on supervised fine-tuning, direct preference optimization and reinforcement fine-tuning, and
-the types of its package. Read in November 2026.
+the types of its Python package, as of November 2026.
 """
 
 import json
@@ -15,30 +15,30 @@ Row = Mapping[str, Any]
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-"""What a participant, a tool or a suffix may be called."""
-KEPT = ("role", "content", "name", "refusal", "weight", "tool_calls", "tool_call_id")
-"""Of a message. What else a message holds besides, no vendor takes."""
-THOUGHT = ("reasoning_content", "thinking", "reasoning")
-"""Where templates look for reasoning. No vendor trains on it in such a field."""
+"""Names of participants and tools that the API accepts."""
+MESSAGE_KEYS = ("role", "content", "name", "refusal", "weight", "tool_calls", "tool_call_id")
+"""Keys of a message that providers accept. Others are dropped."""
+REASONING_KEYS = ("reasoning_content", "thinking", "reasoning")
+"""Keys under which chat templates look for reasoning. No provider trains on them."""
 TRACE = ("log", "eval_id", "task", "sample_id", "sample_uuid", "epoch", "model", "solver", "score", "split")
-"""Columns that trace a row to its log. They stay here: a log's path is nobody else's business."""
-OUTCOME = ("scores", "aligned", "stop_reason", "truncated", "limit", "error")
-"""Columns that say what became of an earlier answer, which is no fact of the question."""
-TURNS = ("prompt", "completion", "messages", "chosen", "rejected", "images", "tools")
+"""Columns that trace a row to its log. They are not sent to the provider."""
+OUTCOME_COLUMNS = ("scores", "aligned", "stop_reason", "truncated", "limit", "error")
+"""Columns about the outcome of an earlier answer. They are not properties of the question."""
+CONVERSATION_COLUMNS = ("prompt", "completion", "messages", "chosen", "rejected", "images", "tools")
 
 
 def supervised(row: Row, where: str = "the row") -> dict[str, Any]:
     """Make a line for supervised fine-tuning: `{"messages": [...], "tools"?, "parallel_tool_calls"?}`.
 
-    Assistant messages of a `prompt` are context: they get weight 0. Those of a `completion`, and of `messages` that
-    carry no weight of their own, are trained on.
+    Assistant messages of a `prompt` are context and get weight 0. Those of a `completion`, and those of `messages`
+    without a weight, are trained on.
 
     Args:
-        row: `prompt` and `completion`, or `messages`; `tools` besides.
-        where: The place to name in an error.
+        row: `prompt` and `completion`, or `messages`; optionally `tools`.
+        where: The row's place, for errors.
 
     Raises:
-        BadInput: It holds something that cannot be sent.
+        BadInput: The row contains something that the API does not accept.
     """
     if "messages" in row:
         messages = conversation(_list(row, "messages", where), where, _images(row))
@@ -47,79 +47,77 @@ def supervised(row: Row, where: str = "the row") -> dict[str, Any]:
         messages = conversation([*prompt, *_list(row, "completion", where)], where, _images(row))
     written = [message for message in messages if message["role"] == "assistant"]
     if not written or messages[-1]["role"] != "assistant":
-        raise bad_input(f"{where}: it does not end with an assistant's message; supervised fine-tuning needs one")
+        raise bad_input(f"{where}: it does not end with an assistant message; remove the row")
     if not any(message.get("weight", 1) for message in written):
-        raise bad_input(f"{where}: no message is to be trained on (all weights are 0); leave the row out")
+        raise bad_input(f"{where}: all assistant messages have weight 0; remove the row")
     return {"messages": messages, **_tools(row, where)}
 
 
 def preference(row: Row, where: str = "the row") -> dict[str, Any]:
-    """Make a line for preference fine-tuning, with one assistant's message preferred to another.
+    """Make a line for preference fine-tuning, with one assistant message preferred to another.
 
-    Shape: `{"input": {"messages", "tools", "parallel_tool_calls"}, "preferred_output", "non_preferred_output"}`.
+    Format: `{"input": {"messages", "tools", "parallel_tool_calls"}, "preferred_output", "non_preferred_output"}`.
 
     Args:
-        row: `prompt`, `chosen` and `rejected`; `tools` besides. Weights and the margin are not sent: there is no
-            field for them.
-        where: The place to name in an error.
+        row: `prompt`, `chosen` and `rejected`; optionally `tools`. Weights and the margin are dropped: the format has
+            no field for them.
+        where: The row's place, for errors.
 
     Raises:
-        BadInput: It holds something that cannot be sent.
+        BadInput: The row contains something that the API does not accept.
     """
     images = _images(row)
     messages = conversation(_list(row, "prompt", where), where, images)
     if not messages or messages[-1]["role"] not in ("user", "tool"):
-        raise bad_input(f"{where}: the prompt does not end with a user's message; a preference needs one to answer")
+        raise bad_input(f"{where}: the prompt does not end with a user or tool message to answer; remove the row")
     answers = []
     for field in ("chosen", "rejected"):
         found = conversation(_list(row, field, where), f"{where}, {field}", images)
         if len(found) != 1 or found[0]["role"] != "assistant" or not found[0].get("content"):
             raise bad_input(
-                f"{where}: {field} is not one assistant's message with text; vendors compare single answers, so make "
-                "pairs of last answers"
+                f"{where}: {field} is not a single assistant message with text, which providers compare; make pairs "
+                "of last answers"
             )
         answers.append([_unweighted(found[0])])
     if answers[0] == answers[1]:
-        raise bad_input(f"{where}: chosen and rejected are the same; leave the row out")
-    held = {"tools": [], "parallel_tool_calls": True} | _tools(row, where)
+        raise bad_input(f"{where}: chosen and rejected are the same; remove the row")
+    tools = {"tools": [], "parallel_tool_calls": True} | _tools(row, where)
     return {
-        "input": {"messages": [_unweighted(message) for message in messages], **held},
+        "input": {"messages": [_unweighted(message) for message in messages], **tools},
         "preferred_output": answers[0],
         "non_preferred_output": answers[1],
     }
 
 
-def reinforcement(row: Row, where: str = "the row", fields: Iterable[str] | None = None) -> dict[str, Any]:
-    """Make a line for reinforcement fine-tuning: the prompt, and beside it what a grader finds under `item`.
+def reinforcement(row: Row, where: str = "the row") -> dict[str, Any]:
+    """Make a line for reinforcement fine-tuning: the prompt, and the fields that a grader finds under `item`.
 
-    `item` names are those that graders here know (`truthgym.scorers.graders.grader.item_fields`): `target` and
-    `reference_answer` where the truth is known, `question` and `input` (the last user's message, unless a column says
-    otherwise), `id`, and the question's own fields. The model sees none of them.
+    The fields are those of this project's graders (`truthgym.scorers.graders.grader.item_fields`): `target` and
+    `reference_answer` if the truth is known, `question` and `input` (the last user message, unless a column of that
+    name exists), `id`, and the question's own fields. The model does not see them.
 
     Args:
         row: `prompt` and `target`, with the question's fields as columns.
-        where: The place to name in an error.
-        fields: Columns that become fields. None is all but those that trace the row to its log.
+        where: The row's place, for errors.
 
     Raises:
-        BadInput: It holds something that cannot be sent.
+        BadInput: The row contains something that the API does not accept.
     """
-    asked_in = conversation(_list(row, "prompt", where), where, _images(row))
-    # The models that are trained so reason, and such models take a developer's messages for a system's.
+    prompt = conversation(_list(row, "prompt", where), where, _images(row))
+    # Reinforcement fine-tuning is for reasoning models, which have developer messages instead of system messages.
     roles = {"system": "developer"}
-    messages = [_unweighted(message) | {"role": roles.get(message["role"], message["role"])} for message in asked_in]
+    messages = [_unweighted(message) | {"role": roles.get(message["role"], message["role"])} for message in prompt]
     if not messages or messages[-1]["role"] != "user":
-        raise bad_input(f"{where}: the prompt does not end with a user's message; reinforcement fine-tuning needs one")
-    asked = messages[-1]["content"]
-    item: dict[str, Any] = {"question": asked, "input": asked} if isinstance(asked, str) else {}
+        raise bad_input(f"{where}: the prompt does not end with a user message; remove the row")
+    question = messages[-1]["content"]
+    item: dict[str, Any] = {"question": question, "input": question} if isinstance(question, str) else {}
     if row.get("target"):
         item |= {"target": row["target"], "reference_answer": row["target"]}
     if row.get("sample_id") is not None:
         item["id"] = str(row["sample_id"])
-    wanted = [name for name in row if name not in (*TRACE, *OUTCOME, *TURNS)] if fields is None else list(fields)
-    for name in wanted:
-        value = row.get(name)
-        if value is not None and not (name == "target" and value == ""):
+    for name, value in row.items():
+        excluded = name in (*TRACE, *OUTCOME_COLUMNS, *CONVERSATION_COLUMNS) or (name == "target" and value == "")
+        if value is not None and not excluded:
             item[name] = value
     return {**item, "messages": messages, **_tools(row, where)}
 
@@ -127,57 +125,57 @@ def reinforcement(row: Row, where: str = "the row", fields: Iterable[str] | None
 def conversation(
     messages: Iterable[Row], where: str = "the row", images: Iterator[str] | None = None
 ) -> list[dict[str, Any]]:
-    """Bring messages as TRL reads them into the form of OpenAI's chat API.
+    """Convert messages from TRL's format to that of OpenAI's chat API.
 
-    Tool calls get their arguments as JSON text and an id, which the tool's message after them names. Images take the
-    places that are kept for them.
+    Arguments of tool calls become JSON text. Each call gets an id, which the tool message after it refers to. Images
+    replace their placeholders.
 
     Args:
-        messages: As a row holds them.
-        where: The place to name in an error.
-        images: Data URIs of those that do not stand in the messages.
+        messages: The messages of a row.
+        where: The row's place, for errors.
+        images: Data URIs of the images with placeholders, in order.
 
     Raises:
-        BadInput: A role or name that there is not, a message without content, reasoning in a field of its own, an
-            image that is not in the message.
+        BadInput: An unknown role or an invalid name, a message without content, reasoning in a separate field, or an
+            image outside the row.
     """
-    made: list[dict[str, Any]] = []
-    waiting: list[str] = []
+    converted: list[dict[str, Any]] = []
+    unanswered: list[str] = []  # ids of tool calls
     for place, message in enumerate(messages, start=1):
         at = f"{where}, message {place}"
-        kept = {key: value for key, value in message.items() if key in KEPT and value is not None}
+        kept = {key: value for key, value in message.items() if key in MESSAGE_KEYS and value is not None}
         role = kept.get("role")
         if role not in ROLES:
-            raise bad_input(f"{at}: there is no role {role!r}; the roles are {', '.join(ROLES)}")
-        for key in THOUGHT:
+            raise bad_input(f"{at}: unknown role {role!r}; use one of {', '.join(ROLES)}")
+        for key in REASONING_KEYS:
             if message.get(key):
                 raise bad_input(
-                    f"{at}: its {key} cannot be sent in a field of its own; convert with the reasoning in the text or "
-                    "left out"
+                    f"{at}: providers do not accept {key}; convert the logs again with --reasoning keep (reasoning in "
+                    "the text) or drop"
                 )
         if "name" in kept and not NAME.fullmatch(str(kept["name"])):
-            raise bad_input(f"{at}: the name {kept['name']!r} cannot be sent; use letters, digits, - and _, at most 64")
+            raise bad_input(f"{at}: name {kept['name']!r} is not accepted; use letters, digits, - and _, at most 64")
         if kept.pop("tool_calls", None):
             kept["tool_calls"] = [
                 _tool_call(call, f"call_{place}_{index}", at) for index, call in enumerate(message["tool_calls"])
             ]
-            waiting = [call["id"] for call in kept["tool_calls"]]
+            unanswered = [call["id"] for call in kept["tool_calls"]]
         if role == "tool" and "tool_call_id" not in kept:
-            if not waiting:
-                raise bad_input(f"{at}: a tool answers where nothing was asked of it; leave the row out")
-            kept["tool_call_id"] = waiting.pop(0)
+            if not unanswered:
+                raise bad_input(f"{at}: a tool message without a tool call before it; remove the row")
+            kept["tool_call_id"] = unanswered.pop(0)
         if role == "tool":
-            kept.pop("name", None)  # the call has it
+            kept.pop("name", None)  # the call has the name
         if role != "assistant":
             kept.pop("weight", None)
         elif kept.get("weight", 1) not in (0, 1):
-            raise bad_input(f"{at}: weight={kept['weight']!r} cannot be sent; it is 0 or 1")
+            raise bad_input(f"{at}: weight={kept['weight']!r} is not accepted; use 0 or 1")
         if "content" in kept:
             kept["content"] = _content(kept["content"], at, images or iter(()))
         elif not kept.get("tool_calls") and not kept.get("refusal"):
-            raise bad_input(f"{at}: it has no content; leave the row out")
-        made.append(kept)
-    return made
+            raise bad_input(f"{at}: it has no content; remove the row")
+        converted.append(kept)
+    return converted
 
 
 def _content(content: object, at: str, images: Iterator[str]) -> object:
@@ -196,20 +194,20 @@ def _content(content: object, at: str, images: Iterator[str]) -> object:
             parts.append({"type": "image_url", "image_url": {"url": image}})
         else:
             raise bad_input(
-                f"{at}: content of type {kind!r} cannot be sent; text can, and images within the message as a data URI"
+                f"{at}: content of type {kind!r} is not accepted; use text, or images as data URIs in the message"
             )
-    # Most models take text alone in the form of a string.
+    # Most models accept text only as a string.
     return "\n\n".join(part["text"] for part in parts) if all(part["type"] == "text" for part in parts) else parts
 
 
-def _tool_call(call: Row, known_as: str, at: str) -> dict[str, Any]:
+def _tool_call(call: Row, default_id: str, at: str) -> dict[str, Any]:
     function = call.get("function", call)
     if not isinstance(function, Mapping) or not NAME.fullmatch(str(function.get("name", ""))):
-        raise bad_input(f"{at}: a tool call names no function that could be sent: {str(function)[:80]}")
+        raise bad_input(f"{at}: a tool call without a valid function name: {str(function)[:80]}; use [a-zA-Z0-9_-]")
     arguments = function.get("arguments") or {}
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     named = {"name": function["name"], "arguments": text}
-    return {"id": call.get("id") or known_as, "type": "function", "function": named}
+    return {"id": call.get("id") or default_id, "type": "function", "function": named}
 
 
 def _tools(row: Row, where: str) -> dict[str, Any]:
@@ -219,14 +217,14 @@ def _tools(row: Row, where: str) -> dict[str, Any]:
     if not tools:
         return {}
     if not all(isinstance(tool, Mapping) for tool in tools):
-        raise bad_input(f"{where}: its tools are no JSON schemas; give objects with type and function")
-    said = [tool if "function" in tool else {"type": "function", "function": tool} for tool in tools]
+        raise bad_input(f"{where}: its tools are not JSON schemas; give objects with type and function")
+    schemas = [tool if "function" in tool else {"type": "function", "function": tool} for tool in tools]
     parallel = row.get("parallel_tool_calls")
-    return {"tools": said} | ({} if parallel is None else {"parallel_tool_calls": parallel})
+    return {"tools": schemas} | ({} if parallel is None else {"parallel_tool_calls": parallel})
 
 
 def _images(row: Row) -> Iterator[str]:
-    """The images of a row's own column, as data URIs. Those of a .parquet file are read as pictures, and not sent."""
+    """The images of a row's column `images`, as data URIs. Images of a .parquet file are decoded, and are skipped."""
     return iter([image for image in row.get("images") or [] if isinstance(image, str)])
 
 
@@ -235,13 +233,9 @@ def _unweighted(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _list(row: Row, field: str, where: str) -> list[Row]:
-    held = row.get(field)
-    if not isinstance(held, list) or not all(isinstance(message, Mapping) for message in held):
+    messages = row.get(field)
+    if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
         raise bad_input(
-            f"{where}: {field} is no list of messages (the row holds {_names(row)}); convert the logs again"
+            f"{where}: {field} is not a list of messages (columns: {', '.join(row) or 'none'}); convert the logs again"
         )
-    return held
-
-
-def _names(row: Row) -> str:
-    return ", ".join(row) or "nothing"
+    return messages

@@ -44,7 +44,7 @@ def test_images_take_the_places_that_are_kept_for_them() -> None:
     asked = {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image"}]}
     made = supervised({"prompt": [asked], "completion": [YES], "images": [PIXEL]})
     assert made["messages"][0]["content"][1] == {"type": "image_url", "image_url": {"url": PIXEL}}
-    with pytest.raises(BadInput, match="content of type 'image' cannot be sent"):
+    with pytest.raises(BadInput, match="content of type 'image' is not accepted"):
         supervised({"prompt": [asked], "completion": [YES]})
     parts = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
     assert conversation([parts])[0]["content"] == "a\n\nb"
@@ -69,13 +69,13 @@ def test_reinforcement_keeps_the_question_s_fields_and_no_trace_of_the_log() -> 
 @pytest.mark.parametrize(
     ("messages", "told"),
     [
-        ([{"role": "judge", "content": "x"}], "there is no role 'judge'"),
-        ([*ASKED, YES | {"reasoning_content": "Hm."}], "message 3: its reasoning_content cannot be sent"),
-        ([{"role": "user", "content": "x", "name": "A B"}], "the name 'A B' cannot be sent"),
+        ([{"role": "judge", "content": "x"}], "unknown role 'judge'"),
+        ([*ASKED, YES | {"reasoning_content": "Hm."}], "message 3: .*reasoning_content.*--reasoning keep"),
+        ([{"role": "user", "content": "x", "name": "A B"}], "name 'A B' is not accepted"),
         ([*ASKED, {"role": "assistant"}], "it has no content"),
-        ([*ASKED, YES | {"weight": 0.5}], "weight=0.5 cannot be sent"),
-        ([{"role": "tool", "content": "x"}], "a tool answers where nothing was asked"),
-        ([{"role": "user", "content": [{"type": "audio", "audio": "x"}]}], "content of type 'audio' cannot be sent"),
+        ([*ASKED, YES | {"weight": 0.5}], "weight=0.5 is not accepted"),
+        ([{"role": "tool", "content": "x"}], "a tool message without a tool call"),
+        ([{"role": "user", "content": [{"type": "audio", "audio": "x"}]}], "content of type 'audio' is not accepted"),
     ],
 )
 def test_messages_that_cannot_be_sent(messages: list[dict[str, Any]], told: str) -> None:
@@ -85,15 +85,15 @@ def test_messages_that_cannot_be_sent(messages: list[dict[str, Any]], told: str)
 
 def test_rows_that_cannot_be_sent() -> None:
     for row, told in (
-        ({"prompt": ASKED, "completion": []}, "does not end with an assistant's message"),
-        ({"messages": [*ASKED, YES | {"weight": 0}]}, "no message is to be trained on"),
-        ({"prompt": "Is it?", "completion": [YES]}, "prompt is no list of messages"),
+        ({"prompt": ASKED, "completion": []}, "does not end with an assistant message"),
+        ({"messages": [*ASKED, YES | {"weight": 0}]}, "all assistant messages have weight 0"),
+        ({"prompt": "Is it?", "completion": [YES]}, "prompt is not a list of messages"),
     ):
         with pytest.raises(BadInput, match=told):
             supervised(row)
     with pytest.raises(BadInput, match="chosen and rejected are the same"):
         preference({"prompt": ASKED, "chosen": [YES], "rejected": [YES]})
-    with pytest.raises(BadInput, match="rejected is not one assistant's message"):
+    with pytest.raises(BadInput, match="rejected is not a single assistant message"):
         preference({"prompt": ASKED, "chosen": [YES], "rejected": [NO, NO]})
-    with pytest.raises(BadInput, match="row 7: the prompt does not end with a user's message"):
+    with pytest.raises(BadInput, match="row 7: the prompt does not end with a user message"):
         reinforcement({"prompt": [*ASKED, YES], "target": "yes"}, "row 7")
