@@ -39,7 +39,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_it_prints_what_it_took_and_what_it_left_out(logs: Path, tmp_path: Path) -> None:
+def test_it_prints_the_counts(logs: Path, tmp_path: Path) -> None:
     result = call(logs, "--to", "sft", "--out", tmp_path / "d", "--top", "0.5")
     assert result.exit_code == 0, result.output
     assert "40 samples read. Left out:" in result.output
@@ -48,7 +48,7 @@ def test_it_prints_what_it_took_and_what_it_left_out(logs: Path, tmp_path: Path)
     assert "rows of train" in result.output
 
 
-def test_nothing_is_overwritten_unless_asked_and_nothing_foreign_ever(logs: Path, tmp_path: Path) -> None:
+def test_only_datasets_are_overwritten_on_request(logs: Path, tmp_path: Path) -> None:
     for command, expected in ((("--top", "1"), ""), ((), "already exists"), (("--overwrite",), "")):
         arguments = (logs, "--to", "sft", "--out", tmp_path / "d", *command)
         if expected:
@@ -66,7 +66,7 @@ def test_nothing_is_overwritten_unless_asked_and_nothing_foreign_ever(logs: Path
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "home"]
 
 
-def test_a_dataset_that_was_being_replaced_at_a_kill_is_not_lost(logs: Path, tmp_path: Path) -> None:
+def test_a_kill_during_replacement_loses_nothing(logs: Path, tmp_path: Path) -> None:
     assert call(logs, "--to", "sft", "--out", tmp_path / "d").exit_code == 0
     before = (tmp_path / "d" / "train.jsonl").read_bytes()
     (tmp_path / "d").rename(tmp_path / ".d.replaced")
@@ -104,7 +104,7 @@ def test_a_dataset_that_was_being_replaced_at_a_kill_is_not_lost(logs: Path, tmp
         (["--out", "rows.jsonl"], "a dataset is a folder with a card in it; give rows"),
     ],
 )
-def test_bad_input_is_one_error_before_anything_is_written(
+def test_bad_input_is_one_error_and_writes_nothing(
     logs: Path, tmp_path: Path, arguments: list[str], expected: str
 ) -> None:
     given = ["--to", "sft", "--out", str(tmp_path / "d"), *arguments]
@@ -112,7 +112,7 @@ def test_bad_input_is_one_error_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_places_without_a_usable_log(logs: Path, tmp_path: Path) -> None:
+def test_folders_without_a_usable_log(logs: Path, tmp_path: Path) -> None:
     out = ("--to", "sft", "--out", tmp_path / "d")
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -136,7 +136,7 @@ def test_a_log_of_test_questions_only(logs: Path, tmp_path: Path) -> None:
     assert "are of the test split, which is reserved for evaluation" in said
 
 
-def test_a_log_of_another_projects_task_needs_to_be_asked_for(tmp_path: Path) -> None:
+def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
     def reply(*_: Any) -> ModelOutput:
         output = ModelOutput.from_content("mockllm/model", "4")
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
@@ -155,9 +155,7 @@ def test_a_log_of_another_projects_task_needs_to_be_asked_for(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP and SIGKILL")
-def test_killed_in_the_middle_it_leaves_nothing_half_done_and_starts_anew(
-    logs: Path, tmp_path: Path, environment: dict[str, str]
-) -> None:
+def test_a_killed_conversion_can_be_repeated(logs: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     many = tmp_path / "logs"
     many.mkdir()
     log = read_eval_log(str(next(logs.glob("*.eval"))))

@@ -75,7 +75,7 @@ def test_zstd(tmp_path: Path, pack: Callable[[], bytes], wide: bool) -> None:
         assert members.read("a.json") == TEXT
 
 
-def test_the_last_of_a_name_wins(tmp_path: Path) -> None:
+def test_the_last_member_of_a_name_is_read(tmp_path: Path) -> None:
     path = tmp_path / "a.eval"
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("a.json", b"first")
@@ -88,7 +88,7 @@ def test_the_last_of_a_name_wins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.99])
-def test_part_of_a_file_is_refused(tmp_path: Path, share: float) -> None:
+def test_an_incomplete_file_is_refused(tmp_path: Path, share: float) -> None:
     path = tmp_path / "a.eval"
     whole = by_hand("a.json", TEXT, len(TEXT), 0)
     path.write_bytes(whole[: int(share * len(whole))])
@@ -106,14 +106,14 @@ def test_part_of_a_file_is_refused(tmp_path: Path, share: float) -> None:
         (TEXT, len(TEXT), 14, "compressed by zip method 14"),
     ],
 )
-def test_damage_is_refused(tmp_path: Path, packed: bytes, size: int, method: int, said: str) -> None:
+def test_a_damaged_member_is_refused(tmp_path: Path, packed: bytes, size: int, method: int, said: str) -> None:
     path = tmp_path / "a.eval"
     path.write_bytes(by_hand("a.json", packed, size, method))
     with EvalArchive(path) as members, pytest.raises(BadInput, match=said):
         members.read("a.json")
 
 
-def test_a_directory_that_is_damaged_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_directory_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.eval"
     whole = by_hand("a.json", TEXT, len(TEXT), 0)
     path.write_bytes(whole.replace(b"PK\x01\x02", b"PK\x01\x03"))

@@ -332,7 +332,7 @@ def test_older_packing(solved: Path, tmp_path: Path, method: int) -> None:
     assert found == as_inspect_says(solved)
 
 
-def test_a_log_elsewhere(solved: Path) -> None:
+def test_a_remote_log(solved: Path) -> None:
     fsspec.filesystem("memory").pipe("/logs/a.eval", solved.read_bytes())
     found, log = ours("memory://logs/a.eval")
     assert found == as_inspect_says(solved)
@@ -367,7 +367,7 @@ def test_samples_in_chunks(solved: Path, tmp_path: Path) -> None:
         assert some.members == [f"{first}sample.json"]
 
 
-def test_a_scorer_that_says_nan_is_read_all_the_same(solved: Path, tmp_path: Path) -> None:
+def test_nan_scores_are_read(solved: Path, tmp_path: Path) -> None:
     def spoiled(name: str, content: bytes) -> bytes:
         return content.replace(b'"posterior":0', b'"posterior":NaN,"other":-Infinity,"third":0')
 
@@ -378,7 +378,7 @@ def test_a_scorer_that_says_nan_is_read_all_the_same(solved: Path, tmp_path: Pat
     assert not reader.fallbacks
 
 
-def test_events_in_a_store_do_not_mislead(tmp_path: Path) -> None:
+def test_metadata_and_store_may_have_a_key_events(tmp_path: Path) -> None:
     events = {"events": [1, 2], "model_usage": {"a": 1}}
     held = EvalSample(
         id="a", epoch=1, input="", target="", uuid="u", metadata=events, store={"x": events, **events}, messages=[]
@@ -482,7 +482,7 @@ def test_tools_images_reasoning_limits_and_errors(run: Run, says: Says) -> None:
     assert function["parameters"]["required"] == ["x", "y"]
 
 
-def test_what_is_no_log_is_refused(solved: Path, tmp_path: Path) -> None:
+def test_files_that_are_not_logs_are_refused(solved: Path, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"There is no file .*b\.eval"):
         LogReader(tmp_path / "b.eval")
     (tmp_path / "b.eval").write_bytes(solved.read_bytes()[:5000])
@@ -497,7 +497,7 @@ def test_what_is_no_log_is_refused(solved: Path, tmp_path: Path) -> None:
         read_header(tmp_path / "d.json")
 
 
-def test_a_sample_of_no_known_shape_is_refused(solved: Path, tmp_path: Path) -> None:
+def test_a_sample_with_an_unknown_schema_is_refused(solved: Path, tmp_path: Path) -> None:
     def broken(name: str, content: bytes) -> bytes:
         return b'{"id": "a"}' if name.startswith("samples/") else content
 

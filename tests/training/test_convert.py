@@ -75,7 +75,7 @@ def brier(sample: EvalSample) -> float:
     return float(str(value["brier_score"]))
 
 
-def test_the_top_share_by_a_proper_score_is_the_lowest_and_of_the_train_split(direct_log: Path, tmp_path: Path) -> None:
+def test_the_top_share_by_brier_score_is_the_lowest(direct_log: Path, tmp_path: Path) -> None:
     made = convert([direct_log], "sft", tmp_path / "d", Selection(top=0.25))
     train = of_split(direct_log, "train")
     expected = sorted(brier(sample) for sample in train)[: len(train) // 4]
@@ -94,7 +94,7 @@ def test_the_top_share_by_a_proper_score_is_the_lowest_and_of_the_train_split(di
         assert (row["model"], row["solver"], row["split"]) == ("reference/bayesian", "truthgym/direct", "train")
 
 
-def test_a_score_of_which_more_is_better_selects_the_highest(direct_log: Path, tmp_path: Path) -> None:
+def test_a_higher_is_better_score_selects_the_highest(direct_log: Path, tmp_path: Path) -> None:
     convert([direct_log], "sft", tmp_path / "d", Selection(score="brier/spherical_score", count=5))
     convert([direct_log], "sft", tmp_path / "e", Selection(score="brier_score", count=5))
     assert {row["sample_uuid"] for row in rows(tmp_path / "d")} == {row["sample_uuid"] for row in rows(tmp_path / "e")}
@@ -113,9 +113,7 @@ def test_threshold_side_and_best_of_each_question(direct_log: Path, tmp_path: Pa
     assert {row["sample_id"]: row["score"] for row in rows(tmp_path / "c")} == best
 
 
-def test_which_of_equals_is_taken_is_drawn_and_not_the_first_of_the_log(
-    edited: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_ties_are_broken_by_the_seed(edited: Callable[..., Path], tmp_path: Path) -> None:
     def same(log: EvalLog) -> None:
         for sample in log.samples or []:
             assert sample.scores
@@ -128,7 +126,7 @@ def test_which_of_equals_is_taken_is_drawn_and_not_the_first_of_the_log(
     assert chosen["a"] == chosen["c"] != chosen["b"]
 
 
-def test_what_cannot_be_learned_from_is_left_out_and_counted(edited: Callable[..., Path], tmp_path: Path) -> None:
+def test_unusable_samples_are_counted(edited: Callable[..., Path], tmp_path: Path) -> None:
     def spoil(log: EvalLog) -> None:
         first = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
         from inspect_ai.log import EvalError, ProvenanceData
@@ -162,9 +160,7 @@ def test_what_cannot_be_learned_from_is_left_out_and_counted(edited: Callable[..
     assert sum(not row["scores"] for row in held) == 1
 
 
-def test_a_crash_a_resume_and_shards_give_each_sample_once(
-    direct_log: Path, edited: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_retries_shards_and_copies_count_once(direct_log: Path, edited: Callable[..., Path], tmp_path: Path) -> None:
     def crashed(log: EvalLog) -> None:
         log.status = "error"
         log.samples = (log.samples or [])[:30]
@@ -256,7 +252,7 @@ def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: P
         convert([direct_log], ConversionConfig("preference", pair_by="model"), tmp_path / "none")
 
 
-def test_steps_are_labelled_by_whether_they_brought_the_belief_to_the_truth(steps_log: Path, tmp_path: Path) -> None:
+def test_steps_are_labelled_by_their_change_of_belief(steps_log: Path, tmp_path: Path) -> None:
     convert([steps_log], "steps", tmp_path / "d")
     by_uuid = {sample.uuid: sample for sample in of_split(steps_log, "train")}
     found = rows(tmp_path / "d")
@@ -274,7 +270,7 @@ def test_steps_are_labelled_by_whether_they_brought_the_belief_to_the_truth(step
         assert text == "\n\n".join(message.text for message in sample.messages)
 
 
-def test_every_reply_of_several_steps_is_a_row_with_all_before_it(steps_log: Path, tmp_path: Path) -> None:
+def test_every_reply_is_a_row(steps_log: Path, tmp_path: Path) -> None:
     convert([steps_log], "sft", tmp_path / "d", Selection(count=1))
     found = rows(tmp_path / "d")
     assert [len(row["prompt"]) for row in found] == [1, 3, 5]
@@ -283,7 +279,7 @@ def test_every_reply_of_several_steps_is_a_row_with_all_before_it(steps_log: Pat
     assert rows(tmp_path / "m")[0]["messages"] == [*found[2]["prompt"], *found[2]["completion"]]
 
 
-def test_what_a_solver_keeps_from_training_is_context_only(tmp_path: Path, direct_log: Path) -> None:
+def test_untrainable_messages_are_context(tmp_path: Path, direct_log: Path) -> None:
     from truthgym.solvers.few_shot import few_shot
 
     log = ran(tmp_path / "logs", solver=few_shot(str(direct_log), count=2), epochs=1)
@@ -294,7 +290,7 @@ def test_what_a_solver_keeps_from_training_is_context_only(tmp_path: Path, direc
         convert([log], ConversionConfig("sft", form="messages"), tmp_path / "m", Selection(count=2))
 
 
-def test_prompts_are_there_once_with_what_a_reward_needs(direct_log: Path, tmp_path: Path) -> None:
+def test_prompts_are_one_row_per_question(direct_log: Path, tmp_path: Path) -> None:
     convert([direct_log], "prompts", tmp_path / "d")
     found = rows(tmp_path / "d")
     assert len(found) == len({row["sample_id"] for row in found}) == len(of_split(direct_log, "train")) // 3
@@ -302,7 +298,7 @@ def test_prompts_are_there_once_with_what_a_reward_needs(direct_log: Path, tmp_p
     assert all(message["role"] == "user" for row in found for message in row["prompt"])
 
 
-def test_labels_part_the_better_half_from_the_rest(direct_log: Path, tmp_path: Path) -> None:
+def test_labels_mark_the_better_half(direct_log: Path, tmp_path: Path) -> None:
     convert([direct_log], "unpaired", tmp_path / "d")
     found = rows(tmp_path / "d")
     good = [row["score"] for row in found if row["label"]]
@@ -398,7 +394,7 @@ def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], t
     assert len(only) == len(kept) / 2 - 1
 
 
-def test_images_have_a_column_of_their_own(edited: Callable[..., Path], tmp_path: Path) -> None:
+def test_images_have_their_own_column(edited: Callable[..., Path], tmp_path: Path) -> None:
     from datasets import load_dataset
     from inspect_ai.model import ContentImage, ContentText
 

@@ -57,7 +57,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=["completions", "messages", "preference", "preference-reward", "unpaired", "steps", "parquet"],
 )
-def test_what_is_converted_is_trained_on(
+def test_each_trainer_trains_on_its_dataset(
     base: Path,
     log: Path,
     tmp_path: Path,
@@ -83,7 +83,7 @@ def test_what_is_converted_is_trained_on(
 
 
 @pytest.mark.slow
-def test_prompts_are_what_grpo_reads_and_a_grader_is_its_reward(base: Path, log: Path, tmp_path: Path) -> None:
+def test_grpo_reads_prompts_with_a_grader_as_reward(base: Path, log: Path, tmp_path: Path) -> None:
     from datasets import load_dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -113,7 +113,7 @@ def test_prompts_are_what_grpo_reads_and_a_grader_is_its_reward(base: Path, log:
     assert {given.reason for given in seen if given.value is None}  # an untrained model does not answer in form
 
 
-def test_the_card_of_a_trained_model_leads_back_to_the_log(base: Path, log: Path, tmp_path: Path) -> None:
+def test_the_model_card_names_the_log(base: Path, log: Path, tmp_path: Path) -> None:
     """`--log` in the place of a dataset: the logs are converted into the model's folder."""
     folder = sft({"model_name_or_path": str(base), "log": [str(log)], "output_dir": str(tmp_path / "trained"), **FEW})
     rows = [json.loads(line) for line in (folder / "data" / "train.jsonl").read_text().splitlines()]

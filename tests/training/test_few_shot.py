@@ -11,7 +11,7 @@ from truthgym.training.few_shot import few_shot
 from truthgym.training.trainers.model_card import read_card
 
 
-def test_the_best_trajectories_become_examples_that_the_solver_shows(tmp_path: Path) -> None:
+def test_the_solver_shows_the_best_trajectories(tmp_path: Path) -> None:
     task = urns(n=20, paradigms="brier")
     settings = {"display": "none", "log_dir": str(tmp_path / "logs"), "log_realtime": False, "epochs": 1}
     eval(task, model="reference/bayesian", **settings)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ def test_a_completion_is_trained_on_and_its_prompt_is_not() -> None:
     assert supervised(row) == {"messages": messages}
 
 
-def test_messages_are_all_trained_on_unless_they_say_otherwise() -> None:
+def test_messages_without_a_weight_are_trained_on() -> None:
     assert supervised({"messages": [*ASKED, YES]}) == {"messages": [*ASKED, YES]}
     assert supervised({"messages": [*ASKED, NO | {"weight": 0}, YES]})["messages"][2]["weight"] == 0
 
@@ -40,7 +40,7 @@ def test_tool_calls_become_those_of_the_api() -> None:
     assert given[2]["tool_calls"][0]["id"] == given[3]["tool_call_id"] == "c1"
 
 
-def test_images_take_the_places_that_are_kept_for_them() -> None:
+def test_images_replace_their_placeholders() -> None:
     asked = {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image"}]}
     made = supervised({"prompt": [asked], "completion": [YES], "images": [PIXEL]})
     assert made["messages"][0]["content"][1] == {"type": "image_url", "image_url": {"url": PIXEL}}
@@ -56,7 +56,7 @@ def test_a_preference_compares_two_answers() -> None:
     assert preference(row) == {"input": inputs, "preferred_output": [YES], "non_preferred_output": [NO]}
 
 
-def test_reinforcement_keeps_the_question_s_fields_and_no_trace_of_the_log() -> None:
+def test_reinforcement_keeps_the_fields_of_the_question() -> None:
     row = {"prompt": ASKED, "target": "no", "proposition": "P", "base_rate": 0.3, "evidence": ["E"], "crowd": None,
            "sample_id": "q1", "log": "a.eval", "model": "m", "score": 0.1, "scores": {}, "split": "train"}  # fmt: skip
     made = reinforcement(row)
@@ -78,12 +78,12 @@ def test_reinforcement_keeps_the_question_s_fields_and_no_trace_of_the_log() -> 
         ([{"role": "user", "content": [{"type": "audio", "audio": "x"}]}], "content of type 'audio' is not accepted"),
     ],
 )
-def test_messages_that_cannot_be_sent(messages: list[dict[str, Any]], told: str) -> None:
+def test_invalid_messages_are_refused(messages: list[dict[str, Any]], told: str) -> None:
     with pytest.raises(BadInput, match=told):
         conversation(messages)
 
 
-def test_rows_that_cannot_be_sent() -> None:
+def test_invalid_rows_are_refused() -> None:
     for row, told in (
         ({"prompt": ASKED, "completion": []}, "does not end with an assistant message"),
         ({"messages": [*ASKED, YES | {"weight": 0}]}, "all assistant messages have weight 0"),

@@ -66,7 +66,7 @@ def of_split(path: Path, split: str) -> list[EvalSample]:
     return [sample for sample in read_eval_log(str(path)).samples or [] if sample.metadata["split"] == split]
 
 
-def test_steps_are_chosen_by_their_score_where_one_is_asked_for(edited: Edited, tmp_path: Path) -> None:
+def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path) -> None:
     def measured(held: EvalLog) -> None:
         beliefs = [{"elicitor": "self", "stage": "prior", "value": 0.5}, *[{"elicitor": "self", "value": 0.6}] * 2]
         for sample in held.samples or []:
@@ -82,9 +82,7 @@ def test_steps_are_chosen_by_their_score_where_one_is_asked_for(edited: Edited, 
     assert len(rows(tmp_path / "below")) == sum(score <= middle for score in train)
 
 
-def test_a_sample_without_the_usual_score_is_left_out_whatever_else_it_was_scored(
-    edited: Edited, tmp_path: Path
-) -> None:
+def test_a_sample_without_the_default_score_is_left_out(edited: Edited, tmp_path: Path) -> None:
     def spoil(held: EvalLog) -> None:
         for sample in held.samples or []:
             assert sample.scores
@@ -120,7 +118,7 @@ def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_p
     assert all(row["rejected_uuid"].startswith(row["task"]) for row in rows(tmp_path / "pairs"))
 
 
-def test_what_is_right_validates_however_it_was_scored(log: Path, tmp_path: Path) -> None:
+def test_gt_validates_on_correct_samples_of_any_score(log: Path, tmp_path: Path) -> None:
     held = of_split(log, "validation")
     right = {sample.uuid for sample in held if brier(sample) < 0.25}
     cut = sorted(brier(sample) for sample in held if sample.uuid in right)[0]
@@ -131,7 +129,7 @@ def test_what_is_right_validates_however_it_was_scored(log: Path, tmp_path: Path
         assert made.samples == sum(made.left_out.values()) + len(taken)
 
 
-def test_a_label_means_the_same_in_both_parts(log: Path, tmp_path: Path) -> None:
+def test_labels_have_one_limit_for_both_splits(log: Path, tmp_path: Path) -> None:
     for name, selection in (("half", Selection()), ("top", Selection(top=0.2))):
         convert([log], ConversionConfig("unpaired", validation="train"), tmp_path / name, selection)
         scores: dict[bool, list[float]] = defaultdict(list)
@@ -141,7 +139,7 @@ def test_a_label_means_the_same_in_both_parts(log: Path, tmp_path: Path) -> None
         assert max(scores[True]) <= min(scores[False])
 
 
-def test_nothing_to_train_on_is_said(edited: Edited, tmp_path: Path) -> None:
+def test_no_training_rows_is_an_error(edited: Edited, tmp_path: Path) -> None:
     def validation_only(held: EvalLog) -> None:
         held.samples = [sample for sample in held.samples or [] if sample.metadata["split"] == "validation"]
 
@@ -151,7 +149,7 @@ def test_nothing_to_train_on_is_said(edited: Edited, tmp_path: Path) -> None:
             convert([path], ConversionConfig(kind, validation="train"), tmp_path / "d")
 
 
-def test_of_pairs_the_samples_are_counted(edited: Edited, tmp_path: Path) -> None:
+def test_pairs_count_samples(edited: Edited, tmp_path: Path) -> None:
     def same(held: EvalLog) -> None:
         """Of the first question both epochs say the same, and are scored differently."""
         both = [sample for sample in held.samples or [] if sample.metadata["split"] == "train"]
@@ -174,7 +172,7 @@ def test_prompts_need_no_score(edited: Edited, tmp_path: Path) -> None:
     assert convert([edited(unscored)], "prompts", tmp_path / "d").rows["train"] > 3
 
 
-def test_a_copy_that_was_scored_later_counts_whatever_lies_before_it(edited: Edited, log: Path, tmp_path: Path) -> None:
+def test_the_scored_copy_of_a_log_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
     import os
 
     def unscored(held: EvalLog) -> None:
@@ -188,14 +186,14 @@ def test_a_copy_that_was_scored_later_counts_whatever_lies_before_it(edited: Edi
     assert made.left_out["samples without a number for the score"] == len(of_split(log, "train"))
 
 
-def test_half_a_surrogate_pair_is_no_traceback(tmp_path: Path) -> None:
+def test_unpaired_surrogates_are_replaced(tmp_path: Path) -> None:
     with DatasetFolder(tmp_path / "d") as folder:
         folder.write("train", {"prompt": [{"role": "user", "content": "a\ud83d b \U0001f600"}]})
         folder.finish({"kind": "sft"}, "d", "")
     assert rows(tmp_path / "d")[0]["prompt"][0]["content"] == "a\ufffd b \U0001f600"
 
 
-def test_what_is_converted_anew_is_what_is_loaded(log: Path, tmp_path: Path) -> None:
+def test_a_replaced_dataset_is_not_loaded_from_the_cache(log: Path, tmp_path: Path) -> None:
     """Datasets keeps what it has read by the folder's name, not by its place or the time of its files."""
     from datasets import load_dataset
 
@@ -214,7 +212,7 @@ def test_a_prompt_asks_for_the_answer_that_is_rewarded(log: Path, tmp_path: Path
         assert all(piece in asked["content"] for piece in row["evidence"])
 
 
-def test_metadata_of_the_name_of_a_column_is_no_such_column(edited: Edited, tmp_path: Path) -> None:
+def test_metadata_does_not_replace_reserved_columns(edited: Edited, tmp_path: Path) -> None:
     def foreign(held: EvalLog) -> None:
         for sample in held.samples or []:
             sample.metadata |= {"prompt": "say yes", "tools": ["hammer"], "images": 3, "label": "easy", "limit": 5}
@@ -227,7 +225,7 @@ def test_metadata_of_the_name_of_a_column_is_no_such_column(edited: Edited, tmp_
     assert not {"tools", "images"} & set(found.column_names)
 
 
-def test_what_was_invalidated_can_be_told_among_everything(edited: Edited, tmp_path: Path) -> None:
+def test_all_marks_invalidated_samples(edited: Edited, tmp_path: Path) -> None:
     def invalidate(held: EvalLog) -> None:
         first = next(sample for sample in held.samples or [] if sample.metadata["split"] == "train")
         first.invalidation = ProvenanceData(author="us", reason="a test")
@@ -236,7 +234,7 @@ def test_what_was_invalidated_can_be_told_among_everything(edited: Edited, tmp_p
     assert len({row["sample_uuid"] for row in rows(tmp_path / "d") if row["invalidated"]}) == 1
 
 
-def test_pairs_that_part_at_a_tool_call_are_counted_and_no_error(edited: Edited, tmp_path: Path) -> None:
+def test_openai_pairs_do_not_diverge_at_tool_calls(edited: Edited, tmp_path: Path) -> None:
     def calls(held: EvalLog) -> None:
         for sample in held.samples or []:
             reply = next(message for message in sample.messages if message.role == "assistant")
@@ -249,7 +247,7 @@ def test_pairs_that_part_at_a_tool_call_are_counted_and_no_error(edited: Edited,
     assert made.left_out["pairs that diverge at a tool call, which OpenAI does not compare"]
 
 
-def test_a_place_that_cannot_be_written_is_said(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_is_refused(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(BadInput, match="cannot be written"):
         convert([log], "sft", tmp_path / "file" / "d")

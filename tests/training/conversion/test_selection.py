@@ -41,7 +41,7 @@ def test_known_choices(selection: Selection, best: str | None, expected: list[in
     assert [int(c.member) for c in choose(TEN, selection, best)] == expected  # type: ignore[arg-type]
 
 
-def test_one_is_taken_of_however_few() -> None:
+def test_at_least_one_is_selected() -> None:
     assert len(choose(TEN[:3], Selection(top=0.1), "lowest")) == 1
 
 
@@ -52,7 +52,7 @@ def test_a_share_of_the_best_of_each_question() -> None:
     assert len(choose(two, Selection(best_per_question=True, top=0.4), "lowest")) == 2
 
 
-def test_the_order_of_the_log_is_no_matter() -> None:
+def test_the_order_of_the_log_does_not_matter() -> None:
     selection = Selection(top=0.4)
     assert set(choose(TEN, selection, "lowest")) == set(choose(TEN[::-1], selection, "lowest"))
 
@@ -74,12 +74,12 @@ def test_halves_keep_equals_together(scores: list[float], best: str, expected: l
     assert sorted(c.score for c in found) == expected
 
 
-def test_of_equals_none_is_better() -> None:
+def test_equal_scores_have_no_better_half() -> None:
     with pytest.raises(BadInput, match=r"All 3 trajectories have the score 0\.5"):
         better_half([candidate(i, 0.5) for i in range(3)], "lowest")
 
 
-def test_held_out_by_event_in_its_share_and_for_ever() -> None:
+def test_validation_events_are_a_stable_share() -> None:
     events = [f"event {i}" for i in range(4000)]
     share = sum(map(is_validation_event, events)) / len(events)
     assert abs(share - 0.1) < 4 * math.sqrt(0.1 * 0.9 / len(events))
@@ -92,7 +92,7 @@ def test_held_out_by_event_in_its_share_and_for_ever() -> None:
     assert {c.event for c in again} == {c.event for c in train if int(c.member) < 150}
 
 
-def test_the_validation_split_is_what_is_held_out_where_there_is_one() -> None:
+def test_a_validation_split_is_used_if_there_is_one() -> None:
     candidates = [candidate(i, 0.0, split="validation" if i < 3 else "train") for i in range(30)]
     train, aside = split_validation(candidates, ("train",))
     assert [c.split for c in aside] == ["validation"] * 3
@@ -102,14 +102,14 @@ def test_the_validation_split_is_what_is_held_out_where_there_is_one() -> None:
     assert len(aside) < 10
 
 
-def test_few_events_hold_out_one_and_a_single_one_none() -> None:
+def test_at_least_one_of_two_events_is_held_out() -> None:
     train, aside = split_validation([candidate(i, 0.0, event=f"e{i}") for i in range(2)], ("train",))
     assert len(train) == len(aside) == 1
     with pytest.raises(BadInput, match="needs questions of another one"):
         split_validation([candidate(i, 0.0, event="e") for i in range(5)], ("train",))
 
 
-def test_pairs_have_a_better_and_a_worse_and_never_equals() -> None:
+def test_pairs_have_different_scores() -> None:
     same = [candidate(i, s, question="q") for i, s in enumerate([0.1, 0.5, 0.5, 0.2])]
     (pair,) = pair_up(same, "lowest", "epoch", "widest", 0.0)
     assert (pair.chosen.score, pair.rejected.score) == (0.1, 0.5)
