@@ -1,5 +1,6 @@
 """Errors in user input: one message that names the value, the place and the remedy."""
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import date
 from difflib import get_close_matches
@@ -80,27 +81,36 @@ def validate_call(function: Callable[P, R]) -> Callable[P, R]:
         except ValidationError as error:
             if error.title != function.__name__:  # raised by the function's own work
                 raise
-            problems = "; ".join(_problem(one, function) for one in error.errors())
-            raise BadInput(f"{function.__name__}: {problems}") from None
+            raise BadInput(f"{function.__name__}: {_problems(error, function)}") from None
 
     return call
 
 
-def _problem(error: ErrorDetails, function: Callable[..., object]) -> str:
-    """What is wrong with one argument, with its value."""
+def _problems(error: ValidationError, function: Callable[..., object]) -> str:
+    """What is wrong with each argument: its value, once, and the remedies, one for each member of a union."""
     names = [name for name in function.__annotations__ if name != "return"]
-    first, *rest = error["loc"]
-    first = names[first] if isinstance(first, int) else first  # an argument given by position
-    name = ".".join(str(part) for part in (first, *rest))
-    if error["type"] == "unexpected_keyword_argument":
-        return f"there is no argument {name!r}; {did_you_mean(name, names)}known: {', '.join(names)}"
-    if error["type"] == "missing_argument":
-        return f"the argument {name!r} is missing"
+    problems: dict[str, str] = {}
+    for one in error.errors():
+        first = one["loc"][0]
+        name = names[first] if isinstance(first, int) else first  # an argument given by position
+        if one["type"] == "unexpected_keyword_argument":
+            problems[name] = f"there is no argument {name!r}; {did_you_mean(name, names)}known: {', '.join(names)}"
+        elif one["type"] == "missing_argument":
+            problems[name] = f"the argument {name!r} is missing"
+        elif name not in problems:
+            problems[name] = f"{name}={one['input']!r} cannot be used; {_remedy(name, one)}"
+        elif (remedy := _remedy(name, one)) not in problems[name]:
+            problems[name] += f", or {remedy}"
+    return "; ".join(problems.values())
+
+
+def _remedy(name: str, error: ErrorDetails) -> str:
+    """What to give instead."""
     if error["type"] == "literal_error":
-        return f"{name}={error['input']!r} cannot be used; give {error['ctx']['expected']}"
+        known = [part.strip("'") for part in re.split(r", | or ", error["ctx"]["expected"])]
+        return f"{did_you_mean(str(error['input']), known)}give {error['ctx']['expected']}"
     if error["type"] == "bool_type":
-        return f"{name}={error['input']!r} cannot be used; give true or false"
+        return "give true or false"
     if error["type"] == "string_type" and isinstance(error["input"], bool | int | float | date):  # YAML reads 12 so
-        value = str(error["input"])
-        return f"{name}={value} is not text; on the command line quote it twice, as in '{name}=\"{value}\"'"
-    return f"{name}={error['input']!r} cannot be used; {error['msg'].replace('Input should be', 'it must be')}"
+        return f"it is not text; on the command line quote it twice, as in '{name}=\"{error['input']}\"'"
+    return error["msg"].replace("Input should be", "it must be")

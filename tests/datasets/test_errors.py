@@ -7,7 +7,11 @@ from truthgym.datasets.errors import BadInput, one_of, validate_call, whole_numb
 
 
 @validate_call
-def example(per: Literal["trajectory", "step"] = "step", turns: Annotated[int, Field(ge=1)] = 2) -> int:
+def example(
+    per: Literal["trajectory", "step"] = "step",
+    turns: Annotated[int, Field(ge=1)] = 2,
+    sides: str | list[str] | None = None,
+) -> int:
     return turns
 
 
@@ -19,7 +23,8 @@ def test_good_arguments_reach_the_function() -> None:
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        ({"per": "stp"}, ["example", "per='stp'", "'trajectory' or 'step'"]),
+        ({"per": "stp"}, ["example", "per='stp'", "did you mean 'step'", "'trajectory' or 'step'"]),
+        ({"sides": 5}, ["sides=5", "not text", "or it must be a valid list"]),
         ({"turns": 0}, ["turns=0", "greater than or equal to 1"]),
         ({"turns": True}, ["turns=True", "integer"]),
         ({"turns": "3"}, ["turns='3'", "integer"]),
