@@ -38,7 +38,7 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
     ("arguments", "said"),
     [
         (["convert", "nowhere", "--to", "sft", "--out", "d"], "no file or folder nowhere"),
-        (["train", "ppo"], "no such method"),
+        (["train", "ppo"], "ppo: unknown method"),
     ],
 )
 def test_bad_input_is_a_message_and_an_exit_status(

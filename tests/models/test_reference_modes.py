@@ -123,7 +123,7 @@ def test_arguing_a_side_does_not_move_it(name: str) -> None:
         question = item.metadata_as(Question)
         positions = self_debate.positions_of(question)
         for side, position in enumerate(positions):
-            place = {"turn": 1, "turns": 2, "position": position, "meet": ""}
+            place = {"turn": 1, "turns": 2, "position": position, "rebuttal": ""}
             argue = self_debate.ARGUE.format(**place)
             alone = ask(full(item), user(argue), model=f"reference/{name}").completion
             seen = self_debate.debater_view(

@@ -117,7 +117,8 @@ def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: 
     ended = over.samples[0].store_as(Trajectory).ended
     assert ended == f"Only {most} other questions were written by the day of this one."
     none = fails(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(999)), listens()[0])
-    assert "999 other questions are wanted, and its train split has" in none
+    assert "999 other questions" in none
+    assert "its train split has" in none
 
 
 def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run, listens: Listens) -> None:
@@ -306,17 +307,17 @@ def test_what_only_a_sample_can_tell_is_refused_before_its_first_call(
 @pytest.mark.parametrize(
     ("arguments", "refused"),
     [
-        ({"questions": 0}, "bootstrap_interview: questions=0 cannot be used; greater than or equal to 1"),
-        ({"questions": 2.0}, "bootstrap_interview: questions=2.0 cannot be used; a valid integer"),
+        ({"questions": 0}, "bootstrap_interview: questions=0 cannot be used; it must be greater than or equal to 1"),
+        ({"questions": 2.0}, "bootstrap_interview: questions=2.0 cannot be used; it must be a valid integer"),
         ({"questions": 13, "mode": "fixed_sequence"}, "bootstrap_interview: questions=13 with mode=fixed_sequence"),
-        ({"mode": "llm_presets"}, "bootstrap_interview: mode='llm_presets' cannot be used; give 'fixed_sequence'"),
+        ({"mode": "llm_presets"}, "bootstrap_interview: mode='llm_presets' cannot be used; did you mean 'llm_preset'?"),
         ({"mode": "llm_preset", "instructions": "socratc"}, "Unknown instruction 'socratc'; did you mean 'socratic'?"),
         ({"mode": "stationary_ood", "domains": "urn"}, "Unknown domain 'urn'; did you mean 'urns'?"),
         ({"instructions": "socratic"}, "bootstrap_interview: instructions=socratic with mode=iid, which has no inter"),
         ({"domains": "urns"}, "bootstrap_interview: mode=iid with domains=urns; give domains with mode=stationary_ood"),
         ({"mode": "stationary_ood"}, "bootstrap_interview: mode=stationary_ood with domains=none; give domains"),
-        ({"instructions": 5}, "bootstrap_interview: instructions.str=5 cannot be used; a valid string"),
-        ({"domains": [1]}, "bootstrap_interview: domains.str=[1] cannot be used; a valid string"),
+        ({"instructions": 5}, "bootstrap_interview: instructions=5 cannot be used; it is not text"),
+        ({"domains": [1]}, "bootstrap_interview: domains=[1] cannot be used; it must be a valid string"),
     ],
 )  # fmt: skip
 def test_bootstrap_interview_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:

@@ -259,7 +259,7 @@ ROW: dict[str, Any] = json.loads(example("q", 0.5).model_dump_json())
     ("row", "refused"),
     [
         ({"score": "good"}, "rows.jsonl line 2, field score: Input should be a valid number"),
-        ({"score": float("nan")}, "rows.jsonl line 2: NaN is no value that JSON has"),
+        ({"score": float("nan")}, "rows.jsonl line 2: not JSON"),
         ({"split": "dev"}, "rows.jsonl line 2, field split: Input should be 'train', 'validation' or 'test'"),
         ({"messages": ROW["messages"][:1]}, "rows.jsonl line 2, field messages: List should have at least 2 items"),
         ({"messages": ROW["messages"][::-1]}, "rows.jsonl line 2, field messages: roles must alternate between user"),

@@ -312,7 +312,7 @@ def test_a_limit_keeps_what_the_agent_wrote_until_then(
         (tells(), {"said": "Hm."}, "run_agent: agent=<function tells"),
         ("react", {"promt": "Hm."}, "run_agent: agent='react' with arguments={'promt': 'Hm.'} cannot be used: react()"),
         ("react", {"submit": False, "on_continue": "Go on."}, "run_agent: agent='react' with arguments={'submit': Fa"),
-        ("react", "prompt", "run_agent: arguments='prompt' cannot be used; a valid dictionary"),
+        ("react", "prompt", "run_agent: arguments='prompt' cannot be used; it must be a valid dictionary"),
         (len, None, "run_agent: agent=<built-in function len> with arguments={} cannot be used: Agent passed to as_"),
     ],
     ids=lambda given: given.__name__ if callable(given) else str(given),

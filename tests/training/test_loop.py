@@ -178,7 +178,7 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
         ({"generate": {"temperature": "hot"}}, "temperature='hot' cannot be used"),
         ({"display": "loud"}, "display='loud' cannot be used"),
         ({"any_task": True}, "--any_task: few_shot"),
-        ({"solver": "truthgym/nobody"}, "--solver truthgym/nobody cannot be made"),
+        ({"solver": "truthgym/nobody"}, "--solver truthgym/nobody cannot be"),
         ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot create the model Qwen/Qwen3-4B"),
         ({"model_role": {"judge": "nobody/x"}}, "Inspect cannot create the model nobody/x"),
         ({"method": "dpo", "epochs": 1}, "--epochs 1: dpo"),

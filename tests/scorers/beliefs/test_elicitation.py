@@ -333,7 +333,7 @@ def test_two_scorers_of_one_pass_share_their_beliefs(run: Run, says: Says, rain:
         ({"standpoint": "poliy"}, "standpoint='poliy' .* 'policy' or 'judge'"),
         ({"per": "steps"}, "per='steps' .* 'trajectory' or 'step'"),
         ({"beliefs": "never"}, "beliefs='never' .* 'reuse', 'fresh' or 'recorded'"),
-        ({"joint": "yes"}, "joint='yes' cannot be used; a valid boolean"),
+        ({"joint": "yes"}, "joint='yes' cannot be used; give true or false"),
         ({"belief_change": "log"}, "belief_change='log' .* 'difference' or 'logit'"),
         ({"granularity": "step"}, "add per=step"),
         ({"domains": "all"}, "domains='all' .* 'pooled' or 'each'"),
