@@ -79,8 +79,8 @@ def read_conversation(
     else:
         raise UnknownQuestionError(
             "A reference agent knows the questions of truthgym/urns and the bundled questions of the other domains, "
-            f"and finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for other "
-            "questions."
+            f"and finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for "
+            "other questions."
         )
     last = beliefs[-1][1] if beliefs and beliefs[-1][0] > since else None
     return Reading(case, len(beliefs), last, begins, opinions.pushback)

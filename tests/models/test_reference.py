@@ -318,7 +318,11 @@ def test_refusals() -> None:
         ("entrenched", {"strength": -1}, "-M strength=-1 cannot be used: Input should be greater than or equal to 0"),
         ("entrenched", {"strength": "lots"}, "-M strength=lots cannot be used: Input should be a valid number"),
         *(
-            (name, {"strength": 1.01}, f"-M strength=1.01 cannot be used: reference/{name} takes a strength from 0 to 1")
+            (
+                name,
+                {"strength": 1.01},
+                f"strength=1.01 cannot be used: reference/{name} takes a strength from 0 to 1",
+            )
             for name in ("underreacting", "confirming", "neglecting")
         ),
     ],
