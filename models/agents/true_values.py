@@ -2,7 +2,7 @@
 
 >>> from truthgym.models.agents.policies import Parameters
 >>> round(true_values("entrenched", Parameters(strength=0.3)).slope, 3)
-0.17
+0.167
 """
 
 from collections.abc import Sequence
