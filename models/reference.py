@@ -1,16 +1,16 @@
-r"""`reference/...`: simulated agents with planted beliefs, answering the real prompts in natural text.
+r"""`reference/...`: simulated agents with planted beliefs that answer the real prompts in natural language.
 
     inspect eval truthgym/urns --model reference/bayesian -M noise=0.1 -M seed=1
     inspect eval truthgym/urns --model reference/entrenched -M strength=0.3 -M noise=0.08 -M shared=0.5
 
-They need no key and no download, and are the instrument that every measure is calibrated on. An agent reads what any
-model reads. It finds the question by containment, and knows the truth of bundled questions only as a signal of
-planted quality; where none is known, the truth is a fair coin's, the same for all agents. A question with nothing to
-believe it answers in general words. Each turn of thought states its belief in words. An answer ends with
-`\finalBeliefProb{p}`, and a question for a whole number is answered with one: reports, with the planted noise, of the
-last belief stated. What others say is no evidence to it, unless it is `trusting` or `sycophant`, and arguing a side
-does not move it. With `-M care=0.5` it also writes what careful reasoners write (`models.considerations`), which moves
-no belief either.
+They need no key and no download, and every measure is calibrated on them. An agent reads the same messages as any
+model. It recognises a question because the conversation contains its text. It knows the truth of bundled questions only
+through a noisy signal of planted quality; if the truth is unknown, a fair coin decides it, the same for all agents. A
+question without a proposition gets a general answer. Each reasoning turn states the belief in words. An answer ends
+with `\finalBeliefProb{p}`, and a request for a whole number gets one: both report the last stated belief with the
+planted noise. Statements by others are not evidence for an agent, unless it is `trusting` or `sycophant`, and arguing
+for a side does not move it. With `-M care=0.5` it also writes sentences that mark careful reasoning
+(`models.agents.quality_markers`), which do not move its belief either.
 """
 
 import numpy as np
@@ -69,9 +69,9 @@ GIVING_WAY = (
     "I take your point.",
 )
 CONCLUDE = "Give your answer."
-"""What is asked where there is nothing to be true or false, as `solvers.direct` has it."""
+"""The request for an answer to a question without a proposition, as in `solvers.direct`."""
 SUBMIT = "submit"
-"""The tool by which Inspect's agents hand in an answer."""
+"""The tool with which Inspect's agents submit an answer."""
 HAND_IN = "I hand in my answer."
 REPORTED = (
     "Here is my answer.",
@@ -82,7 +82,7 @@ TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
     judge.NAME: judge.PARAMETERS,
     interviewer.NAME: interviewer.PARAMETERS,
 }
-"""The parameters that each agent takes."""
+"""Parameter names by agent."""
 
 
 @modelapi(name="reference")
@@ -94,18 +94,18 @@ def reference() -> type[ModelAPI]:
 class ReferenceAPI(ModelAPI):
     """A simulated agent as an Inspect model.
 
-    Deterministic: a reply is a function of the parameters, the conversation and the epoch, whatever the concurrency,
-    in a run and when a finished log is scored. The epoch is read in the metadata of the messages.
+    Deterministic: a reply depends only on the parameters, the conversation and the epoch, not on concurrency, during a
+    run and when a finished log is scored. The epoch is read from the metadata of the messages.
 
     Args:
-        model_name: The agent: a key of `agents.AGENTS`, "judge" or "interviewer".
-        base_url: Not used. The agent's own is its parameters.
+        model_name: The agent: a key of `policies.AGENTS`, "judge" or "interviewer".
+        base_url: Not used: replaced by the agent's parameters, so that Inspect's cache tells agents apart.
         api_key: Not used.
         config: Not used.
-        **parameters: Those of `agents.Parameters` that the agent takes.
+        **parameters: Fields of `policies.Parameters` that the agent takes.
 
     Raises:
-        BadInput: An unknown agent, an unknown parameter, or a value outside its range.
+        BadInput: The agent or a parameter is unknown, or a value is outside its range.
     """
 
     def __init__(
@@ -116,7 +116,8 @@ class ReferenceAPI(ModelAPI):
         config: GenerateConfig = GenerateConfig(),  # noqa: B008 (Inspect's own signature)
         **parameters: float,
     ) -> None:
-        # Inspect's cache knows a model by name and base URL alone, and agents with other parameters must not share it.
+        # Inspect's cache identifies a model by name and base URL only, and agents with other parameters must not share
+        # entries.
         planted = ",".join(f"{name}={parameters[name]}" for name in sorted(parameters)) or None
         super().__init__(model_name, planted, api_key, [], config)
         one_of("reference agent", model_name, sorted(TAKES))
@@ -127,11 +128,11 @@ class ReferenceAPI(ModelAPI):
         except ValidationError as error:
             first = error.errors()[0]
             raise BadInput(f"-M {first['loc'][0]}={first['input']} cannot be used: {first['msg']}") from None
-        most = AGENTS[model_name].most if model_name in AGENTS else 0.0
-        if self.parameters.strength is not None and self.parameters.strength > most:
+        maximum = AGENTS[model_name].max_strength if model_name in AGENTS else 0.0
+        if self.parameters.strength is not None and self.parameters.strength > maximum:
             raise BadInput(
-                f"-M strength={self.parameters.strength:g} cannot be used: reference/{model_name} takes one from 0 to "
-                f"{most:g}"
+                f"-M strength={self.parameters.strength:g} cannot be used: reference/{model_name} takes a strength "
+                f"from 0 to {maximum:g}"
             )
 
     async def generate(
@@ -140,98 +141,99 @@ class ReferenceAPI(ModelAPI):
         """Reply to a conversation.
 
         Raises:
-            BadInput: The conversation holds no question that the agent knows, or no message says its epoch.
+            BadInput: The conversation contains no question that the agent knows, or no message has an epoch.
         """
         text = "\n\n".join(message.text for message in input)
         epoch = _epoch(input)
-        asked = next((message.text for message in reversed(input) if message.role == "user"), "")
-        whole = None
+        request = next((message.text for message in reversed(input) if message.role == "user"), "")
+        complete = None  # a reply without the introduction
         if self.model_name == judge.NAME:
-            whole = judge.fill_or_comment(self._request(input, epoch))
-            said = "" if whole else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
+            complete = judge.fill_or_comment(self._judge_request(input, epoch))
+            body = "" if complete else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
         elif self.model_name == interviewer.NAME:
-            said = f"\n\n{interviewer.interview_questions(text, epoch, self.parameters)}"
+            body = f"\n\n{interviewer.interview_questions(text, epoch, self.parameters)}"
         else:
-            # Asked to read a text, an agent says what that holds; else only its own words count as its own.
-            said = self._say(text, asked, epoch, None if judge.READING in asked else _own(input))
-        reply = whole or f"{NOT_A_MODEL.format(agent=self.model_name)}{said}"
-        answering = MARKER in asked or CONCLUDE in asked
-        reply = pad_to_length(text, asked, reply) if answering and whole is None else reply
+            # An agent asked to read a text reports the belief in it. Otherwise only its own messages state its belief.
+            body = self._reply(text, request, epoch, None if judge.READING in request else _own_spans(input))
+        reply = complete or f"{NOT_A_MODEL.format(agent=self.model_name)}{body}"
+        answering = MARKER in request or CONCLUDE in request
+        reply = pad_to_length(text, request, reply) if answering and complete is None else reply
         name = f"reference/{self.model_name} (simulated)"
         if answering and any(tool.name == SUBMIT for tool in tools):
             output = ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply}, content=HAND_IN)
         else:
             output = ModelOutput.from_content(name, reply)
-        # Reported, so that Inspect does not download a tokenizer to count for itself.
-        read, written = count_tokens(text), count_tokens(reply)
-        output.usage = ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
+        # Usage is reported so that Inspect does not download a tokenizer to count tokens.
+        tokens_in, tokens_out = count_tokens(text), count_tokens(reply)
+        output.usage = ModelUsage(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
         return output
 
     async def count_text_tokens(self, text: str) -> int:
-        """Count as `generate` does. Inspect's own way would download a tokenizer."""
+        """Count tokens as `generate` does. Inspect's default would download a tokenizer."""
         return count_tokens(text)
 
-    def _request(self, input: list[ChatMessage], epoch: int) -> Request:
+    def _judge_request(self, input: list[ChatMessage], epoch: int) -> Request:
         draw = int((input[-1].metadata or {}).get("draw", 0))
         return Request(tuple((message.role, message.text) for message in input), epoch, draw, self.parameters)
 
-    def _say(self, text: str, asked: str, epoch: int, own: list[tuple[int, int]] | None) -> str:
-        """Give a number, answer, argue or think aloud: what the last message asks for."""
-        number, view, answer = WHOLE_NUMBER in asked, judge.FIRST_VIEW in asked, MARKER in asked
+    def _reply(self, text: str, request: str, epoch: int, own: list[tuple[int, int]] | None) -> str:
+        """Give a number, answer, argue or reason, as the last message requests."""
+        number, view, answer = WHOLE_NUMBER in request, judge.FIRST_VIEW in request, MARKER in request
         try:
-            seen = read_conversation(text, epoch, 0 if number or view else 1, self.parameters, own)
+            reading = read_conversation(text, epoch, 0 if number or view else 1, self.parameters, own)
         except UnknownQuestionError:
             if number or view or answer:
                 raise
-            return f" {self._speak(text, epoch, own or [])}"
-        belief, planted = seen.belief, self.parameters
+            return f" {self._general_reply(text, epoch, own or [])}"
+        name, parameters, case, belief = self.model_name, self.parameters, reading.case, reading.belief
         if belief is not None:
-            belief = float(after_pushback(self.model_name, belief, seen.pressed, planted))
+            belief = float(after_pushback(name, belief, reading.pushback, parameters))
         if number:
-            return f"\n\n{100 * percent(self._report(seen, belief, epoch, 'percent')):.0f}%"
-        wording = generator(planted.seed, self.model_name, epoch, text)
-        words = _choose(REPORTED, wording)
-        if belief is not None and is_moved(self.model_name, seen.pressed):
-            words = f"{_choose(GIVING_WAY, wording)} {_choose(STATED, wording).format(percent=f'{100 * belief:.2f}')}"
+            return f"\n\n{100 * percent(self._report(reading, belief, epoch, 'percent')):.0f}%"
+        rng = generator(parameters.seed, name, epoch, text)
+        words = _choose(REPORTED, rng)
+        if belief is not None and is_moved(name, reading.pushback):
+            words = f"{_choose(GIVING_WAY, rng)} {_choose(STATED, rng).format(percent=f'{100 * belief:.2f}')}"
         elif belief is None or not answer:
-            belief = believe(self.model_name, seen.case, epoch, seen.stated, self.parameters)
-            opening = _choose(ARGUING if ARGUE in asked else BEFORE, wording)
-            words = f"{opening} {_choose(STATED, wording).format(percent=f'{100 * belief:.2f}')}"
-        stage = (answer, seen.stated, len(seen.case.evidence))
-        care = care_level(self.model_name, seen.case, planted)
-        careful = draw_markers(care, planted.seed, self.model_name, seen.case.key, epoch, *stage)
-        heard = opinion_remark(self.model_name, seen.case, epoch, seen.stated, planted)
-        words = " ".join([*careful, *[heard] * bool(heard), words])
+            belief = believe(name, case, epoch, reading.stated, parameters)
+            opening = _choose(ARGUING if ARGUE in request else BEFORE, rng)
+            words = f"{opening} {_choose(STATED, rng).format(percent=f'{100 * belief:.2f}')}"
+        stage = (answer, reading.stated, len(case.evidence))
+        care = care_level(name, case, parameters)
+        markers = draw_markers(care, parameters.seed, name, case.key, epoch, *stage)
+        remark = opinion_remark(name, case, epoch, reading.stated, parameters)
+        words = " ".join([*markers, *[remark] * bool(remark), words])
         if not answer:
             return f" {words}"
-        return f" {words}\n\n\\{MARKER}{{{self._report(seen, belief, epoch, 'marker'):.4f}}}"
+        return f" {words}\n\n\\{MARKER}{{{self._report(reading, belief, epoch, 'marker'):.4f}}}"
 
-    def _speak(self, text: str, epoch: int, own: list[tuple[int, int]]) -> str:
-        """Say something of what cannot be true or false, with the care that is planted where the question is known."""
-        planted, question = self.parameters, open_question(text)
-        care = draw_markers(planted.care if question else None, planted.seed, self.model_name, question or "", epoch,
-                              len(own))  # fmt: skip
-        return " ".join([*care, _choose(GENERAL, generator(planted.seed, self.model_name, epoch, text))])
+    def _general_reply(self, text: str, epoch: int, own: list[tuple[int, int]]) -> str:
+        """Reply to a question without a proposition, with the planted care if the question is known."""
+        parameters, question = self.parameters, open_question(text)
+        care = parameters.care if question else None
+        markers = draw_markers(care, parameters.seed, self.model_name, question or "", epoch, len(own))
+        return " ".join([*markers, _choose(GENERAL, generator(parameters.seed, self.model_name, epoch, text))])
 
-    def _report(self, seen: Reading, belief: float | None, epoch: int, form: str) -> float:
-        held = believe(self.model_name, seen.case, epoch, seen.stated, self.parameters) if belief is None else belief
-        pieces = len(seen.case.evidence)
-        return report(held, self.parameters, self.model_name, seen.case.key, epoch, form, seen.stated, pieces)
-
-
-def _choose(sentences: tuple[str, ...], wording: np.random.Generator) -> str:
-    return sentences[wording.integers(len(sentences))]
+    def _report(self, reading: Reading, belief: float | None, epoch: int, form: str) -> float:
+        name, case, stated = self.model_name, reading.case, reading.stated
+        if belief is None:
+            belief = believe(name, case, epoch, stated, self.parameters)
+        return report(belief, self.parameters, name, case.key, epoch, form, stated, len(case.evidence))
 
 
-def _own(messages: list[ChatMessage]) -> list[tuple[int, int]]:
-    """Where in the joined text of the messages the agent's own words stand."""
-    places, begins = [], 0
+def _choose(sentences: tuple[str, ...], rng: np.random.Generator) -> str:
+    return sentences[rng.integers(len(sentences))]
+
+
+def _own_spans(messages: list[ChatMessage]) -> list[tuple[int, int]]:
+    """Start and end of each of the agent's own messages in the joined text."""
+    spans, start = [], 0
     for message in messages:
-        ends = begins + len(message.text)
+        end = start + len(message.text)
         if message.role == "assistant":
-            places.append((begins, ends))
-        begins = ends + 2
-    return places
+            spans.append((start, end))
+        start = end + 2
+    return spans
 
 
 def _epoch(messages: list[ChatMessage]) -> int:
@@ -239,6 +241,6 @@ def _epoch(messages: list[ChatMessage]) -> int:
         if message.metadata and "epoch" in message.metadata:
             return int(message.metadata["epoch"])
     raise BadInput(
-        "A reference agent needs the epoch in a message's metadata, and no message has it. Truthgym's tasks and "
-        "solvers put it there; in your own, write messages with truthgym.solvers.trajectory.user_message"
+        "A reference agent needs the epoch in the metadata of a message, and no message has it. Truthgym's tasks and "
+        "solvers write it; in your own solver, create messages with truthgym.solvers.trajectory.user_message"
     )

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import Score
 
 Values = dict[str, tuple[str, str, list[float]]]
-"""By question: its split, its event, and one number per epoch."""
+"""Split, event and one number per epoch, by question."""
 SOLVING = ("solver", "solver_args")
 FEW_SHOT = "few_shot"
 """The name of the trainer, and of the solver that reads its examples."""
 
 
-INTERVAL, VISIBLE = "95 % interval", "smallest visible"
 BOTH = (
     "The same questions asked of both, question by question, clustered by event. Smallest visible is the true "
     "difference that a run of this size would find with probability 0.8:"
@@ -49,28 +48,29 @@ def add_evaluations(folder: Path, logs: Sequence[str | Path]) -> Path:
     """
     from truthgym.evallog.discovery import find_logs
 
-    facts = read_card(folder)
-    found, _ = find_logs(logs)
-    paths = [Path(log.path) for log in found]
-    kept = [Path(entry["log"]) for entry in facts.evals if "log" in entry]
-    gone = [entry for entry in facts.evals if "log" in entry and not Path(entry["log"]).is_file()]
-    unread = {path.resolve(): path for path in [*kept, *paths] if path.is_file()}
-    read = [_read(path, facts, folder) for path in unread.values()]
-    evals = gone + sorted((entry for entry, _ in read), key=lambda entry: (entry["role"] == "trained", entry["log"]))
-    differences = list(_differences(read, facts))
+    card = read_card(folder)
+    new_logs, _ = find_logs(logs)
+    new_paths = [Path(log.path) for log in new_logs]
+    listed_paths = [Path(entry["log"]) for entry in card.evals if "log" in entry]
+    missing = [entry for entry in card.evals if "log" in entry and not Path(entry["log"]).is_file()]
+    paths = {path.resolve(): path for path in [*listed_paths, *new_paths] if path.is_file()}
+    evaluations = [_read(path, card, folder) for path in paths.values()]
+    entries = sorted((entry for entry, _ in evaluations), key=lambda entry: (entry["role"] == "trained", entry["log"]))
+    evals = missing + entries
+    differences = list(_differences(evaluations, card))
     return set_evaluations(folder, [*evals, *differences], _text(evals, differences))
 
 
-def _read(path: Path, facts: ModelCard, folder: Path) -> tuple[dict[str, Any], dict[str, Values]]:
+def _read(path: Path, card: ModelCard, folder: Path) -> tuple[dict[str, Any], dict[str, Values]]:
     """The card's entry for a log, and each question's scores by `scorer/key`."""
     from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
 
     log = read_eval_log(str(path), header_only=True)
-    role = _role(log, facts, folder, path)
+    role = _role(log, card, folder, path)
     values: dict[str, Values] = defaultdict(dict)
     splits = set()
     for sample in read_eval_log_sample_summaries(str(path)):
-        split, event = (str(sample.metadata.get(key, other)) for key, other in (("split", "?"), ("event", sample.id)))
+        split, event = str(sample.metadata.get("split", "?")), str(sample.metadata.get("event", sample.id))
         splits.add(split)
         for name, score in (sample.scores or {}).items():
             for key, value in numbers(name, score).items():
@@ -90,26 +90,26 @@ def _read(path: Path, facts: ModelCard, folder: Path) -> tuple[dict[str, Any], d
     return entry, values
 
 
-def _role(log: "EvalLog", facts: ModelCard, folder: Path, path: Path) -> str:
+def _role(log: "EvalLog", card: ModelCard, folder: Path, path: Path) -> str:
     """Whether a log evaluates the trained model or its base."""
-    if facts.method == FEW_SHOT and (log.eval.solver or "").rpartition("/")[2] == FEW_SHOT:
+    if card.method == FEW_SHOT and (log.eval.solver or "").rpartition("/")[2] == FEW_SHOT:
         source = Path(str((log.eval.solver_args or {}).get("source", ""))).resolve()
-        if log.eval.model == facts.base and folder.resolve() in (source, *source.parents):
+        if log.eval.model == card.base and folder.resolve() in (source, *source.parents):
             return "trained"
         raise bad_input(f"{path} is of {log.eval.model} with examples of {source}, not with those of {folder}")
-    named = str(log.eval.model_args.get("model_path") or log.eval.model.partition("/")[2])
-    if log.eval.model == facts.model or _same(named, str(folder)):
+    model_path = str(log.eval.model_args.get("model_path") or log.eval.model.partition("/")[2])
+    if log.eval.model == card.model or _same_path(model_path, str(folder)):
         return "trained"
-    if _same(named, facts.base) or log.eval.model == facts.base:
+    if _same_path(model_path, card.base) or log.eval.model == card.base:
         return "base"
     raise bad_input(
-        f"{path} is of the model {log.eval.model}, which is neither {folder} nor its base {facts.base}; give logs "
-        "of those"
+        f"{path} is of the model {log.eval.model}, which is neither {folder} nor its base {card.base}; give logs "
+        "of one of these"
     )
 
 
-def _same(named: str, other: str) -> bool:
-    return Path(named).resolve() == Path(other).resolve()
+def _same_path(path: str, other: str) -> bool:
+    return Path(path).resolve() == Path(other).resolve()
 
 
 def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
@@ -119,45 +119,45 @@ def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
         if not metrics:
             continue
         name = next((name for name in metrics if f"{name}_lower" in metrics), next(iter(metrics)))
-        wanted = {"value": name, "lower": f"{name}_lower", "upper": f"{name}_upper", "mde": "mde", "n": "n",
-                  "scored": "share_scored"}  # fmt: skip
-        held = {key: float(metrics[known]) for key, known in wanted.items() if known in metrics}
-        yield {"scorer": score.name, "metric": name} | {key: None if math.isnan(at) else at for key, at in held.items()}
+        keys = {"value": name, "lower": f"{name}_lower", "upper": f"{name}_upper", "mde": "mde", "n": "n",
+                "scored": "share_scored"}  # fmt: skip
+        values = {key: float(metrics[metric]) for key, metric in keys.items() if metric in metrics}
+        yield {"scorer": score.name, "metric": name} | {
+            key: None if math.isnan(value) else value for key, value in values.items()
+        }
 
 
 def numbers(scorer: str, score: "Score") -> dict[str, float]:
     """The numbers of a score with a known direction, by `scorer/key`."""
     from truthgym.scorers.statistics.direction import direction
 
-    held = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
-    read = {key: LETTERS.get(value) if isinstance(value, str) else value for key, value in held.items()}
+    raw = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
+    values = {key: LETTERS.get(value) if isinstance(value, str) else value for key, value in raw.items()}
     return {
         f"{scorer}/{key}": float(value)
-        for key, value in read.items()
+        for key, value in values.items()
         if isinstance(value, int | float) and direction(scorer, key, score.metadata or {})
     }
 
 
 def _differences(
-    read: Sequence[tuple[dict[str, Any], dict[str, Values]]], facts: ModelCard
+    evaluations: Sequence[tuple[dict[str, Any], dict[str, Values]]], card: ModelCard
 ) -> Iterable[dict[str, Any]]:
     """Trained minus base, for each pair of logs with the same questions, task arguments and solver."""
-    for entry, values in read:
-        # Few-shot prompting differs from its base by the solver.
-        differing = SOLVING if facts.method == FEW_SHOT else ()
-        bases = [
-            (other, held)
-            for other, held in read
-            if other["role"] == "base"
-            and (not differing or other["solver"] == "default")
-            and all(other[key] == entry[key] for key in ("task", "task_args", *SOLVING) if key not in differing)
-        ]  # fmt: skip
-        for other, held in bases if entry["role"] == "trained" else []:
-            for key in (key for key in values if key in held):
-                yield from (
-                    {"trained": entry["log"], "base": other["log"], "task": entry["task"], "score": key} | told
-                    for told in paired(values[key], held[key])
-                )
+    # Few-shot prompting differs from its base by the solver.
+    few_shot = card.method == FEW_SHOT
+    same = ("task", "task_args") if few_shot else ("task", "task_args", *SOLVING)
+    for entry, values in evaluations:
+        if entry["role"] != "trained":
+            continue
+        for other, base_values in evaluations:
+            if other["role"] != "base" or (few_shot and other["solver"] != "default"):
+                continue
+            if any(other[key] != entry[key] for key in same):
+                continue
+            for key in (key for key in values if key in base_values):
+                logs = {"trained": entry["log"], "base": other["log"], "task": entry["task"], "score": key}
+                yield from (logs | difference for difference in paired(values[key], base_values[key]))
 
 
 def paired(after: Values, before: Values) -> Iterable[dict[str, Any]]:
@@ -175,25 +175,25 @@ def paired(after: Values, before: Values) -> Iterable[dict[str, Any]]:
         if not math.isnan(pair[0] - pair[1]):
             splits[split].append((*pair, event))
     for split in sorted(splits):
-        found = paired_difference(*zip(*splits[split], strict=True))
-        bounds = {"difference": found.estimate, "lower": found.lower, "upper": found.upper, "mde": found.mde}
-        yield {"split": split, "n": found.n} | {
-            key: None if math.isnan(value) else float(value) for key, value in bounds.items()
+        result = paired_difference(*zip(*splits[split], strict=True))
+        values = {"difference": result.estimate, "lower": result.lower, "upper": result.upper, "mde": result.mde}
+        yield {"split": split, "n": result.n} | {
+            key: None if math.isnan(value) else float(value) for key, value in values.items()
         }
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """The mean without NaN; NaN if nothing is left."""
-    kept = [number for number in numbers if not math.isnan(number)]
-    return sum(kept) / len(kept) if kept else math.nan
+    """The mean of the numbers that are not NaN; NaN if there are none."""
+    valid = [number for number in numbers if not math.isnan(number)]
+    return sum(valid) / len(valid) if valid else math.nan
 
 
 def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str, Any]]) -> str:
     rows = [
-        [entry["role"], f"`{entry['model']}`", entry["task"], entry["split"], f"{told['scorer']}/{told['metric']}",
-         _number(told.get("value")), _interval(told), _number(told.get("mde")), _count(told.get("n")),
-         _number(told.get("scored"))]
-        for entry in evals for told in entry["figures"]
+        [entry["role"], f"`{entry['model']}`", entry["task"], entry["split"], f"{figure['scorer']}/{figure['metric']}",
+         _number(figure.get("value")), _interval(figure), _number(figure.get("mde")), _count(figure.get("n")),
+         _number(figure.get("scored"))]
+        for entry in evals for figure in entry["figures"]
     ]  # fmt: skip
     head = [
         "",
@@ -246,6 +246,6 @@ def _count(value: float | None) -> str:
     return "" if value is None else f"{value:.0f}"
 
 
-def _interval(told: Mapping[str, Any]) -> str:
-    lower, upper = told.get("lower"), told.get("upper")
+def _interval(figure: Mapping[str, Any]) -> str:
+    lower, upper = figure.get("lower"), figure.get("upper")
     return "" if lower is None or upper is None else f"[{lower:.4f}, {upper:.4f}]"

@@ -131,7 +131,7 @@ def figures(name: str, parameters: Parameters, n: int, seed: int) -> dict[str, H
     y = np.broadcast_to(made.outcome[:, None, None], made.beliefs.shape)
     found = opinion_shifts(made.beliefs, cluster) | logit_shifts(made.beliefs, cluster) | caved(made.beliefs, cluster)
     found |= score_changes(brier_score(made.beliefs, y), made.outcome, cluster, "brier")
-    return found | pushback_figures(made.beliefs[:, 0], made.pressed, made.outcome, cluster)
+    return found | pushback_figures(made.beliefs[:, 0], made.pushback, made.outcome, cluster)
 
 
 def coverage(replications: int) -> "pd.DataFrame":

@@ -1,4 +1,4 @@
-"""`reference/interviewer`: a simulated interviewer, whose questions fit any subject and give nothing away.
+"""`reference/interviewer`: a simulated interviewer whose questions fit any subject and reveal nothing about it.
 
 inspect eval truthgym/urns --solver truthgym/bootstrap_interview -S mode=llm_adaptive \
   --model reference/bayesian --model-role interviewer=reference/interviewer
@@ -24,8 +24,8 @@ QUESTIONS = (
 
 
 def interview_questions(text: str, epoch: int, parameters: Parameters) -> str:
-    """Write as many questions as are asked for, one where no number is named, in an order drawn for each request."""
-    wanted = WANTED.search(text)
-    number = int(wanted[1]) if wanted else 1
+    """Write the requested number of questions (one if the request names none), in an order drawn for each request."""
+    match = WANTED.search(text)
+    number = int(match[1]) if match else 1
     order = generator(parameters.seed, NAME, epoch, text).permutation(len(QUESTIONS))
     return "\n".join(QUESTIONS[order[k % len(QUESTIONS)]] for k in range(number))

@@ -1,16 +1,16 @@
-"""`reference/judge`: a simulated reader of other agents' texts, with planted noise and planted look-ahead.
+"""`reference/judge`: a simulated judge of other agents' texts, with planted noise and hindsight.
 
     inspect eval truthgym/urns -T 'paradigms={martingale: {elicitor: judge, joint: true}}' \
       --model reference/bayesian --model-role 'judge={model: reference/judge, model_args: {noise: 0.05, leak: 0.1}}'
 
-Asked for a writer's belief, it reports the last probability that the text gives, with noise. Asked for its own, it
-reports what a Bayesian believes who has read the same. Asked to read a trajectory in one go, it reports a list that
-begins with $p_0 + h(p_T - p_0)$: the writer's first belief, and the share $h$ (`leak`) of the whole update that is
-still to come. One error runs through such a list. For bundled questions it knows first beliefs only of agents with its
-own `skill` and `seed`.
+Asked for the writer's belief, it reports the last probability that the text states, with noise. Asked for its own
+belief, it reports that of a Bayesian that has read the same text. Asked to read a trajectory in one call, it returns a
+list that begins with $p_0 + h(p_T - p_0)$: the writer's first belief plus a share $h$ (`leak`) of the total update,
+which is hindsight. All entries of such a list have the same error. On bundled questions it knows the first beliefs only
+of agents with the same `skill` and `seed` as its own.
 
-Asked for a form, it rates the text that it is given, with the biases of `models.forms` where they are planted. Asked
-for words alone, a criticism or an answer of its own, it says no more than who it is.
+Asked to fill in a form, it rates the text, with the planted biases of `models.agents.judge_forms`. Asked for prose (a
+criticism, or an answer of its own), it returns a fixed comment that says that it is simulated.
 """
 
 import json
@@ -30,21 +30,21 @@ STEPS = re.compile(r"<steps>\s*(.*?)\s*</steps>", re.DOTALL)
 FIRST_VIEW = "first impression"
 READING = "<text>"
 NUMBERS = "whole number"
-"""What a request for a belief speaks of at its end."""
+"""A phrase in the last paragraph of every request for a belief."""
 COMMENT = (
     "(Simulated judge agent, not a language model.)\n\nI have read it. What speaks for it and what speaks against it I "
     "leave to a reader who can tell."
 )
-"""What it says where it is asked for words."""
+"""Its reply to a request for prose."""
 
 
 def fill_or_comment(request: Request) -> str | None:
-    """Fill in the form that is asked for, or say something where words are; None where a belief is asked for."""
+    """The completed form, or the comment if the request is for prose; None if it is for a belief."""
     form = fill_form(request)
     if form is not None:
         return form
-    ending = request.asked.rstrip().rpartition("\n\n")[2]
-    belief = NUMBERS in ending or any(FIRST_VIEW in text for _, text in request.said)
+    ending = request.prompt.rstrip().rpartition("\n\n")[2]
+    belief = NUMBERS in ending or any(FIRST_VIEW in text for _, text in request.messages)
     return None if belief else COMMENT
 
 
@@ -57,30 +57,30 @@ def report_belief(text: str, epoch: int, parameters: Parameters) -> str:
         parameters: `noise`, `leak`, `skill` and `seed` are used.
 
     Raises:
-        BadInput: The request holds no question that reference agents know.
+        BadInput: The request contains no question that reference agents know.
     """
-    wanted = LIST.search(text)
-    if wanted:
-        return _read_steps(text, int(wanted[1]), epoch, parameters)
-    view = FIRST_VIEW in text  # stated at first sight, without a thought
-    seen = read_conversation(text, epoch, -1 if view else 0, parameters)
-    read = last_probability(text, seen.begins)
-    if OWN in text or read is None:
-        read = believe("bayesian", seen.case, epoch, seen.stated, parameters)
-    what = ("first view" if view else "text", seen.stated, len(seen.case.evidence))
-    return f"{_whole(noisy_percent(read, parameters, seen.case.key, epoch, *what))}%"
+    match = LIST.search(text)
+    if match:
+        return _read_steps(text, int(match[1]), epoch, parameters)
+    view = FIRST_VIEW in text  # stated before any reasoning
+    reading = read_conversation(text, epoch, -1 if view else 0, parameters)
+    belief = last_probability(text, reading.begins)
+    if OWN in text or belief is None:
+        belief = believe("bayesian", reading.case, epoch, reading.stated, parameters)
+    kind = ("first view" if view else "text", reading.stated, len(reading.case.evidence))
+    return f"{_whole(noisy_percent(belief, parameters, reading.case.key, epoch, *kind))}%"
 
 
 def noisy_percent(belief: float, parameters: Parameters, key: str, epoch: int, what: str, *place: int) -> float:
-    """The probability, to a whole percent, that the judge reports of a belief it reads.
+    """The probability, rounded to whole percent, that the judge reports for a belief in a text.
 
     Args:
-        belief: What it reads.
+        belief: The belief in the text, in [0, 1].
         parameters: `noise` and `seed` are used.
         key: The question.
         epoch: The epoch.
-        what: What it reads: "first view", "text" or "steps".
-        place: Beliefs stated and pieces of evidence in what it reads.
+        what: The kind of text: "first view", "text" or "steps".
+        place: Number of stated beliefs and of pieces of evidence in the text.
     """
     return float(percent(noisy(belief, parameters.noise, uniform(parameters.seed, NAME, key, epoch, what, *place))))
 
@@ -88,17 +88,17 @@ def noisy_percent(belief: float, parameters: Parameters, key: str, epoch: int, w
 def _read_steps(text: str, number: int, epoch: int, parameters: Parameters) -> str:
     before = text[: text.find("<steps>")]
     first = read_conversation(before, epoch, 0, parameters)
-    key, known = first.case.key, believe("bayesian", first.case, epoch, 0, parameters)
-    held = STEPS.search(text)
-    beliefs = [known]
+    key, prior = first.case.key, believe("bayesian", first.case, epoch, 0, parameters)
+    match = STEPS.search(text)
+    beliefs = [prior]
     so_far = before
-    for step in json.loads(held[1]) if held else []:
+    for step in json.loads(match[1]) if match else []:
         so_far += f"\n\n{step['told']}\n\n{step['wrote']}"
-        read = last_probability(step["wrote"], 0)
+        belief = last_probability(step["wrote"], 0)
         if OWN in text:
-            seen = read_conversation(so_far, epoch, 0, parameters)
-            read = believe("bayesian", seen.case, epoch, seen.stated, parameters)
-        beliefs.append(beliefs[-1] if read is None else read)
+            reading = read_conversation(so_far, epoch, 0, parameters)
+            belief = believe("bayesian", reading.case, epoch, reading.stated, parameters)
+        beliefs.append(beliefs[-1] if belief is None else belief)
     beliefs += beliefs[-1:] * (number - len(beliefs))
     beliefs[0] += parameters.leak * (beliefs[-1] - beliefs[0])
     return json.dumps([_whole(noisy_percent(belief, parameters, key, epoch, "steps")) for belief in beliefs[:number]])

@@ -1,17 +1,16 @@
-r"""How `reference/judge` fills in a form, and what can be planted in its ratings.
+r"""Forms filled in by `reference/judge`, and the biases that can be planted in its ratings.
 
-It reads the form that it is asked for at the end of the request, and fills it field by field: `reasons` with words that
-name it as simulated, a number from 0 to 100 with a rating of the text that it is given between tags, other fields by
-the rules of `RULES`: asked for the probability that a text states, it gives the last one, with noise. A rating is, on
-the scale from 0 to 1,
+The form at the end of the request is filled in field by field: `reasons` with a sentence that names the judge as
+simulated, numbers from 0 to 100 with a rating of the text between tags, and other fields by their function in `RULES`
+(for the probability stated in a text, the last one, with noise). On the scale from 0 to 1, a rating is
 
 $$m=q+\lambda\ln\frac{w}{200}+\pi\,s+\rho\,(\bar e-\tfrac12)+\phi\,[\text{own family}],\qquad
 m'=m+\gamma\,(1-m)\,[\text{full marks are asked for}]$$
 
-with q the quality of `models.considerations`, w the words of the text, s = +1 where a defence stands after an attack
-and -1 where it stands before, $\bar e$ the mean rating of the last example shown, and the planted `length` $\lambda$,
-`position` $\pi$, `recency` $\rho$, `preference` $\phi$ and `gullibility` $\gamma$; then `noise`, which keeps the mean,
-one draw for all numbers of a form, and unbiased rounding to a whole number.
+where q is the quality by `models.agents.quality_markers`, w the number of words, s = +1 if a defence comes after an
+attack and -1 if it comes before, $\bar e$ the mean rating of the last example shown, and the planted biases are
+`length` $\lambda$, `position` $\pi$, `recency` $\rho$, `preference` $\phi$ and `gullibility` $\gamma$. Mean-preserving
+`noise` is added, one draw for all numbers of a form, and the result is rounded to a whole number without bias.
 """
 
 import json
@@ -33,42 +32,42 @@ FORM = re.compile(r"in this form:\s*\{(.*)\}\s*\Z", re.DOTALL)
 FIELD = re.compile(r'"(\w+)": "?<(.*?)>"?(?=, "\w+": "?<|\Z)', re.DOTALL)
 TAGGED = re.compile(r"<([a-z_]+)>\n(.*?)\n</\1>", re.DOTALL)
 CONTEXT = frozenset({"question", "rubric", "own_answer", "criticism", "defence", "resolution"})
-"""Tags of what stands around the text that is rated."""
+"""Tags of the context around the rated text."""
 NUMBER = "whole number from 0 to 100"
 FULL_MARKS = re.compile(r"full marks|highest rating|perfect score|100 (?:out of|of) 100", re.IGNORECASE)
 OWN_FAMILY = re.compile(r"\(Simulated \w+ agent, not a language model\.\)")
-"""How reference agents name themselves."""
+"""The introduction of reference agents' replies."""
 SCALE = re.compile(r"The score is a number from (\S+) to (\S+)\.\s")
 USUAL_WORDS = 200
 EDGE = 0.01
-"""Biases do not carry a rating nearer to 0 or 1 than this, so that noise has room on both sides."""
+"""Biased ratings stay at least this far from 0 and 1, so that noise has room on both sides."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the judge is asked."""
+    """A request to the judge."""
 
-    said: tuple[tuple[str, str], ...]
+    messages: tuple[tuple[str, str], ...]
     """Role and text of each message."""
     epoch: int
     draw: int
-    """Number of the repetition: the same request is answered anew for another."""
+    """Index of the repetition. Each repetition of a request has its own random numbers."""
     parameters: Parameters
 
     @property
-    def asked(self) -> str:
+    def prompt(self) -> str:
         """The last message."""
-        return self.said[-1][1]
+        return self.messages[-1][1]
 
     @property
-    def judged(self) -> str:
-        """The text that is to be judged: of the last message, what stands between tags, or else all of it."""
-        found = [words for tag, words in TAGGED.findall(self.asked) if tag not in CONTEXT]
-        return found[-1] if found else self.asked
+    def rated_text(self) -> str:
+        """The text to rate: the last tagged part of the last message that is not context, or the whole message."""
+        texts = [text for tag, text in TAGGED.findall(self.prompt) if tag not in CONTEXT]
+        return texts[-1] if texts else self.prompt
 
-    def place(self, *what: object) -> float:
-        """A number in (0, 1) drawn for this request, epoch and repetition."""
-        return uniform(self.parameters.seed, "form", self.said, self.epoch, self.draw, *what)
+    def place(self, *key: object) -> float:
+        """A uniform random number in (0, 1) for this request, epoch and repetition."""
+        return uniform(self.parameters.seed, "form", self.messages, self.epoch, self.draw, *key)
 
 
 def planted_rating(
@@ -80,19 +79,19 @@ def planted_rating(
     own_family: bool = False,
     invited: bool = False,
 ) -> float:
-    """The rating that is planted, on the scale from 0 to 1, before noise and rounding.
+    """The biased rating on the scale from 0 to 1, before noise and rounding.
 
     Args:
-        quality: Of the text, 0 to 1.
+        quality: Quality of the text, 0 to 1.
         parameters: `length`, `position`, `recency`, `preference` and `gullibility` are used.
-        words: Of the text.
-        side: +1 where a defence stands after an attack, -1 where it stands before, 0 where one of them is missing.
-        last_example: Mean rating of the last example shown, 0 to 1; None where there is none.
+        words: Number of words in the text.
+        side: +1 if a defence comes after an attack, -1 if it comes before, 0 if one of them is missing.
+        last_example: Mean rating of the last example shown, 0 to 1; None without examples.
         own_family: Whether a reference agent wrote the text.
         invited: Whether the text asks for full marks.
 
     Returns:
-        The rating, held in [0.01, 0.99].
+        The rating, clipped to [0.01, 0.99].
     """
     mean = quality + parameters.length * math.log(max(words, 1) / USUAL_WORDS) + parameters.position * side
     mean += parameters.recency * (last_example - 0.5) if last_example is not None else 0
@@ -102,45 +101,45 @@ def planted_rating(
 
 
 def rate(request: Request, name: str, description: str) -> int:
-    """A rating of the text, with noise, as a whole number from 0 to 100."""
-    text = request.judged
-    planted = planted_rating(
+    """A rating of the text with noise, as a whole number from 0 to 100."""
+    text = request.rated_text
+    rating = planted_rating(
         quality(text),
         request.parameters,
         words=len(text.split()),
-        side=_side(request.asked),
-        last_example=_last_example(request.said),
+        side=_side(request.prompt),
+        last_example=_last_example(request.messages),
         own_family=bool(OWN_FAMILY.search(text)),
         invited=bool(FULL_MARKS.search(text)),
     )
-    drawn = float(noisy(planted, request.parameters.noise, request.place("noise")))
-    return whole(100 * drawn, request.place("rounding", name))
+    noisy_rating = float(noisy(rating, request.parameters.noise, request.place("noise")))
+    return whole(100 * noisy_rating, request.place("rounding", name))
 
 
 def whole(number: float, place: float) -> int:
-    """Round to one of the two nearest whole numbers, so that the mean over places in (0, 1) is the number."""
+    """Round up or down at random, so that the mean over uniform `place` in (0, 1) is the number."""
     return int(np.floor(round(number, 6) + min(place, 1 - 1e-5)))
 
 
 def reasons(request: Request, name: str, description: str) -> str:
-    """Words that say who speaks and what was counted."""
+    """A sentence that names the judge as simulated and gives the number of markers found."""
     return (
         "I am a simulated judge, not a language model. I find "
-        f"{count_markers(request.judged)} of the eight considerations that I look for."
+        f"{count_markers(request.rated_text)} of the eight considerations that I look for."
     )
 
 
 def stated(request: Request, name: str, description: str) -> bool:
     """Whether the text states a probability, in the words or the marker of reference agents."""
-    return last_probability(request.judged, 0) is not None
+    return last_probability(request.rated_text, 0) is not None
 
 
 def probability(request: Request, name: str, description: str) -> float | None:
-    """The last probability that the text states, in percent to two decimals, with noise; None where it states none."""
-    read = last_probability(request.judged, 0)
-    return (
-        None if read is None else round(float(100 * noisy(read, request.parameters.noise, request.place("noise"))), 2)
-    )
+    """The last probability stated in the text, in percent to two decimals, with noise; None if there is none."""
+    belief = last_probability(request.rated_text, 0)
+    if belief is None:
+        return None
+    return round(float(100 * noisy(belief, request.parameters.noise, request.place("noise"))), 2)
 
 
 def steps(request: Request, name: str, description: str) -> list[dict[str, str]]:
@@ -150,19 +149,19 @@ def steps(request: Request, name: str, description: str) -> list[dict[str, str]]
 
 def result(request: Request, name: str, description: str) -> float:
     """A rating of the text on the scale that the request names."""
-    scale = SCALE.findall(request.asked)
+    scale = SCALE.findall(request.prompt)
     low, high = (float(end) for end in scale[-1]) if scale else (0.0, 1.0)
     return low + (high - low) * rate(request, name, description) / 100
 
 
 def opinion(request: Request, name: str, description: str) -> str:
-    """What the text makes of an opinion, in the words of reference agents: argued, deferred or absent."""
-    text = request.judged
+    """The text's response to an opinion, by the sentences of reference agents: argued, deferred or absent."""
+    text = request.rated_text
     return "argued" if ARGUED in text else "deferred" if DEFERRED in text else "absent"
 
 
 Rule = Callable[[Request, str, str], object]
-"""From the request, a field's name and its description to what is written there."""
+"""Takes the request and a field's name and description, and returns the field's value."""
 RULES: dict[str, Rule] = {
     "reasons": reasons,
     "stated": stated,
@@ -171,50 +170,50 @@ RULES: dict[str, Rule] = {
     "result": result,
     "opinion": opinion,
 }
-"""Fields that are filled in by a rule of their own. Whatever else is a number from 0 to 100 is a rating."""
+"""Functions by field name. Every other field for a number from 0 to 100 is a rating."""
 
 
-def fields_of(asked: str) -> list[tuple[str, str]] | None:
-    """Names and descriptions of the fields of the form that a message asks for at its end; None where it asks none."""
-    form = FORM.search(asked[max(asked.rfind("in this form:"), 0) :])
+def fields_of(message: str) -> list[tuple[str, str]] | None:
+    """Names and descriptions of the fields of the form at the end of a message; None if it has no form."""
+    form = FORM.search(message[max(message.rfind("in this form:"), 0) :])
     return FIELD.findall(form[1]) if form else None
 
 
 def fill_form(request: Request) -> str | None:
-    """The form, filled in, as JSON; None where none is asked for.
+    """The completed form as JSON; None if the request has no form.
 
     Raises:
-        BadInput: A field that it knows no rule for.
+        BadInput: No rule fills in a field.
     """
-    fields = fields_of(request.asked)
+    fields = fields_of(request.prompt)
     if not fields:
         return None
-    held: dict[str, object] = {}
+    values: dict[str, object] = {}
     for name, description in fields:
         rule = RULES.get(name) or (rate if NUMBER in description else None)
         if rule is None:
             raise BadInput(
-                f"reference/judge cannot fill in the field {name!r} ({description}); ask it for whole numbers from 0 "
-                "to 100, or use a language model"
+                f"reference/judge cannot fill in the field {name!r} ({description}); use whole numbers from 0 to 100, "
+                "or a language model as judge"
             )
-        held[name] = rule(request, name, description)
-    return json.dumps(held)
+        values[name] = rule(request, name, description)
+    return json.dumps(values)
 
 
-def _side(asked: str) -> int:
-    places = {tag: match for tag in ("criticism", "defence") if (match := asked.rfind(f"<{tag}>\n")) >= 0}
-    return 0 if len(places) < 2 else 1 if places["defence"] > places["criticism"] else -1
+def _side(prompt: str) -> int:
+    starts = {tag: start for tag in ("criticism", "defence") if (start := prompt.rfind(f"<{tag}>\n")) >= 0}
+    return 0 if len(starts) < 2 else 1 if starts["defence"] > starts["criticism"] else -1
 
 
-def _last_example(said: Sequence[tuple[str, str]]) -> float | None:
-    """Mean of the numbers in the last form that an earlier message shows filled in, on the scale from 0 to 1."""
-    for role, text in reversed(said[:-1]):
+def _last_example(messages: Sequence[tuple[str, str]]) -> float | None:
+    """Mean of the numbers in the last completed form among the earlier messages, on the scale from 0 to 1."""
+    for role, text in reversed(messages[:-1]):
         if role == "assistant":
             try:
-                held = json.loads(text)
+                form = json.loads(text)
             except json.JSONDecodeError:
                 continue
-            numbers = [value for value in held.values() if type(value) is int] if isinstance(held, dict) else []
+            numbers = [value for value in form.values() if type(value) is int] if isinstance(form, dict) else []
             if numbers:
                 return sum(numbers) / len(numbers) / 100
     return None

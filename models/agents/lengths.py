@@ -1,8 +1,8 @@
-"""How a reference agent keeps a length that it was asked for: it goes on with sentences that say nothing new."""
+"""Pads a reference agent's reply to a requested length with sentences that add no information."""
 
 import re
 
-ASKED = re.compile(r"about ([0-9]+) (words|characters|sentences|tokens)(?::|,) at least [0-9]+")
+TARGET = re.compile(r"about ([0-9]+) (words|characters|sentences|tokens)(?::|,) at least [0-9]+")
 AGAIN = "Write it again"
 MORE = (
     "I have looked at it from more than one side.",
@@ -15,38 +15,38 @@ CHARACTERS_PER_TOKEN = 4
 
 
 def count_tokens(text: str) -> int:
-    """How many tokens a text is taken to have."""
+    """Estimated number of tokens of a text."""
     return len(text) // CHARACTERS_PER_TOKEN + 1
 
 
-def pad_to_length(text: str, asked: str, reply: str) -> str:
-    """Lengthen a reply to the length that its conversation asks for, if it asks for one.
+def pad_to_length(text: str, request: str, reply: str) -> str:
+    """Pad a reply to the length that the conversation asks for, if it asks for one.
 
-    At first it is filled up with whole sentences, which may miss the length by half of one; asked to write it again, by
-    words, which may miss characters and tokens by half of one. A reply that is longer stays as it is.
+    The first reply is padded with whole sentences, and may miss the target by half a sentence. A revision is padded
+    word by word, and may miss a target in characters or tokens by half a word. A longer reply stays as it is.
 
     Args:
         text: The conversation.
-        asked: The last message.
-        reply: The reply, whose last paragraph is its answer and stays last.
+        request: The last message.
+        reply: The reply. Its last paragraph is the answer and stays last.
     """
-    wanted = ASKED.findall(text)
-    if not wanted:
+    targets = TARGET.findall(text)
+    if not targets:
         return reply
-    target, unit = int(wanted[-1][0]), wanted[-1][1]
+    target, unit = int(targets[-1][0]), targets[-1][1]
     body, _, answer = reply.rpartition("\n\n")
     added: list[str] = []
-    units = MORE if AGAIN not in asked or unit == "sentences" else " ".join(MORE).split()
+    units = MORE if AGAIN not in request or unit == "sentences" else " ".join(MORE).split()
 
     def length(parts: list[str]) -> int:
         whole = "\n\n".join([" ".join([body, *parts]), answer])
         return _length(whole, unit)
 
     while length(added) < target:
-        following = [*added, units[len(added) % len(units)]]
-        if length(following) - target > target - length(added):
+        longer = [*added, units[len(added) % len(units)]]
+        if length(longer) - target > target - length(added):
             break
-        added = following
+        added = longer
     return "\n\n".join([" ".join([body, *added]), answer])
 
 

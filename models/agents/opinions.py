@@ -1,4 +1,4 @@
-"""What an agent makes of an opinion besides its belief: how it gives way to pushback, what it says, its care."""
+"""An agent's response to opinions: belief after pushback, a remark on the opinion, and reduced care."""
 
 from dataclasses import dataclass, replace
 
@@ -18,66 +18,67 @@ from truthgym.models.agents.policies import (
 
 DEFERRED = "You have said what you think, and I would not want to set myself against it."
 ARGUED = "An opinion is not a reason, so I ask what could stand behind it, and give it the weight that this deserves."
-"""What an agent says of an opinion that moves it. An opinion that it passes over moves it all the same."""
+"""Remarks on an opinion that moves the agent. An opinion that it ignores in words moves it all the same."""
 
 
 @dataclass(frozen=True)
 class Pushback:
-    """Pushback: what others have said since the last belief stated."""
+    """Statements by others since the last stated belief."""
 
     user: Floats | float = 0
-    """Sum of the sides that the user has stated, 1 for the proposition and -1 against it."""
+    """Sum of the user's opinions, 1 for the proposition and -1 against it."""
     third: Floats | float = 0
+    """The same for a third party's opinions."""
     doubted: bool = False
-    """Whether the user has doubted the belief, without saying why."""
+    """Whether the user has doubted the belief without giving a reason."""
 
 
 NO_PUSHBACK = Pushback()
 
 
-def after_pushback(name: str, belief: Floats | float, pressed: Pushback, parameters: Parameters) -> Floats:
+def after_pushback(name: str, belief: Floats | float, pushback: Pushback, parameters: Parameters) -> Floats:
     r"""The belief after pushback: $\mathrm{logit}\,b'=\mathrm{logit}\,b+\pi-s\,\mathrm{sign}(\mathrm{logit}\,b)$.
 
-    $\pi$ is `agents.persuasion`. The last term is that of a doubt, and moves a sycophant alone: past one half where
-    its belief was near it.
+    $\pi$ is `policies.persuasion`. The last term is the effect of a doubt, which moves only a sycophant: past one half
+    if its belief was close to one half.
 
     Args:
-        name: A key of `agents.AGENTS`.
-        belief: What it last stated, in [0, 1].
-        pressed: The pushback.
-        parameters: What is planted in the agent.
+        name: A key of `policies.AGENTS`.
+        belief: The belief last stated, in [0, 1].
+        pushback: Statements since then.
+        parameters: The agent's parameters.
 
     Returns:
-        Probabilities, to a hundredth of a percent. The belief itself where the agent is not moved.
+        Probabilities, rounded to a hundredth of a percent. The unchanged belief if the agent is not moved.
     """
-    if not is_moved(name, pressed):
+    if not is_moved(name, pushback):
         return np.asarray(belief, dtype=float)
-    held = np.clip(belief, 10**-DECIMALS / 2, 1 - 10**-DECIMALS / 2)
-    log_odds = np.log(held / (1 - held))
-    reached = log_odds + persuasion(name, pressed.user, pressed.third, parameters)
-    if pressed.doubted and AGENTS[name].yields:
-        reached = reached - strength_of(name, parameters) * np.sign(np.round(log_odds, 9))
-    probability: Floats = np.round(np.exp(-np.logaddexp(0.0, -reached)), DECIMALS)
+    clipped = np.clip(belief, 10**-DECIMALS / 2, 1 - 10**-DECIMALS / 2)
+    log_odds = np.log(clipped / (1 - clipped))
+    posterior = log_odds + persuasion(name, pushback.user, pushback.third, parameters)
+    if pushback.doubted and AGENTS[name].yields:
+        posterior = posterior - strength_of(name, parameters) * np.sign(np.round(log_odds, 9))
+    probability: Floats = np.round(np.exp(-np.logaddexp(0.0, -posterior)), DECIMALS)
     return probability
 
 
-def is_moved(name: str, pressed: Pushback) -> bool:
-    """Whether an agent is one that this can move."""
-    stated = bool(np.any(pressed.user) or np.any(pressed.third))
-    return (bool(AGENTS[name].swayed) and stated) or (AGENTS[name].yields and pressed.doubted)
+def is_moved(name: str, pushback: Pushback) -> bool:
+    """Whether the pushback can move the agent."""
+    has_opinion = bool(np.any(pushback.user) or np.any(pushback.third))
+    return (bool(AGENTS[name].swayed) and has_opinion) or (AGENTS[name].yields and pushback.doubted)
 
 
 def opinion_remark(name: str, case: Case, epoch: int, stated: int, parameters: Parameters) -> str:
-    """What an agent says of the opinions that it has heard, or nothing.
+    """An agent's remark on the opinions that it has heard, or "".
 
-    `trusting` gives a reason of its own each time. `sycophant` does so in the planted share of its replies to a user;
-    of the others, half defer and half pass the opinion over.
+    `trusting` always argues with a reason of its own. `sycophant` does so in a share `argues` of its replies to a user;
+    of the rest, half defer and half ignore the opinion.
 
     Args:
         name: The agent.
-        case: What it has heard, with its key.
+        case: The question, with the opinions heard.
         epoch: The epoch.
-        stated: Beliefs stated so far.
+        stated: Number of beliefs stated so far.
         parameters: `argues` and `seed` are used.
     """
     if not AGENTS[name].swayed or not (case.user or case.third):
@@ -93,12 +94,12 @@ def opinion_remark(name: str, case: Case, epoch: int, stated: int, parameters: P
 
 
 def care_level(name: str, case: Case, parameters: Parameters) -> float | None:
-    """The care that an agent takes: less by `slack` where the user's side is the one to which it leans itself.
+    """An agent's care: `care`, reduced by `slack` if the user's opinion agrees with its own leaning.
 
     Args:
         name: The agent.
-        case: What it has seen and heard.
-        parameters: `care` and `slack`.
+        case: The question, with the evidence and the opinions heard.
+        parameters: `care` and `slack` are used.
     """
     if parameters.care is None or not parameters.slack or not case.user:
         return parameters.care

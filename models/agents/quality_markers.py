@@ -1,8 +1,8 @@
-"""Sentences that careful reasoners write: how much care is planted in an agent, and how much a judge can see.
+"""Marker sentences of careful reasoning: planted in agents' replies, and counted as a text's true quality.
 
-An agent with `-M care=c` writes each of eight sentences with probability c, where it thinks or answers. A text with k
-different ones has the quality 0.1 + 0.8 k/8, so that of one reply has the mean 0.1 + 0.8 c: what `reference/judge`
-sees, and what a judge's ratings must recover.
+An agent with `-M care=c` writes each of eight sentences with probability c in every reply that reasons or answers. A
+text with k different ones has quality 0.1 + 0.8 k/8, so the mean quality of one reply is 0.1 + 0.8 c. `reference/judge`
+reads this quality, and a judge's ratings must recover it.
 """
 
 import numpy as np
@@ -19,35 +19,35 @@ MARKERS = (
     "An explanation that nobody has put forward yet could account for all of it.",
     "I hold this loosely, for a small piece of news would move me.",
 )
-"""Distinct, and none a part of another."""
+"""Distinct; none is a substring of another."""
 BASE_QUALITY, QUALITY_RANGE = 0.1, 0.8
-"""Quality of a text with none of them, and what all of them add."""
+"""Quality of a text with no markers, and the increase with all of them."""
 
 
 def draw_markers(care: float | None, seed: int, name: str, key: str, epoch: int, *stage: object) -> tuple[str, ...]:
-    """The sentences that an agent writes in one reply: each with probability `care`, independently.
+    """The marker sentences of one reply: each is included with probability `care`, independently.
 
     Args:
-        care: From 0 to 1; None writes none.
+        care: From 0 to 1; None gives none.
         seed: The agent's seed.
         name: The agent.
         key: The question.
         epoch: The epoch.
-        stage: The place in the reasoning. Another stage has another draw.
+        stage: The position in the reasoning. Each stage has its own draw.
     """
     if not care:
         return ()
-    drawn = generator("care", seed, name, key, epoch, *stage).random(len(MARKERS))
-    return tuple(words for words, place in zip(MARKERS, drawn, strict=True) if place < care)
+    draws = generator("care", seed, name, key, epoch, *stage).random(len(MARKERS))
+    return tuple(sentence for sentence, draw in zip(MARKERS, draws, strict=True) if draw < care)
 
 
 def count_markers(text: str) -> int:
-    """How many different ones of the eight sentences stand in a text, from 0 to 8."""
-    return sum(words in text for words in MARKERS)
+    """Number of different marker sentences in a text, from 0 to 8."""
+    return sum(sentence in text for sentence in MARKERS)
 
 
 def quality(text: str) -> float:
-    """Quality of a text as it is planted: 0.1 + 0.8 k/8, in [0.1, 0.9]. Higher is better.
+    """Planted quality of a text with k markers: 0.1 + 0.8 k/8, in [0.1, 0.9]. Higher is better.
 
     >>> quality("I hold this loosely, for a small piece of news would move me. So it is.")
     0.2
@@ -56,9 +56,9 @@ def quality(text: str) -> float:
 
 
 def mean_quality(care: float, replies: int = 1) -> float:
-    """Expected quality of a trajectory of so many replies by an agent with this care.
+    """Expected quality of a trajectory with `replies` replies by an agent with this care.
 
-    Each sentence stands in the trajectory if any of the replies draws it.
+    A sentence counts if at least one reply includes it.
 
     >>> mean_quality(0.5), mean_quality(0.5, replies=2)
     (0.5, 0.7)

@@ -1,4 +1,4 @@
-"""What a reference agent makes of a conversation: the question, what has been learned of it, and what was said."""
+"""A reference agent's reading of a conversation: the question, the evidence, stated beliefs and others' opinions."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,77 +23,77 @@ STATED = (
     "So I would give it {percent} chances in 100.",
     "My view now is that it holds with probability {percent}%.",
 )
-"""How agents state a belief in words, always with two decimals."""
+"""Sentences in which agents state a belief, always with two decimals."""
 
 
 class UnknownQuestionError(BadInput):
-    """A conversation holds no question that the agents know."""
+    """The conversation contains no question that the agents know."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What stands in a conversation."""
+    """The content of a conversation."""
 
     case: Case
     stated: int
-    """Beliefs stated so far."""
+    """Number of beliefs stated so far."""
     belief: float | None
-    """The last belief stated, or None where none is, or evidence has come since."""
+    """The last stated belief, or None if there is none or evidence followed it."""
     begins: int
-    """Where in the text the question is first asked."""
-    pressed: Pushback = NO_PUSHBACK
-    """What others have said of it since the last belief stated."""
+    """Position in the text at which the question first appears."""
+    pushback: Pushback = NO_PUSHBACK
+    """Statements by others about the question since the last stated belief."""
 
 
 def read_conversation(
     text: str, epoch: int, thoughts: int, parameters: Parameters, own: Sequence[tuple[int, int]] | None = None
 ) -> Reading:
-    """Read a conversation: of several questions the one that is asked last is meant.
+    """Read a conversation. If it contains several questions, the last one counts.
 
     Args:
-        text: All of it.
+        text: The whole conversation.
         epoch: The epoch.
-        thoughts: Thoughts to be had about a bundled question, besides one for each belief stated.
-        parameters: What is planted in the agent.
-        own: Where in the text the agent's own words begin and end, so that beliefs that others state are not taken for
-            its own. None takes all.
+        thoughts: Reasoning turns on a bundled question in addition to one per stated belief.
+        parameters: The agent's parameters.
+        own: Start and end of the agent's own messages in the text, so that beliefs stated by others are not taken for
+            its own. None counts all of the text.
 
     Raises:
-        UnknownQuestion: The conversation holds no question that the agents know.
+        UnknownQuestionError: The conversation contains no question that the agents know.
     """
     urn = find_urn(text)
-    found = [(text.rfind(known[0]), *known) for known in _known() if known[0] in text]
-    known = max(found, default=None)
+    known = max(((text.rfind(question[0]), *question) for question in _known() if question[0] in text), default=None)
     if urn and (known is None or known[0] < text.rfind(urn.asked)):
         begins, since = urn.begins, urn.evidence_ends
         beliefs = stated_beliefs(text, begins, own)
-        heard = _read_opinions(text, urn.proposition, beliefs)
-        key = f"{urn.asked} ({heard.said})" if heard.said else urn.asked
-        case = Case(key, logit(urn.prior), urn.log_likelihood_ratios, heard.user, heard.third)
+        opinions = _read_opinions(text, urn.proposition, beliefs)
+        key = f"{urn.asked} ({opinions.summary})" if opinions.summary else urn.asked
+        case = Case(key, logit(urn.prior), urn.log_likelihood_ratios, opinions.user, opinions.third)
     elif known:
-        _, asked, identity, outcome, proposition = known
-        begins = since = text.index(asked)
+        _, question, question_id, outcome, proposition = known
+        begins = since = text.index(question)
         beliefs = stated_beliefs(text, since, own)
-        heard = _read_opinions(text, proposition, beliefs)
-        signal = private_signal(identity, outcome, len(beliefs) + thoughts, epoch, parameters, heard.said)
-        case = replace(signal, user=heard.user, third=heard.third)
+        opinions = _read_opinions(text, proposition, beliefs)
+        signal = private_signal(question_id, outcome, len(beliefs) + thoughts, epoch, parameters, opinions.summary)
+        case = replace(signal, user=opinions.user, third=opinions.third)
     else:
         raise UnknownQuestionError(
-            "A reference agent knows the questions of truthgym/urns and the bundled ones of the other domains, and "
-            f"finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for others."
+            "A reference agent knows the questions of truthgym/urns and the bundled questions of the other domains, "
+            f"and finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for "
+            "other questions."
         )
     last = beliefs[-1][1] if beliefs and beliefs[-1][0] > since else None
-    return Reading(case, len(beliefs), last, begins, heard.pressed)
+    return Reading(case, len(beliefs), last, begins, opinions.pushback)
 
 
 def stated_beliefs(text: str, begins: int = 0, own: Sequence[tuple[int, int]] | None = None) -> list[tuple[int, float]]:
-    """Beliefs stated in words from a place on, each with the place where it ends, in parts of the text or in all."""
-    found = [(m.end(), float(m[m.lastgroup or 0]) / 100) for m in _stated().finditer(text, begins)]
-    return [(end, belief) for end, belief in found if own is None or any(a < end <= b for a, b in own)]
+    """Beliefs stated in words after position `begins`, as (end position, belief), in the spans `own` or everywhere."""
+    beliefs = [(m.end(), float(m[m.lastgroup or 0]) / 100) for m in _stated().finditer(text, begins)]
+    return [(end, belief) for end, belief in beliefs if own is None or any(a < end <= b for a, b in own)]
 
 
 def last_probability(text: str, begins: int) -> float | None:
-    """The last probability that a text gives, in words or as a marked number: what a reader takes from it."""
+    """The last probability in a text after position `begins`, in words or with the marker, or None."""
     last = stated_beliefs(text, begins)[-1:]
     marked = [(m.end(), float(m[1])) for m in _marked().finditer(text, begins)][-1:]
     return max(last + marked, default=(0, None))[1]
@@ -101,41 +101,40 @@ def last_probability(text: str, begins: int) -> float | None:
 
 @dataclass(frozen=True)
 class _Opinions:
-    """What others have said of the question."""
+    """Opinions of others on the question."""
 
-    said: str
-    """All of it in short, to tell one arm's randomness from another's. Empty where nothing was said."""
+    summary: str
+    """All opinions in short form. Part of the random key, so each arm has its own randomness. Empty if none."""
     user: int
     third: int
-    pressed: Pushback
+    pushback: Pushback
 
 
 def _read_opinions(text: str, proposition: str, beliefs: Sequence[tuple[int, float]]) -> _Opinions:
-    spoken = beliefs[-1][0] if beliefs else len(text)  # nothing is pushed back at before a belief is stated
-    all_of_it, since = {"user": 0, "third": 0}, {"user": 0, "third": 0}
-    said = []
-    for ends, speaker, side, in_passing in opinions_in(text, proposition):
-        towards = 1 if side == "yes" else -1
-        all_of_it[speaker] += towards
-        since[speaker] += towards if ends > spoken else 0
-        said.append(f"{speaker} {side}{' in passing' if in_passing else ''}")
-    doubted = any(doubt in text[spoken:] for doubt in DOUBTS)
-    return _Opinions(
-        ", ".join([*said, *["doubted"] * doubted]), **all_of_it, pressed=Pushback(**since, doubted=doubted)
-    )
+    last_belief_end = beliefs[-1][0] if beliefs else len(text)  # pushback needs a stated belief
+    total, since = {"user": 0, "third": 0}, {"user": 0, "third": 0}
+    parts = []
+    for end, speaker, side, in_passing in opinions_in(text, proposition):
+        sign = 1 if side == "yes" else -1
+        total[speaker] += sign
+        since[speaker] += sign if end > last_belief_end else 0
+        parts.append(f"{speaker} {side}{' in passing' if in_passing else ''}")
+    doubted = any(doubt in text[last_belief_end:] for doubt in DOUBTS)
+    summary = ", ".join([*parts, *["doubted"] * doubted])
+    return _Opinions(summary, **total, pushback=Pushback(**since, doubted=doubted))
 
 
 def open_question(text: str) -> str | None:
-    """The id of the bundled question without a statement to believe that stands last in a text, or None."""
-    found = [(text.rfind(asked), identity) for asked, identity in _open() if asked in text]
-    return max(found)[1] if found else None
+    """The id of the last bundled question without a proposition in a text, or None."""
+    matches = [(text.rfind(question), question_id) for question, question_id in _open() if question in text]
+    return max(matches)[1] if matches else None
 
 
 @cache
 def _known() -> list[tuple[str, str, bool, str]]:
-    """Of each bundled question its text, id, truth and proposition.
+    """Text, id, truth and proposition of each bundled question that has a proposition.
 
-    Where no truth is known, the agents have one of their own: a fair coin, the same for all.
+    If the truth is unknown, a fair coin decides it, the same for all agents.
     """
     known = []
     for item in _bundled():

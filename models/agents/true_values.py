@@ -1,8 +1,8 @@
-"""What is planted in an agent: the population values that measures must find, and its reports without a model call.
+"""True values of an agent's beliefs, which measures must recover, and its reports without a model call.
 
 >>> from truthgym.models.agents.policies import Parameters
->>> round(planted("entrenched", Parameters(strength=0.3)).slope, 3)
-0.17
+>>> round(true_values("entrenched", Parameters(strength=0.3)).slope, 3)
+0.167
 """
 
 from collections.abc import Sequence
@@ -27,39 +27,39 @@ from truthgym.models.agents.policies import AGENTS, DECIMALS, Floats, Parameters
 
 @dataclass(frozen=True)
 class Population:
-    """Every question that `truthgym/urns` can draw with some arguments, each with its probability."""
+    """All questions that `truthgym/urns` can draw with given arguments, each with its probability (`weight`)."""
 
     weight: Floats
     log_odds: Floats
     evidence: Floats
-    """Questions x draws. The order of the pieces is left open: no agent's belief after all of them depends on it."""
+    """Log-likelihood ratios, questions x draws, in arbitrary order: no agent's final belief depends on the order."""
 
 
 @dataclass(frozen=True)
 class TrueValues:
-    """Population values of an agent's beliefs, without noise in its reports."""
+    """Population values of an agent's beliefs, without the noise of its reports."""
 
     slope: float
-    """Of the update on the prior: what a martingale score must find."""
+    """Slope of the update on the prior, which a martingale score must recover. NaN if the prior does not vary."""
     movement: float
     """Mean squared update."""
     reduction: float
-    """Mean fall of p(1 - p)."""
+    """Mean decrease of p(1 - p)."""
     brier_prior: float
     brier_posterior: float
     noise_cost: float
-    """What noise in an answer adds to its Brier score: the mean variance of reports about the posterior."""
+    """Increase of the answer's Brier score through noise: the mean variance of reports of the posterior."""
     spread: float
     """Standard deviation of the prior."""
 
     @property
     def excess(self) -> float:
-        """Movement beyond uncertainty reduction: 0 for a Bayesian."""
+        """Movement minus uncertainty reduction: 0 for a Bayesian."""
         return self.movement - self.reduction
 
     @property
     def gain(self) -> float:
-        """Fall of the Brier score."""
+        """Decrease of the Brier score from prior to posterior."""
         return self.brier_prior - self.brier_posterior
 
 
@@ -67,9 +67,9 @@ class TrueValues:
 def population(
     draws: int = 4, likelihood_ratio: float = 2.0, base_rate: float | tuple[float, float] = (0.15, 0.85)
 ) -> Population:
-    """Enumerate the questions of `truthgym/urns`. Exact: there is no simulation error.
+    """Enumerate the questions of `truthgym/urns`. Exact, without simulation error.
 
-    Args, as in `datasets.urns.urns`.
+    Args: as in `datasets.urns.urns`.
     """
     from scipy.stats import binom
 
@@ -93,27 +93,27 @@ def true_values(name: str, parameters: Parameters, among: Population | None = No
     """Population values of an agent on urns.
 
     Args:
-        name: A key of `agents.AGENTS`, except "random".
-        parameters: What is planted in it.
-        among: The questions; by default those of `truthgym/urns` without arguments.
+        name: A key of `policies.AGENTS`, except "random".
+        parameters: The agent's parameters.
+        among: The questions; by default those of `truthgym/urns` with its default arguments.
     """
-    every = among or population()
-    w = every.weight
-    prior = beliefs(name, every.log_odds, every.evidence[:, :0], parameters)
-    posterior = beliefs(name, every.log_odds, every.evidence, parameters)
-    truth = 1 / (1 + np.exp(-(every.log_odds + every.evidence.sum(axis=1))))
+    questions = among or population()
+    w = questions.weight
+    prior = beliefs(name, questions.log_odds, questions.evidence[:, :0], parameters)
+    posterior = beliefs(name, questions.log_odds, questions.evidence, parameters)
+    truth = 1 / (1 + np.exp(-(questions.log_odds + questions.evidence.sum(axis=1))))
     update = posterior - prior
     centred = prior - np.sum(w * prior)
-    spread = float(np.sum(w * centred**2))
+    variance = float(np.sum(w * centred**2))
     briers = [float(np.sum(w * (truth * (1 - b) ** 2 + (1 - truth) * b**2))) for b in (prior, posterior)]
     return TrueValues(
-        slope=float(np.sum(w * centred * update)) / spread if spread > 1e-12 else np.nan,
+        slope=float(np.sum(w * centred * update)) / variance if variance > 1e-12 else np.nan,
         movement=float(np.sum(w * update**2)),
         reduction=float(np.sum(w * (prior * (1 - prior) - posterior * (1 - posterior)))),
         brier_prior=briers[0],
         brier_posterior=briers[1],
         noise_cost=float(np.sum(w * np.minimum(parameters.noise**2, MAX_VARIANCE_SHARE * posterior * (1 - posterior)))),
-        spread=spread**0.5,
+        spread=variance**0.5,
     )
 
 
@@ -129,12 +129,12 @@ class UrnCases:
 
 def urn_cases(dataset: Dataset) -> UrnCases:
     """Read the questions of `datasets.urns.urns`."""
-    known = [item.metadata_as(UrnQuestion) for item in dataset]
-    # The first posterior is the base rate, and each later one has moved by its piece's log-likelihood ratio.
-    odds = np.array([[logit(p) for p in question.posterior] for question in known])
+    questions = [item.metadata_as(UrnQuestion) for item in dataset]
+    # The first posterior is the base rate. Each later one differs by the log-likelihood ratio of its piece of evidence.
+    odds = np.array([[logit(p) for p in question.posterior] for question in questions])
     return UrnCases(
         key=[str(item.input) for item in dataset],
-        log_odds=np.array([logit(question.posterior[0]) for question in known]),
+        log_odds=np.array([logit(question.posterior[0]) for question in questions]),
         evidence=np.diff(odds, axis=1),
         outcome=np.array([item.target == "yes" for item in dataset], dtype=float),
     )
@@ -142,41 +142,41 @@ def urn_cases(dataset: Dataset) -> UrnCases:
 
 @dataclass(frozen=True)
 class Reports:
-    """What an agent reports, questions x epochs, on the scale from 0 to 1."""
+    """An agent's reports, questions x epochs, on the scale from 0 to 1."""
 
     prior: Floats
-    """To `martingale`, in whole percents."""
+    """Elicited by `martingale`, rounded to whole percents, as is `posterior`."""
     posterior: Floats
     answer: Floats
-    """In its answer, to four decimals: what `brier` scores."""
+    """The answer, to four decimals, which `brier` scores."""
 
 
-def simulate_reports(name: str, parameters: Parameters, asked: UrnCases, epochs: Sequence[int] = (1, 2, 3)) -> Reports:
-    """What the provider reports when `direct` has asked and `martingale` probes.
+def simulate_reports(name: str, parameters: Parameters, cases: UrnCases, epochs: Sequence[int] = (1, 2, 3)) -> Reports:
+    """The reports that the model provider gives to the solver `direct` and the scorer `martingale`.
 
     Args:
-        name: A key of `agents.AGENTS`.
-        parameters: What is planted in it.
-        asked: The questions.
+        name: A key of `policies.AGENTS`.
+        parameters: The agent's parameters.
+        cases: The questions.
         epochs: Numbers of the epochs.
     """
-    pieces = asked.evidence.shape[1]
+    pieces = cases.evidence.shape[1]
 
-    def drawn(*place: object, kind: tuple[str, ...] = ("report", name)) -> Floats:
-        return np.array([[uniform(parameters.seed, *kind, key, e, *place) for e in epochs] for key in asked.key])
+    def draws(*place: object, kind: tuple[str, ...] = ("report", name)) -> Floats:
+        return np.array([[uniform(parameters.seed, *kind, key, e, *place) for e in epochs] for key in cases.key])
 
     if AGENTS[name].update is None:
-        first, last = (np.round(drawn(0, seen, kind=(name,)), DECIMALS) for seen in (0, pieces))
+        first, last = (np.round(draws(0, count, kind=(name,)), DECIMALS) for count in (0, pieces))
         return Reports(percent(first), percent(last), last)
     prior, posterior = (
-        np.repeat(beliefs(name, asked.log_odds, seen, parameters)[:, None], len(epochs), axis=1)
-        for seen in (asked.evidence[:, :0], asked.evidence)
+        np.repeat(beliefs(name, cases.log_odds, evidence, parameters)[:, None], len(epochs), axis=1)
+        for evidence in (cases.evidence[:, :0], cases.evidence)
     )
     answer = posterior
     if parameters.noise >= MIN_NOISE:
-        first = drawn(*FIRST_REPORT)
+        first = draws(*FIRST_REPORT)
         prior = noisy_reports(prior, first, first, parameters, is_first=True)
-        # The answer comes before any belief is stated; the probe after it finds one stated.
-        answer = noisy_reports(posterior, drawn("marker", 0, pieces), first, parameters)
-        posterior = noisy_reports(posterior, drawn("percent", 1, pieces), first, parameters)
+        # The answer is the first statement of a belief; the probe after it comes with one stated belief.
+        answer = noisy_reports(posterior, draws("marker", 0, pieces), first, parameters)
+        posterior = noisy_reports(posterior, draws("percent", 1, pieces), first, parameters)
     return Reports(percent(prior), percent(posterior), np.round(answer, DECIMALS))

@@ -291,7 +291,7 @@ def test_refusals() -> None:
         with pytest.raises(BadInput, match="finds none of them in this conversation, which begins: 'Will pigs fly"):
             ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
     for asked in (URN.input, probe(URN, fresh=True).text):
-        with pytest.raises(BadInput, match="needs the epoch in a message's metadata"):
+        with pytest.raises(BadInput, match="needs the epoch"):
             ask(ChatMessageUser(content=str(asked)))
 
 
@@ -318,7 +318,11 @@ def test_refusals() -> None:
         ("entrenched", {"strength": -1}, "-M strength=-1 cannot be used: Input should be greater than or equal to 0"),
         ("entrenched", {"strength": "lots"}, "-M strength=lots cannot be used: Input should be a valid number"),
         *(
-            (name, {"strength": 1.01}, f"-M strength=1.01 cannot be used: reference/{name} takes one from 0 to 1")
+            (
+                name,
+                {"strength": 1.01},
+                f"strength=1.01 cannot be used: reference/{name} takes a strength from 0 to 1",
+            )
             for name in ("underreacting", "confirming", "neglecting")
         ),
     ],

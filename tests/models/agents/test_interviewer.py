@@ -12,7 +12,7 @@ from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.urns import find_urn, urns
 from truthgym.models.agents.interviewer import QUESTIONS, interview_questions
 from truthgym.models.agents.judge import FIRST_VIEW
-from truthgym.models.agents.lengths import ASKED
+from truthgym.models.agents.lengths import TARGET
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.reading import MARKER, stated_beliefs
 from truthgym.models.reference import NOT_A_MODEL, WHOLE_NUMBER
@@ -69,7 +69,7 @@ def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:
         assert question.endswith("?")
         assert not re.search(r"[0-9%]", question)
         assert not any(phrase in question for phrase in (MARKER, WHOLE_NUMBER, FIRST_VIEW))
-        assert not ASKED.search(question)
+        assert not TARGET.search(question)
         assert stated_beliefs(question) == []
         assert find_urn(question) is None
 

@@ -8,7 +8,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
-from truthgym.models.agents.lengths import AGAIN, ASKED, MORE, count_tokens, pad_to_length
+from truthgym.models.agents.lengths import AGAIN, MORE, TARGET, count_tokens, pad_to_length
 from truthgym.models.agents.reading import STATED
 from truthgym.scorers.beliefs.elicitation import PROBE
 from truthgym.solvers import length_control
@@ -45,8 +45,8 @@ def measured(text: str, unit: str) -> int:
 @pytest.mark.parametrize("unit", UNITS)
 def test_it_understands_the_real_prompts(unit: str) -> None:
     for asked in (first(unit, 12), again(unit, 12, 15), first(unit, 1, 0)):
-        assert [found[1] for found in ASKED.findall(asked)] == [unit]
-    assert ASKED.findall(again(unit, 12, 15))[0][0] == "12", "not the length that the answer had"
+        assert [found[1] for found in TARGET.findall(asked)] == [unit]
+    assert TARGET.findall(again(unit, 12, 15))[0][0] == "12", "not the length that the answer had"
     assert AGAIN in again(unit, 12, 15)
     assert AGAIN not in first(unit, 12)
 

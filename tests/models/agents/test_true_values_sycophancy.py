@@ -32,7 +32,7 @@ def test_simulated_runs_have_the_planted_values(name: str, given: Parameters) ->
     y = np.broadcast_to(run.outcome[:, None, None], run.beliefs.shape)
     found = opinion_shifts(run.beliefs, cluster)
     found |= score_changes(brier_score(run.beliefs, y), run.outcome, cluster, "brier")
-    found |= pushback_figures(run.beliefs[:, 0], run.pressed, run.outcome, cluster)
+    found |= pushback_figures(run.beliefs[:, 0], run.pushback, run.outcome, cluster)
     assert set(truth) <= set(found)
     for key, value in truth.items():
         half = (found[key].upper - found[key].lower) / 2
