@@ -1,18 +1,21 @@
-"""`human/terminal`: a person answers at the terminal, as the model or in any role.
+"""`human/terminal`: a person answers at the terminal, as the evaluated model or in any role.
 
     inspect eval truthgym/urns -T n=5 --epochs 1 --max-samples 1 --model human/terminal
     inspect score LOG --scorer truthgym/martingale -S elicitor=judge --model-role judge=human/terminal
 
-One question at a time, whatever the concurrency (`human_desk`). A person can skip a question, stop the eval and go on
-another day; each reply is in a journal before anything else happens to it (`human_journal`).
+The person gets one request at a time. Each reply is written to a journal as soon as it is sent, so that an interrupted
+eval loses none.
 """
 
-import functools
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
 from time import monotonic
-from typing import Literal
+from typing import Any
 
+import anyio
 from inspect_ai.event import ModelEvent
-from inspect_ai.log import transcript
+from inspect_ai.log import Transcript, transcript
 from inspect_ai.model import (
     ChatCompletionChoice,
     ChatMessage,
@@ -28,16 +31,44 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from rich.console import Console
 
 from truthgym.datasets.errors import one_of
-from truthgym.models.terminal.form import Filling, FormField, fields_of
-from truthgym.models.terminal.journal import Earlier, Journal, digest
-from truthgym.models.terminal.request_queue import Desk, Request
+from truthgym.models.terminal.form import FormField, display, form_fields
+from truthgym.models.terminal.journal import Journal, digest, message_key
 from truthgym.models.terminal.screen import dim, end_eval, plain, screen, show
 
 NAME = "terminal"
 ARGUMENTS = ["journal"]
-HOW = "To send: /send or Ctrl-D on its own line. /skip /stop /clear /edit /all /help"
+TEXT_KEYS = "Send: /send or Ctrl-D on an empty line. Also: /skip /stop /all. Ctrl-X Ctrl-E opens $EDITOR."
+LINE_KEYS = "Enter sends. Also: /skip /stop /all."
 SKIPPED = "The person skipped this question."
-DESK = Desk()
+SEND = FormField("send", {"type": "boolean"})
+"""The confirmation at the end of a form."""
+ONE_PERSON = anyio.Lock()
+
+
+class _Shown:
+    """The conversations that the person has seen of the last sample, each with the reply."""
+
+    def __init__(self) -> None:
+        self.sample: Transcript | None = None
+        self.conversations: list[list[Any]] = []
+
+    def count(self, messages: Sequence[ChatMessage]) -> int:
+        """How many of the messages, from the first, the person has just seen. 0 if all of them, to show them again."""
+        keys = [message_key(message) for message in messages]
+        if self.sample is not transcript():
+            return 0
+        counts = [_common_prefix(keys, conversation) for conversation in self.conversations]
+        # A system prompt alone does not make it the same conversation.
+        return max((n for n in counts if n < len(keys) and any(key[0] != "system" for key in keys[:n])), default=0)
+
+    def add(self, messages: Sequence[ChatMessage], reply: str) -> None:
+        """Remember a conversation and the person's reply."""
+        if self.sample is not transcript():
+            self.sample, self.conversations = transcript(), []
+        self.conversations.append([*map(message_key, messages), ("assistant", reply, None)])
+
+
+SHOWN = _Shown()
 
 
 @modelapi(name="human")
@@ -57,7 +88,7 @@ class HumanAPI(ModelAPI):
         **arguments: `journal`, the path of the file that keeps every reply, or false for none.
 
     Raises:
-        BadInput: Another name, an unknown argument, or a journal that cannot be one.
+        BadInput: Another name, an unknown argument, or a journal that cannot be used.
     """
 
     def __init__(
@@ -73,129 +104,134 @@ class HumanAPI(ModelAPI):
         for name in arguments:
             one_of(f"argument of human/{model_name}", name, ARGUMENTS)
         self.journal = Journal(arguments.get("journal", True))
-        self._told = self.journal.path is None
+        self._journal_named = self.journal.path is None
 
     def max_connections(self) -> int:
-        """One person answers one question at a time."""
+        """One person answers one request at a time."""
         return 1
-
-    def connection_key(self) -> str:
-        """A pool for each sample: Inspect's own queue is first come, first served, and the desk knows better."""
-        return str(id(transcript()))
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig
     ) -> ModelOutput:
-        """Put a conversation before the person and take the reply.
+        """Show the conversation to the person and return the reply.
 
         Raises:
-            BadInput: There is no terminal, or the journal cannot be written.
+            BadInput: No terminal, the end of standard input, or a journal that cannot be written.
         """
+        from truthgym.models.terminal.prompt import Skipped, Stopped  # here: prompt_toolkit takes time to load
+
         name = f"human/{self.model_name}"
-        request = Request(list(input), transcript(), _role(name, input), [tool.name for tool in tools])
-        async with DESK.turn(request):
+        role = _role(name, input)
+        async with ONE_PERSON:
             start = monotonic()
-            ended, reply = await self._ask(request, fields_of(config.response_schema))
-            if ended == "stopped":
+            try:
+                with screen() as console:
+                    self._show_request(console, input, role, [tool.name for tool in tools])
+                    fields = form_fields(config.response_schema)
+                    reply = await (self._fill_form(console, input, fields) if fields else self._reply(console, input))
+                    dim(console, "(sent)")
+            except Skipped:
+                return _skipped(name, monotonic() - start)
+            except Stopped:
                 await end_eval()
-            if ended == "sent":
-                DESK.seen(request, reply)
+            SHOWN.add(input, reply)
         output = ModelOutput.from_content(name, reply)
-        if ended == "skipped":
-            details = StopDetails(type="skipped", explanation=SKIPPED)
-            # Inspect does not cache a refusal, and our solvers leave the sample unscored with its reason.
-            output.choices = [
-                ChatCompletionChoice(
-                    message=ChatMessageAssistant(content="", model=name, source="generate"),
-                    stop_reason="content_filter",
-                    stop_details=details,
-                )
-            ]
-        # Reported, so that Inspect does not download a tokenizer to count for itself.
+        # Reported so that Inspect does not download a tokenizer to count tokens.
         output.usage, output.time = ModelUsage(), monotonic() - start
         return output
 
+    def _show_request(
+        self, console: Console, messages: Sequence[ChatMessage], role: str | None, tools: Sequence[str]
+    ) -> None:
+        """Print the conversation, or the part of it that is new to the person."""
+        if not self._journal_named:
+            dim(console, f"Each reply is kept in {self.journal.path} as it is sent.")
+            self._journal_named = True
+        seen = SHOWN.count(messages)
+        epochs = [m.metadata["epoch"] for m in messages if m.metadata and "epoch" in m.metadata]
+        title = ["The conversation continues" if seen else "New conversation"]
+        title += [f"epoch {epochs[-1]}"] if epochs else []
+        title += [f"you answer as {role}"] if role else []
+        console.print()
+        console.rule(plain(", ".join(title)), style="bold")
+        if seen:
+            dim(console, "Only what is new is shown; /all shows everything.")
+        console.print()
+        show(console, messages[seen:])
+        console.rule(plain(f"Your reply, as {role or 'the assistant'}"))
+        if tools:
+            dim(console, f"A model could call tools here ({', '.join(tools)}); a person cannot. Answer in words.")
+
+    async def _reply(self, console: Console, messages: Sequence[ChatMessage]) -> str:
+        """Ask for a reply in words."""
+        return await self._ask(console, messages, "", _not_empty, None, True)
+
+    async def _fill_form(self, console: Console, messages: Sequence[ChatMessage], fields: list[FormField]) -> str:
+        """Ask for each field, then for confirmation. "no" starts again from what was typed."""
+        typed: dict[str, str] = {}
+        while True:
+            for number, field in enumerate(fields, start=1):
+                console.print(plain(f"\n{field.name} ({number} of {len(fields)})"), style="bold")
+                dim(console, " ".join([*filter(None, [field.description]), f"Type {field.hint}."]))
+                default = typed.get(field.name)
+                text = await self._ask(console, messages, field.name, field.parse, default, field.multiline)
+                typed[field.name] = text
+            values = {field.name: field.parse(typed[field.name]) for field in fields}
+            console.print(plain("\n" + "\n".join(f"{name}: {display(value)}" for name, value in values.items())))
+            dim(console, "Send this form? Type yes, or no to go through it again.")
+            if SEND.parse(await self._ask(console, messages, SEND.name, SEND.parse, "yes", False)):
+                return json.dumps(values, ensure_ascii=False)
+
     async def _ask(
-        self, request: Request, fields: list[FormField] | None
-    ) -> tuple[Literal["sent", "skipped", "stopped"], str]:
-        from truthgym.models.terminal.editor import Writing  # here: its prompt_toolkit takes time to load
+        self,
+        console: Console,
+        messages: Sequence[ChatMessage],
+        field: str,
+        check: Callable[[str], object],
+        default: str | None,
+        multiline: bool,
+    ) -> str:
+        """Prompt for a reply, or one field of it. An earlier reply in the journal is the default."""
+        from truthgym.models.terminal.prompt import ask
 
-        asked = digest(request.messages)
-        earlier = self.journal.earlier(asked)
-        with screen() as console:
-            if not self._told:
-                dim(console, f"Each reply is kept in {self.journal.path} as it is sent.")
-                self._told = True
-            _present(console, request)
-            show_all = functools.partial(show, console, request.messages)
-            writing: Writing | Filling
-            if fields:
-                writing = Filling(
-                    console, fields, earlier, lambda draft: self._keep(console, asked, draft=draft), show_all
-                )
-            else:
-                _remind(console, earlier)
-                writing = Writing(console, earlier.draft, may_be_empty=earlier.reply is not None, show_all=show_all)
+        key = digest(messages, field)
+        earlier = self.journal.find(key) if default is None else None
+        if earlier:
+            dim(console, f"You replied to this on {earlier.time}: send the text below to keep it, or change it.")
+            default = earlier.text
+        dim(console, TEXT_KEYS if multiline else LINE_KEYS)
+        reply = await ask(partial(show, console, messages), check, default or "", multiline)
+        if field != SEND.name:
             try:
-                await writing.go_on()
-            finally:
-                if writing.ended == "sent" and writing.text:
-                    self._keep(console, asked, reply=writing.text)
-                elif writing.ended not in ("sent", "skipped") and writing.text != earlier.draft:
-                    self._keep(console, asked, draft=writing.text)
-            assert writing.ended is not None
-            assert writing.ended != "back"  # which a form deals with itself
-            dim(console, "(kept)" if writing.ended == "sent" and not writing.text else f"({writing.ended})")
-        if writing.ended == "sent":
-            return "sent", writing.text or earlier.reply or ""
-        return writing.ended, ""
-
-    def _keep(self, console: Console, asked: str, **kept: str) -> None:
-        try:
-            self.journal.keep(asked, **kept)
-        except OSError as error:  # the reply itself goes on
-            dim(console, f"The journal {self.journal.path} could not be written ({error.strerror}).")
+                self.journal.write(key, reply)
+            except OSError as error:  # the reply itself is still used
+                dim(console, f"The journal {self.journal.path} could not be written ({error.strerror}).")
+        return reply
 
 
-def _present(console: Console, request: Request) -> None:
-    """Show the conversation, or what is new of it, and what the person should know of it."""
-    known = DESK.known(request)
-    epoch = next(
-        (m.metadata["epoch"] for m in reversed(request.messages) if m.metadata and "epoch" in m.metadata), None
+def _not_empty(text: str) -> None:
+    if not text.strip():
+        raise ValueError("Nothing is written yet. Type a reply, or /skip the question.")
+
+
+def _skipped(name: str, seconds: float) -> ModelOutput:
+    """The output for a skipped question. Solvers leave its sample unscored, and Inspect does not cache a refusal."""
+    choice = ChatCompletionChoice(
+        message=ChatMessageAssistant(content="", model=name, source="generate"),
+        stop_reason="content_filter",
+        stop_details=StopDetails(type="skipped", explanation=SKIPPED),
     )
-    where = [f"epoch {epoch}"] if epoch is not None else []
-    where += [f"you answer as {request.role}"] if request.role else []
-    if not known.messages:
-        what = "Another conversation" if request.begun else "A new conversation"
-    elif not known.whole:
-        what = "The conversation goes on from an earlier point"
-    else:
-        what = "The conversation goes on" if known.last else "Back to an earlier conversation"
-    console.print()
-    console.rule(plain(", ".join([what, *where])), style="bold")
-    if known.messages:
-        back = "" if known.whole else " You replied to more than this before: that is no part of it."
-        dim(console, f"Only what is new is shown; /all shows everything.{back}")
-    console.print()
-    show(console, request.messages[known.messages :])
-    console.rule(plain(f"Your reply, as {request.role or 'the assistant'}"))
-    if request.tools:
-        dim(console, f"A model could call tools here ({', '.join(request.tools)}); a person cannot. Answer in words.")
+    return ModelOutput(model=name, choices=[choice], usage=ModelUsage(), time=seconds)
 
 
-def _remind(console: Console, earlier: Earlier) -> None:
-    """Show what was replied before, and say how to reply."""
-    if earlier.reply is not None:
-        dim(console, f"You replied to this on {earlier.replied}:")
-        console.print(plain(earlier.reply))
-        dim(console, "Send nothing to keep it, or type another reply.")
-    if earlier.draft:
-        dim(console, "You had begun to write this. Go on, or /clear it.")
-    dim(console, HOW)
+def _common_prefix(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many items two sequences share at their beginning."""
+    same = [a == b for a, b in zip(one, other, strict=False)]
+    return [*same, False].index(False)
 
 
 def _role(model: str, messages: list[ChatMessage]) -> str | None:
-    """The role in which the model is called, where the transcript tells it."""
+    """The role in which the model is called, read from the transcript's pending model event."""
     texts = [message.text for message in messages]
     for event in reversed(transcript().pending_events):
         if isinstance(event, ModelEvent) and event.model == model and [m.text for m in event.input] == texts:

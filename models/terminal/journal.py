@@ -1,7 +1,7 @@
-"""The journal: each reply of a person, on disk before anything else is done with it.
+"""The journal: a file that keeps every reply of a person from the moment it is sent.
 
-One JSON line for each: what was asked (a digest), when, and the reply, or the draft of one that was cut off. Nothing
-of it is ever used without the person seeing it.
+One JSON object per line: `asked` (a digest of the request), `time` and `reply`. An earlier reply is never reused unless
+the person has seen it.
 """
 
 import json
@@ -16,86 +16,87 @@ import platformdirs
 from inspect_ai.model import ChatMessage
 
 from truthgym.datasets.errors import BadInput
-from truthgym.models.terminal.request_queue import said
 
-HOW_ELSE = "name another file with -M journal=PATH, or write no journal with -M journal=false"
+REMEDY = "name another file with -M journal=PATH, or keep no journal with -M journal=false"
 
 
 def default_path() -> Path:
-    """Where the journal is kept, in the user's own data folder."""
+    """The default journal, in the user's data folder."""
     return platformdirs.user_data_path("truthgym") / "human" / "terminal.jsonl"
 
 
-def digest(messages: Sequence[ChatMessage]) -> str:
-    """What tells one request from another: who said what, and in which epoch."""
-    return sha256(json.dumps(said(messages)).encode()).hexdigest()[:32]
+def message_key(message: ChatMessage) -> tuple[str, str, object]:
+    """Role, text and epoch of a message, with the repetition number if a judge is asked several times."""
+    metadata = message.metadata or {}
+    epoch, draw = metadata.get("epoch"), metadata.get("draw")
+    return message.role, message.text, [epoch, draw] if draw else epoch
+
+
+def digest(messages: Sequence[ChatMessage], field: str = "") -> str:
+    """Identifies a request, or one field of the form that it asks for. Message ids make no difference."""
+    text = json.dumps([message_key(message) for message in messages]) + field
+    return sha256(text.encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
-class Earlier:
-    """What the journal holds of a request."""
+class Reply:
+    """An earlier reply."""
 
-    reply: str | None = None
-    replied: str = ""
-    """When, to the minute."""
-    draft: str = ""
-    """What was being written, later than the reply, when it was cut off."""
+    text: str
+    time: str
+    """When it was sent, to the minute, in local time."""
 
 
 class Journal:
-    """The file.
+    """The journal file.
 
     Args:
-        given: Its path, True for the usual one, False for none.
+        path: Its path, True for the default one, False for no journal.
 
     Raises:
-        BadInput: It is neither, or a folder.
+        BadInput: `path` is neither, or a folder.
     """
 
-    def __init__(self, given: object = True) -> None:
-        if not isinstance(given, bool | str) or given == "":
-            raise BadInput(f"-M journal={given!r} cannot be used: give the path of a file, or false for no journal")
-        self.path = Path(given).expanduser() if isinstance(given, str) else default_path() if given else None
+    def __init__(self, path: object = True) -> None:
+        if not isinstance(path, bool | str) or path == "":
+            raise BadInput(f"-M journal={path!r} cannot be used: give the path of a file, or false for no journal")
+        self.path = Path(path).expanduser() if isinstance(path, str) else default_path() if path else None
         if self.path is not None and self.path.is_dir():
-            raise BadInput(f"-M journal={given} cannot be used: it is a folder; {HOW_ELSE}")
+            raise BadInput(f"-M journal={path} cannot be used: it is a folder; {REMEDY}")
 
-    def earlier(self, asked: str) -> Earlier:
-        """What was replied before to the request with this digest.
+    def find(self, asked: str) -> Reply | None:
+        """The last reply to the request with this digest, or None.
 
         Raises:
-            BadInput: The journal cannot be read or written: said before the person has typed anything.
+            BadInput: The journal cannot be read or written. Checked before the person types anything.
         """
-        found = Earlier()
         if self.path is None:
-            return found
+            return None
         try:
-            self._write("")
+            self._append("")
             lines = self.path.read_bytes().splitlines()
         except OSError as error:
-            raise BadInput(f"The journal {self.path} cannot be written ({error.strerror}); {HOW_ELSE}") from None
-        for line in lines:
+            raise BadInput(f"The journal {self.path} cannot be written ({error.strerror}); {REMEDY}") from None
+        for line in reversed(lines):
             try:
                 entry = json.loads(line)
-                if entry["asked"] == asked:
-                    when = datetime.fromisoformat(entry["time"]).astimezone().strftime("%Y-%m-%d %H:%M")
-                    reply, draft = entry.get("reply"), entry.get("draft", "")
-                    found = (
-                        Earlier(found.reply, found.replied, draft) if reply is None else Earlier(str(reply), when, "")
-                    )
-            except (ValueError, KeyError, TypeError):  # cut off by a kill in the middle of the line
+                if entry["asked"] == asked and "reply" in entry:
+                    time = datetime.fromisoformat(entry["time"]).astimezone()
+                    return Reply(str(entry["reply"]), time.strftime("%Y-%m-%d %H:%M"))
+            except (ValueError, KeyError, TypeError):  # a line cut short by a kill
                 continue
-        return found
+        return None
 
-    def keep(self, asked: str, **kept: str) -> None:
-        """Write down a `reply` or a `draft`, and see it onto the disk."""
+    def write(self, asked: str, reply: str) -> None:
+        """Append a reply and flush it to disk."""
         if self.path is not None:
-            entry = {"asked": asked, "time": datetime.now().astimezone().isoformat(timespec="seconds"), **kept}
-            self._write(json.dumps(entry, ensure_ascii=False) + "\n")
+            entry = {"asked": asked, "time": datetime.now().astimezone().isoformat(timespec="seconds"), "reply": reply}
+            self._append(json.dumps(entry, ensure_ascii=False) + "\n")
 
-    def _write(self, line: str) -> None:
+    def _append(self, line: str) -> None:
         assert self.path is not None
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # only the user may read it
+        # 0o600: only the user can read it
         with os.fdopen(os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "ab+") as file:
             if not line:
                 return

@@ -1,4 +1,4 @@
-"""The screen that a person reads: Inspect's display put aside, the conversation shown, and the eval ended from here."""
+"""The person's screen: suspends Inspect's display, prints the conversation and ends the eval."""
 
 import re
 import signal
@@ -20,24 +20,24 @@ WHO = {"system": "System", "user": "User", "assistant": "Assistant", "tool": "To
 
 @contextmanager
 def screen() -> Iterator[Console]:
-    """Put Inspect's display aside and give a console to write to.
+    """Suspend Inspect's display and yield a console to write to.
 
-    Inspect's `input_screen` expects that nothing else happens until it is left. Here other model calls go on
-    meanwhile, so whatever could draw over what the person types is stopped first.
+    Inspect's `input_screen` assumes that nothing else runs meanwhile. Here other model calls continue, so anything that
+    could draw over the person's text is stopped first.
     """
     with ExitStack() as stack:
         app = _app()
         if app is not None:
-            # A suspended app still draws, once a second, into a queue that nobody reads and that blocks when full.
+            # A suspended app still draws once a second, into a queue that has no reader and blocks when full.
             stack.enter_context(app.batch_update())
         transient = display_type() != "conversation"
         try:
             if app is None:
-                # Leaving a screen that is not transient stops the live display; only then is it still.
+                # The live display only stops on leaving a screen that is not transient.
                 with input_screen(transient=False, record_event=False):
                     pass
             stack.enter_context(input_screen(transient=transient, record_event=False))
-        except RuntimeError:  # outside of an eval: `inspect score` has a progress bar, but no screens
+        except RuntimeError:  # outside an eval: `inspect score` has a progress bar but no input screen
             stack.enter_context(_quiet(rich.get_console()))
         yield Console(
             file=stream(),
@@ -49,30 +49,30 @@ def screen() -> Iterator[Console]:
 
 
 def stream() -> TextIO:
-    """Where the person reads: standard output, or standard error where that is the terminal."""
-    given = [file for file in (sys.__stdout__, sys.__stderr__) if file is not None]
-    return next((file for file in given if file.isatty()), given[0] if given else sys.stdout)
+    """The terminal's output: standard output, or standard error if only that is a terminal."""
+    files = [file for file in (sys.__stdout__, sys.__stderr__) if file is not None]
+    return next((file for file in files if file.isatty()), files[0] if files else sys.stdout)
 
 
 async def end_eval() -> None:
-    """End the eval as Ctrl-C ends it: the log is "cancelled" and keeps every finished sample. Does not return."""
+    """End the eval as Ctrl-C does: the log is "cancelled" and keeps every finished sample. Does not return."""
     app = _app()
     if app is not None:
-        await app.run_action("quit")  # what Inspect has bound to Ctrl-C in its full display
+        await app.run_action("quit")  # Inspect's binding of Ctrl-C in its full display
     else:
         signal.raise_signal(signal.SIGINT)
     await anyio.sleep_forever()
 
 
 def _app() -> Any:  # noqa: ANN401 (Textual's App, loaded only where it runs)
-    """Inspect's full display, where that is what runs."""
+    """Inspect's full display, or None if another one runs."""
     if display_type() != "full" or "textual.message_pump" not in sys.modules:
         return None
     from textual.message_pump import MessagePump
 
     try:
         return MessagePump().app
-    except RuntimeError:  # none runs here
+    except RuntimeError:  # no app is running
         return None
 
 
@@ -81,14 +81,14 @@ def _quiet(console: Console) -> Iterator[None]:
     before, console.quiet = console.quiet, True
     try:
         if console.is_terminal:
-            stream().write("\r\x1b[2K\x1b[?25h")  # the progress bar's line goes, the cursor comes back
+            stream().write("\r\x1b[2K\x1b[?25h")  # clears the progress bar's line, shows the cursor
         yield
     finally:
         console.quiet = before
 
 
 def show(console: Console, messages: Sequence[ChatMessage]) -> None:
-    """Show messages as they are: no markup, no Markdown, and nothing in them that could steer the terminal."""
+    """Print messages verbatim: no markup, no Markdown, and no control characters that the terminal would interpret."""
     for message in messages:
         who = WHO[message.role]
         if isinstance(message, ChatMessageTool) and message.function:
@@ -99,12 +99,12 @@ def show(console: Console, messages: Sequence[ChatMessage]) -> None:
 
 
 def plain(text: str) -> Text:
-    """A text of which every character is shown."""
+    """A text with its control characters replaced, so that every character is visible."""
     return Text(UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n")))
 
 
 def dim(console: Console, text: str) -> None:
-    """A remark beside the conversation."""
+    """Print a note to the person, apart from the conversation."""
     console.print(Text(text, style="dim"))
 
 
