@@ -44,7 +44,10 @@ def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> Non
         ({"direct": "steps"}, "few_shot: base={'direct': 'steps'} cannot be used; write NAME or {NAME: {argument: va"),
         ({"direct": {"steps": 2}}, "few_shot: base={'direct': {'steps': 2}} cannot be used: direct() got an unexpecte"),
         ({"few_shot": {}}, "few_shot: source is missing; write -S source=LOG.eval"),
-        ({"chain_of_thought": {"steps": 0}}, "chain_of_thought: steps=0 cannot be used; it must be greater than or equal to 1"),
+        (
+            {"chain_of_thought": {"steps": 0}},
+            "chain_of_thought: steps=0 cannot be used; it must be greater than or equal to 1",
+        ),
     ],
     ids=lambda given: "solver" if callable(given) else str(given),
 )
