@@ -142,7 +142,7 @@ def test_the_reply_can_be_written_in_an_editor(person: Person, tmp_path: Path, m
 
 
 def test_messages_of_every_kind_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    messages = [
+    messages: list[ChatMessage] = [
         ChatMessageAssistant(content="", tool_calls=[ToolCall(id="1", function="f", arguments={"x": 1})]),
         ChatMessageTool(content="2", function="f"),
         ChatMessageUser(content=[ContentImage(image="i.png"), ContentText(text="See.")]),
@@ -276,7 +276,7 @@ def test_a_skipped_form_is_not_an_answer_and_says_why(person: Person) -> None:
     person.type("something\n\x04/skip\n")
     answer = judge()
     assert (answer.form, answer.raw) == (None, None)
-    assert "The person skipped this question." in answer.reason
+    assert "The person skipped this question." in (answer.reason or "")
 
 
 def test_fields_that_were_sent_are_in_the_journal(person: Person, tmp_path: Path) -> None:
@@ -405,8 +405,8 @@ def test_a_person_judges_a_finished_log(tmp_path: Path, environment: dict[str, s
     role = f"judge={{model: human/terminal, model_args: {{journal: {tmp_path / 'journal'}}}}}"
     command = [sys.executable, "-c", INSPECT, "score", log.location, "--scorer", "truthgym/martingale"]
     command += ["-S", "elicitor=judge", "--model-role", role, "--action", "append", "--overwrite"]
-    ends = {"stdin": terminal.slave, "stdout": terminal.slave, "stderr": terminal.slave}
-    running = subprocess.Popen(command, **ends, env=environment | TERMINAL)
+    end = terminal.slave
+    running = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environment | TERMINAL)
     for reply in ("40", "60"):
         terminal.wait("you answer as judge")
         terminal.wait("opens $EDITOR.\n>")

@@ -21,7 +21,7 @@ def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def text(reply: Reply | None) -> str | None:
-    return reply and reply.text
+    return reply.text if reply else None
 
 
 def test_role_text_epoch_and_field_identify_a_request() -> None:
