@@ -22,14 +22,8 @@ def test_format_and_lint(root: Path) -> None:
 
 
 @pytest.mark.slow
-def test_imports_run_one_way(root: Path) -> None:
-    done = subprocess.run(["make", "imports"], cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_strict_types(root: Path) -> None:
-    done = subprocess.run(["make", "types"], cwd=root, capture_output=True, text=True, check=False)
+def test_strict_types_and_imports_that_run_one_way(root: Path) -> None:
+    done = subprocess.run(["make", "types", "imports"], cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Success: no issues found" in done.stdout
 
