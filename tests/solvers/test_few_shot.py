@@ -251,7 +251,7 @@ def test_few_shot_refuses_a_log_of_the_test_split(run: Run) -> None:
         ({"share": 1.5}, "few_shot: share=1.5 cannot be used"),
         ({"share": float("nan")}, "few_shot: share=nan cannot be used"),
         ({"share": "10%"}, "few_shot: share='10%' cannot be used"),
-        ({"best": "low"}, "few_shot: best='low' cannot be used; give 'lowest' or 'highest'"),
+        ({"best": "low"}, "few_shot: best='low' cannot be used; did you mean 'lowest'?"),
         ({"base": "chain"}, "few_shot: base='chain' is not a known solver; give one as in --solver"),
     ],
 )

@@ -269,7 +269,7 @@ def test_the_prompt_of_an_interviewer_does_not_hold_the_length(solve: Solve, lis
         ({"tolerance": "10%"}, "length_control: tolerance='10%' cannot be used"),
         (
             {"unit": "word"},
-            "length_control: unit='word' cannot be used; give 'words', 'characters', 'sentences' or 'tokens'",
+            "length_control: unit='word' cannot be used; did you mean 'words'?",
         ),
         ({"base": "chain"}, "length_control: base='chain' is not a known solver; give one as in --solver"),
         ({"base": {"chain_of_thought": {"steps": 0}}}, "chain_of_thought: steps=0 cannot be used"),

@@ -253,7 +253,7 @@ def test_every_debater_hears_all_that_was_said_once_and_in_order(
         ),
         (
             {"order": "revesed"},
-            "self_debate: order='revesed' cannot be used; give 'counterbalanced', 'given' or 'reversed'",
+            "self_debate: order='revesed' cannot be used; did you mean 'reversed'?",
         ),
     ],
 )

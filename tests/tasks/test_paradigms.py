@@ -63,7 +63,7 @@ def test_arguments_reach_the_dataset() -> None:
         ({"paradigms": {"martingale": {"elicit": "judge"}}}, "Unknown argument of martingale 'elicit'; did you mean"),
         (
             {"paradigms": {"martingale": {"elicitor": "juge"}}},
-            "elicitor='juge' cannot be used; give 'self', 'judge' or 'both'",
+            "elicitor='juge' cannot be used; did you mean 'judge'?",
         ),
         ({"split": "dev"}, "Unknown split 'dev'"),
     ],

@@ -63,7 +63,7 @@ def test_a_live_source_is_read_by_fetch_only() -> None:
         ("archive", {"langage": "French"}, ["option of archive", "'langage'", "known: most"]),
         ("archive", {"most": "3"}, ["rows", "most='3'", "integer"]),
         ("folder", {}, ["folder needs the option place", "-T place="]),
-        ("folder", {"place": 12}, ["place=12 is not text", """'place="12"'"""]),
+        ("folder", {"place": 12}, ["place=12 cannot be used; it is not text", """'place="12"'"""]),
     ],
 )
 def test_bad_options_are_refused(source: str, options: dict[str, Any], parts: list[str]) -> None:
