@@ -91,7 +91,7 @@ class Bench:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         from truthgym.training.rollouts.questions import load_questions
-        from truthgym.training.rollouts.rollouts import Rollouts, Sampling
+        from truthgym.training.rollouts.runner import Rollouts, Sampling
         from truthgym.training.rollouts.sampling import MAX_BATCH, LocalEngine
 
         self.tokenizer = AutoTokenizer.from_pretrained(folder)

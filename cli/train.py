@@ -54,7 +54,7 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
 
 def train(method: str, words: list[str]) -> None:
     """Train on this machine: in this process, or through `accelerate launch` if there are several GPUs."""
-    from truthgym.training.trainers.launch import start
+    from truthgym.training.trainers.accelerate_launch import start
     from truthgym.training.trainers.options import parse_options
 
     try:
@@ -62,7 +62,7 @@ def train(method: str, words: list[str]) -> None:
     except ImportError:
         from truthgym.evallog.errors import bad_input
 
-        raise bad_input('truthgym train: TRL is not installed; run `pip install "truthgym[train]"`.') from None
+        raise bad_input('truthgym train: TRL is not installed; run `pip install -e ".[train]"`.') from None
     if start(method, words, parse_options(method, words)):
         getattr(import_module(f"truthgym.training.{method}"), method)(words)
 

@@ -6,7 +6,7 @@ truthgym train kto --model_name_or_path trained/tiny --dataset_name data/labelle
 from pathlib import Path
 
 from truthgym.training.trainers.options import RawOptions
-from truthgym.training.trainers.run import prepare
+from truthgym.training.trainers.training_run import prepare
 
 
 def kto(options: RawOptions) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from truthgym.training.trainers.options import RawOptions
 from truthgym.training.trainers.process_reward import process_reward
-from truthgym.training.trainers.run import prepare
+from truthgym.training.trainers.training_run import prepare
 
 
 def reward(options: RawOptions) -> Path:

@@ -6,7 +6,7 @@ truthgym train sft --model_name_or_path trained/tiny --dataset_name data/top
 from pathlib import Path
 
 from truthgym.training.trainers.options import RawOptions
-from truthgym.training.trainers.run import log_main, prepare
+from truthgym.training.trainers.training_run import log_main, prepare
 
 WHOLE_CONVERSATIONS = "The loss covers whole conversations, including the user's messages."
 

@@ -98,4 +98,4 @@ def test_the_missing_extra_is_named(data: Path, monkeypatch: pytest.MonkeyPatch)
     modules: dict[str, Any] = {name: None for name in sys.modules if name.partition(".")[0] == "together"}
     for name in {"together", *modules}:
         monkeypatch.setitem(sys.modules, name, None)
-    assert 'pip install "truthgym[together]"' in refused("sft", data, provider="together")
+    assert 'pip install -e ".[together]"' in refused("sft", data, provider="together")

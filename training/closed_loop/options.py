@@ -14,7 +14,7 @@ from truthgym.training.conversion.config import ConversionConfig, Kind
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.providers.provider import OPTIONS
 from truthgym.training.rollouts.questions import nearest
-from truthgym.training.trainers.defaults import BY_ROLLOUTS
+from truthgym.training.trainers.default_options import BY_ROLLOUTS
 
 Method = Literal["sft", "dpo", "kto", "grpo", "rloo", "few_shot"]
 METHODS = get_args(Method)

@@ -25,7 +25,7 @@ from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
 from truthgym.training.rollouts.questions import nearest
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES
-from truthgym.training.trainers.defaults import BY_ROLLOUTS
+from truthgym.training.trainers.default_options import BY_ROLLOUTS
 from truthgym.training.trainers.model_card import is_finished, read_card
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_
         return few_shot(subject.model, [data], config.selection, folder)
     if config.trains_at_provider:
         return train_at_provider(config, subject.base, data, folder)
-    from truthgym.training.trainers.launch import visible_gpus
+    from truthgym.training.trainers.accelerate_launch import visible_gpus
 
     options = trainer_options(config, subject.base, data, folder, round_)
     if visible_gpus() > 1:

@@ -275,7 +275,7 @@ def _rewrite(rows: Path, file_format: FileFormat, features: Sequence[dict[str, A
     except ImportError:
         raise bad_input(
             f"--file-format {file_format} needs Hugging Face's datasets, which is not installed; run "
-            '`pip install "truthgym[train]"`, or use jsonl'
+            '`pip install -e ".[train]"`, or use jsonl'
         ) from None
     import pyarrow as pa
 

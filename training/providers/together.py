@@ -24,7 +24,7 @@ class TogetherProvider:
             from together import APIConnectionError, APIError, InternalServerError, RateLimitError
             from together.lib.types.error import FileTypeError
         except ImportError:
-            raise bad_input('Together\'s client is not installed; run `pip install "truthgym[together]"`') from None
+            raise bad_input('Together\'s client is not installed; run `pip install -e ".[together]"`') from None
 
         self.transient: tuple[type[Exception], ...] = (APIConnectionError, RateLimitError, InternalServerError)
         # The client itself checks files (FileTypeError) and some options (ValueError).

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, Best, direction
 from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS
-from truthgym.training.reward_functions.properness import check_weights
 from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.reward_functions.rollout_batch import BuiltinReward
+from truthgym.training.reward_functions.scaling_checks import check_weights
 from truthgym.training.reward_functions.scorer_reward import DEFAULT_KEY, ScorerReward
 from truthgym.training.reward_functions.user_function import FunctionReward, load_function
 

@@ -12,13 +12,13 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.trl_adapter import open_engine
-from truthgym.training.trainers.run import log_main
+from truthgym.training.trainers.training_run import log_main
 
 if TYPE_CHECKING:
     from truthgym.training.reward_functions.formulas import Rewards
     from truthgym.training.reward_functions.rollout import Reward, Rollout
     from truthgym.training.rollouts.questions import Questions
-    from truthgym.training.rollouts.rollouts import Key, Rollouts
+    from truthgym.training.rollouts.runner import Key, Rollouts
 
 LOW_PARSE_RATE = 0.5
 """Below this share of answers that can be parsed the run prints a warning."""

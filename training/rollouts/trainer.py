@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import card_metadata, hash_model
+from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer, check_model
 from truthgym.training.trainers.checkpoints import check_checkpoint, clear_folder, steps_done
-from truthgym.training.trainers.data import TrainingData
-from truthgym.training.trainers.launch import launched_configuration
-from truthgym.training.trainers.memory import lora_config, shape_of
+from truthgym.training.trainers.dataset import TrainingData
+from truthgym.training.trainers.memory_estimate import lora_config, shape_of
 from truthgym.training.trainers.model_card import model_name
 from truthgym.training.trainers.options import Arguments, RawOptions, build_options, parse_options
 from truthgym.training.trainers.rollout_options import RolloutOptions, roles_by_name
-from truthgym.training.trainers.run import Run, acquire_folder, is_main_process, log_main, report_memory
+from truthgym.training.trainers.training_run import Run, acquire_folder, is_main_process, log_main, report_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from truthgym.training.reward_functions.rollout import Reward
     from truthgym.training.rollouts.callbacks import ProgressCallback
     from truthgym.training.rollouts.questions import Questions
-    from truthgym.training.rollouts.rollouts import Key, Rollouts
+    from truthgym.training.rollouts.runner import Key, Rollouts
 
 HASHED_SPLIT = (
     "Evaluate on questions that were not trained on: {names} split their samples by a hash of the id, so an evaluation "
@@ -195,8 +195,8 @@ def _select(questions: "Sequence[Questions]", arguments: Arguments) -> "list[Key
 
 def _rewards(questions: "Sequence[Questions]", arguments: Arguments) -> "list[Reward]":
     """The rewards, which the trainer's options must leave proper."""
-    from truthgym.training.reward_functions.properness import check_scaling, check_weights
     from truthgym.training.reward_functions.resolve import resolve_rewards
+    from truthgym.training.reward_functions.scaling_checks import check_scaling, check_weights
 
     options = cast(RolloutOptions, arguments.options)
     rewards = resolve_rewards(options.reward, {one.registered: one.scorers for one in questions})
@@ -233,7 +233,7 @@ def _longest(questions: "Sequence[Questions]", tokenizer: "PreTrainedTokenizerBa
 
 
 def _rollouts(run: Run, questions: "Sequence[Questions]", progress: "ProgressCallback") -> "Rollouts":
-    from truthgym.training.rollouts.rollouts import Rollouts, Sampling
+    from truthgym.training.rollouts.runner import Rollouts, Sampling
 
     options, training = cast(RolloutOptions, run.arguments.options), run.arguments.training
     return Rollouts(
@@ -274,7 +274,7 @@ def _validation_questions(questions: "Sequence[Questions]", steps: float) -> "li
 
 def _archive_repeated_steps(run: Run) -> None:
     """Move away the logs of steps that a resumed run repeats."""
-    from truthgym.training.rollouts.rollouts import archive_steps_from
+    from truthgym.training.rollouts.runner import archive_steps_from
 
     if not is_main_process():
         return

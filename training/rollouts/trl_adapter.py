@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.rollouts.rollouts import Key, Rollouts, TrainingSample
+from truthgym.training.rollouts.runner import Key, Rollouts, TrainingSample
 from truthgym.training.rollouts.sampling import Engine, LocalEngine, ServerEngine
-from truthgym.training.trainers.run import Run
+from truthgym.training.trainers.training_run import Run
 
 if TYPE_CHECKING:
     from transformers import Trainer, TrainerCallback

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import hash_file, hash_model
 from truthgym.training.trainers.base_options import Options
-from truthgym.training.trainers.defaults import BY_ROLLOUTS, CONFIGS, DEFAULTS
+from truthgym.training.trainers.default_options import BY_ROLLOUTS, CONFIGS, DEFAULTS
 from truthgym.training.trainers.rollout_options import RolloutOptions, check_rollout_options
 
 if TYPE_CHECKING:

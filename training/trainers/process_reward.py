@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from transformers import EvalPrediction, PreTrainedTokenizerBase
 
-    from truthgym.training.trainers.run import Run
+    from truthgym.training.trainers.training_run import Run
 
 STEP = "<|step|>"
 """The special token at the end of a step. Ordinary text never contains it, so no step ends early."""

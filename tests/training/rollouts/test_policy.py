@@ -22,7 +22,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use
 from inspect_ai.tool import Tool, tool
 
 from truthgym.training.rollouts.policy import Policy, Turn, divergence, prompt_suffix
-from truthgym.training.rollouts.rollouts import NoCacheModel
+from truthgym.training.rollouts.runner import NoCacheModel
 from truthgym.training.rollouts.sampling import Batcher, Engine, Generated, LocalEngine, Request
 
 STRIPS = """{% for m in messages %}<|{{ m.role }}|>

@@ -15,7 +15,7 @@ import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.rollouts.rollouts import Rollouts
+from truthgym.training.rollouts.runner import Rollouts
 from truthgym.training.trainers.model_card import read_card
 
 Train = Callable[..., Path]

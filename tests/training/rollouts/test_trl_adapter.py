@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.training.rollouts.rollouts import TrainingSample
+from truthgym.training.rollouts.runner import TrainingSample
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of
 
 
@@ -169,7 +169,7 @@ def test_rewards_are_counted_once_and_not_for_those_that_wrote_nothing(monkeypat
     from types import SimpleNamespace
 
     from truthgym.training.reward_functions.rollout import Rollout
-    from truthgym.training.rollouts.token_rows import TokenRow
+    from truthgym.training.rollouts.loss_mask import TokenRow
 
     asked: list[list[str]] = []
     made = [

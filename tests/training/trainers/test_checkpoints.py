@@ -20,7 +20,7 @@ import acp, anthropic, openai, trl  # the first three are what Inspect imports a
 from transformers import Trainer
 from truthgym.cli.train import train
 from truthgym.training.rollouts import callbacks, policy
-from truthgym.training.rollouts.rollouts import Rollouts
+from truthgym.training.rollouts.runner import Rollouts
 from truthgym.training.tiny import tiny
 
 trainers = trl.DPOTrainer, trl.GRPOTrainer

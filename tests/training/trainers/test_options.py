@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers.defaults import BY_ROLLOUTS, DEFAULTS, SHARED
+from truthgym.training.trainers.default_options import BY_ROLLOUTS, DEFAULTS, SHARED
 from truthgym.training.trainers.options import build_options, parse_options
 
 NAMED = {"model_name_or_path": "base", "dataset_name": "data"}

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.trainers.defaults import BY_ROLLOUTS
+from truthgym.training.trainers.default_options import BY_ROLLOUTS
 
 if TYPE_CHECKING:
     from peft import PeftConfig

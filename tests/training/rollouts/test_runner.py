@@ -9,7 +9,7 @@ from inspect_ai.log import read_eval_log
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.questions import load_questions
-from truthgym.training.rollouts.rollouts import Rollouts, Sampling, archive_steps_from, step_folder
+from truthgym.training.rollouts.runner import Rollouts, Sampling, archive_steps_from, step_folder
 from truthgym.training.rollouts.sampling import Generated, Request
 
 OWN = """

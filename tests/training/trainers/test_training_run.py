@@ -227,7 +227,7 @@ def test_a_dataset_of_another_method_is_refused(train: Train) -> None:
 def test_too_little_memory_is_a_warning(
     train: Train, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("truthgym.training.trainers.run.device_memory", lambda: 1_000_000)
+    monkeypatch.setattr("truthgym.training.trainers.training_run.device_memory", lambda: 1_000_000)
     assert train("sft", "sft", max_steps=1).is_dir()
     assert "Warning: Predicted memory with single_gpu on 1 device" in capsys.readouterr().out
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from truthgym.training.trainers.memory import (
+from truthgym.training.trainers.memory_estimate import (
     GB,
     Configuration,
     Need,

@@ -10,11 +10,11 @@ from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.model import Model
 
 from truthgym.solvers.trajectory import Trajectory
+from truthgym.training.rollouts.loss_mask import TokenRow, conversation_rows, masked_row, reply_rows
 from truthgym.training.rollouts.policy import Turn
 from truthgym.training.rollouts.questions import Questions, load_questions
-from truthgym.training.rollouts.rollouts import Rollouts, Sampling, TrainingSample, step_folder
+from truthgym.training.rollouts.runner import Rollouts, Sampling, TrainingSample, step_folder
 from truthgym.training.rollouts.sampling import Generated, Request
-from truthgym.training.rollouts.token_rows import TokenRow, conversation_rows, masked_row, reply_rows
 
 
 def turn(name: str, prompt: Sequence[int], completion: Sequence[int], before: Turn | None = None) -> Turn:

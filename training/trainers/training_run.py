@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import folder_lock, hash_model
+from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.checkpoints import (
     check_checkpoint,
@@ -19,10 +20,9 @@ from truthgym.training.trainers.checkpoints import (
     loss_curve,
     merge_adapter,
 )
-from truthgym.training.trainers.data import TrainingData, converted_logs, load_data, longest_row, move_dataset
-from truthgym.training.trainers.defaults import CARD_OPTIONS
-from truthgym.training.trainers.launch import launched_configuration
-from truthgym.training.trainers.memory import (
+from truthgym.training.trainers.dataset import TrainingData, converted_logs, load_data, longest_row, move_dataset
+from truthgym.training.trainers.default_options import CARD_OPTIONS
+from truthgym.training.trainers.memory_estimate import (
     Head,
     Shape,
     device_memory,

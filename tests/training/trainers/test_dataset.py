@@ -8,7 +8,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
-from truthgym.training.trainers.data import load_data, longest_row
+from truthgym.training.trainers.dataset import load_data, longest_row
 
 PROMPT = [{"role": "user", "content": "Is it red?"}]
 YES = [{"role": "assistant", "content": "yes"}]

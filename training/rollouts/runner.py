@@ -17,9 +17,9 @@ from inspect_ai.solver import SolverSpec
 
 from truthgym.datasets.errors import BadInput
 from truthgym.training.reward_functions.rollout import Rollout
+from truthgym.training.rollouts.loss_mask import TokenRow, conversation_rows, masked_row, reply_rows, trainable_turns
 from truthgym.training.rollouts.questions import Questions
 from truthgym.training.rollouts.sampling import Batcher, Engine
-from truthgym.training.rollouts.token_rows import TokenRow, conversation_rows, masked_row, reply_rows, trainable_turns
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
