@@ -1,6 +1,7 @@
 """Types of the fixtures in `conftest.py`, for the tests that take them."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 from inspect_ai import Task
@@ -33,3 +34,18 @@ class Fails(Protocol):
     """Runs a task that must fail and returns the error in its log."""
 
     def __call__(self, task: Task | str, model: str | Model = ..., **arguments: Any) -> str: ...
+
+
+def weights(folder: Path) -> dict[str, Any]:
+    """The weights of a trained model, by name."""
+    from safetensors.torch import load_file
+
+    return load_file(folder / "model.safetensors")
+
+
+def same_weights(one: Path, other: Path) -> bool:
+    """Whether two folders hold models with the same weights."""
+    import torch
+
+    first, second = weights(one), weights(other)
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)

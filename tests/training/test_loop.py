@@ -159,19 +159,19 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
     [
         ({"method": "ppo"}, "method='ppo' cannot be used"),
         ({"rounds": 0}, "rounds=0 cannot be used"),
-        ({"epoch": 3}, "there is no option 'epoch'; did you mean 'epochs'?"),
+        ({"epoch": 3}, "Unknown option of truthgym loop 'epoch'; did you mean 'epochs'?"),
         ({"task": []}, "task=[] cannot be used"),
         ({"task": "truthgym/urn"}, "There is no task 'truthgym/urn'"),
         ({"task": "urns"}, "There is no task 'urns'"),
         ({"task": "nowhere.py"}, "There is no file nowhere.py"),
         ({"task": ["truthgym/urns", "truthgym/urns"]}, "is named twice"),
-        ({"task_args": {"m": 3}}, "takes no argument 'm'"),
-        ({"task_args": {"urns": {"m": 3}}}, "takes no argument 'm'"),
+        ({"task_args": {"m": 3}}, "Unknown argument of truthgym/urns 'm'"),
+        ({"task_args": {"urns": {"m": 3}}}, "Unknown argument of truthgym/urns 'm'"),
         ({"task_args": "{n: [}"}, "neither YAML nor JSON"),
         ({"task_args": {"split": "all"}}, "the loop sets split itself"),
         ({"held_out_args": {"urns": {"split": "train"}}}, "the loop sets split itself"),
         ({"task_args": {"n": 1}}, "no question is left with split=test"),
-        ({"convert": {"topp": 0.5}}, "there is no option 'topp'; did you mean 'top'?"),
+        ({"convert": {"topp": 0.5}}, "Unknown option of --convert 'topp'; did you mean 'top'?"),
         ({"convert": {"top": 5}}, "top=5 cannot be used"),
         ({"convert": {"split": "train,test"}}, "reserved for evaluation"),
         ({"generate": {"temprature": 1}}, "did you mean 'temperature'?"),
@@ -188,7 +188,7 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
         ({"method": "sft", "model_name_or_path": "no/such/model"}, "The folder no/such/model does not exist"),
         ({"train": {"learning_rate": 1}}, "--train: few_shot"),
         ({"provider": "openai", "method": "kto"}, "openai trains by sft, dpo only"),
-        ({"provider": "openai", "method": "sft", "train": {"lr": 1}}, "openai has no option 'lr'"),
+        ({"provider": "openai", "method": "sft", "train": {"lr": 1}}, "Unknown option of openai in --train 'lr'"),
         ({"provider": "openai", "method": "sft"}, "add --yes"),
     ],
     ids=str,
@@ -326,7 +326,7 @@ def test_a_task_file_is_loaded_in_its_folder(tmp_path: Path, monkeypatch: pytest
     assert {sample.target for sample in task.dataset} < {str(i) for i in range(40)}
     assert "mine/broken.py cannot be loaded: ZeroDivisionError" in refused(task="mine/broken.py")
     (folder / "rows.jsonl").unlink()
-    with pytest.raises(BadInput, match="mine/task.py cannot be made with {}: .*rows.jsonl"):
+    with pytest.raises(BadInput, match="mine/task.py cannot be loaded with {}: .*rows.jsonl"):
         held_out_tasks(config)
 
 

@@ -1,19 +1,20 @@
 """Options of `truthgym loop`: one model for the command line, the YAML file and the call from Python."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
+from truthgym.datasets.errors import one_of
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import write_atomically
 from truthgym.training.conversion.config import ConversionConfig, Kind
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.providers.provider import OPTIONS
-from truthgym.training.rollouts.questions import nearest
 from truthgym.training.trainers.default_options import BY_ROLLOUTS
 
 Method = Literal["sft", "dpo", "kto", "grpo", "rloo", "few_shot"]
@@ -59,8 +60,7 @@ def _convert_options(value: object) -> object:
     options = {ALIASES.get(name, name): entry for name, entry in options.items()}
     known = {*SELECTION_OPTIONS, *(entry.name for entry in fields(ConversionConfig))}
     for name in options:
-        if name not in known:
-            raise bad_input(f"--convert: there is no option {name!r}{nearest(name, known)}")
+        one_of("option of --convert", name, sorted(known))
     if isinstance(options.get("splits"), str):
         options["splits"] = options["splits"].split(",")
     return options
@@ -153,74 +153,56 @@ def parse_config(options: Mapping[str, Any]) -> LoopConfig:
         BadInput: An option does not exist, or its value cannot be used.
     """
     options = {str(name).replace("-", "_"): value for name, value in options.items()}
+    from inspect_ai.model import GenerateConfig
+
+    from truthgym.training.convert import resolve_selection
+
     for name in options:
-        if name not in LoopConfig.model_fields:
-            raise bad_input(f"truthgym loop: there is no option {name!r}{nearest(name, LoopConfig.model_fields)}")
+        one_of("option of truthgym loop", name, list(LoopConfig.model_fields))
     try:
         config = LoopConfig(**options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = str(first["loc"][0])
-        if first["type"] == "missing":
-            description = LoopConfig.model_fields[name].description
-            raise bad_input(f"truthgym loop: --{name} is missing. {description}") from None
-        problem = first["msg"].removeprefix("Value error, ")
-        raise bad_input(f"truthgym loop: {name}={first['input']!r} cannot be used: {problem}") from None
-    _check_provider(config)
-    _check_generate(config)
-    _check_tasks(config)
-    _check_conversion(config)
+        for name in config.generate:
+            one_of("option of --generate", name, list(GenerateConfig.model_fields))
+        GenerateConfig(**config.generate)
+        selection, conversion = config.selection, config.conversion
+    except (TypeError, ValidationError) as error:
+        problems = [_describe(one) for one in error.errors()] if isinstance(error, ValidationError) else [str(error)]
+        raise bad_input(f"truthgym loop: {'; '.join(problems)}") from None
+    if found := list(_contradictions(config)):
+        raise bad_input(f"truthgym loop: {'; '.join(found)}")
+    resolve_selection(conversion, selection or Selection())
     return config
 
 
-def _check_provider(config: LoopConfig) -> None:
+def _describe(error: ErrorDetails) -> str:
+    """An option that pydantic rejects."""
+    name = str(error["loc"][0])
+    if error["type"] == "missing":
+        return f"--{name} is missing ({LoopConfig.model_fields[name].description})"
+    return f"{name}={error['input']!r} cannot be used: {error['msg'].removeprefix('Value error, ')}"
+
+
+def _contradictions(config: LoopConfig) -> Iterator[str]:
+    """Options that contradict each other, and what to do."""
+    method = config.method
     if config.trains_at_provider:
-        offered = [method for method in OPTIONS[str(config.provider)] if method in METHODS]
-        if config.method not in offered:
-            raise bad_input(
-                f"--method {config.method}: {config.provider} trains by {', '.join(offered)} only; use one of these, "
-                "or few_shot"
-            )
-
-
-def _check_generate(config: LoopConfig) -> None:
-    from inspect_ai.model import GenerateConfig
-
-    for name in config.generate:
-        if name not in GenerateConfig.model_fields:
-            raise bad_input(f"--generate: there is no option {name!r}{nearest(name, GenerateConfig.model_fields)}")
-    try:
-        GenerateConfig(**config.generate)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise bad_input(f"--generate: {first['loc'][0]}={first['input']!r} cannot be used: {first['msg']}") from None
-
-
-def _check_tasks(config: LoopConfig) -> None:
+        offered = [name for name in OPTIONS[str(config.provider)] if name in METHODS]
+        if method not in offered:
+            yield f"--method {method}: {config.provider} trains by {', '.join(offered)} only; use one, or few_shot"
     if repeated := {name for name in config.task if config.task.count(name) > 1}:
-        raise bad_input(f"--task: {', '.join(sorted(repeated))} is named twice; give each task once")
+        yield f"--task: {', '.join(sorted(repeated))} is named twice; give each task once"
     for name in ("task_args", "train_args", "held_out_args"):
         args = getattr(config, name)
         if any("split" in some for some in (args, *args.values()) if isinstance(some, Mapping)):
-            raise bad_input(f"--{name}: the loop sets split itself (train to learn from, test held out); leave it out")
-    if config.method == "few_shot" and config.any_task:
-        raise bad_input("--any_task: few_shot works with Truthgym's own questions only; leave it out")
-
-
-def _check_conversion(config: LoopConfig) -> None:
-    from truthgym.training.convert import resolve_selection
-
-    if config.method == "dpo" and config.train_epochs < 2 and config.convert.get("pair_by", "epoch") == "epoch":
-        raise bad_input("--epochs 1: dpo compares answers to one question; give 2 or more")
-    if config.method in BY_ROLLOUTS and config.convert:
-        raise bad_input(f"--convert: {config.method} learns from all questions, not from answers; leave it out")
-    try:
-        selection, conversion = config.selection, config.conversion
-    except (TypeError, ValidationError) as error:
-        raise bad_input(f"--convert {config.convert}: cannot be used: {error}") from None
-    resolve_selection(conversion, selection or Selection())
-    if conversion.row_kind != KINDS[config.method]:
-        raise bad_input(f"--convert: {config.method} does not learn from to={conversion.to}; leave `to` out")
+            yield f"--{name}: the loop sets split itself (train to learn from, test held out); leave it out"
+    if method == "few_shot" and config.any_task:
+        yield "--any_task: few_shot works with Truthgym's own questions only; leave it out"
+    if method == "dpo" and config.train_epochs < 2 and config.convert.get("pair_by", "epoch") == "epoch":
+        yield "--epochs 1: dpo compares answers to one question; give 2 or more"
+    if method in BY_ROLLOUTS and config.convert:
+        yield f"--convert: {method} learns from all questions, not from answers; leave it out"
+    if config.conversion.row_kind != KINDS[method]:
+        yield f"--convert: {method} does not learn from to={config.conversion.to}; leave `to` out"
 
 
 def parse_training_options(words: Sequence[str]) -> dict[str, Any]:

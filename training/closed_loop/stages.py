@@ -16,6 +16,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.datasets.errors import one_of
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import card_metadata
 from truthgym.training.closed_loop.likelihood import has_reply_nll, write_reply_nll
@@ -23,7 +24,6 @@ from truthgym.training.closed_loop.options import LoopConfig
 from truthgym.training.closed_loop.tasks import train_task_args
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
-from truthgym.training.rollouts.questions import nearest
 from truthgym.training.trainers.base_model import LOCAL_PREFIXES
 from truthgym.training.trainers.default_options import BY_ROLLOUTS
 from truthgym.training.trainers.model_card import is_finished, read_card
@@ -193,9 +193,7 @@ def train(config: LoopConfig, subject: Subject, data: Path, folder: Path, round_
     options = trainer_options(config, subject.base, data, folder, round_)
     if visible_gpus() > 1:
         return _launch(config, options, folder)
-    trained = getattr(import_module(f"truthgym.training.{config.method}"), config.method)(options)
-    assert isinstance(trained, Path)
-    return trained
+    return Path(getattr(import_module(f"truthgym.training.{config.method}"), config.method)(options))
 
 
 def trainer_options(config: LoopConfig, base: str, data: Path, folder: Path, round_: int) -> dict[str, Any]:
@@ -233,10 +231,8 @@ def check_provider(config: LoopConfig) -> None:
     Raises:
         BadInput: It does not take an option, its client is missing, or there is no terminal and no `--yes`.
     """
-    known = OPTIONS[str(config.provider)][config.method]
     for name in config.train:
-        if name not in known:
-            raise bad_input(f"--train: {config.provider} has no option {name!r}{nearest(name, known)}")
+        one_of(f"option of {config.provider} in --train", name, list(OPTIONS[str(config.provider)][config.method]))
     if not config.yes and not sys.stdin.isatty():
         raise bad_input("There is no terminal to confirm paid jobs; add --yes to submit them without asking")
     get_provider(str(config.provider))

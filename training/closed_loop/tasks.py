@@ -2,14 +2,11 @@
 
 import inspect
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.datasets.errors import BadInput
-from truthgym.datasets.inspect_private import create_file_tasks, registry_info
 from truthgym.evallog.errors import bad_input
 from truthgym.training.closed_loop.options import LoopConfig
-from truthgym.training.rollouts.questions import nearest, shared_out, task_function
+from truthgym.training.rollouts.questions import create_task, shared_out, task_function
 
 if TYPE_CHECKING:
     from inspect_ai import Task
@@ -50,7 +47,7 @@ def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> 
         BadInput: A task does not exist or has no split, or no task takes an argument.
     """
     parameters = {name: inspect.signature(task_function(name)).parameters for name in config.task}
-    args_by_task = shared_out(parameters, config.task_args, additional, nearest=nearest)
+    args_by_task = shared_out(parameters, config.task_args, additional)
     for name, args in args_by_task.items():
         if "split" in parameters[name]:
             args["split"] = split
@@ -66,16 +63,7 @@ def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> 
 
 def _build(config: LoopConfig, name: str, args: Mapping[str, Any], split: str) -> "Task":
     """Build a task. If it takes no split, keep the samples whose ids hash into this one."""
-    function, file = task_function(name), Path(name.partition("@")[0])
-    try:
-        if file.suffix == ".py":
-            (task,) = create_file_tasks(file, [registry_info(function).name], dict(args))
-        else:
-            task = function(**args)
-    except BadInput:
-        raise
-    except Exception as error:  # each task fails in its own way
-        raise bad_input(f"The task {name} cannot be made with {dict(args)}: {error}") from error
+    task = create_task(name, args)
     if "split" not in args:
         _keep_split(task, split)
     if not len(task.dataset):

@@ -22,7 +22,7 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from truthgym.datasets.inspect_private import HFHandler, HuggingFaceAPI, sample_active  # loads torch
-from truthgym.training.rollouts.sampling import Batcher, Generated, Request, has_stop
+from truthgym.training.rollouts.sampling import Batcher, Request, has_stop
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -82,7 +82,6 @@ class Policy(HuggingFaceAPI):
         tokenizer: "PreTrainedTokenizerBase",
         batcher: Batcher,
         seed: tuple[int, ...],
-        chat_template: str | None = None,
         enable_thinking: bool | None = None,
     ) -> None:
         """Set up the policy for one run of rollouts.
@@ -92,12 +91,11 @@ class Policy(HuggingFaceAPI):
             tokenizer: Its tokenizer.
             batcher: Collects requests and generates replies.
             seed: Of the sampling; a different one for each run.
-            chat_template: Replaces the tokenizer's.
             enable_thinking: Passed to the chat template.
         """
         super(HuggingFaceAPI, self).__init__(name, config=GenerateConfig())
         self.tokenizer: Any = tokenizer
-        self.chat_template = chat_template
+        self.chat_template = None
         self.use_chat_template = None
         self.enable_thinking = enable_thinking
         self.batcher = batcher
@@ -124,10 +122,29 @@ class Policy(HuggingFaceAPI):
         if request.max_tokens < 1:
             return ModelOutput.from_content(self.model_name, "", stop_reason="model_length")
         generated = await self.batcher(request)
-        message = self._message(self._decode(generated.ids, skip=True), tools)
-        turn = self._turn(message, _context_key(input), prompt, request, generated)
-        turns[turn.message_id] = turn
-        return self._output(message, turn, request)
+        ids, logprobs = generated.ids, generated.logprobs
+        message = self._message(self._decode(ids, skip=True), tools)
+        ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
+        turns[message.id or ""] = Turn(
+            message_id=message.id or "",
+            prompt_ids=prompt.ids,
+            completion_ids=ids,
+            logprobs=logprobs,
+            temperature=request.temperature,
+            text=message.text,
+            context_key=_context_key(input),
+            prompt=prompt.text,
+            reply_text=self._decode(ids[:-1] if ended else ids),
+            end=self._decode(ids[-1:]) if ended else "",
+            previous=prompt.previous,
+            divergence=prompt.divergence,
+        )
+        complete = ended or (bool(request.stop) and has_stop(self.tokenizer, ids, request.stop))
+        stop: StopReason = "tool_calls" if message.tool_calls else "stop" if complete else "max_tokens"
+        read, wrote = len(prompt.ids), len(ids)
+        usage = ModelUsage(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
+        choice = ChatCompletionChoice(message=message, stop_reason=stop)
+        return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
 
     def _caller(self) -> tuple[str, tuple[Any, ...]]:
         """The uuid of the sample that calls, and a key that is unique among the calls of the run."""
@@ -171,41 +188,6 @@ class Policy(HuggingFaceAPI):
         if tools:
             return HFHandler(self.model_name, self.model_family()).parse_assistant_response(text, tools)
         return ChatMessageAssistant(content=text, model=self.model_name, source="generate")
-
-    def _turn(
-        self,
-        message: ChatMessageAssistant,
-        context_key: ContextKey,
-        prompt: _Prompt,
-        request: Request,
-        generated: Generated,
-    ) -> Turn:
-        ids = generated.ids
-        ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
-        return Turn(
-            message_id=message.id or "",
-            prompt_ids=prompt.ids,
-            completion_ids=ids,
-            logprobs=generated.logprobs,
-            temperature=request.temperature,
-            text=message.text,
-            context_key=context_key,
-            prompt=prompt.text,
-            reply_text=self._decode(ids[:-1] if ended else ids),
-            end=self._decode(ids[-1:]) if ended else "",
-            previous=prompt.previous,
-            divergence=prompt.divergence,
-        )
-
-    def _output(self, message: ChatMessageAssistant, turn: Turn, request: Request) -> ModelOutput:
-        ids = turn.completion_ids
-        ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
-        complete = ended or (bool(request.stop) and has_stop(self.tokenizer, ids, request.stop))
-        stop: StopReason = "tool_calls" if message.tool_calls else "stop" if complete else "max_tokens"
-        read, wrote = len(turn.prompt_ids), len(ids)
-        usage = ModelUsage(input_tokens=read, output_tokens=wrote, total_tokens=read + wrote)
-        choice = ChatCompletionChoice(message=message, stop_reason=stop)
-        return ModelOutput(model=self.model_name, choices=[choice], usage=usage)
 
     def _decode(self, ids: Sequence[int], skip: bool = False) -> str:
         return str(self.tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False))

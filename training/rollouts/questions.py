@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
 from inspect import signature
@@ -19,7 +18,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import SolverSpec
 from inspect_ai.util import registry_create
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.inspect_private import (
     create_file_tasks,
     load_file_tasks,
@@ -94,7 +93,8 @@ def load_questions(
     if splits != {split}:
         why = "what models are evaluated on, and is never trained on" if "test" in splits else "not the training split"
         raise BadInput(f"{name}: split={given} is {why}; omit `split` from the task's arguments")
-    task = _load_task(name, args, split)
+    takes_split = {"split": split} if "split" in signature(task_function(name)).parameters else {}
+    task = create_task(name, {**args, **takes_split})
     selected, left_out, by_hash = {}, Counter[str](), False
     for place, sample in enumerate(task.dataset, 1):
         sample.id = place if sample.id is None else sample.id  # as Inspect numbers them
@@ -119,14 +119,9 @@ def check_names(questions: Sequence[Questions]) -> None:
     Raises:
         BadInput: Two tasks have the same registered name.
     """
-    by_name: dict[str, str] = {}
-    for one in questions:
-        if one.registered in by_name:
-            raise BadInput(
-                f"--task {by_name[one.registered]} {one.name}: both are named {one.registered}; name each task once, "
-                "and rename one of two tasks in different files"
-            )
-        by_name[one.registered] = one.name
+    name, count = Counter(one.registered for one in questions).most_common(1)[0]
+    if count > 1:
+        raise BadInput(f"--task: {count} tasks are named {name}; name each task once, and rename one of two in files")
 
 
 def check_solver(name: str, args: Mapping[str, Any]) -> None:
@@ -151,17 +146,13 @@ def dataset_sample_ids(dataset: Path) -> frozenset[str]:
     """
     from datasets import load_dataset
 
+    remedy = f"make one with `truthgym convert LOGS --to prompts --out {dataset}`"
     if not dataset.is_dir():
-        raise BadInput(
-            f"There is no folder {dataset}; make one with `truthgym convert LOGS --to prompts --out {dataset}`"
-        )
+        raise BadInput(f"There is no folder {dataset}; {remedy}")
     try:
-        rows = load_dataset(str(dataset), split="train")
-    except Exception as error:  # each file format fails in its own way
-        raise BadInput(f"The dataset {dataset} cannot be loaded: {error}") from None
-    if "sample_id" not in rows.column_names:
-        raise BadInput(f"{dataset}: its rows have no sample_id; convert the logs with --to prompts")
-    return frozenset(map(str, rows["sample_id"]))
+        return frozenset(map(str, load_dataset(str(dataset), split="train")["sample_id"]))
+    except Exception as error:  # each file format fails in its own way; a missing column is a KeyError
+        raise BadInput(f"The dataset {dataset} has no rows with a sample_id ({error}); {remedy}") from None
 
 
 def shuffled_by_event(questions: Sequence[Questions], seed: int) -> Iterator[tuple[int, str]]:
@@ -179,11 +170,7 @@ def shuffled_by_event(questions: Sequence[Questions], seed: int) -> Iterator[tup
         yield from ((event[0], name) for name in events[event])
 
 
-def shared_out(
-    taken: Mapping[str, Collection[str]],
-    *given: Mapping[str, Any],
-    nearest: Callable[[str, Collection[str]], str] = lambda name, known: "",
-) -> dict[str, dict[str, Any]]:
+def shared_out(taken: Mapping[str, Collection[str]], *given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Distribute arguments to tasks. Later arguments replace earlier ones.
 
     Arguments for all tasks have the form {argument: value}, and go to those tasks that take them. Arguments for one
@@ -192,7 +179,6 @@ def shared_out(
     Args:
         taken: By task, the names of the arguments that it takes.
         given: Arguments.
-        nearest: Suggests an argument in place of an unknown one, for the error.
 
     Raises:
         BadInput: An argument that no task takes, or that its task does not take.
@@ -201,28 +187,20 @@ def shared_out(
     by_task: dict[str, dict[str, Any]] = {name: {} for name in taken}
     for key, value in (entry for some in given for entry in some.items()):
         if (task := full_names.get(key, key)) in taken and isinstance(value, Mapping):
-            for unknown in value.keys() - set(taken[task]):
-                raise BadInput(f"The task {task} takes no argument {unknown!r}{nearest(unknown, taken[task])}")
+            for name in value:
+                one_of(f"argument of {task}", name, list(taken[task]))
             by_task[task] |= value
             continue
-        takers = [name for name in taken if key in taken[name]]
-        if not takers:
-            known = {known for parameters in taken.values() for known in parameters}
-            raise BadInput(f"The task {', '.join(taken)} takes no argument {key!r}{nearest(key, known)}")
-        for name in takers:
-            by_task[name][key] = value
+        one_of(f"argument of {', '.join(taken)}", key, sorted({known for names in taken.values() for known in names}))
+        for name in taken:
+            if key in taken[name]:
+                by_task[name][key] = value
     return by_task
 
 
 def short_name(task: str) -> str:
     """A task's name without its package or file."""
     return task.rpartition("@")[2].rpartition("/")[2].removesuffix(".py")
-
-
-def nearest(name: str, known: Any) -> str:  # noqa: ANN401
-    """A suggestion for an unknown name, as the end of an error message."""
-    near = get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(known))}"
 
 
 @cache
@@ -264,24 +242,30 @@ def _task_in_file(file: Path, task: str) -> str:
     return task or names[0]
 
 
-def _load_task(name: str, args: Mapping[str, Any], split: str) -> Task:
-    """Create a task with its arguments, and with the split if it takes one."""
+def create_task(name: str, args: Mapping[str, Any]) -> Task:
+    """Create a task with its arguments.
+
+    Args:
+        name: As for `task_function`.
+        args: Its arguments.
+
+    Raises:
+        BadInput: There is no such task, it does not take an argument, or it cannot be created.
+    """
     parameters = signature(task_function(name)).parameters
-    unknown = [key for key in args if key not in parameters]
-    if unknown and not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
-        # Inspect itself would only print a warning.
-        raise BadInput(f"{name} takes no argument {unknown[0]!r}; it takes {', '.join(parameters) or 'none'}")
-    args = {**args, **({"split": split} if "split" in parameters else {})}
+    if not any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        for argument in args:  # Inspect itself would only print a warning
+            one_of(f"argument of {name}", argument, list(parameters))
     file, _, wanted = name.partition("@")
     try:
         if file.endswith(".py"):
-            (task,) = create_file_tasks(Path(file).absolute(), [_task_in_file(Path(file), wanted)], args)
+            (task,) = create_file_tasks(Path(file).absolute(), [_task_in_file(Path(file), wanted)], dict(args))
         else:
             task = registry_create("task", name, **args)
     except BadInput:
         raise
     except Exception as error:  # each task fails in its own way
-        raise BadInput(f"{name} cannot be loaded with {args}: {type(error).__name__}: {error}") from error
+        raise BadInput(f"{name} cannot be loaded with {dict(args)}: {type(error).__name__}: {error}") from error
     assert isinstance(task, Task)
     return task
 

@@ -1,8 +1,7 @@
 """Rollouts: samples of Inspect tasks, run by the model in training. Each run is an Inspect eval with its own log."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,40 +62,20 @@ class TrainingSample:
     row: TokenRow
 
 
-@dataclass
-class SampleCollector:
-    """Collects the samples of an eval as they end, so that its log does not have to be read back."""
-
-    batcher: Batcher
-    on_sample_end: Callable[[], None]
-    samples: list[tuple[str, EvalSample]] = field(default_factory=list)
-    """Eval id and sample."""
-
-    @contextmanager
-    def collecting(self) -> Iterator[None]:
-        """Receive the samples of evals that run in this context."""
-        token = _COLLECTOR.set(self)
-        try:
-            yield
-        finally:
-            _COLLECTOR.reset(token)
-
-
-_COLLECTOR: ContextVar[SampleCollector | None] = ContextVar("truthgym_sample_collector", default=None)
+_COLLECT: ContextVar[Callable[[SampleEnd], Awaitable[None]] | None] = ContextVar("truthgym_collect", default=None)
+"""Receives the samples of the current eval as they end, so that its log does not have to be read back."""
 
 
 @hooks(name="truthgym_rollouts", description="Passes finished samples of rollouts to the trainer.")
 class _CollectorHooks(Hooks):
-    """Inspect has one instance of each hook per process; the collector of the current eval is a context variable."""
+    """Inspect has one instance of each hook per process; the receiver of the current eval is a context variable."""
 
     def enabled(self) -> bool:
-        return _COLLECTOR.get() is not None
+        return _COLLECT.get() is not None
 
     async def on_sample_end(self, data: SampleEnd) -> None:
-        if collector := _COLLECTOR.get():
-            collector.samples.append((data.eval_id, data.sample))
-            collector.on_sample_end()
-            await collector.batcher.sample_ended()
+        if collect := _COLLECT.get():
+            await collect(data)
 
 
 @dataclass(frozen=True)
@@ -151,22 +130,26 @@ class Rollouts:
         policy = Policy(
             sampling.name, sampling.tokenizer, batcher, (sampling.seed, *run), enable_thinking=sampling.enable_thinking
         )
-        collector = SampleCollector(batcher, self.on_sample_end)
-        tasks = sorted({task for task, _ in keys})
-        with collector.collecting():
-            logs = self._eval(
-                [self.questions[task].subset([name for at, name in keys if at == task]) for task in tasks],
-                policy,
-                epochs,
-                batcher.samples,
-                run,
-            )
-        _check(logs, [sample for _, sample in collector.samples])
-        task_of = {log.eval.eval_id: task for task, log in zip(tasks, logs, strict=True)}
+        ended: list[SampleEnd] = []
+
+        async def collect(data: SampleEnd) -> None:
+            ended.append(data)
+            self.on_sample_end()
+            await batcher.sample_ended()
+
+        numbers = sorted({task for task, _ in keys})
+        tasks = [self.questions[task].subset([name for at, name in keys if at == task]) for task in numbers]
+        token = _COLLECT.set(collect)
+        try:
+            logs = self._eval(tasks, policy, epochs, batcher.samples, run)
+        finally:
+            _COLLECT.reset(token)
+        _check(logs, [data.sample for data in ended])
+        task_of = {log.eval.eval_id: task for task, log in zip(numbers, logs, strict=True)}
         samples: dict[Key, list[TrainingSample]] = {key: [] for key in keys}
-        for eval_id, sample in sorted(collector.samples, key=lambda pair: pair[1].epoch):
-            key = task_of[eval_id], str(sample.id)
-            samples[key].append(self._training_sample(sample, policy, key, run))
+        for data in sorted(ended, key=lambda data: data.sample.epoch):
+            key = task_of[data.eval_id], str(data.sample.id)
+            samples[key].append(self._training_sample(data.sample, policy, key, run))
         return samples
 
     def _eval(

@@ -3,32 +3,46 @@
 `train_on_rollouts` makes each part of a run in order: options, model, questions, rewards, the run's folder, trainer.
 """
 
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from truthgym.evallog.errors import bad_input
+from truthgym.datasets.errors import BadInput
 from truthgym.training.artifacts import card_metadata, hash_model
+from truthgym.training.reward_functions.resolve import resolve_rewards
+from truthgym.training.reward_functions.rollout import Reward
+from truthgym.training.reward_functions.scaling_checks import check_scaling, check_weights
+from truthgym.training.rollouts.questions import (
+    Questions,
+    check_names,
+    check_solver,
+    dataset_sample_ids,
+    load_questions,
+    shared_out,
+    short_name,
+    shuffled_by_event,
+    task_function,
+)
+from truthgym.training.rollouts.runner import Key, Rollouts, Sampling, archive_steps_from
+from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of, rollout_trainer
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer, check_model
 from truthgym.training.trainers.checkpoints import check_checkpoint, clear_folder, steps_done
 from truthgym.training.trainers.dataset import TrainingData
 from truthgym.training.trainers.memory_estimate import lora_config, shape_of
 from truthgym.training.trainers.model_card import model_name
-from truthgym.training.trainers.options import Arguments, RawOptions, build_options, parse_options
-from truthgym.training.trainers.rollout_options import RolloutOptions, roles_by_name
+from truthgym.training.trainers.options import RawOptions, build_options, parse_options
+from truthgym.training.trainers.rollout_options import roles_by_name
 from truthgym.training.trainers.training_run import Run, acquire_folder, is_main_process, log_main, report_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from truthgym.training.reward_functions.rollout import Reward
     from truthgym.training.rollouts.callbacks import ProgressCallback
-    from truthgym.training.rollouts.questions import Questions
-    from truthgym.training.rollouts.runner import Key, Rollouts
 
 HASHED_SPLIT = (
     "Evaluate on questions that were not trained on: {names} split their samples by a hash of the id, so an evaluation "
@@ -45,7 +59,7 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
     Raises:
         BadInput: Options, a model, a task or a reward that cannot be used; the test split.
     """
-    # Options. They are parsed before torch and Inspect are loaded.
+    # Options.
     parsed = parse_options(method, given)
     check_checkpoint(parsed.resume_from_checkpoint)
 
@@ -55,55 +69,68 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
     tokenizer = _tokenizer(base, revision, trusted, parsed.chat_template_path)
     shape = shape_of(config, "words", lora_config(parsed))
     arguments = build_options(method, parsed, False)
-    _check_sampling(arguments.training)
-    _check_roles(parsed.model_role)
+    training = arguments.training
+    _check_sampling(training)
+    for role_model in roles_by_name(parsed.model_role).values():
+        check_model(role_model)
 
     # Questions.
-    questions = _load_questions(arguments)
-    keys = _select(questions, arguments)
+    questions = _load_questions(parsed)
+    keys = list(shuffled_by_event(questions, training.seed))[: parsed.max_samples]
+    needed = training.generation_batch_size // training.num_generations
+    if len(keys) < needed:
+        raise BadInput(
+            f"{len(keys)} questions cannot be trained on, since a step needs {needed}; give more, or use a lower "
+            "--per_device_train_batch_size or --gradient_accumulation_steps for fewer rollouts a step"
+        )
 
-    # Rewards.
-    rewards = _rewards(questions, arguments)
+    # Rewards, which the trainer's options must leave proper.
+    rewards = resolve_rewards(parsed.reward, {one.registered: one.scorers for one in questions})
+    check_scaling(rewards, training, parsed.allow_group_scaling)
+    check_weights(rewards, training.reward_weights)
 
     # The run: its folder is named by everything that decides the result.
     data = _dataset(questions, keys, parsed.dataset_name)
     base_hash = hash_model(base, revision)
-    settings = arguments.settings(arguments.training.world_size)
+    settings = arguments.settings(training.world_size)
     folder = Path(parsed.output_dir) / model_name(method, base, base_hash, data.hashes, settings)
     run = Run(method, arguments, data, tokenizer, base, base_hash, ", ".join(parsed.task), folder, settings)
     with ExitStack() as lock:
         if not acquire_folder(run, lock):
             return folder
-        max_length = _longest(questions, tokenizer) + int(arguments.training.max_completion_length)
-        report_memory(run, parsed, shape, max_length)
+        report_memory(run, parsed, shape, _longest(questions, tokenizer) + int(training.max_completion_length))
         if parsed.overwrite and folder.exists() and is_main_process():
             clear_folder(folder)
-        arguments.training.output_dir = str(run.checkpoints)
-        _print_questions(questions)
+        training.output_dir = str(run.checkpoints)
+        for one in questions:
+            reasons = ", ".join(f"{number} {why}" for why, number in one.left_out.items())
+            left_out = f"; left out: {reasons}" if reasons else ""
+            log_main(f"{one.name}: {len(one.samples)} questions of the train split{left_out}")
+        for note in _hash_notes(questions):
+            log_main(note)
         log_main(f"Training {folder} on {len(keys)} questions")
         run.lock = lock.pop_all()
     with run:
-        return _train(run, questions, rewards)
+        return _train(run, parsed, questions, rewards)
 
 
-def _train(run: Run, questions: "Sequence[Questions]", rewards: "Sequence[Reward]") -> Path:
+def _train(run: Run, parsed: Namespace, questions: Sequence[Questions], rewards: Sequence[Reward]) -> Path:
     """Make the trainer, and train from the last checkpoint if there is one."""
     from transformers.trainer_callback import PrinterCallback
 
     from truthgym.training.rollouts.callbacks import ProgressCallback, ValidationCallback
-    from truthgym.training.rollouts.trl_adapter import RolloutAdapter, rollout_trainer
 
-    options, training = cast(RolloutOptions, run.arguments.options), run.arguments.training
+    training = run.arguments.training
     progress = ProgressCallback(
         rewards,
         training.reward_weights,
-        interval=options.heartbeat,
-        min_share_read=options.min_share_read,
+        interval=parsed.heartbeat,
+        min_share_read=parsed.min_share_read,
         rollouts_per_step=training.generation_batch_size // training.world_size,
         checkpoint=run.resume_from,
     )
-    rollouts = _rollouts(run, questions, progress)
-    held_out = _validation_questions(questions, options.validation_steps)
+    rollouts = _rollouts(run, parsed, questions, progress)
+    held_out = _validation_questions(questions) if parsed.validation_steps else []
     adapter = RolloutAdapter(rollouts, rewards, progress.step_rewarded)
     trainer = rollout_trainer(run, adapter, [progress])
     trainer.remove_callback(PrinterCallback)
@@ -111,12 +138,17 @@ def _train(run: Run, questions: "Sequence[Questions]", rewards: "Sequence[Reward
         validation = replace(rollouts, questions=held_out, folder=run.folder / "validation", on_sample_end=lambda: None)
         trainer.add_callback(
             ValidationCallback(
-                trainer, validation, rewards, steps=options.validation_steps, max_samples=options.validation_samples
+                trainer, validation, rewards, steps=parsed.validation_steps, max_samples=parsed.validation_samples
             )
         )
     _archive_repeated_steps(run)
+
+    def notes() -> list[str]:
+        counts = f"{progress.zero_gradient} of {progress.groups} groups had no gradient"
+        return [f"{counts}: all of their rollouts had the same reward.", *_hash_notes(questions)]
+
     try:
-        return run.train(trainer, lambda: _notes(progress, questions))
+        return run.train(trainer, notes)
     finally:
         progress.stop()
 
@@ -126,92 +158,51 @@ def _tokenizer(base: str, revision: str, trusted: bool, template: str | None) ->
     tokenizer = base_tokenizer(base, revision, trusted, conversational=template is None)
     if template:
         if not Path(template).is_file():
-            raise bad_input(f"--chat_template_path {template}: there is no such file")
+            raise BadInput(f"--chat_template_path {template}: there is no such file")
         tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
     return tokenizer
 
 
 def _check_sampling(training: Any) -> None:  # noqa: ANN401
     """Refuse options with which rollouts cannot be sampled."""
+    problems = []
     if training.temperature <= 0:
-        raise bad_input(
+        problems.append(
             f"--temperature {training.temperature}: all rollouts of a question would be the same; give more than 0"
         )
     configuration = launched_configuration(training.world_size)
     sharded = configuration == "fsdp2" or (configuration == "zero3" and not training.ds3_gather_for_generation)
     if sharded and not training.use_vllm:
-        raise bad_input(
+        problems.append(
             "The model's weights are sharded over the GPUs, so each would wait for the others at every token; sample "
             "from a server with --use_vllm, or start with --accelerate_config multi_gpu or zero2"
         )
     if unknown := set(training.chat_template_kwargs or {}) - {"enable_thinking"}:
-        raise bad_input(
+        problems.append(
             f"--chat_template_kwargs {sorted(unknown)}: only enable_thinking is passed on by Inspect; omit the others"
         )
+    if problems:
+        raise BadInput("; ".join(problems))
 
 
-def _check_roles(model_role: Sequence[str]) -> None:
-    for model in roles_by_name(model_role).values():
-        check_model(model)
-
-
-def _load_questions(arguments: Arguments) -> "list[Questions]":
-    """The training questions of each task."""
-    from truthgym.training.rollouts.questions import check_names, check_solver, dataset_sample_ids, load_questions
-
-    options = cast(RolloutOptions, arguments.options)
-    if options.solver:
-        check_solver(options.solver, cast(Any, options.solver_args))
-    only = dataset_sample_ids(Path(options.dataset_name)) if options.dataset_name else None
-    args = _args_by_task(options.task, cast(Any, options.task_args))
-    questions = [load_questions(name, args[name], only=only) for name in options.task]
+def _load_questions(parsed: Namespace) -> list[Questions]:
+    """The training questions of each task, and the arguments that each takes."""
+    if parsed.solver:
+        check_solver(parsed.solver, parsed.solver_args)
+    only = dataset_sample_ids(Path(parsed.dataset_name)) if parsed.dataset_name else None
+    args: Mapping[str, Mapping[str, Any]] = {parsed.task[0]: parsed.task_args}
+    if len(parsed.task) > 1 or {parsed.task[0], short_name(parsed.task[0])} & parsed.task_args.keys():
+        args = shared_out({name: signature(task_function(name)).parameters for name in parsed.task}, parsed.task_args)
+    questions = [load_questions(name, args[name], only=only) for name in parsed.task]
     check_names(questions)
     return questions
 
 
-def _args_by_task(names: Sequence[str], given: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The arguments of each task: with several tasks, those that it takes."""
-    from truthgym.training.rollouts.questions import shared_out, short_name, task_function
-
-    if len(names) == 1 and not {names[0], short_name(names[0])} & given.keys():
-        return {names[0]: given}
-    return dict(shared_out({name: signature(task_function(name)).parameters for name in names}, given))
-
-
-def _select(questions: "Sequence[Questions]", arguments: Arguments) -> "list[Key]":
-    """The samples to train on, in the order of training."""
-    from truthgym.training.rollouts.questions import shuffled_by_event
-
-    options, training = cast(RolloutOptions, arguments.options), arguments.training
-    keys = list(shuffled_by_event(questions, training.seed))[: options.max_samples]
-    needed = training.generation_batch_size // training.num_generations
-    if len(keys) < needed:
-        raise bad_input(
-            f"{len(keys)} questions cannot be trained on, since a step needs {needed}; give more, or use a lower "
-            "--per_device_train_batch_size or --gradient_accumulation_steps for fewer rollouts a step"
-        )
-    return keys
-
-
-def _rewards(questions: "Sequence[Questions]", arguments: Arguments) -> "list[Reward]":
-    """The rewards, which the trainer's options must leave proper."""
-    from truthgym.training.reward_functions.resolve import resolve_rewards
-    from truthgym.training.reward_functions.scaling_checks import check_scaling, check_weights
-
-    options = cast(RolloutOptions, arguments.options)
-    rewards = resolve_rewards(options.reward, {one.registered: one.scorers for one in questions})
-    check_scaling(rewards, arguments.training, options.allow_group_scaling)
-    check_weights(rewards, arguments.training.reward_weights)
-    return rewards
-
-
-def _dataset(questions: "Sequence[Questions]", keys: "Sequence[Key]", dataset: str | None) -> TrainingData:
+def _dataset(questions: Sequence[Questions], keys: Sequence[Key], dataset: str | None) -> TrainingData:
     """TRL's dataset: a prompt per question, which identifies the sample to run."""
     from datasets import Dataset
 
-    from truthgym.training.rollouts.trl_adapter import prompt_of
-
-    def text(key: "Key") -> str:
+    def text(key: Key) -> str:
         sample = questions[key[0]].samples[key[1]]
         return sample.input if isinstance(sample.input, str) else sample.input[-1].text
 
@@ -226,16 +217,14 @@ def _dataset(questions: "Sequence[Questions]", keys: "Sequence[Key]", dataset: s
     )
 
 
-def _longest(questions: "Sequence[Questions]", tokenizer: "PreTrainedTokenizerBase") -> int:
+def _longest(questions: Sequence[Questions], tokenizer: "PreTrainedTokenizerBase") -> int:
     """Tokens of the longest question: a lower bound, since solvers add instructions."""
     texts = [str(sample.input) for one in questions for sample in one.samples.values()]
     return max(len(tokenizer(text)["input_ids"]) for text in sorted(texts, key=len)[-8:])
 
 
-def _rollouts(run: Run, questions: "Sequence[Questions]", progress: "ProgressCallback") -> "Rollouts":
-    from truthgym.training.rollouts.runner import Rollouts, Sampling
-
-    options, training = cast(RolloutOptions, run.arguments.options), run.arguments.training
+def _rollouts(run: Run, parsed: Namespace, questions: Sequence[Questions], progress: "ProgressCallback") -> Rollouts:
+    training = run.arguments.training
     return Rollouts(
         questions=questions,
         sampling=Sampling(
@@ -249,21 +238,18 @@ def _rollouts(run: Run, questions: "Sequence[Questions]", progress: "ProgressCal
             enable_thinking=(training.chat_template_kwargs or {}).get("enable_thinking"),
         ),
         folder=run.folder / "rollouts",
-        solver=options.solver,
-        solver_args=cast(Any, options.solver_args) or {},
-        roles=roles_by_name(options.model_role),
+        solver=parsed.solver,
+        solver_args=parsed.solver_args,
+        roles=roles_by_name(parsed.model_role),
         whole_conversations=run.method == "grpo",
         on_sample_end=progress.sample_ended,
     )
 
 
-def _validation_questions(questions: "Sequence[Questions]", steps: float) -> "list[Questions]":
-    """The validation split of each task that has one. None are loaded if validation is off."""
-    from truthgym.datasets.errors import BadInput
-    from truthgym.training.rollouts.questions import load_questions
-
+def _validation_questions(questions: Sequence[Questions]) -> list[Questions]:
+    """The validation split of each task that has one."""
     found = []
-    for one in questions if steps else []:
+    for one in questions:
         args = {key: value for key, value in one.args.items() if key != "split"}
         try:
             found.append(load_questions(one.name, args, "validation"))
@@ -274,8 +260,6 @@ def _validation_questions(questions: "Sequence[Questions]", steps: float) -> "li
 
 def _archive_repeated_steps(run: Run) -> None:
     """Move away the logs of steps that a resumed run repeats."""
-    from truthgym.training.rollouts.runner import archive_steps_from
-
     if not is_main_process():
         return
     step = steps_done(run.resume_from) if run.resume_from else 0
@@ -285,20 +269,7 @@ def _archive_repeated_steps(run: Run) -> None:
             log_main(f"Moved the logs of {len(moved)} steps that will be repeated to {folder}/set_aside")
 
 
-def _print_questions(questions: "Sequence[Questions]") -> None:
-    for one in questions:
-        reasons = ", ".join(f"{number} {why}" for why, number in one.left_out.items())
-        left_out = f"; left out: {reasons}" if reasons else ""
-        log_main(f"{one.name}: {len(one.samples)} questions of the train split{left_out}")
-        if one.by_hash:
-            log_main(HASHED_SPLIT.format(names=one.name))
-
-
-def _notes(progress: "ProgressCallback", questions: "Sequence[Questions]") -> list[str]:
-    """Sentences for the model card."""
+def _hash_notes(questions: Sequence[Questions]) -> list[str]:
+    """A warning if a hash of the samples' ids made the split."""
     by_hash = [one.name for one in questions if one.by_hash]
-    return [
-        f"{progress.zero_gradient} of {progress.groups} groups had no gradient: all of their rollouts had the same "
-        "reward.",
-        *([HASHED_SPLIT.format(names=", ".join(by_hash))] if by_hash else []),
-    ]
+    return [HASHED_SPLIT.format(names=", ".join(by_hash))] if by_hash else []

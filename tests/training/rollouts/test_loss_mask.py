@@ -56,15 +56,6 @@ def test_a_conversation_is_one_row() -> None:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from transformers import AutoTokenizer
-
-    from truthgym.training.tiny import tiny
-
-    return AutoTokenizer.from_pretrained(tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1))
-
-
-@pytest.fixture(scope="module")
 def questions() -> Questions:
     return load_questions("truthgym/urns", {"n": 40, "paradigms": "brier"})
 

@@ -1,6 +1,7 @@
 """The model in training as Inspect calls it: what it reads and writes is kept as token ids, and goes on from itself."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,20 +32,6 @@ STRIPS = """{% for m in messages %}<|{{ m.role }}|>
 """Drops what was thought in earlier turns, as Qwen3's does."""
 TRIMS = """{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}<|end|>
 {% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from truthgym.training.tiny import tiny
-
-    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Any:
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(folder)
 
 
 @dataclass
@@ -78,11 +65,12 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
     """Let a solver talk with a policy, and return the sample, its turns and the engine."""
 
     def run(
-        work: Solver | list[Solver], script: list[str | list[int]] | Engine, **told: Any
+        work: Solver | list[Solver], script: list[str | list[int]] | Engine, template: str | None = None, **limits: Any
     ) -> tuple[EvalSample, list[Turn], Any]:
-        limits = {name: told.pop(name) for name in ("end_ids", "context_length") if name in told}
         engine = Scripted(tokenizer, script, **limits) if isinstance(script, list) else script
-        policy = Policy("tiny", tokenizer, Batcher(engine, 1), (0,), **told)
+        own = deepcopy(tokenizer)
+        own.chat_template = template or tokenizer.chat_template
+        policy = Policy("tiny", own, Batcher(engine, 1), (0,))
         log = eval(
             Task(dataset=[Sample("Is it red?")], solver=work),
             model=NoCacheModel(policy, GenerateConfig(max_tokens=30)),
@@ -129,7 +117,7 @@ def weather() -> Tool:
 
 
 def test_the_model_reads_what_inspects_own_provider_makes_of_the_same_messages(
-    folder: Path, tokenizer: Any, play: Play
+    tiny_model: Path, tokenizer: Any, play: Play
 ) -> None:
     from transformers import AutoModelForCausalLM
 
@@ -144,8 +132,8 @@ def test_the_model_reads_what_inspects_own_provider_makes_of_the_same_messages(
 
         return solve
 
-    theirs = get_model("hf/local", model_path=str(folder), device="cpu", do_sample=False, memoize=False)
-    model = AutoModelForCausalLM.from_pretrained(folder)
+    theirs = get_model("hf/local", model_path=str(tiny_model), device="cpu", do_sample=False, memoize=False)
+    model = AutoModelForCausalLM.from_pretrained(tiny_model)
     sample, turns, _ = play(greedy(), LocalEngine(model, tokenizer, [tokenizer.eos_token_id]))
     joined = [heard[0][0], ChatMessageUser(content="Is it red?\nSay.")]  # Inspect joins what a user says twice
     api: Any = theirs.api
@@ -211,7 +199,7 @@ def test_a_conversation_that_does_not_go_on_begins_anew(tokenizer: Any, play: Pl
 
 
 def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
-    _, turns, _ = play(talk("Sure?"), ["It may be.</think>yes", "no"], chat_template=STRIPS)
+    _, turns, _ = play(talk("Sure?"), ["It may be.</think>yes", "no"], template=STRIPS)
     assert turns[0].divergence is None
     told = str(turns[1].divergence)
     assert "The chat template of tiny changes earlier messages" in told
@@ -222,7 +210,7 @@ def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
 
 
 def test_a_template_that_trims_works(tokenizer: Any, play: Play) -> None:
-    _, turns, _ = play(talk("Sure?"), [" yes \n", "no"], chat_template=TRIMS)
+    _, turns, _ = play(talk("Sure?"), [" yes \n", "no"], template=TRIMS)
     assert turns[1].previous is turns[0]
     assert " yes \n<|end|>\n<|user|>Sure?" in tokenizer.decode(turns[1].prompt_ids)
 

@@ -38,15 +38,6 @@ def letters() -> Task:
 """
 
 
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from transformers import AutoTokenizer
-
-    from truthgym.training.tiny import tiny
-
-    return AutoTokenizer.from_pretrained(tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1))
-
-
 class Engine:
     """Says the last letter of the prompt, and keeps what it was asked."""
 

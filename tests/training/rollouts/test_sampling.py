@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,15 +19,10 @@ PROMPTS = ([7, 8, 9], [300, 301], [12, 13, 14, 15, 16, 17])
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory: pytest.TempPathFactory) -> LocalEngine:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+def local(tiny_model: Path, tokenizer: Any) -> LocalEngine:
+    from transformers import AutoModelForCausalLM
 
-    from truthgym.training.tiny import tiny
-
-    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
-    model: Any = AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    return LocalEngine(model, tokenizer, [tokenizer.eos_token_id])
+    return LocalEngine(AutoModelForCausalLM.from_pretrained(tiny_model), tokenizer, [tokenizer.eos_token_id])
 
 
 def request(place: int, prompt: Sequence[int] = PROMPTS[0], tokens: int = 6, **told: Any) -> Request:

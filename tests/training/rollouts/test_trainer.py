@@ -1,11 +1,10 @@
 """Reinforcement on a tiny model: what it trains on, logs, refuses, and how it goes on where it was cut off."""
 
-import gc
 import json
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -14,6 +13,7 @@ from unittest.mock import Mock
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
+from tests.fixtures import same_weights
 from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.runner import Rollouts
 from truthgym.training.trainers.model_card import read_card
@@ -65,18 +65,6 @@ def sums(n: int = 40) -> Task:
 """
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    from trl import GRPOTrainer, RLOOTrainer  # noqa: F401
-
-    from truthgym.training.tiny import tiny
-
-    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1)
-    gc.freeze()  # accelerate looks for garbage as each run begins, among all that has been imported
-    yield folder
-    gc.unfreeze()
-
-
 @pytest.fixture
 def train(base: Path, tmp_path: Path) -> Train:
     """Train for two steps of eight rollouts."""
@@ -107,19 +95,6 @@ def options(base: Path, out: Path) -> dict[str, Any]:
         "validation_steps": 0,
         "report_to": "none",
     }
-
-
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model.safetensors")
-
-
-def same(one: Path, other: Path) -> bool:
-    import torch
-
-    first, second = weights(one), weights(other)
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 def logs(folder: Path) -> list[EvalLog]:
@@ -170,7 +145,7 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
     measured = [logs for logs in reported if "eval_rewards/brier" in logs]
     assert [row["eval_rewards/brier"] for row in measured] == [-1, -1, -1], "what reports to a service hears of them"
     assert not any("loss" in logs for logs in measured)
-    assert not same(folder, base)
+    assert not same_weights(folder, base)
     assert train(**given, validation_steps=1, logging_steps=1) == folder
     assert "is trained already" in capsys.readouterr().out
 
@@ -178,7 +153,7 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
 def test_groups_without_gradient_are_counted(train: Train, base: Path) -> None:
     folder = train(reward=["brier"], max_steps=1)
     assert read_card(folder).notes[0].startswith("2 of 2 groups had no gradient")
-    assert same(folder, base), "what cannot be told apart teaches nothing"
+    assert same_weights(folder, base), "what cannot be told apart teaches nothing"
 
 
 def test_rloo_trains_an_adapter_on_two_tasks(train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +225,7 @@ def test_a_run_goes_on_where_it_was_cut_off(
     said = capsys.readouterr().out
     assert "Resuming from" in said
     assert "logs of 2 steps" in said
-    assert same(folder, whole)
+    assert same_weights(folder, whole)
     assert read_card(folder).curve == read_card(whole).curve
     assert read_card(folder).notes == read_card(whole).notes
     kept = sorted(path.name for path in (folder / "rollouts").iterdir())
@@ -283,7 +258,7 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
                 train(save_steps=1)
     finally:
         signal.signal(signal.SIGINT, handler)
-    assert same(train(save_steps=1), whole)
+    assert same_weights(train(save_steps=1), whole)
 
 
 @pytest.mark.parametrize(
@@ -291,9 +266,9 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
     [
         ({"task": []}, "no task; name one, such as --task"),
         ({"task": ["truthgym/nosuch"]}, "There is no task 'truthgym/nosuch'"),
-        ({"task": ["truthgym/urns", "truthgym/urns"]}, "both are named truthgym/urns; name each task once"),
+        ({"task": ["truthgym/urns", "truthgym/urns"]}, "2 tasks are named truthgym/urns; name each task once"),
         ({"resume_from_checkpoint": "/"}, "/: no trainer_state.json in this folder"),
-        ({"task_args": {"colour": 1}}, "takes no argument 'colour'"),
+        ({"task_args": {"colour": 1}}, "Unknown argument of truthgym/urns 'colour'"),
         ({"task_args": "n: [1"}, "not YAML"),
         ({"task_args": "7"}, "write {name: value}"),
         ({"task_args": {"split": "test"}}, "is what models are evaluated on"),

@@ -11,13 +11,6 @@ from truthgym.training.rollouts.runner import TrainingSample
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from truthgym.training.tiny import tiny
-
-    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1)
-
-
 @pytest.fixture
 def reward_of_letters(tmp_path: Path) -> str:
     """A reward that differs from rollout to rollout, so that there is a gradient."""

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.trainers import launch
+from truthgym.training.trainers import accelerate_launch as launch
 from truthgym.training.trainers.memory_estimate import Configuration, Shape, Workload
 
 NEEDS: dict[Configuration, int] = {"single_gpu": 100, "multi_gpu": 100, "zero2": 60, "zero3": 30, "fsdp2": 30}

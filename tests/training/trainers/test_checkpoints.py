@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import same_weights
 from truthgym.training.trainers.model_card import read_card
 
 TRAININGS = """
@@ -85,10 +86,6 @@ def words(**options: Any) -> list[str]:
     return [word for name, value in options.items() for word in (f"--{name}", str(value))]
 
 
-def same(one: Path, other: Path) -> bool:
-    return (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
-
-
 def of_pairs(folder: Path) -> dict[str, Any]:
     """Options for DPO on a few pairs."""
     pair = {name: [{"role": "assistant", "content": said}] for name, said in (("chosen", "yes"), ("rejected", "no"))}
@@ -129,6 +126,6 @@ def test_a_kill_loses_nothing(
     code, said = train(method, *options)
     assert code == 0, said
     assert "Resuming from" in said
-    assert same(folder, whole)
-    assert not same(folder, base)
+    assert same_weights(folder, whole)
+    assert not same_weights(folder, base)
     assert read_card(folder).curve == read_card(whole).curve

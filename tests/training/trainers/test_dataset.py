@@ -77,15 +77,10 @@ def test_the_longest_row() -> None:
     assert longest_row(Dataset.from_list(rows), tokenizer, 5 + around) == (5 + around, 0)
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from truthgym.training.tiny import tiny
-
-    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=1)
-
-
-def test_a_model_that_cannot_be_had_is_refused(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert base_config(str(base)).num_hidden_layers == 1
+def test_a_model_that_cannot_be_had_is_refused(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert base_config(str(tiny_model)).num_hidden_layers == 2
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match=r"empty contains no model: no config\.json, but nothing"):
         base_config(str(tmp_path / "empty"))
@@ -99,12 +94,12 @@ def test_a_model_that_cannot_be_had_is_refused(base: Path, tmp_path: Path, monke
         base_config("nobody/nothing")
 
 
-def test_a_model_without_tokenizer_or_chat_template_is_refused(base: Path, tmp_path: Path) -> None:
+def test_a_model_without_tokenizer_or_chat_template_is_refused(tiny_model: Path, tmp_path: Path) -> None:
     import shutil
 
-    assert base_tokenizer(str(base)).chat_template
+    assert base_tokenizer(str(tiny_model)).chat_template
     bare = tmp_path / "bare"
-    shutil.copytree(base, bare)
+    shutil.copytree(tiny_model, bare)
     (bare / "chat_template.jinja").unlink()
     with pytest.raises(BadInput, match="has no chat template"):
         base_tokenizer(str(bare))

@@ -1,14 +1,14 @@
 """Every trainer on a tiny model: it learns, resumes after an interruption, and saves a complete model."""
 
-import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures import same_weights
 from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.model_card import read_card
 
@@ -33,18 +33,6 @@ ROWS: dict[str, list[Row]] = {
     "messages": [{"messages": asked(n) + YES} for n in range(8)],
     "against": [{"prompt": asked(n), "completion": NO} for n in range(4)],
 }
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    from trl import DPOTrainer, KTOTrainer, RewardTrainer, SFTTrainer  # noqa: F401
-
-    from truthgym.training.tiny import tiny
-
-    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
-    gc.freeze()  # accelerate looks for garbage as each run begins, among all that has been imported
-    yield folder
-    gc.unfreeze()
 
 
 @pytest.fixture
@@ -72,19 +60,6 @@ def write(data: Path, rows: str, validation: str | None) -> None:
     for name, kind in (("train", rows), ("validation", validation)):
         if kind:
             (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS[kind]))
-
-
-def weights(folder: Path) -> dict[str, Any]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "model.safetensors")
-
-
-def same(one: Path, other: Path) -> bool:
-    import torch
-
-    first, second = weights(one), weights(other)
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +177,7 @@ def test_a_run_resumes_from_its_last_complete_checkpoint(
     capsys.readouterr()
     assert train("sft", "sft", "against", max_steps=6, save_steps=2, eval_steps=2) == whole
     assert "checkpoint-2" in capsys.readouterr().out, "the incomplete one is deleted"
-    assert same(whole, before / whole.name)
+    assert same_weights(whole, before / whole.name)
     assert read_card(whole).curve == read_card(before / whole.name).curve
 
 
@@ -283,7 +258,7 @@ def test_a_merged_model_has_the_trained_end_token(train: Train, base: Path, tmp_
 def test_a_new_head_is_initialised_by_the_seed(train: Train, tmp_path: Path, rows: str) -> None:
     folders = [train("reward", rows, max_steps=1, output_dir=str(tmp_path / place)) for place in ("one", "other")]
     assert folders[0].name == folders[1].name
-    assert same(*folders)
+    assert same_weights(*folders)
 
 
 def test_a_loss_over_whole_conversations_is_noted(train: Train, capsys: pytest.CaptureFixture[str]) -> None:

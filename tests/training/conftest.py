@@ -1,0 +1,34 @@
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny model with random weights. No test changes it."""
+    from truthgym.training.tiny import tiny
+
+    return tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tiny_model: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(tiny_model)
+
+
+@pytest.fixture(scope="module")
+def base(tiny_model: Path) -> Iterator[Path]:
+    """The tiny model to train, with all trainers imported.
+
+    accelerate collects garbage when a run begins: without `gc.freeze` it would look through everything imported.
+    """
+    from trl import DPOTrainer, GRPOTrainer, KTOTrainer, RewardTrainer, RLOOTrainer, SFTTrainer  # noqa: F401
+
+    gc.freeze()
+    yield tiny_model
+    gc.unfreeze()
