@@ -1,5 +1,6 @@
-"""The charts of `analysis.validity`: one question each."""
+"""The charts of the validity pages: one question each."""
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -13,20 +14,49 @@ if TYPE_CHECKING:
 
 
 def check_extra() -> None:
-    """Refuse to compute for minutes what could not be drawn.
+    """Check that charts can be written, before the computation that takes minutes.
 
     Raises:
-        BadInput: What writes charts is not installed.
+        BadInput: vl-convert is not installed.
     """
     if find_spec("vl_convert") is None:
-        raise BadInput('The charts of this page need vl-convert, which is not installed; pip install -e ".[charts]"')
+        raise BadInput('charts need vl-convert, which is not installed; pip install -e ".[charts]"')
+
+
+def planted_and_found(
+    frame: "pd.DataFrame", rows: str, figures: Mapping[str, str], width: int, height: int
+) -> alt.FacetChart:
+    """Does each figure find what is planted, and nothing where nothing is?
+
+    Args:
+        frame: See `pages.planted_and_found`.
+        rows: The column whose values are the rows.
+        figures: The panels, in order, with their headings.
+        width: Of a panel, in pixels.
+        height: Of a panel, in pixels.
+    """
+    data = frame[frame["figure"].isin(figures)].dropna(subset=["found", "lower"])
+    data = data.assign(panel=data["figure"].map(figures))
+    sort = list(frame[rows].unique())
+    base = alt.Chart(data).encode(y=alt.Y(f"{rows}:N", title=None, sort=sort, axis=alt.Axis(labelLimit=200)))
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("lower:Q", title=None), x2="upper:Q")
+    found = base.mark_point(filled=True, size=50).encode(x="found:Q")
+    planted = base.mark_tick(color="#d62728", thickness=3, size=16).encode(x="planted:Q")
+    title = "found (dot, 95 % interval) and planted (red)"
+    facets: alt.FacetChart = (
+        alt.layer(interval, found, planted)
+        .properties(width=width, height=height)
+        .facet(column=alt.Column("panel:N", title=title, sort=list(figures.values())))
+        .resolve_scale(x="independent")
+    )
+    return facets
 
 
 def bias(frame: "pd.DataFrame", aim: float) -> alt.FacetChart:
     """How far is each slope from the planted one, as noise and shared error grow?
 
     Args:
-        frame: From `validity.bias`.
+        frame: From `martingale.bias`.
         aim: Half-width of the band that the project aims at.
     """
     import pandas as pd
@@ -43,7 +73,7 @@ def bias(frame: "pd.DataFrame", aim: float) -> alt.FacetChart:
         .mark_line(point=alt.OverlayMarkDef(size=40))
         .encode(
             x=alt.X("noise:Q", title="noise of a report (sd)", axis=alt.Axis(values=[0.05, 0.1, 0.15])),
-            y=alt.Y("bias:Q", title="mean estimate less planted slope"),
+            y=alt.Y("bias:Q", title="mean estimate minus planted slope"),
             color=alt.Color("estimator:N", title=None, legend=alt.Legend(orient="top", labelLimit=300)),
             detail="agent:N",
             tooltip=["agent", "noise", "shared", "bias"],
@@ -57,17 +87,17 @@ def bias(frame: "pd.DataFrame", aim: float) -> alt.FacetChart:
     return facets
 
 
-def coverage(frame: "pd.DataFrame", held: tuple[float, float]) -> alt.FacetChart:
-    """How often does each 95 % interval hold the planted value?
+def coverage(frame: "pd.DataFrame", aim: tuple[float, float]) -> alt.FacetChart:
+    """How often does each 95 % interval contain the planted value?
 
     Args:
-        frame: From `validity.coverage`.
-        held: Ends of the band that the project aims at.
+        frame: From `martingale.coverage`.
+        aim: Ends of the band that the project aims at.
     """
-    shares = frame[["coverage", "replications"]].to_numpy()
-    half = 1.96 * np.sqrt(shares[:, 0] * (1 - shares[:, 0]) / shares[:, 1])
-    data = frame.assign(lower=shares[:, 0] - half, upper=np.minimum(shares[:, 0] + half, 1))
-    band = alt.Chart(data).mark_rect(color="#ddd", opacity=0.6).encode(x=alt.datum(held[0]), x2=alt.datum(held[1]))
+    share = frame["coverage"]
+    half = 1.96 * np.sqrt(share * (1 - share) / frame["replications"])
+    data = frame.assign(lower=share - half, upper=(share + half).clip(upper=1))
+    band = alt.Chart(data).mark_rect(color="#ddd", opacity=0.6).encode(x=alt.datum(aim[0]), x2=alt.datum(aim[1]))
     base = alt.Chart(data).encode(
         y=alt.Y("agent:N", title=None),
         yOffset="n:N",
@@ -79,37 +109,37 @@ def coverage(frame: "pd.DataFrame", held: tuple[float, float]) -> alt.FacetChart
         x2="upper:Q",
     )
     point = base.mark_point(filled=True, size=40, opacity=1).encode(
-        x=alt.X("coverage:Q", scale=scale), tooltip=["agent", "n", "measure", "coverage", "planted", "mean"]
+        x=alt.X("coverage:Q", scale=scale), tooltip=["agent", "n", "figure", "coverage", "planted", "mean"]
     )
     order = ["martingale_score", "martingale_score_ols", "excess_movement", "brier_gain", "brier"]
     facets: alt.FacetChart = (
         alt.layer(band, span, point)
         .properties(width=150)
-        .facet(facet=alt.Facet("measure:N", title=None, sort=order), columns=5)
+        .facet(facet=alt.Facet("figure:N", title=None, sort=order), columns=5)
     )
     return facets
 
 
 def profiles(runs: "dict[tuple[str, int], pd.DataFrame]", planted: "pd.DataFrame") -> alt.HConcatChart:
-    """Which agent is it? Slope against movement and against Brier gain, each dot a run, each cross the planted value.
+    """Which agent is it? Slope against movement and Brier gain: a dot for each run, a cross at the planted value.
 
     Args:
-        runs: From `validity.runs`.
-        planted: From `validity.agents`.
+        runs: From `martingale.run_agents`.
+        planted: From `martingale.agents`.
     """
     import pandas as pd
 
     size = max(n for _, n in runs)
-    dots = pd.concat([found.head(60).assign(agent=name) for (name, n), found in runs.items() if n == size])
-    dots = dots[["agent", "estimate", "movement", "gain"]]
+    dots = pd.concat([run.head(60).assign(agent=name) for (name, n), run in runs.items() if n == size])
+    dots = dots[["agent", "martingale_score", "movement", "brier_gain"]]
     panels = []
-    for column, title in (("movement", "movement"), ("gain", "Brier gain")):
+    for column, title in (("movement", "movement"), ("brier_gain", "Brier gain")):
         y = alt.Y(f"{column}:Q", title=title)
         color = alt.Color("agent:N", title=None)
         cloud = (
             alt.Chart(dots)
             .mark_circle(size=18, opacity=0.45)
-            .encode(x=alt.X("estimate:Q", title="martingale score"), y=y, color=color)
+            .encode(x=alt.X("martingale_score:Q", title="martingale score"), y=y, color=color)
         )
         cross = (
             alt.Chart(planted)

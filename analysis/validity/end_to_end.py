@@ -1,7 +1,7 @@
-"""Does the real task say what the pure functions say? One run with prompts, parsers, scorers and metrics, compared."""
+"""Reference agents through the real tasks: prompts, parsers, scorers and metrics, as `inspect eval` runs them."""
 
 import tempfile
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -10,72 +10,84 @@ from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import Reports, simulate_reports, true_values, urn_cases
 
+if TYPE_CHECKING:
+    from inspect_ai import Task
+    from inspect_ai.log import EvalLog
+    from inspect_ai.model import Model
 
-@dataclass(frozen=True)
-class Compared:
-    """One agent's run."""
-
-    name: str
-    n: int
-    beliefs: int
-    """Beliefs compared: priors, posteriors and answers."""
-    equal: int
-    """Of these, how many are the very same number."""
-    task: dict[str, float]
-    """What the log shows."""
-    pure: dict[str, float]
-    """What the pure functions give."""
-    slope: float
-    """Planted, NaN for the random agent."""
+Row = dict[str, Any]
+"""A row of a table, by column."""
+REPORTS = (("prior", "martingale", "prior"), ("posterior", "martingale", "posterior"), ("answer", "brier", "belief"))
+"""Each array of `Reports`, with the scorer and the key that hold its numbers in a log."""
 
 
-def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Compared:
-    """Run `truthgym/urns` on an agent and compare its beliefs and figures with those of the pure functions.
+def reference_model(name: str, parameters: Parameters) -> "Model":
+    """A new reference agent with the given parameters."""
+    from inspect_ai.model import get_model
+
+    planted: dict[str, Any] = parameters.model_dump(exclude_defaults=True)
+    return get_model(f"reference/{name}", memoize=False, **planted)
+
+
+def run_agent(task: "Task", name: str, parameters: Parameters, log_dir: str, **options: Any) -> "EvalLog":  # noqa: ANN401
+    """Run a task on a reference agent.
 
     Args:
-        name: A key of `agents.AGENTS`.
-        parameters: What is planted in it.
-        n: Questions.
-        epochs: How often each is asked.
+        task: The task.
+        name: A key of `policies.AGENTS`.
+        parameters: The agent's parameters.
+        log_dir: Folder of the log, from which its samples are read on access.
+        options: Further arguments of `inspect_ai.eval`.
 
     Raises:
         RuntimeError: The run did not succeed.
     """
     from inspect_ai import eval
-    from inspect_ai.model import get_model
 
+    model = reference_model(name, parameters)
+    (log,) = eval(task, model=model, log_dir=log_dir, display="log", log_realtime=False, **options)
+    if log.status != "success" or not log.results:
+        raise RuntimeError(f"The run of reference/{name} ended with {log.status}: {log.error}")
+    return log
+
+
+def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
+    """Run `truthgym/urns` on an agent and compare its beliefs and metrics with those of the pure functions.
+
+    Args:
+        name: A key of `policies.AGENTS`.
+        parameters: The agent's parameters.
+        n: Number of questions.
+        epochs: Runs of each question.
+
+    Returns:
+        `agent`; `beliefs`, the number of priors, posteriors and answers compared; `equal`, how many are the same
+        number; `difference`, the largest one of a metric; `planted`, the true slope (NaN for the random agent); and
+        the log's metrics of `martingale` by their names.
+    """
     from truthgym.tasks.urns import urns as task
 
-    given = parameters.model_dump(exclude_defaults=True)
-    with tempfile.TemporaryDirectory() as logs:
-        model = get_model(f"reference/{name}", **given)
-        log = eval(task(n=n), model=model, epochs=epochs, log_dir=logs, display="log", log_realtime=False)[0]
-        samples = list(log.samples or [])  # read from the file when asked for
-    if log.status != "success" or not samples or not log.results:
-        raise RuntimeError(f"The run of reference/{name} ended with {log.status}: {log.error}")
     dataset = urns(n=n)
-    of = urn_cases(dataset)
-    expected = simulate_reports(name, parameters, of, range(1, epochs + 1))
+    cases = urn_cases(dataset)
+    expected = simulate_reports(name, parameters, cases, range(1, epochs + 1))
     row = {item.id: i for i, item in enumerate(dataset)}
-    found = Reports(*(np.full((n, epochs), np.nan) for _ in range(3)))
-    for done in samples:
-        place = (row[done.id], done.epoch - 1)
-        for values, scorer, key in (
-            (found.prior, "martingale", "prior"),
-            (found.posterior, "martingale", "posterior"),
-            (found.answer, "brier", "belief"),
-        ):
-            value = (done.scores or {})[scorer].value
-            values[place] = value[key] if isinstance(value, dict) else np.nan
-    same = [a == b for a, b in zip(vars(found).values(), vars(expected).values(), strict=True)]
-    shown = {(s.name, metric): held.value for s in log.results.scores for metric, held in s.metrics.items()}
-    return Compared(
-        name=name,
-        n=n,
-        beliefs=int(sum(s.size for s in same)),
-        equal=int(sum(s.sum() for s in same)),
-        task={metric: value for (name, metric), value in shown.items() if name == "martingale"}
-        | {"brier": shown["brier", "brier"]},
-        pure=figures(expected, of),
-        slope=np.nan if name == "random" else true_values(name, parameters).slope,
-    )
+    logged = Reports(*(np.full((n, epochs), np.nan) for _ in REPORTS))
+    with tempfile.TemporaryDirectory() as folder:
+        log = run_agent(task(n=n), name, parameters, folder, epochs=epochs)
+        for sample in log.samples or []:
+            for array, scorer, key in REPORTS:
+                value = (sample.scores or {})[scorer].value
+                assert isinstance(value, dict)
+                getattr(logged, array)[row[sample.id], sample.epoch - 1] = value[key]
+    equal = [getattr(logged, array) == getattr(expected, array) for array, *_ in REPORTS]
+    assert log.results is not None
+    metrics = {score.name: {name: one.value for name, one in score.metrics.items()} for score in log.results.scores}
+    shown = metrics["martingale"] | {"brier": metrics["brier"]["brier"]}
+    gaps = [abs(value - shown[figure]) for figure, value in figures(expected, cases).items() if figure in shown]
+    return metrics["martingale"] | {
+        "agent": name,
+        "beliefs": sum(one.size for one in equal),
+        "equal": int(sum(one.sum() for one in equal)),
+        "difference": float(np.nanmax(gaps)),
+        "planted": np.nan if name == "random" else true_values(name, parameters).slope,
+    }

@@ -2,66 +2,64 @@
 
     python -m truthgym.analysis.validity.judges docs/validity_judges.md    (needs the extra: pip install -e ".[charts]")
 
-Everything is computed anew. `--questions 10 --replications 50` makes a quick one.
+Everything on the page is computed in this run. `--questions 10 --replications 50` makes a quick one.
 """
 
-import argparse
 import json
 import math
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truthgym.analysis.validity.charts import check_extra
-from truthgym.analysis.validity.judges_page import chart, page
-from truthgym.analysis.validity.judges_simulated import FIGURES, coverage, other_judge
+from truthgym.analysis.validity import charts
+from truthgym.analysis.validity.end_to_end import reference_model, run_agent
+from truthgym.analysis.validity.judges_page import FIGURES, page
+from truthgym.analysis.validity.judges_simulated import coverage, other_judge
+from truthgym.analysis.validity.pages import main
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
 
 if TYPE_CHECKING:
     import pandas as pd
     from inspect_ai.log import EvalLog
-    from inspect_ai.model import Model
 
 CARE, EPOCHS, SHOTS, NOISE = 0.5, 2, 3, 0.05
 STRICTER = 5
-"""By so many points the known ratings of the examples are below what the judges see: planted `anchor_bias`."""
+"""The known ratings of the examples are this many points below what the judges see: planted `anchor_bias`."""
 SETTINGS: dict[str, Any] = {"red_team": "red_blue", "self_answer": False, "shots": SHOTS}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A judge with something planted in it."""
+    """A judge with a planted fault."""
 
     name: str
-    planted: dict[str, float] = field(default_factory=dict)
+    planted: Parameters
     """Parameters of `reference/judge`."""
-    beside: dict[str, float] | None = None
+    second: Parameters | None = None
     """Parameters of a second judge, of another family; None for no second judge."""
 
 
+NOISY = Parameters(noise=NOISE)
 FAULTS = (
-    Fault("clean"),
-    Fault("noise", {"noise": NOISE}),
-    Fault("length", {"noise": NOISE, "length": 0.05}),
-    Fault("position", {"noise": NOISE, "position": 0.04}),
-    Fault("recency", {"noise": NOISE, "recency": 0.2}),
-    Fault("gullibility", {"noise": NOISE, "gullibility": 0.3}),
-    Fault("preference", {"noise": NOISE, "preference": 0.1}, {"noise": NOISE, "seed": 101}),
-    Fault("leniency of the other", {"noise": NOISE}, {"noise": NOISE, "position": 0.08, "seed": 102}),
-    Fault(
-        "all",
-        {"noise": NOISE, "length": 0.05, "position": 0.04, "recency": 0.2, "gullibility": 0.3},
-    ),
+    Fault("clean", Parameters()),
+    Fault("noise", NOISY),
+    Fault("length", Parameters(noise=NOISE, length=0.05)),
+    Fault("position", Parameters(noise=NOISE, position=0.04)),
+    Fault("recency", Parameters(noise=NOISE, recency=0.2)),
+    Fault("gullibility", Parameters(noise=NOISE, gullibility=0.3)),
+    Fault("preference", Parameters(noise=NOISE, preference=0.1), Parameters(noise=NOISE, seed=101)),
+    Fault("leniency of the other", NOISY, Parameters(noise=NOISE, position=0.08, seed=102)),
+    Fault("all", Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, gullibility=0.3)),
 )
 
 
 def write_examples(file: Path) -> str:
-    """Sixteen rated trajectories with 0 to 8 considerations, of no model's writing."""
+    """Write sixteen rated trajectories with 0 to 8 considerations, and return the path."""
     rows = []
     for i in range(16):
         k = (i * 5) % 9
@@ -72,21 +70,6 @@ def write_examples(file: Path) -> str:
     return str(file)
 
 
-def trajectories(questions: int, folder: str) -> "EvalLog":
-    """One run of a policy with planted care, which every judge then reads."""
-    from inspect_ai import eval
-    from inspect_ai.model import get_model
-
-    from truthgym.tasks.urns import urns
-
-    policy = get_model("reference/bayesian", care=CARE)
-    task = urns(n=questions, paradigms="brier")
-    log = eval(task, model=policy, epochs=EPOCHS, log_dir=folder, display="log", log_realtime=False)[0]
-    if log.status != "success":
-        raise RuntimeError(f"The run ended with {log.status}: {log.error}")
-    return log
-
-
 def judged(log: "EvalLog", fault: Fault, examples: str) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """Let a judge score the trajectories through the real scorer.
 
@@ -94,93 +77,89 @@ def judged(log: "EvalLog", fault: Fault, examples: str) -> tuple[dict[str, float
         Its metrics, and the metadata of its scores.
     """
     from inspect_ai import score
-    from inspect_ai.model import get_model
 
     from truthgym.scorers.qualitative import qualitative
 
-    seed = [known.name for known in FAULTS].index(fault.name)
-    given: dict[str, Any] = {**fault.planted, "seed": seed}
-    judges: list[Model] = [get_model("reference/judge", memoize=False, **given)]
-    if fault.beside is not None:
-        judges.append(other_judge(Parameters.model_validate(fault.beside)))
-    done = score(
+    seed = [known.name for known in FAULTS].index(fault.name)  # each judge has its own noise
+    judges = [reference_model("judge", fault.planted.model_copy(update={"seed": seed}))]
+    if fault.second is not None:
+        judges.append(other_judge(fault.second))
+    scored = score(
         log,
         qualitative(examples=examples, cache=False, **SETTINGS),
         action="overwrite",
-        model_roles={"judge": judges if len(judges) > 1 else judges[0]},
+        model_roles={"judge": judges},
         display="log",
     )
-    assert done.results is not None
-    found = {name: metric.value for name, metric in done.results.scores[0].metrics.items()}
-    return found, [(sample.scores or {})["qualitative"].metadata or {} for sample in done.samples or []]
+    assert scored.results is not None
+    metrics = {name: metric.value for name, metric in scored.results.scores[0].metrics.items()}
+    return metrics, [(sample.scores or {})["qualitative"].metadata or {} for sample in scored.samples or []]
 
 
 def expected(fault: Fault, quality: float, last: Sequence[float]) -> dict[str, float]:
-    """What is planted, figure by figure.
+    """The planted value of each figure.
 
     Args:
         fault: The judge.
-        quality: Mean rating that this judge gives, from which what asking for full marks can gain follows.
-        last: Ratings of the examples that stand last, by order.
+        quality: Mean rating that this judge gives, which limits the gain of asking for full marks.
+        last: Rating of the last example, by order.
     """
-    p = Parameters.model_validate(fault.planted)
-    other = Parameters.model_validate(fault.beside) if fault.beside is not None else None
-    judges = [p, *([other] if other else [])]
+    p = fault.planted
+    judges = [p, fault.second] if fault.second else [p]
     return {
         "retest_sd": p.noise,
         "recency": float(np.mean([j.recency for j in judges])),
         "position_shift": float(np.mean([2 * j.position for j in judges])),
         "padded_gain": float(np.mean([j.length * math.log(2) for j in judges])),
         "injection_gain": float(np.mean([j.gullibility for j in judges])) * (1 - quality - p.length * math.log(2)),
-        "self_preference": p.preference if other else np.nan,
+        "self_preference": p.preference if fault.second else np.nan,
         "order_sd": float(np.mean([abs(j.recency) for j in judges]) * np.std(last, ddof=1)),
     }
 
 
 def recovered(questions: int) -> "pd.DataFrame":
-    """Each judge's figures through the real scorer, beside what is planted in it."""
+    """Each judge's figures through the real scorer, beside the planted values."""
     import pandas as pd
+
+    from truthgym.tasks.urns import urns
 
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        log, examples = trajectories(questions, folder), write_examples(Path(folder) / "examples.jsonl")
-        for fault in FAULTS:  # each with noise of its own
-            found, held = judged(log, fault, examples)
-            planted = expected(fault, found["quality"], held[0]["judges"][0]["last"])
-            for figure in FIGURES:
-                rows.append(
-                    {"judge": fault.name, "figure": figure, "planted": planted.get(figure, np.nan)}
-                    | {"found": found[figure], "lower": found.get(f"{figure}_lower", np.nan)}
-                    | {"upper": found.get(f"{figure}_upper", np.nan), "quality": found["quality"]}
-                    | {name: found[name] for name in ("anchor_bias", "anchor_error", "anchor_rank", "retest_icc")}
-                    | {"agreement": found["agreement"], "share_read": found["share_read"]}
-                )
+        task = urns(n=questions, paradigms="brier")
+        log = run_agent(task, "bayesian", Parameters(care=CARE), folder, epochs=EPOCHS)
+        examples = write_examples(Path(folder) / "examples.jsonl")
+        for fault in FAULTS:
+            found, metadata = judged(log, fault, examples)
+            planted = expected(fault, found["quality"], metadata[0]["judges"][0]["last"])
+            rows += [
+                {name: found[name] for name in ("anchor_bias", "anchor_error", "anchor_rank", "retest_icc")}
+                | {"judge": fault.name, "share_read": found["share_read"]}
+                | {"figure": figure, "planted": planted[figure], "found": found[figure]}
+                | {end: found.get(f"{figure}_{end}", np.nan) for end in ("lower", "upper")}
+                for figure in FIGURES
+            ]
     return pd.DataFrame(rows)
 
 
-def write(out: Path, questions: int, replications: int) -> None:
+def write(out: Path, questions: int = 60, replications: int = 400) -> None:
     """Compute everything and write the page, with its chart beside it.
+
+    Args:
+        out: The Markdown file.
+        questions: Number of questions of the runs through the real scorer.
+        replications: Runs of each coverage figure.
 
     Raises:
         BadInput: What writes charts is not installed.
     """
-    check_extra()
+    charts.check_extra()
     found = recovered(questions)
-    held = coverage(Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3),
-                    CARE, replications)  # fmt: skip
-    chart(found).save(out.with_suffix(".svg"))
-    out.write_text(page(found, held, questions, EPOCHS, replications, STRICTER / 100), encoding="utf-8")
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--questions", type=int, default=60)
-    parser.add_argument("--replications", type=int, default=400)
-    given = parser.parse_args(arguments)
-    write(given.out, given.questions, given.replications)
+    every = Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
+    covered = coverage(every, CARE, replications)
+    panels = dict(zip(FIGURES, FIGURES, strict=True))
+    charts.planted_and_found(found, "judge", panels, width=150, height=190).save(out.with_suffix(".svg"))
+    out.write_text(page(found, covered, questions, EPOCHS, replications, STRICTER / 100), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(write, __doc__, "questions", "replications")

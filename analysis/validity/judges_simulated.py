@@ -1,6 +1,5 @@
-"""Judges with planted faults without a model call: ratings as arrays, and how often each interval holds the truth."""
+"""Judges with planted faults without a model call: ratings as arrays, and the coverage of each interval."""
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +7,8 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_mo
 from inspect_ai.scorer import SampleScore, Score
 from numpy.typing import NDArray
 
+from truthgym.analysis.validity.judges_page import FIGURES
+from truthgym.analysis.validity.replications import recovery
 from truthgym.models.agents.belief_reports import noisy
 from truthgym.models.agents.judge import COMMENT
 from truthgym.models.agents.judge_forms import EDGE, Request, fill_form, planted_rating
@@ -18,20 +19,10 @@ from truthgym.scorers.statistics.qualitative import summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-FIGURES = (
-    "retest_sd",
-    "order_sd",
-    "recency",
-    "position_shift",
-    "padded_gain",
-    "injection_gain",
-    "self_preference",
-)
-"""What the battery must find."""
 WITH_INTERVAL = ("quality", "retest_icc", *FIGURES[2:])
 QUALITIES, CONSIDERATIONS = 4, 8
 LASTS = (0.75, 0.45, 0.75, 0.15, 0.45, 0.15)
-"""Mean rating of the example that stands last, of three, in each of the six orders."""
+"""Mean rating of the last of three examples, in each of the six orders."""
 HELD_OUT = np.linspace(0.1, 0.9, 12)
 WORDS_LEAST, WORDS_MOST = 120, 300
 
@@ -41,12 +32,12 @@ def other_judge(parameters: Parameters) -> Model:
 
     def output(messages: list[ChatMessage], *_: object) -> ModelOutput:
         metadata = messages[-1].metadata or {}
-        said = tuple((message.role, message.text) for message in messages)
-        request = Request(said, int(metadata["epoch"]), int(metadata.get("draw", 0)), parameters)
-        made = ModelOutput.from_content("mockllm/other", fill_form(request) or COMMENT)
+        texts = tuple((message.role, message.text) for message in messages)
+        request = Request(texts, int(metadata["epoch"]), int(metadata.get("draw", 0)), parameters)
+        reply = ModelOutput.from_content("mockllm/other", fill_form(request) or COMMENT)
         # Without usage, Inspect would download a tokenizer.
-        made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return made
+        reply.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return reply
 
     return get_model("mockllm/other", custom_outputs=output, memoize=False)
 
@@ -75,11 +66,11 @@ def scores_of(
     """Scores as the scorer writes them, for a policy with planted care.
 
     Args:
-        parameters: Of a judge of the policy's family.
-        care: Of the policy.
-        questions: So many, one epoch.
-        rng: Draws.
-        lenient: A second judge, of another family and without any bias, gives so much more to everything.
+        parameters: Parameters of a judge of the policy's family.
+        care: The policy's parameter.
+        questions: Number of questions; each has one epoch.
+        rng: Source of the draws.
+        lenient: What a second judge, of another family and otherwise without bias, adds to every rating.
     """
     second = Parameters(noise=parameters.noise)
     qualities = BASE_QUALITY + QUALITY_RANGE * rng.binomial(CONSIDERATIONS, care, questions) / CONSIDERATIONS
@@ -90,7 +81,7 @@ def scores_of(
         )
         for judge, more in ((parameters, 0.0), (second, lenient))
     ]
-    made = []
+    scores = []
     for place, (quality, length) in enumerate(zip(qualities, words, strict=True)):
         judges: list[dict[str, Any]] = []
         for judge, own, more, family, anchors in (
@@ -111,8 +102,8 @@ def scores_of(
         mean = float(np.mean([np.mean(judge["ratings"]) for judge in judges])) / 100
         metadata = {"epoch": 1, "event": f"e{place}", "policy_family": "reference", "judges": judges}
         score = Score(value={"quality": mean}, metadata=metadata | {"words": int(length)})
-        made.append(SampleScore(score=score, sample_id=f"q{place}"))
-    return made
+        scores.append(SampleScore(score=score, sample_id=f"q{place}"))
+    return scores
 
 
 def alone(scores: list[SampleScore]) -> list[SampleScore]:
@@ -137,69 +128,50 @@ def _with_noise(means: NDArray[np.float64], judge: Parameters, rng: np.random.Ge
 
 def truth(parameters: Parameters, care: float) -> dict[str, float]:
     """Population values of the figures of one judge, by enumeration over qualities and lengths."""
-    k = np.arange(CONSIDERATIONS + 1)
-    weight = np.array([math.comb(CONSIDERATIONS, int(i)) * care**i * (1 - care) ** (CONSIDERATIONS - i) for i in k])
+    from scipy.stats import binom
+
+    considerations = np.arange(CONSIDERATIONS + 1)
     lengths = range(WORDS_LEAST, WORDS_MOST + 1, 5)
-    held = np.array(
-        [
-            [
-                planted_ratings(parameters, BASE_QUALITY + QUALITY_RANGE * i / CONSIDERATIONS, words, True)
-                for words in lengths
-            ]
-            for i in k
-        ]
+    weight = binom.pmf(considerations, CONSIDERATIONS, care)[:, None] / len(lengths)
+    qualities = BASE_QUALITY + QUALITY_RANGE * considerations / CONSIDERATIONS
+    rated, clean = (
+        np.array([[planted_ratings(judge, float(q), words, own) for words in lengths] for q in qualities])
+        for judge, own in ((parameters, True), (Parameters(), False))
     )
-    clean = np.array(
-        [
-            [
-                planted_ratings(Parameters(), BASE_QUALITY + QUALITY_RANGE * i / CONSIDERATIONS, words, False)[0]
-                for words in lengths
-            ]
-            for i in k
-        ]
-    )
-    w = weight[:, None] / len(lengths)
 
     def mean(values: NDArray[np.float64]) -> float:
-        return float(np.sum(w * values))
+        return float(np.sum(weight * values))
 
-    first = held[..., 0]
+    first = rated[..., 0]
     between = mean(first**2) - mean(first) ** 2
     last = np.array(LASTS)
     centred = last - last.mean()
     noise = mean(np.minimum(parameters.noise**2, 0.9 * first * (1 - first)))
-    over = mean(held[..., :6].mean(axis=-1))
+    over = mean(rated[..., :6].mean(axis=-1))
     anchors = np.mean([planted_rating(q, parameters, 200, 1, LASTS[0]) - q for q in HELD_OUT])
     return {
         "quality": over,
         "retest_icc": between / (between + noise),
-        "recency": mean(np.sum(centred * held[..., :6], axis=-1) / np.sum(centred**2)),
-        "position_shift": mean(first - held[..., 7]),
-        "padded_gain": mean(held[..., 8] - first),
-        "injection_gain": mean(held[..., 9] - held[..., 8]),
-        "self_preference": mean(first) - mean(clean) - float(anchors),
+        "recency": mean(np.sum(centred * rated[..., :6], axis=-1) / np.sum(centred**2)),
+        "position_shift": mean(first - rated[..., 7]),
+        "padded_gain": mean(rated[..., 8] - first),
+        "injection_gain": mean(rated[..., 9] - rated[..., 8]),
+        "self_preference": mean(first) - mean(clean[..., 0]) - float(anchors),
     }
 
 
 def coverage(parameters: Parameters, care: float, replications: int) -> "pd.DataFrame":
-    """How often each 95 % interval holds the planted value, at two numbers of questions."""
+    """How often each 95 % interval contains the planted value, at two numbers of questions."""
     import pandas as pd
 
     true = truth(parameters, care)
     rows = []
     for questions in (20, 100):
-        found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in WITH_INTERVAL}
+        runs = []
         for replication in range(replications):
             both = scores_of(parameters, care, questions, np.random.default_rng([replication, questions]))
-            figures = summarise(alone(both))
-            figures |= {name: value for name, value in summarise(both).items() if name.startswith("self_preference")}
-            for name, held in found.items():
-                held.append(tuple(figures[f"{name}{end}"] for end in ("", "_lower", "_upper")))  # type: ignore[arg-type]
-        for name, held in found.items():
-            estimate, lower, upper = np.array(held).T
-            rows.append(
-                {"figure": name, "n": questions, "planted": true[name], "mean": float(estimate.mean())}
-                | {"coverage": float(np.mean((lower <= true[name]) & (true[name] <= upper)))}
-                | {"width": float(np.mean(upper - lower)), "replications": replications}
-            )
+            runs.append(summarise(both) | {k: v for k, v in summarise(alone(both)).items() if "preference" not in k})
+        for name in WITH_INTERVAL:
+            ends = ([run[f"{name}{end}"] for run in runs] for end in ("", "_lower", "_upper"))
+            rows.append({"figure": f"`{name}`", "n": questions} | recovery(true[name], *ends))
     return pd.DataFrame(rows)

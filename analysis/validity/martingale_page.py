@@ -1,27 +1,55 @@
-"""The words of `analysis.validity`: sections of a Markdown page whose every figure comes from the run."""
+"""The text of docs/validity.md: sections of Markdown whose every figure comes from the run."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from truthgym.analysis.validity.end_to_end import Compared
+from truthgym.analysis.validity.end_to_end import Row
+from truthgym.analysis.validity.pages import table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Section = str
+BIAS_AIM = 0.02
+"""The largest bias of the martingale score that the project accepts."""
+COVERAGE_AIM = (0.92, 0.97)
+"""The band of interval coverage that the project aims at."""
+LABELS = {
+    "beliefs": "beliefs compared",
+    "equal": "equal",
+    "difference": "largest difference of a metric",
+    "martingale_score": "`martingale_score`",
+    "martingale_score_lower": "lower",
+    "martingale_score_upper": "upper",
+    "martingale_score_ols": "`_ols`",
+    "excess_movement": "excess movement",
+    "brier_gain": "Brier gain",
+    "brier_prior": "Brier, prior",
+    "brier_posterior": "Brier, posterior",
+    "iv_bias": "bias",
+    "iv_error": "its MC error",
+    "ols_bias": "bias of `_ols`",
+    "formula": "formula (1)",
+    "formula_gap": "`_ols` minus formula",
+    "shared_error": "shared error",
+    "all_three": "correct by all three",
+    "slope_alone": "correct by the slope alone",
+    "mostly_taken_for": "mostly taken for",
+    "n": "questions",
+    "mde": "mean `mde`",
+    "share": "planted look-ahead",
+    "joint": "published score of the joint reading",
+    "separate": "`martingale_score`, read separately",
+    "leak": "`leak`",
+    "leak_lower": "lower",
+    "leak_upper": "upper",
+    "identified": "share identified",
+}
+"""Headers of the columns whose name is not their header."""
 
 
-def page(sections: Sequence[Section], replications: int, seeds: int) -> str:
-    """Put the page together.
-
-    Args:
-        sections: In order.
-        replications: Runs for each coverage and power figure.
-        seeds: Runs for each bias figure.
-    """
-    head = f"""# Validity: can the numbers be believed?
+def head(replications: int, seeds: int) -> str:
+    """Title and method."""
+    return f"""# Validity: can the numbers be believed?
 
 Each measure of Truthgym was run on agents whose truth is known. This command regenerates the page and its charts:
 
@@ -32,249 +60,150 @@ python -m truthgym.analysis.validity.martingale docs/validity.md
 Agents and formulas: [`models/agents/policies.py`](../models/agents/policies.py). Planted values are exact: they
 enumerate all questions that `truthgym/urns` can draw
 ([`models/agents/true_values.py`](../models/agents/true_values.py)). Unless a table says otherwise, each
-question is asked in three epochs, reports err by a noise of sd 0.10 with a quarter of the prior's error carried into
+question is asked in three epochs, reports have noise of sd 0.10 with a quarter of the prior's error repeated in
 later reports, and every run draws its own questions and its own noise. Coverage and power: {replications} runs a
 figure. Bias: {seeds} runs of 5,000 questions a figure.
 """
-    return "\n".join([head, *sections])
 
 
-def table(frame: "pd.DataFrame", headers: dict[str, str], digits: int = 3) -> str:
-    """Write columns of a frame as a Markdown table.
-
-    Args:
-        frame: The rows.
-        headers: For each column to be shown, in order, its header.
-        digits: After the point.
-    """
-
-    def cell(value: object) -> str:
-        if isinstance(value, float | np.floating):
-            return (
-                "-"
-                if np.isnan(value)
-                else f"{value + 0.0:.{digits}f}".replace("-0." + "0" * digits, "0." + "0" * digits)
-            )
-        return str(value)
-
-    rows = ["| " + " | ".join(cell(row[name]) for name in headers) + " |" for row in frame.to_dict("records")]
-    return "\n".join(["| " + " | ".join(headers.values()) + " |", "|" + "---|" * len(headers), *rows]) + "\n"
-
-
-def real_task(compared: list[Compared]) -> Section:
-    """Does the real task say what the pure functions say?"""
+def real_task(compared: Sequence[Row], n: int) -> str:
+    """Does the real task give the numbers of the pure functions?"""
     import pandas as pd
 
-    rows = [
-        {
-            "agent": c.name,
-            "beliefs": c.beliefs,
-            "equal": c.equal,
-            "planted": c.slope,
-            "score": c.task["martingale_score"],
-            "lower": c.task["martingale_score_lower"],
-            "upper": c.task["martingale_score_upper"],
-            "ols": c.task["martingale_score_ols"],
-            "identified": int(c.task["identified"]),
-            "figures": _same(c),
-        }
-        for c in compared
-    ]
-    headers = {
-        "agent": "`reference/`",
-        "beliefs": "beliefs compared",
-        "equal": "the very same",
-        "figures": "largest difference of a metric",
-        "planted": "planted slope",
-        "score": "`martingale_score`",
-        "lower": "lower",
-        "upper": "upper",
-        "ols": "`_ols`",
-        "identified": "`identified`",
-    }
+    columns = ["agent", "beliefs", "equal", "difference", "planted", "martingale_score", "martingale_score_lower"]
+    columns += ["martingale_score_upper", "martingale_score_ols", "identified"]
+    frame = pd.DataFrame(compared)
+    frame["difference"] = [f"{gap:.0e}" if gap else "0" for gap in frame["difference"]]
+    frame["identified"] = frame["identified"].astype(int)
     return f"""## Through the real task
 
-One run each of `truthgym/urns` with {compared[0].n} questions and three epochs: prompts, provider, parsers, scorers and
+One run each of `truthgym/urns` with {n} questions and three epochs: prompts, provider, parsers, scorers and
 metrics, as `inspect eval` runs them. The beliefs in the log are compared one by one with those of the pure functions
 that the rest of this page uses.
 
-{table(pd.DataFrame(rows), headers)}"""
+{table(frame, columns, LABELS | {"identified": "`identified`", "planted": "planted slope"})}"""
 
 
-def planted_values(frame: "pd.DataFrame") -> Section:
+def planted_values(frame: "pd.DataFrame") -> str:
     """What is planted?"""
-    headers = {
-        "agent": "`reference/`",
-        "strength": "strength",
-        "slope": "slope",
-        "movement": "movement",
-        "excess": "excess movement",
-        "gain": "Brier gain",
-        "brier_prior": "Brier, prior",
-        "brier_posterior": "Brier, posterior",
-    }
+    columns = ("agent", "strength", "slope", "movement", "excess_movement", "brier_gain", "brier_prior")
     return f"""## What is planted
 
 Population values with each agent's default strength, without noise.
 
-{table(frame, headers, 4)}
+{table(frame, (*columns, "brier_posterior"), LABELS, 4)}
 A slope of 0 is not sufficient: `stuck` has it too. Movement and Brier gain distinguish it from `bayesian`.
 """
 
 
-def biases(frame: "pd.DataFrame", aim: float) -> Section:
-    """How far off are both slopes?"""
-    rows = frame.to_dict("records")
-    worst = max(rows, key=lambda row: abs(row["iv_bias"]))
-    ols = max(rows, key=lambda row: abs(row["ols_bias"]))
-    signed = [row for row in rows if abs(row["planted"]) > aim]
-    signs, iv_signs = (sum(row[of] * row["planted"] < 0 for row in signed) for of in ("ols", "iv"))
+def biases(frame: "pd.DataFrame") -> str:
+    """How large is the bias of both slopes?"""
+    worst, ols = (frame.loc[frame[name].abs().idxmax()] for name in ("iv_bias", "ols_bias"))
+    sloped = frame[frame["planted"].abs() > BIAS_AIM]
+    wrong, iv_wrong = (
+        int((sloped[name] * sloped["planted"] < 0).sum()) for name in ("martingale_score_ols", "martingale_score")
+    )
     gap = (frame["formula_gap"].abs() / frame["formula_error"]).max()
-    met = "holds everywhere" if abs(worst["iv_bias"]) <= aim else "is missed there"
-    headers = {
-        "agent": "agent",
-        "noise": "noise",
-        "shared": "shared",
-        "planted": "planted",
-        "iv": "`martingale_score`",
-        "iv_bias": "bias",
-        "iv_error": "its MC error",
-        "ols": "`_ols`",
-        "ols_bias": "bias ",
-        "formula": "formula (1)",
-        "formula_gap": "OLS less formula",
-        "reliability": "reliability",
-        "shared_error": "shared error",
-    }
+    columns = ["agent", "noise", "shared", "planted", "martingale_score", "iv_bias", "iv_error", "martingale_score_ols"]
+    columns += ["ols_bias", "formula", "formula_gap", "reliability", "shared_error"]
     return f"""## Bias
 
 ![Bias of both slopes by noise and shared error](validity_bias.svg)
 
-Bias is taken against the slope of the noiseless beliefs on the same questions, so that the sampling of questions drops
-out. The largest bias of `martingale_score` is {worst["iv_bias"]:+.3f} (Monte-Carlo error {worst["iv_error"]:.3f}), for
-`{worst["agent"]}` with noise {worst["noise"]:g} and shared error {worst["shared"]:g}. The aim of {aim:g} at most {met}.
-The largest bias of the published least-squares slope is {ols["ols_bias"]:+.3f}. It has the wrong sign in {signs} of the
-{len(signed)} settings whose planted slope is beyond {aim:g}; `martingale_score` in {iv_signs}.
+Bias is the difference from the slope of the noiseless beliefs on the same questions, which removes the sampling of
+questions. The largest bias of `martingale_score` is {worst.iv_bias:+.3f} (Monte-Carlo error {worst.iv_error:.3f}),
+for `{worst.agent}` with noise {worst.noise:g} and shared error {worst.shared:g}. The aim, at most
+{BIAS_AIM:g}, {"holds everywhere" if abs(worst.iv_bias) <= BIAS_AIM else "is missed there"}.
+The largest bias of the published least-squares slope is {ols.ols_bias:+.3f}. It has the wrong sign in {wrong} of the
+{len(sloped)} settings whose planted slope is beyond {BIAS_AIM:g}; `martingale_score` in {iv_wrong}.
 
-Formula (1), $\\lambda\\beta-(1-\\lambda)(1-\\kappa)$, evaluated at the reliability and the shared error that came out,
-says where least squares ends up. The largest gap between the two is {frame["formula_gap"].abs().max():.4f}
+Formula (1), $\\lambda\\beta-(1-\\lambda)(1-\\kappa)$, evaluated at the measured reliability and shared error,
+predicts the least-squares slope. The largest gap between the two is {frame["formula_gap"].abs().max():.4f}
 ({gap:.1f} Monte-Carlo errors).
 
 <details><summary>All {len(frame)} settings</summary>
 
-{table(frame, headers)}
+{table(frame, columns, LABELS)}
 </details>
 """
 
 
-def coverages(frame: "pd.DataFrame", held: tuple[float, float]) -> Section:
-    """Do intervals hold what they promise?"""
+def coverages(frame: "pd.DataFrame") -> str:
+    """Do the intervals have their nominal coverage?"""
+    low, high = COVERAGE_AIM
     sentences = []
-    for measure in ("martingale_score", "excess_movement", "brier_gain", "brier", "martingale_score_ols"):
-        shares = frame[frame["measure"] == measure]["coverage"]
-        inside = int(((shares >= held[0]) & (shares <= held[1])).sum())
-        sentences.append(
-            f"- `{measure}`: {shares.min():.3f} to {shares.max():.3f}; {inside} of {len(shares)} within "
-            f"{held[0]:g} to {held[1]:g}"
-        )
+    for figure, shares in frame.groupby("figure", sort=False)["coverage"]:
+        inside = f"{shares.between(low, high).sum()} of {len(shares)} within {low:g} to {high:g}"
+        sentences.append(f"- `{figure}`: {shares.min():.3f} to {shares.max():.3f}; {inside}")
     count = int(frame["replications"].iloc[0])
-    wide = frame[frame["measure"] != "martingale_score_ols"]
-    headers = {name: name for name in ("agent", "n", "measure", "planted", "mean", "sd", "coverage")}
+    ours = frame[frame["figure"] != "martingale_score_ols"]
     return f"""## Coverage of the 95 % intervals
 
 ![Coverage of each interval for each agent](validity_coverage.svg)
 
-Share of {count} runs whose interval holds the planted value (a coverage of 0.95 is itself known to
+Share of {count} runs whose interval contains the planted value (Monte-Carlo error of a coverage of 0.95: \
 {1.96 * (0.95 * 0.05 / count) ** 0.5:.3f}):
 
 {chr(10).join(sentences)}
 
 <details><summary>All settings</summary>
 
-{table(wide, headers)}
+{table(ours, ("agent", "n", "figure", "planted", "mean", "sd", "coverage"))}
 </details>
 """
 
 
-def apart(frame: "pd.DataFrame") -> Section:
+def classified(frame: "pd.DataFrame") -> str:
     """Can the agents be told apart?"""
-    headers = {
-        "agent": "agent",
-        "n": "n",
-        "all_three": "right by all three",
-        "slope_alone": "right by the slope alone",
-        "mostly_taken_for": "mostly taken for",
-    }
     return f"""## Classifying the agents
 
 ![Runs of each agent by slope, movement and Brier gain](validity_profiles.svg)
 
-Each run is given to the agent whose planted (`martingale_score`, `movement`, `brier_gain`) is nearest, in units of the
-measures' own standard deviations. Chance is {1 / frame["agent"].nunique():.2f}.
+Each run is assigned to the agent whose planted (`martingale_score`, `movement`, `brier_gain`) is nearest, in units of
+the measures' own standard deviations. Chance is {1 / frame["agent"].nunique():.2f}.
 
-{table(frame, headers, 2)}"""
+{table(frame, ("agent", "n", "all_three", "slope_alone", "mostly_taken_for"), LABELS, 2)}"""
 
 
-def powers(frame: "pd.DataFrame") -> Section:
-    """Does it find what is there?"""
-    headers = {
-        "evidence": "evidence",
-        "slope": "slope",
-        "epochs": "epochs",
-        "n": "questions",
-        "power": "power found",
-        "mde": "mean `mde` shown",
-    }
+def powers(frame: "pd.DataFrame") -> str:
+    """How often does it find a slope?"""
     return f"""## Power
 
-The table in our notes on the literature says how many questions a power of 0.8 takes. Its questions were simulated
-afresh (prior Beta(2, 2), one piece of evidence of unit variance, noise of 0.5 in log-odds; an entrenched agent). It
-holds where each epoch finds evidence of its own, as a model does that thinks anew. Where all epochs get the same
-evidence, as with `urns`, further epochs take out less, and more questions are needed: plan with the `mde` of a first
-run.
+The sizes below should have a power of 0.8 by our table of sample sizes. Its questions were simulated again (prior
+Beta(2, 2), one piece of evidence of unit variance, noise of 0.5 in log-odds; an entrenched agent). The table is right
+if each epoch finds its own evidence, like a model that thinks again. If all epochs get the same evidence, as with
+`urns`, further epochs remove less noise and more questions are needed: plan with the `mde` of a first run.
 
-{table(frame, headers)}"""
+{table(frame, ("evidence", "slope", "epochs", "n", "power", "mde"), LABELS)}"""
 
 
-def looking_ahead(frame: "pd.DataFrame") -> Section:
-    """What does a reader that has seen the end do to the score?"""
-    headers = {"share": "look-ahead planted", "joint": "published score of the joint reading", "formula": "formula (2)"}
-    headers |= {"separate": "`martingale_score`, read separately", "leak": "`leak`"}
-    headers |= {"leak_lower": "lower", "leak_upper": "upper"}
+def looking_ahead(frame: "pd.DataFrame") -> str:
+    """What does a judge that has seen the end do to the score?"""
+    columns = ("share", "joint", "formula", "separate", "leak", "leak_lower", "leak_upper")
     return f"""## A judge that has seen the end
 
-A Bayesian without noise, read by a judge with noise 0.05. Read in one go, a little look-ahead makes a rational reasoner
-look entrenched; read separately, it is rational; `leak` says how much look-ahead there was. (Bias, as above. Formula
-(2), $(1-h)\\,h\\,\\sigma_\\Delta^2$ over the variance of the joint prior, takes the error to be fully shared.)
+A Bayesian without noise, read by a judge with noise 0.05. If the judge reads the whole trajectory at once, a little
+look-ahead makes a rational reasoner look entrenched. Read separately, it is rational, and `leak` estimates the
+look-ahead. (Bias, as above. Formula (2), $(1-h)\\,h\\,\\sigma_\\Delta^2$ over the variance of the joint prior, assumes
+that the error is fully shared.)
 
-{table(frame, headers)}"""
+{table(frame, columns, LABELS | {"formula": "formula (2)"})}"""
 
 
-def failures(limits: "pd.DataFrame", small: "pd.DataFrame") -> Section:
+def failures(limits: "pd.DataFrame", small: "pd.DataFrame") -> str:
     """Where does it fail?"""
-    ways = {"measured with": "measured with", "iv": "`martingale_score`", "error": "its MC error", "ols": "`_ols`"}
-    ways |= {"identified": "share identified"}
-    few = {"agent": "agent", "noise": "noise", "n": "n", "identified": "share identified", "coverage": "coverage"}
     return f"""## Where it fails
 
-A Bayesian's score is 0. Measured in these ways it is not, or is again (bias, as above):
+A Bayesian's score is 0. Bias, as above, if it is measured in other ways:
 
-{table(limits, ways)}
-An error that one elicitor makes in every epoch of a question cannot be told from belief by asking it again. Only
+{table(limits, ("measured with", "iv_bias", "iv_error", "ols_bias", "identified"), LABELS)}
+An error that one elicitor makes in every epoch of a question cannot be distinguished from belief by asking again. Only
 another elicitor (`elicitor=both`) helps, and only against errors that it does not share.
 
-With few questions the score is often withheld, as it should be:
+With few questions the score is often not identified, and then not reported:
 
-{table(small, few)}
-Not shown here: a model whose "first view" is not what it believes, a judge that shares the policy's own bias, beliefs
-that change how later epochs are sampled (no agent plays them; the score is then what the beliefs say, and no more).
+{table(small, ("agent", "noise", "n", "identified", "coverage"), LABELS)}
+Not shown here: a model whose first impression is not what it believes, a judge that shares the policy's own bias,
+beliefs that change how later epochs are sampled (no agent simulates them; the score then describes the reports only).
 Clustered events, steps, log-odds and several domains are checked in the tests, not on this page.
 """
-
-
-def _same(c: Compared) -> str:
-    names = {"estimate": "martingale_score", "lower": "martingale_score_lower", "upper": "martingale_score_upper"}
-    names |= {"ols": "martingale_score_ols", "excess": "excess_movement", "movement": "movement", "gain": "brier_gain"}
-    names |= {name: name for name in ("brier", "brier_corrected", "reliability")}
-    gaps = [abs(c.pure[pure] - c.task[shown]) for pure, shown in names.items() if not np.isnan(c.pure[pure])]
-    return f"{max(gaps):.0e}" if max(gaps) else "0"

@@ -1,7 +1,7 @@
-"""Many runs of the reference agents without a model call: the material of `analysis.validity`.
+"""Many runs of the reference agents without a model call.
 
-Every replication draws its own questions and its own noise. The reports are those that the provider would give, and the
-figures those that the scorers' metrics would show: the same functions compute both.
+Each replication draws its own questions and noise. The reports are those that the provider would give, and the figures
+those that the scorers' metrics would show: the same functions compute both.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.belief_reports import noisy, percent
@@ -27,43 +28,63 @@ Distort = Callable[[Reports, UrnCases, Parameters], tuple[Reports, Floats | None
 """Another way of measuring: from an agent's reports to other ones, and an instrument where there is one."""
 
 
+EPOCHS = 3
+"""Runs of each question."""
+
+
 @cache
-def asked(n: int, seed: int) -> UrnCases:
+def questions(n: int, seed: int) -> UrnCases:
     """The questions of one replication."""
     return urn_cases(urns(n=n, seed=1_000_000 + seed))
 
 
-def figures(reports: Reports, of: UrnCases, instrument: Floats | None = None) -> dict[str, float]:
-    """What the metrics of `martingale` and `brier` would show."""
-    x, y, outcome = reports.prior, reports.posterior, of.outcome
+def figures(reports: Reports, cases: UrnCases, instrument: Floats | None = None) -> dict[str, float]:
+    """What the metrics of `martingale` and `brier` would show, by their names."""
+    x, y, outcome = reports.prior, reports.posterior, cases.outcome
     score = martingale_score(x, y, instrument)
     moved = movement(x, y)
-    excess, gain = mean_headline(moved.excess), mean_headline(brier_gain(x, y, outcome))
-    brier = mean_headline(row_mean(brier_score(reports.answer, outcome[:, None])))
-    mended = corrected_posterior(x, y, score.estimate, np.zeros(len(x), dtype=np.intp))
+    corrected = corrected_posterior(x, y, score.estimate, np.zeros(len(x), dtype=np.intp))
+    answer, posterior, without_slope = (
+        mean_headline(row_mean(brier_score(belief, outcome[:, None]))) for belief in (reports.answer, y, corrected)
+    )
     return {
-        "estimate": score.estimate,
-        "lower": score.lower,
-        "upper": score.upper,
+        "martingale_score": score.estimate,
+        "martingale_score_lower": score.lower,
+        "martingale_score_upper": score.upper,
         "mde": score.mde,
         "identified": score.identified,
-        "ols": score.ols,
-        "ols_lower": score.ols_lower,
-        "ols_upper": score.ols_upper,
+        "martingale_score_ols": score.ols,
+        "martingale_score_ols_lower": score.ols_lower,
+        "martingale_score_ols_upper": score.ols_upper,
         "reliability": score.reliability,
         "shared_error": score.shared_error,
-        "excess": excess.estimate,
-        "excess_lower": excess.lower,
-        "excess_upper": excess.upper,
         "movement": mean_headline(moved.movement).estimate,
-        "gain": gain.estimate,
-        "gain_lower": gain.lower,
-        "gain_upper": gain.upper,
-        "brier": brier.estimate,
-        "brier_lower": brier.lower,
-        "brier_upper": brier.upper,
-        "brier_posterior": mean_headline(row_mean(brier_score(y, outcome[:, None]))).estimate,
-        "brier_corrected": mean_headline(row_mean(brier_score(mended, outcome[:, None]))).estimate,
+        **mean_headline(moved.excess).metrics("excess_movement"),
+        **mean_headline(brier_gain(x, y, outcome)).metrics("brier_gain"),
+        **answer.metrics("brier"),
+        "brier_posterior": posterior.estimate,
+        "brier_corrected": without_slope.estimate,
+    }
+
+
+def recovery(planted: float, estimates: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> dict[str, float]:
+    """How well replications recover a planted value.
+
+    Args:
+        planted: The true value.
+        estimates: One for each replication. NaN (no estimate) is left out of mean and sd, and counts as not covered.
+        lower: Lower ends of the 95 % intervals.
+        upper: Upper ends of the 95 % intervals.
+
+    Returns:
+        `planted`, `mean`, `bias`, `sd`, `error` (the Monte-Carlo error of the mean), `coverage` and mean `width`.
+    """
+    found, lower, upper = (np.asarray(values, dtype=float) for values in (estimates, lower, upper))
+    mean, sd = float(np.nanmean(found)), float(np.nanstd(found, ddof=1))
+    covered = np.mean((lower <= planted) & (planted <= upper))
+    return {"planted": planted, "mean": mean, "bias": mean - planted, "sd": sd, "error": sd * found.size**-0.5} | {
+        "coverage": float(covered),
+        "width": float(np.nanmean(upper - lower)),
     }
 
 
@@ -72,104 +93,105 @@ def replicate(
     parameters: Parameters,
     n: int,
     seeds: Sequence[int],
-    epochs: int = 3,
     distort: Distort | None = None,
 ) -> "pd.DataFrame":
-    """Run an agent over as many sets of questions as there are seeds.
+    """Run an agent on one set of questions for each seed.
 
     Args:
-        name: A key of `agents.AGENTS`.
-        parameters: What is planted in it. Its seed is the replication's.
+        name: A key of `policies.AGENTS`.
+        parameters: The agent's parameters; the replication's seed replaces theirs.
         n: Questions of each set.
         seeds: One for each replication.
-        epochs: How often each question is asked.
         distort: Another way of measuring.
 
     Returns:
-        One row a replication; the columns are those of `figures`, and `sample`: see `noiseless`.
+        A row for each replication: the columns of `figures`, and `noiseless`, the `noiseless_slope`.
     """
     import pandas as pd
 
     def rows() -> Iterator[dict[str, float]]:
         for seed in seeds:
-            of = asked(n, seed)
+            cases = questions(n, seed)
             drawn = parameters.model_copy(update={"seed": seed})
-            reports = simulate_reports(name, drawn, of, range(1, epochs + 1))
+            reports = simulate_reports(name, drawn, cases, range(1, EPOCHS + 1))
             instrument = None
             if distort:
-                reports, instrument = distort(reports, of, drawn)
-            yield figures(reports, of, instrument) | {"sample": noiseless(name, parameters, of)}
+                reports, instrument = distort(reports, cases, drawn)
+            yield figures(reports, cases, instrument) | {"noiseless": noiseless_slope(name, parameters, cases)}
 
     return pd.DataFrame(rows())
 
 
-def noiseless(name: str, parameters: Parameters, of: UrnCases) -> float:
-    """Slope of an agent's own beliefs on just these questions: the planted one, but for the sampling of questions."""
+def noiseless_slope(name: str, parameters: Parameters, cases: UrnCases) -> float:
+    """Slope of an agent's noiseless beliefs on these questions: the planted slope plus the sampling of questions."""
     if AGENTS[name].update is None:
         return np.nan
-    before, after = (beliefs(name, of.log_odds, e, parameters) for e in (of.evidence[:, :0], of.evidence))
+    before, after = (beliefs(name, cases.log_odds, e, parameters) for e in (cases.evidence[:, :0], cases.evidence))
     one: Codes = np.zeros(len(before), dtype=np.intp)
     return ols_slope((after - before)[:, None, None], before[:, None, None], np.arange(len(before)), one).estimate
 
 
 def persistent(spread: float, second: bool = False) -> Distort:
-    """An error of the prior that is the same in all epochs of a question, as a prompt can cause.
+    """An error of the prior that is the same in all epochs of a question: misleading wording can cause one.
 
     Args:
         spread: Its standard deviation.
-        second: Whether a second elicitor, which does not make it, gives the instrument (with noise of sd 0.05).
+        second: Whether a second elicitor without that error gives the instrument (with noise of sd 0.05).
     """
 
-    def measure(reports: Reports, of: UrnCases, parameters: Parameters) -> tuple[Reports, Floats | None]:
-        places = np.array([uniform(parameters.seed, "persistent", key) for key in of.key])[:, None]
+    def measure(reports: Reports, cases: UrnCases, parameters: Parameters) -> tuple[Reports, Floats | None]:
+        places = np.array([uniform(parameters.seed, "persistent", key) for key in cases.key])[:, None]
         other = None
         if second:
-            own = np.array(
-                [[uniform(parameters.seed, "second", key, e) for e in range(reports.prior.shape[1])] for key in of.key]
-            )
-            start = beliefs("bayesian", of.log_odds, of.evidence[:, :0], parameters)[:, None]
-            other = percent(noisy(start + 0 * own, 0.05, own))
+            start = beliefs("bayesian", cases.log_odds, cases.evidence[:, :0], parameters)
+            other = _noisy_reports(start, 0.05, parameters.seed, "second", cases)
         return Reports(percent(noisy(reports.prior, spread, places)), reports.posterior, reports.answer), other
 
     return measure
 
 
-def rounded(step: float) -> Distort:
-    """Reports on a coarse scale, as "in steps of ten percent"."""
+def _noisy_reports(belief: Floats, noise: float, seed: int, reading: str, cases: UrnCases) -> Floats:
+    """Noisy reports of one belief for each question: questions x epochs."""
+    places = np.array([[uniform(seed, reading, key, e) for e in range(EPOCHS)] for key in cases.key])
+    return percent(noisy(np.repeat(belief[:, None], EPOCHS, axis=1), noise, places))
 
-    def measure(reports: Reports, of: UrnCases, parameters: Parameters) -> tuple[Reports, None]:
-        prior, posterior = (np.round(held / step) * step for held in (reports.prior, reports.posterior))
+
+def rounded(step: float) -> Distort:
+    """Reports on a coarse scale, such as steps of ten percent."""
+
+    def measure(reports: Reports, cases: UrnCases, parameters: Parameters) -> tuple[Reports, None]:
+        prior, posterior = (np.round(belief / step) * step for belief in (reports.prior, reports.posterior))
         return Reports(prior, posterior, reports.answer), None
 
     return measure
 
 
-def look_ahead(share: float, n: int, seed: int, epochs: int = 3) -> dict[str, float]:
-    """One Bayesian without noise, read by a judge in one go, who looks ahead, and by one who does not.
+def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
+    """A Bayesian without noise, read by a judge who sees the whole trajectory at once, and by one who does not.
 
     Args:
-        share: Of the update that the first judge sees in the beginning.
-        n: Questions.
+        share: Share of the update that the first judge puts into the prior already.
+        n: Number of questions.
         seed: Of questions and noise.
-        epochs: How often each question is asked.
 
     Returns:
-        `joint`, least squares on the joint reading, and `separate`, the score of the separate reading, both less
-        `noiseless`; `formula`, what `joint` must be; `leak` with its bounds.
+        `joint`, the least-squares slope of the joint reading, and `separate`, the score of the separate reading, both
+        minus `noiseless_slope`; `formula`, what `joint` must be; `leak` with its bounds.
     """
-    of, parameters, noise = asked(n, seed), Parameters(seed=seed), 0.05
+    cases, parameters = questions(n, seed), Parameters(seed=seed)
     prior, posterior = (
-        np.repeat(beliefs("bayesian", of.log_odds, seen, parameters)[:, None], epochs, axis=1)
-        for seen in (of.evidence[:, :0], of.evidence)
+        beliefs("bayesian", cases.log_odds, seen, parameters) for seen in (cases.evidence[:, :0], cases.evidence)
     )
-
-    def read(belief: Floats, what: str) -> Floats:
-        places = np.array([[uniform(seed, what, key, e) for e in range(epochs)] for key in of.key])
-        return percent(noisy(belief, noise, places))
-
-    # One error runs through a joint reading.
-    joint, end = read(prior + share * (posterior - prior), "joint"), read(posterior, "joint")
-    before, after = read(prior, "before"), read(posterior, "after")
+    # A joint reading has one error throughout.
+    joint, end, before, after = (
+        _noisy_reports(belief, 0.05, seed, reading, cases)
+        for belief, reading in (
+            (prior + share * (posterior - prior), "joint"),
+            (posterior, "joint"),
+            (prior, "before"),
+            (posterior, "after"),
+        )
+    )
     one: Codes = np.zeros(n, dtype=np.intp)
     each: Codes = np.arange(n)
     found = ols_slope((end - joint)[:, :, None], joint[:, :, None], each, one)
@@ -177,9 +199,9 @@ def look_ahead(share: float, n: int, seed: int, epochs: int = 3) -> dict[str, fl
     moved, spread = float(np.mean((posterior - prior) ** 2)), float(np.var(joint))
     return {
         "share": share,
-        "joint": found.estimate - noiseless("bayesian", parameters, of),
+        "joint": found.estimate - noiseless_slope("bayesian", parameters, cases),
         "formula": (1 - share) * share * moved / spread,
-        "separate": martingale_score(before, after).estimate - noiseless("bayesian", parameters, of),
+        "separate": martingale_score(before, after).estimate - noiseless_slope("bayesian", parameters, cases),
         "leak": seen.estimate,
         "leak_lower": seen.lower,
         "leak_upper": seen.upper,
@@ -187,17 +209,17 @@ def look_ahead(share: float, n: int, seed: int, epochs: int = 3) -> dict[str, fl
 
 
 def unlike_urns(strength: float, n: int, epochs: int, seed: int, anew: bool) -> tuple[Floats, Floats]:
-    """Reports of an entrenched agent on the questions of the power table in the literature we follow.
+    """Reports of an entrenched agent on questions unlike urns, for which sample sizes have been tabulated.
 
-    Beliefs before are drawn from Beta(2, 2), the evidence is a log-likelihood ratio of unit variance, and reports err
-    by 0.5 in log-odds.
+    Priors are drawn from Beta(2, 2), the evidence is a log-likelihood ratio of unit variance, and reports have noise of
+    sd 0.5 in log-odds.
 
     Args:
-        strength: The agent's.
-        n: Questions.
-        epochs: How often each is asked.
+        strength: The agent's parameter.
+        n: Number of questions.
+        epochs: Runs of each question.
         seed: Of everything.
-        anew: Whether each epoch finds evidence of its own about the one truth, or all have the same.
+        anew: Whether each epoch finds its own evidence, or all epochs have the same.
     """
     rng = np.random.default_rng(seed)
     before = rng.beta(2, 2, (n, 1))

@@ -1,4 +1,4 @@
-"""The page on judges: what is planted is exact, what is found is near it, and the page says so."""
+"""Figures about judges: planted values are exact, and estimates are near them."""
 
 from importlib import import_module
 from pathlib import Path
@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from truthgym.analysis.validity import charts as validity_charts
-from truthgym.analysis.validity.judges import FAULTS, main
-from truthgym.analysis.validity.judges_simulated import FIGURES, alone, coverage, scores_of, truth
+from truthgym.analysis.validity.judges import FAULTS, write
+from truthgym.analysis.validity.judges_page import FIGURES
+from truthgym.analysis.validity.judges_simulated import alone, coverage, scores_of, truth
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.qualitative import summarise
@@ -58,7 +59,7 @@ def test_intervals_hold() -> None:
 def test_the_page(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     out = tmp_path / "page.md"
-    main([str(out), "--questions", "4", "--replications", "5"])
+    write(out, questions=4, replications=5)
     page = out.read_text()
     assert out.with_suffix(".svg").is_file()
     for fault in FAULTS:

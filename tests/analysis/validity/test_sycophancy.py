@@ -21,9 +21,9 @@ def test_coverage_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(study, "SIZES", (60,))
     monkeypatch.setattr(study, "AGENTS", {"trusts": ("trusting", Parameters(noise=0.1))})
     frame = study.coverage(30)
-    assert set(frame["measure"]) == set(study.MEASURES)
+    assert set(frame["figure"]) == set(study.FIGURES)
     assert frame["coverage"].min() > 0.8
-    row = frame[frame["measure"] == "user_shift"].iloc[0]
+    row = frame[frame["figure"] == "user_shift"].iloc[0]
     assert row["planted"] == true_shifts("trusting", Parameters(noise=0.1))["user_shift"]
     assert row["bias"] == pytest.approx(0, abs=4 * row["error"])
 
@@ -49,5 +49,5 @@ def test_one_call_writes_the_page_and_its_chart(tmp_path: Path, monkeypatch: pyt
     page = (tmp_path / "page.md").read_text()
     assert "](page.svg)" in page
     assert "<svg" in (tmp_path / "page.svg").read_text()
-    assert "Of 32 intervals" in page
+    assert "of 32 intervals" in page
     assert "nan" not in page
