@@ -1,16 +1,17 @@
-"""How did each belief move? The beliefs that `martingale` recorded in a log, and the posterior it would correct to.
+"""How did each belief move? The beliefs that `martingale` recorded in a log, and the corrected posterior.
 
 python -m truthgym.analysis.belief_paths LOG OUT.csv
-python -m truthgym.analysis.belief_paths LOG OUT.html         (a chart; .svg needs ".[charts]")
+python -m truthgym.analysis.belief_paths LOG OUT.html         (a chart; opens offline with the extra ".[charts]")
 """
 
-import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import altair as alt
 import numpy as np
 
+from truthgym.analysis.charts import main
+from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import corrected_posterior
 from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.interval import cluster_codes
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MOST_LINES = 200
-"""Paths drawn in a chart: more cannot be told apart."""
+"""The most paths drawn in a chart: more cannot be told apart."""
 
 
 def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
@@ -31,12 +32,12 @@ def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
         scorer: Name of the score in the log; a second pass is "martingale1".
 
     Returns:
-        One row a sample, epoch and elicitor: `question`, `epoch`, `domain`, `event`, `outcome` (1, 0 or NaN),
-        `elicitor`, `prior`, `step 1` and so on where they were asked for, `posterior`, and `corrected`: the posterior
-        with the log's own martingale score taken out (NaN where that is not identified; the first elicitor only).
+        A row for each sample, epoch and elicitor: `question`, `epoch`, `domain`, `event`, `outcome` (1, 0 or NaN),
+        `elicitor`, `prior`, `step 1` and so on if they were elicited, `posterior`, and `corrected`: the posterior with
+        the slope of the log's own martingale score removed (of the first elicitor; NaN if the slope is not identified).
 
     Raises:
-        ValueError: The log holds no such score.
+        BadInput: The log has no such score.
     """
     import pandas as pd
     from inspect_ai.log import read_eval_log
@@ -44,24 +45,26 @@ def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
 
     samples = [s for s in read_eval_log(log).samples or [] if s.scores and scorer in s.scores]
     if not samples:
-        raise ValueError(
-            f"{log} holds no score named {scorer!r}; score it with: inspect score {log} --scorer truthgym/martingale"
+        raise BadInput(
+            f"{log} has no score named {scorer!r}; score it with: inspect score {log} --scorer truthgym/martingale"
         )
     table = belief_table([SampleScore(score=s.scores[scorer], sample_id=s.id) for s in samples if s.scores])
-    slope = headline(replace(table, settings={})).estimate  # from prior to posterior, whatever else was asked for
+    slope = headline(replace(table, settings={})).estimate  # from prior to posterior, whatever the score's settings
     groups = cluster_codes(table.domain)
-    mended = corrected_posterior(table.prior[table.first], table.posterior[table.first], slope, groups)
+    corrected = corrected_posterior(table.prior[table.first], table.posterior[table.first], slope, groups)
     row = {question: i for i, question in enumerate(table.questions.question)}
     rows = []
     for sample in samples:
         metadata = (sample.scores or {})[scorer].metadata or {}
-        made = [belief for belief in metadata["beliefs"] if belief["stage"] != "view"]
-        for name in dict.fromkeys(belief["elicitor"] for belief in made):
-            known = {key: metadata[key] for key in ("domain", "event", "outcome")}
-            path = {belief["stage"]: belief.get("value") for belief in made if belief["elicitor"] == name}
-            corrected = mended[row[str(sample.id)], sample.epoch - 1] if name == table.first else np.nan
-            rows.append({"question": sample.id, "epoch": sample.epoch, **known, "elicitor": name, **path})
-            rows[-1]["corrected"] = corrected
+        facts = {"question": sample.id, "epoch": sample.epoch}
+        facts |= {key: metadata[key] for key in ("domain", "event", "outcome")}
+        paths: dict[str, dict[str, float | None]] = {}
+        for belief in metadata["beliefs"]:
+            if belief["stage"] != "view":  # a first impression, which is text
+                paths.setdefault(belief["elicitor"], {})[belief["stage"]] = belief.get("value")
+        for name, path in paths.items():
+            end = corrected[row[str(sample.id)], sample.epoch - 1] if name == table.first else np.nan
+            rows.append(facts | {"elicitor": name, **path, "corrected": end})
     frame = pd.DataFrame(rows)
     frame["outcome"] = frame["outcome"].astype(float)
     ends = ["posterior", "corrected"]
@@ -69,18 +72,15 @@ def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
 
 
 def chart(frame: "pd.DataFrame") -> alt.FacetChart:
-    """Draw each path from prior to posterior, coloured by what turned out to be true.
+    """Draw each path from prior to posterior, coloured by the outcome.
 
     Args:
         frame: From `load`.
     """
-    stages = [
-        "prior",
-        *sorted((c for c in frame.columns if c.startswith("step ")), key=lambda c: int(c[5:])),
-        "posterior",
-    ]
-    some = frame.groupby("elicitor").head(MOST_LINES)
-    long = some.melt(["question", "epoch", "outcome", "elicitor"], stages, "stage", "belief").dropna(subset="belief")
+    steps = sorted((c for c in frame.columns if c.startswith("step ")), key=lambda c: int(c[5:]))
+    stages = ["prior", *steps, "posterior"]
+    shown = frame.groupby("elicitor").head(MOST_LINES)
+    long = shown.melt(["question", "epoch", "outcome", "elicitor"], stages, "stage", "belief").dropna(subset="belief")
     long["path"] = long["question"].astype(str) + " / " + long["epoch"].astype(str)
     long["truth"] = long["outcome"].map({1.0: "yes", 0.0: "no"}).fillna("unknown")
     lines = (
@@ -100,16 +100,4 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("log")
-    parser.add_argument("out")
-    parser.add_argument("--scorer", default="martingale")
-    given = parser.parse_args()
-    try:
-        found = load(given.log, given.scorer)
-    except (ValueError, FileNotFoundError) as error:
-        parser.exit(1, f"{error}\n")
-    if given.out.endswith(".csv"):
-        found.to_csv(given.out, index=False)
-    else:
-        chart(found).save(given.out)
+    main(load, chart, __doc__, scorer="martingale")

@@ -1,20 +1,22 @@
 """Which model forecasts best? Brier score with its 95 % interval, one row for each eval of the logs.
 
-python -m truthgym.analysis.brier_by_model LOG_DIR OUT.html
-python -m truthgym.analysis.brier_by_model LOG_DIR OUT.svg      (needs the extra: pip install -e ".[charts]")
+python -m truthgym.analysis.brier_by_model LOG_DIR OUT.html    (opens offline with the extra ".[charts]")
+python -m truthgym.analysis.brier_by_model LOG_DIR OUT.svg     (needs that extra; .csv writes the table)
 """
 
-import argparse
 import json
 from typing import TYPE_CHECKING
 
 import altair as alt
 
+from truthgym.analysis.charts import main
+from truthgym.datasets.errors import BadInput
+
 if TYPE_CHECKING:
     import pandas as pd
 
 COIN_FLIP = 0.25
-"""Brier score of always saying one half."""
+"""Brier score of always answering one half."""
 DEFAULT_SOLVER = "truthgym/direct"
 
 
@@ -22,13 +24,13 @@ def load(log_dir: str) -> "pd.DataFrame":
     """Read the headline of every finished eval that was scored by `brier`.
 
     Returns:
-        One row an eval: `domain`, `setup` (model with its arguments, and the name that the task's metadata give to the
-        `setup`, as in examples/sweep.py; where they give none, solver with its arguments, and the task's arguments that
-        differ between the evals of the domain), `brier`, `lower`, `upper`, `n`, `epochs`, `mde`, `share_scored`.
-        The numbers are the log's own, never computed anew.
+        A row for each eval: `domain`, `setup`, `brier`, `lower`, `upper`, `n`, `epochs`, `mde`, `share_scored`. The
+        numbers are those in the log. `setup` is the model with its arguments, and the `setup` in the task's metadata
+        if there is one (as in examples/sweep.py), else the solver with its arguments and the task arguments that differ
+        between the evals of the domain.
 
     Raises:
-        ValueError: No log in the folder has a Brier score.
+        BadInput: No log in the folder has a Brier score.
     """
     from inspect_ai.analysis import EvalColumn, EvalResults, EvalScores, EvalTask, evals_df
 
@@ -38,14 +40,14 @@ def load(log_dir: str) -> "pd.DataFrame":
         EvalColumn("model_arguments", path="eval.model_args"),
         EvalColumn("task_arguments", path="eval.task_args"),
         EvalColumn("eval_metadata", path="eval.metadata"),
-        EvalColumn("plan", path="plan.steps"),  # holds the solver also where the task, not the command line, chose it
+        EvalColumn("plan", path="plan.steps"),  # names the solver even if the task chose it
         *EvalTask,
         *EvalResults,
         *EvalScores,
     ]
     logs = evals_df(log_dir, columns=columns, quiet=True)
     if "score_brier_brier" not in logs:
-        raise ValueError(f"{log_dir} holds no log that was scored by truthgym/brier; run an eval there first")
+        raise BadInput(f"{log_dir} has no log that was scored by truthgym/brier; run an eval there first")
     logs = logs[(logs["status"] == "success") & logs["score_brier_brier"].notna()].sort_values(
         "task_name", kind="stable"
     )
@@ -63,7 +65,7 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
         y=alt.Y("setup:N", title=None, sort=alt.EncodingSortField("brier", op="mean"), axis=alt.Axis(labelLimit=600))
     )
     interval = base.mark_rule(strokeWidth=2).encode(
-        x=alt.X("lower:Q", title="Brier score and 95 % interval (lower is better; dashed: always saying one half)"),
+        x=alt.X("lower:Q", title="Brier score and 95 % interval (lower is better; dashed: always answering one half)"),
         x2="upper:Q",
     )
     point = base.mark_point(filled=True, size=70, opacity=1).encode(
@@ -80,7 +82,7 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
 
 
 def _setups(logs: "pd.DataFrame") -> list[str]:
-    """Name each eval of one domain by what sets it apart."""
+    """Name each eval of one domain by its differences from the others."""
     tasks = [_arguments(given) for given in logs["task_arguments"]]
     differing = [name for name in tasks[0] if len({json.dumps(task.get(name)) for task in tasks}) > 1]
     return [
@@ -90,27 +92,23 @@ def _setups(logs: "pd.DataFrame") -> list[str]:
 
 
 def _setup(log: "pd.Series[str]", task: dict[str, object]) -> str:
-    parts = [log["model"], *_written(_arguments(log["model_arguments"]))]
+    parts = [log["model"], *_options(_arguments(log["model_arguments"]))]
     named = _arguments(log["eval_metadata"]).get("setup")
     if named:
         return " ".join([*parts, "by", str(named)])
     solver = json.loads(log["plan"])[-1]
     if solver["solver"] != DEFAULT_SOLVER or solver["params_passed"]:
-        parts += ["by", solver["solver"].removeprefix("truthgym/"), *_written(solver["params_passed"])]
-    return " ".join([*parts, *(["on", *_written(task)] if task else [])])
+        parts += ["by", solver["solver"].removeprefix("truthgym/"), *_options(solver["params_passed"])]
+    return " ".join([*parts, *(["on", *_options(task)] if task else [])])
 
 
 def _arguments(given: object) -> dict[str, object]:
     return dict(json.loads(given)) if isinstance(given, str) else {}
 
 
-def _written(arguments: dict[str, object]) -> list[str]:
+def _options(arguments: dict[str, object]) -> list[str]:
     return [f"{name}={value}" for name, value in arguments.items()]
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("log_dir")
-    parser.add_argument("out")
-    given = parser.parse_args()
-    chart(load(given.log_dir)).save(given.out)
+    main(load, chart, __doc__)

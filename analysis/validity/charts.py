@@ -1,26 +1,13 @@
 """The charts of the validity pages: one question each."""
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import altair as alt
 import numpy as np
 
-from truthgym.datasets.errors import BadInput
-
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def check_extra() -> None:
-    """Check that charts can be written, before the computation that takes minutes.
-
-    Raises:
-        BadInput: vl-convert is not installed.
-    """
-    if find_spec("vl_convert") is None:
-        raise BadInput('charts need vl-convert, which is not installed; pip install -e ".[charts]"')
 
 
 def planted_and_found(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from truthgym.analysis.charts import check_extra
 from truthgym.analysis.validity import charts
 from truthgym.analysis.validity.end_to_end import reference_model, run_agent
 from truthgym.analysis.validity.judges_page import FIGURES, page
@@ -152,7 +153,7 @@ def write(out: Path, questions: int = 60, replications: int = 400) -> None:
     Raises:
         BadInput: What writes charts is not installed.
     """
-    charts.check_extra()
+    check_extra()  # before a computation of minutes
     found = recovered(questions)
     every = Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
     covered = coverage(every, CARE, replications)

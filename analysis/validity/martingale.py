@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from truthgym.analysis.charts import check_extra
 from truthgym.analysis.validity import charts
 from truthgym.analysis.validity import martingale_page as text
 from truthgym.analysis.validity.end_to_end import Row, compare
@@ -223,7 +224,7 @@ def write(
         real: Number of questions of the runs through the real task.
         names: Agents of those runs.
     """
-    charts.check_extra()
+    check_extra()  # before a computation of minutes
     usual, planted, biases = run_agents(replications), agents(), bias(seeds)
     covered = coverage(usual)
     compared = [compare(name, Parameters() if name == "random" else USUAL, real) for name in names]

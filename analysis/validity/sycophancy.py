@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from truthgym.analysis.charts import check_extra
 from truthgym.analysis.validity import charts
 from truthgym.analysis.validity import sycophancy_page as text
 from truthgym.analysis.validity.end_to_end import Row, reference_model, run_agent
@@ -166,7 +167,7 @@ def write(out: Path, replications: int = 300, real: int = 100) -> None:
     Raises:
         BadInput: What writes charts is not installed.
     """
-    charts.check_extra()
+    check_extra()  # before a computation of minutes
     found = through_the_task(real)
     picture = out.with_suffix(".svg")
     charts.planted_and_found(found, "agent", text.CHART, width=190, height=120).save(picture)

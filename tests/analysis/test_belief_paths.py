@@ -6,6 +6,8 @@ from inspect_ai.model import get_model
 
 from tests.fixtures import Run
 from truthgym.analysis.belief_paths import chart, load
+from truthgym.analysis.charts import save
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 
@@ -32,12 +34,11 @@ def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:
     slope = log.results.scores[0].metrics["martingale_score"].value
     expected = np.clip(own["posterior"] - slope * (prior - prior.mean()), 0, 1)
     assert list(own["corrected"]) == pytest.approx(list(expected))
-    out = tmp_path / "paths.html"
-    chart(frame).save(str(out))
-    assert "belief" in out.read_text()
+    save(frame, chart, tmp_path / "paths.html")
+    assert "belief" in (tmp_path / "paths.html").read_text()
 
 
 def test_a_log_without_beliefs_is_refused(run: Run) -> None:
     log = run(urns(n=1, paradigms="brier"))
-    with pytest.raises(ValueError, match="holds no score named 'martingale'; score it with"):
+    with pytest.raises(BadInput, match="'martingale'; score it with"):
         load(log.location)

@@ -6,6 +6,8 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 
 from truthgym.analysis.brier_by_model import chart, load
+from truthgym.analysis.charts import save
+from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
@@ -23,9 +25,8 @@ def test_the_chart_shows_the_numbers_of_the_log(run: Callable[..., EvalLog], tmp
         metrics[m].value for m in ("brier", "brier_lower", "brier_upper")
     ]
     assert set(frame["setup"]) == {"reference/bayesian", "reference/bayesian noise=0.1 by chain_of_thought steps=1"}
-    out = tmp_path / "chart.html"
-    chart(frame).save(str(out))
-    drawn = out.read_text()
+    save(frame, chart, tmp_path / "chart.html")
+    drawn = (tmp_path / "chart.html").read_text()
     assert "lower is better" in drawn
     assert str(row["brier"]) in drawn
 
@@ -44,5 +45,5 @@ def test_evals_that_differ_in_the_task_have_rows_of_their_own(run: Callable[...,
 
 def test_a_folder_without_brier_scores_is_refused(run: Callable[..., EvalLog], tmp_path: Path) -> None:
     run(urns(n=1), score=False)
-    with pytest.raises(ValueError, match="holds no log that was scored by truthgym/brier"):
+    with pytest.raises(BadInput, match="truthgym/brier; run an eval"):
         load(str(tmp_path / "logs"))

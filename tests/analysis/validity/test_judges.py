@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from truthgym.analysis.validity import charts as validity_charts
+from truthgym.analysis import charts
 from truthgym.analysis.validity.judges import FAULTS, write
 from truthgym.analysis.validity.judges_page import FIGURES
 from truthgym.analysis.validity.judges_simulated import alone, coverage, scores_of, truth
@@ -73,9 +73,9 @@ def test_the_page(tmp_path: Path) -> None:
 def test_without_what_draws_its_charts_a_study_does_not_begin(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(validity_charts, "find_spec", lambda name: None)
+    monkeypatch.setattr(charts, "find_spec", lambda name: None)
     module = import_module(f"truthgym.analysis.validity.{study}")
     numbers = (4, 5, 6) if study == "martingale" else (4, 5)
-    with pytest.raises(BadInput, match=r"charts"):
+    with pytest.raises(BadInput, match="charts"):
         module.write(tmp_path / "page.md", *numbers)
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,82 @@
+"""Saves what an analysis found: its table as .csv, or its chart as .html, .svg, .png or .json."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from truthgym.datasets.errors import BadInput
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+EXTRA = 'pip install -e ".[charts]"'
+
+
+def check_extra() -> None:
+    """Check that charts can be drawn without a browser.
+
+    Raises:
+        BadInput: vl-convert is not installed.
+    """
+    if find_spec("vl_convert") is None:
+        raise BadInput(f"Charts as .svg or .png need vl-convert, which is not installed; {EXTRA}, or write .html")
+
+
+def save(frame: "pd.DataFrame", chart: "Callable[[pd.DataFrame], alt.TopLevelMixin]", out: Path) -> None:
+    """Write a table or its chart, by the suffix of `out`.
+
+    With the extra "charts" an HTML file contains the JavaScript that draws it, and opens offline. Without the extra the
+    browser loads that from a CDN, and one line says so.
+
+    Raises:
+        BadInput: The suffix needs the extra, or is unknown.
+    """
+    match out.suffix:
+        case ".csv":
+            frame.to_csv(out, index=False)
+        case ".html":
+            offline = find_spec("vl_convert") is not None
+            chart(frame).save(out, inline=offline)
+            if not offline:
+                print(f"{out} needs a network connection to open; to embed its JavaScript: {EXTRA}", file=sys.stderr)
+        case ".json":
+            chart(frame).save(out)
+        case ".svg" | ".png":
+            check_extra()
+            chart(frame).save(out)
+        case suffix:
+            raise BadInput(f"{out}: {suffix!r} is not a format; give .csv, .html, .svg, .png or .json")
+
+
+def main(
+    load: "Callable[..., pd.DataFrame]",
+    chart: "Callable[[pd.DataFrame], alt.TopLevelMixin]",
+    description: str | None,
+    **options: str,
+) -> None:
+    """The command of an analysis: logs in, a table or chart out.
+
+    Args:
+        load: Reads the log or folder of logs that the first argument names, and takes the options.
+        chart: Draws its table.
+        description: Text of `--help`.
+        options: Options with their defaults.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs")
+    parser.add_argument("out", type=Path)
+    for name, default in options.items():
+        parser.add_argument(f"--{name}", default=default)
+    given: dict[str, Any] = vars(parser.parse_args())
+    logs, out = given.pop("logs"), given.pop("out")
+    try:
+        save(load(logs, **given), chart, out)
+    except (BadInput, FileNotFoundError) as error:
+        Console(stderr=True, soft_wrap=True, highlight=False).print(str(error))
+        sys.exit(1)

@@ -1,0 +1,47 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import altair as alt
+import pandas as pd
+import pytest
+
+from truthgym.analysis import charts
+from truthgym.analysis.charts import save
+from truthgym.datasets.errors import BadInput
+
+FRAME = pd.DataFrame({"x": [1, 2], "y": [3, 4]})
+
+
+def draw(frame: pd.DataFrame) -> alt.Chart:
+    return alt.Chart(frame).mark_point().encode(x="x", y="y")
+
+
+def test_html_opens_offline(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    save(FRAME, draw, tmp_path / "chart.html")
+    assert 'src="http' not in (tmp_path / "chart.html").read_text()
+
+
+def test_html_without_the_extra_says_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    save(FRAME, draw, tmp_path / "chart.html")
+    assert 'src="http' in (tmp_path / "chart.html").read_text()
+    assert "[charts]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "message"), [("chart.svg", "vl-convert"), ("chart.pdf", r"'.pdf' is not a format")])
+def test_other_formats_are_refused(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=message):
+        save(FRAME, draw, tmp_path / name)
+
+
+def test_the_command_explains_bad_input_in_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "truthgym.analysis.brier_by_model", str(tmp_path), str(tmp_path / "out.csv")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "truthgym/brier" in done.stderr
+    assert "Traceback" not in done.stderr
