@@ -65,18 +65,17 @@ def planted_and_found(frame: "pd.DataFrame", rows: str, figures: Sequence[str]) 
     def number(value: float) -> str:
         return f"{value:.3f}" if abs(value) >= 0.0005 else "0"
 
-    def cell(row: "pd.Series[float]") -> str:
-        if np.isnan(row.found):
+    def cell(planted: float, found: float, lower: float, upper: float) -> str:
+        if np.isnan(found):
             return ""
-        planted = number(row.planted)
-        planted = "" if np.isnan(row.planted) else "0: " if planted == "0" else f"**{planted}**: "
-        interval = "" if np.isnan(row.lower) else f" [{number(row.lower)}, {number(row.upper)}]"
-        return f"{planted}{number(row.found)}{interval}"
+        truth = "" if np.isnan(planted) else "0: " if number(planted) == "0" else f"**{number(planted)}**: "
+        interval = "" if np.isnan(lower) else f" [{number(lower)}, {number(upper)}]"
+        return f"{truth}{number(found)}{interval}"
 
     cells = []
     for name, group in frame.groupby(rows, sort=False):
-        by_figure = group.set_index("figure")
-        cells.append([str(name), *(cell(by_figure.loc[figure]) for figure in figures)])
+        numbers = group.set_index("figure")[["planted", "found", "lower", "upper"]]
+        cells.append([str(name), *(cell(*numbers.loc[figure].to_numpy()) for figure in figures)])
     return _markdown([rows, *(f"`{figure}`" for figure in figures)], cells)
 
 
