@@ -98,7 +98,7 @@ A slope of 0 is not sufficient: `stuck` has it too. Movement and Brier gain dist
 
 def biases(frame: "pd.DataFrame") -> str:
     """How large is the bias of both slopes?"""
-    worst, ols = (frame.loc[frame[name].abs().idxmax()] for name in ("iv_bias", "ols_bias"))
+    worst, ols = (frame.iloc[int(frame[name].abs().argmax())] for name in ("iv_bias", "ols_bias"))
     sloped = frame[frame["planted"].abs() > BIAS_AIM]
     wrong, iv_wrong = (
         int((sloped[name] * sloped["planted"] < 0).sum()) for name in ("martingale_score_ols", "martingale_score")

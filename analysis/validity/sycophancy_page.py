@@ -83,7 +83,7 @@ model is a good judge of reasoning.
 def coverages(frame: "pd.DataFrame", replications: int) -> str:
     """Bias and coverage."""
     errors = (frame["bias"] / frame["error"]).abs()
-    worst = frame.loc[errors.idxmax()]
+    worst = frame.iloc[int(errors.argmax())]
     share = frame["coverage"]
     return f"""## Bias and coverage
 
