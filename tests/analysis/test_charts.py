@@ -14,7 +14,8 @@ FRAME = pd.DataFrame({"x": [1, 2], "y": [3, 4]})
 
 
 def draw(frame: pd.DataFrame) -> alt.Chart:
-    return alt.Chart(frame).mark_point().encode(x="x", y="y")
+    chart: alt.Chart = alt.Chart(frame).mark_point().encode(x="x", y="y")
+    return chart
 
 
 def test_html_opens_offline(tmp_path: Path) -> None:
