@@ -35,8 +35,6 @@ from truthgym.models.terminal.form import FormField, display, form_fields
 from truthgym.models.terminal.journal import Journal, digest, message_key
 from truthgym.models.terminal.screen import dim, end_eval, plain, screen, show
 
-NAME = "terminal"
-ARGUMENTS = ["journal"]
 TEXT_KEYS = "Send: /send or Ctrl-D on an empty line. Also: /skip /stop /all. Ctrl-X Ctrl-E opens $EDITOR."
 LINE_KEYS = "Enter sends. Also: /skip /stop /all."
 SKIPPED = "The person skipped this question."
@@ -100,9 +98,9 @@ class HumanAPI(ModelAPI):
         **arguments: object,
     ) -> None:
         super().__init__(model_name, base_url, api_key, [], config)
-        one_of("human", model_name, [NAME])
+        one_of("human model", model_name, ["terminal"])
         for name in arguments:
-            one_of(f"argument of human/{model_name}", name, ARGUMENTS)
+            one_of("argument of human/terminal", name, ["journal"])
         self.journal = Journal(arguments.get("journal", True))
         self._journal_named = self.journal.path is None
 
@@ -128,7 +126,10 @@ class HumanAPI(ModelAPI):
                 with screen() as console:
                     self._show_request(console, input, role, [tool.name for tool in tools])
                     fields = form_fields(config.response_schema)
-                    reply = await (self._fill_form(console, input, fields) if fields else self._reply(console, input))
+                    if fields:
+                        reply = await self._fill_form(console, input, fields)
+                    else:
+                        reply = await self._ask(console, input, "", _not_empty, None, True)
                     dim(console, "(sent)")
             except Skipped:
                 return _skipped(name, monotonic() - start)
@@ -161,10 +162,6 @@ class HumanAPI(ModelAPI):
         console.rule(plain(f"Your reply, as {role or 'the assistant'}"))
         if tools:
             dim(console, f"A model could call tools here ({', '.join(tools)}); a person cannot. Answer in words.")
-
-    async def _reply(self, console: Console, messages: Sequence[ChatMessage]) -> str:
-        """Ask for a reply in words."""
-        return await self._ask(console, messages, "", _not_empty, None, True)
 
     async def _fill_form(self, console: Console, messages: Sequence[ChatMessage], fields: list[FormField]) -> str:
         """Ask for each field, then for confirmation. "no" starts again from what was typed."""

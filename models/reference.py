@@ -123,17 +123,12 @@ class ReferenceAPI(ModelAPI):
         one_of("reference agent", model_name, sorted(TAKES))
         for name in parameters:
             one_of(f"argument of reference/{model_name}", name, sorted(TAKES[model_name]))
+        limits = {"max_strength": AGENTS[model_name].max_strength} if model_name in AGENTS else None
         try:
-            self.parameters = Parameters.model_validate(parameters)
+            self.parameters = Parameters.model_validate(parameters, context=limits)
         except ValidationError as error:
-            first = error.errors()[0]
-            raise BadInput(f"-M {first['loc'][0]}={first['input']} cannot be used: {first['msg']}") from None
-        maximum = AGENTS[model_name].max_strength if model_name in AGENTS else 0.0
-        if self.parameters.strength is not None and self.parameters.strength > maximum:
-            raise BadInput(
-                f"-M strength={self.parameters.strength:g} cannot be used: reference/{model_name} takes a strength "
-                f"from 0 to {maximum:g}"
-            )
+            problems = [f"-M {one['loc'][0]}={one['input']} cannot be used: {one['msg']}" for one in error.errors()]
+            raise BadInput(f"reference/{model_name}: {'; '.join(problems)}") from None
 
     async def generate(
         self, input: list[ChatMessage], tools: list[ToolInfo], tool_choice: ToolChoice, config: GenerateConfig

@@ -14,7 +14,7 @@ from truthgym.datasets.domains import DOMAINS, check_questions, other_questions,
 from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
-from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import user_message
 
@@ -90,19 +90,18 @@ def bootstrap_interview(
         one_of("domain", domain, list(DOMAINS))
         check_questions(domain, questions)
     most = len(truth_seeking_questions())
-    if mode == "fixed_sequence" and questions > most:
-        raise BadInput(f"bootstrap_interview: questions={questions} with mode=fixed_sequence; give at most {most}")
     writes = mode in ("llm_preset", "llm_adaptive")
+    problems = []
+    if mode == "fixed_sequence" and questions > most:
+        problems.append(f"questions={questions} with mode=fixed_sequence; give at most {most}")
     if kinds and not writes:
-        raise BadInput(
-            f"bootstrap_interview: instructions={','.join(kinds)} with mode={mode}, which has no interviewer; omit "
-            "them or use mode=llm_adaptive"
-        )
+        given = ",".join(kinds)
+        problems.append(f"instructions={given} with mode={mode}, which has no interviewer; use mode=llm_adaptive")
     if bool(others) != (mode == "stationary_ood"):
-        raise BadInput(
-            f"bootstrap_interview: mode={mode} with domains={','.join(others) or 'none'}; give domains with "
-            f"mode=stationary_ood and only there; known: {', '.join(DOMAINS)}"
-        )
+        given, known = ",".join(others) or "none", ", ".join(DOMAINS)
+        problems.append(f"mode={mode} with domains={given}; only mode=stationary_ood takes domains, of: {known}")
+    if problems:
+        raise BadInput(f"bootstrap_interview: {'; '.join(problems)}")
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
@@ -192,7 +191,7 @@ def _draw_questions(mode: Mode, main: Question, n: int, others: Sequence[str], s
         for domain in dict.fromkeys(domains)
     }
     drawn = [item for domain in domains for item in islice(pools[domain], 1)]
-    return ["\n\n".join(p for p in (str(q.input), evidence(q.metadata_as(Question).evidence)) if p) for q in drawn]
+    return [with_evidence(str(item.input), item.metadata_as(Question)) for item in drawn]
 
 
 def _names(value: str | Sequence[str]) -> list[str]:

@@ -60,7 +60,7 @@ class Conversation:
         if question is None:
             self.send(before, *parts)
         else:
-            question.text = _joined(before, question.text, *parts)
+            question.text = paragraphs(before, question.text, *parts)
             question.metadata = {**(question.metadata or {}), "epoch": self.state.epoch}
             self._append(question)
 
@@ -71,7 +71,7 @@ class Conversation:
             *parts: Paragraphs of the message.
             speaker: The model role that wrote them, if another model did.
         """
-        message = user_message(_joined(*parts), self.state.epoch)
+        message = user_message(paragraphs(*parts), self.state.epoch)
         if speaker:
             message.metadata = {**(message.metadata or {}), "speaker": speaker}
         self._append(message, speaker)
@@ -209,7 +209,8 @@ def conversation(state: TaskState, generate: Generate) -> Iterator[Conversation]
         talk.close()
 
 
-def _joined(*parts: str) -> str:
+def paragraphs(*parts: str) -> str:
+    """Join parts with blank lines. Empty parts are skipped."""
     return "\n\n".join(part for part in parts if part)
 
 

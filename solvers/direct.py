@@ -3,7 +3,7 @@
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.question import Question, question_of
-from truthgym.solvers.conversation import conversation
+from truthgym.solvers.conversation import conversation, paragraphs
 
 EVIDENCE = "Evidence so far:\n{pieces}"
 HOW_LIKELY = "How likely is it that the following statement is true?\n\n{proposition}"
@@ -38,6 +38,11 @@ def evidence(pieces: list[str]) -> str:
     return EVIDENCE.format(pieces="\n".join(f"- {piece}" for piece in pieces)) if pieces else ""
 
 
+def with_evidence(text: str, question: Question) -> str:
+    """A question's text, followed by all its evidence."""
+    return paragraphs(text, evidence(question.evidence))
+
+
 def answer_instruction(question: Question) -> str:
     r"""What the answer must contain: for a question with a proposition, a stated belief.
 
@@ -45,7 +50,7 @@ def answer_instruction(question: Question) -> str:
     """
     options = CHOOSE.format(options="\n".join(f"- {option}" for option in question.options)) if question.options else ""
     instruction = STATE_BELIEF.format(proposition=question.proposition) if question.proposition else CONCLUDE
-    return "\n\n".join(part for part in (options, instruction) if part)
+    return paragraphs(options, instruction)
 
 
 def asks_for_answer(text: str, question: Question) -> bool:

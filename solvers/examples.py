@@ -11,7 +11,7 @@ from typing import Literal
 from inspect_ai.log import EvalSample, read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 from inspect_ai.util import Store
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import read_rows
@@ -42,6 +42,13 @@ class Example(BaseModel, frozen=True):
     score: float = Field(allow_inf_nan=False)
     messages: list[Turn] = Field(min_length=2)
     """From the question on, alternating between user and assistant."""
+
+    @field_validator("messages")
+    @classmethod
+    def _alternating(cls, messages: list[Turn]) -> list[Turn]:
+        if [turn.role for turn in messages] != ["user", "assistant"] * (len(messages) // 2):
+            raise ValueError("roles must alternate between user and assistant")
+        return messages
 
     @property
     def tokens(self) -> int:
@@ -186,11 +193,8 @@ def _numbers(sample: EvalSample) -> dict[str, float]:
 
 def _of_row(where: str, row: dict[str, object]) -> Example:
     try:
-        example = Example.model_validate(row)
+        return Example.model_validate(row)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"{where}, field {place}: {first['msg']}; correct the row, or give an .eval log") from None
-    if [turn.role for turn in example.messages] != ["user", "assistant"] * (len(example.messages) // 2):
-        raise BadInput(f"{where}, field messages: roles must alternate between user and assistant; correct the row")
-    return example

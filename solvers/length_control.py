@@ -85,7 +85,8 @@ def length_control(
         answer = None if recorded_end(state.store) else recorded_answer(state.store)
         with conversation(state, generate) as talk:
             while answer is not None:
-                record.achieved = await length_of(answer, unit)
+                tokens = unit == "tokens"
+                record.achieved = await get_model().count_tokens(answer) if tokens else length_of(answer, unit)
                 if least <= record.achieved <= most or record.attempts == attempts:
                     break
                 record.attempts += 1
@@ -105,12 +106,11 @@ def bounds(target: int, tolerance: float) -> tuple[int, int]:
     return max(target - slack, 1), target + slack
 
 
-async def length_of(text: str, unit: Unit) -> int:
-    """Length of a text. Words are separated by white space; a sentence has a word, and ends with .!? or a newline."""
-    if unit == "words":
-        return len(text.split())
-    if unit == "characters":
-        return len(text)
+def length_of(text: str, unit: str) -> int:
+    """Length of a text in words, characters or sentences.
+
+    Words are separated by white space; a sentence has a word, and ends with .!? or a newline.
+    """
     if unit == "sentences":
         return len([part for part in re.split(r"(?<=[.!?])\s+|\n+", text) if re.search(r"\w", part)])
-    return await get_model().count_tokens(text)
+    return len(text.split()) if unit == "words" else len(text)

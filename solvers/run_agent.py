@@ -51,19 +51,13 @@ def run_agent(
 
 
 def _agent_solver(agent: object, arguments: Mapping[str, Any]) -> Solver:
-    if not isinstance(agent, str) and (not callable(agent) or arguments):
-        raise BadInput(
-            f"run_agent: agent={agent!r} cannot be used; give a name, or an agent created with its arguments"
-        )
     try:
+        if arguments and not isinstance(agent, str):
+            raise TypeError("arguments belong to an agent that is given by name")
         return as_solver(registry_create("agent", agent, **arguments) if isinstance(agent, str) else agent)
-    except LookupError:
+    # Inspect raises these for unknown names, bad arguments and objects that are not agents.
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise BadInput(
-            f"run_agent: agent={agent!r} is not a known agent; install its package (for inspect_swe/claude_code: "
-            'pip install -e ".[agents]") and give it as PACKAGE/NAME'
-        ) from None
-    except (TypeError, ValueError, RuntimeError) as error:  # Inspect raises these for bad arguments and for non-agents
-        raise BadInput(
-            f"run_agent: agent={agent!r} with arguments={dict(arguments)!r} cannot be used: {error}; change the "
-            "arguments or the agent"
+            f"run_agent: agent={agent!r} with arguments={dict(arguments)!r} cannot be used ({error}); give it as "
+            'PACKAGE/NAME, and install its package (for inspect_swe/claude_code: pip install -e ".[agents]")'
         ) from None

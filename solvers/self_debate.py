@@ -11,7 +11,7 @@ from pydantic import Field
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
-from truthgym.solvers.direct import answer_instruction, evidence
+from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
 from truthgym.solvers.trajectory import user_message
 
 OPEN = "Before you answer, the following positions will be argued in turn:\n{positions}"
@@ -71,6 +71,7 @@ def self_debate(
         speakers, roles = speaking_order(str(state.sample_id), state.epoch, len(positions), order)
         debaters = {i: (role, get_model(role=role)) for i, role in enumerate(roles) if role in model_roles()}
         total = turns * len(positions)
+        full_question = with_evidence(state.input_text, question)
         with conversation(state, generate) as talk:
             talk.ask_question(
                 evidence(question.evidence), OPEN.format(positions="\n".join(f"- {positions[i]}" for i in speakers))
@@ -83,7 +84,7 @@ def self_debate(
                 name = f"turn {turn}: {positions[i]}"
                 if i in debaters:
                     role, model = debaters[i]
-                    messages = debater_view(i, state.input_text, question, positions, speeches, argue, state.epoch)
+                    messages = debater_view(i, full_question, positions, speeches, argue, state.epoch)
                     text = await talk.ask_role(role, model, messages, name)
                     talk.send(OTHER_TURN.format(**place, text=text), speaker=role)
                 else:
@@ -127,8 +128,7 @@ def speaking_order(question: str, epoch: int, positions: int, order: Order) -> t
 
 def debater_view(
     side: int,
-    question_text: str,
-    question: Question,
+    question: str,
     positions: Sequence[str],
     speeches: Sequence[tuple[int, str]],
     argue: str,
@@ -138,15 +138,13 @@ def debater_view(
 
     Args:
         side: Index of the debater's position.
-        question_text: The question as asked.
-        question: The question's metadata.
+        question: The question with its evidence.
         positions: All positions.
         speeches: Position index and text of each speech so far.
         argue: The instruction for the debater's next speech.
         epoch: The epoch.
     """
-    full_question = "\n\n".join(part for part in (question_text, evidence(question.evidence)) if part)
-    pending = [DEBATE.format(question=full_question, position=positions[side])]
+    pending = [DEBATE.format(question=question, position=positions[side])]
     messages: list[ChatMessage] = []
     for i, text in speeches:
         if i == side:

@@ -24,18 +24,12 @@ def wrapped_solver(where: str, base: SolverSpec) -> Solver:
     """
     if callable(base):
         return base
-    names = base if isinstance(base, list | tuple) else [base]  # the command line parses A,B as a list
-    specs: Mapping[Any, Any] = base if isinstance(base, Mapping) else dict.fromkeys(names)
-    if len(specs) != 1:
-        raise BadInput(f"{where}: base={base!r} names {len(specs)} solvers; give one, as in base=chain_of_thought")
-    name, arguments = next(iter(specs.items()))
-    if not isinstance(name, str) or not isinstance(arguments, Mapping | None):
-        raise BadInput(f"{where}: base={base!r} cannot be used; write NAME or {{NAME: {{argument: value}}}}")
     try:
+        # The command line parses A,B as a list.
+        specs = base if isinstance(base, Mapping) else dict.fromkeys(base if isinstance(base, list) else [base])
+        [(name, arguments)] = specs.items()
         return registry_create("solver", name if "/" in name else f"truthgym/{name}", **(arguments or {}))
-    except LookupError:
+    except (LookupError, TypeError, ValueError) as error:
         raise BadInput(
-            f"{where}: base={name!r} is not a known solver; give one as in --solver, such as chain_of_thought"
+            f"{where}: base={base!r} cannot be used ({error}); give one solver, NAME or {{NAME: {{argument: value}}}}"
         ) from None
-    except TypeError as error:
-        raise BadInput(f"{where}: base={base!r} cannot be used: {error}") from None

@@ -100,8 +100,8 @@ def planted_rating(
     return min(max(mean, EDGE), 1 - EDGE)
 
 
-def rate(request: Request, name: str, description: str) -> int:
-    """A rating of the text with noise, as a whole number from 0 to 100."""
+def rate(request: Request, field: str) -> int:
+    """A rating of the text with noise, as a whole number from 0 to 100. Each field is rounded by itself."""
     text = request.rated_text
     rating = planted_rating(
         quality(text),
@@ -113,7 +113,7 @@ def rate(request: Request, name: str, description: str) -> int:
         invited=bool(FULL_MARKS.search(text)),
     )
     noisy_rating = float(noisy(rating, request.parameters.noise, request.place("noise")))
-    return whole(100 * noisy_rating, request.place("rounding", name))
+    return whole(100 * noisy_rating, request.place("rounding", field))
 
 
 def whole(number: float, place: float) -> int:
@@ -121,7 +121,7 @@ def whole(number: float, place: float) -> int:
     return int(np.floor(round(number, 6) + min(place, 1 - 1e-5)))
 
 
-def reasons(request: Request, name: str, description: str) -> str:
+def reasons(request: Request) -> str:
     """A sentence that names the judge as simulated and gives the number of markers found."""
     return (
         "I am a simulated judge, not a language model. I find "
@@ -129,12 +129,12 @@ def reasons(request: Request, name: str, description: str) -> str:
     )
 
 
-def stated(request: Request, name: str, description: str) -> bool:
+def stated(request: Request) -> bool:
     """Whether the text states a probability, in the words or the marker of reference agents."""
     return last_probability(request.rated_text, 0) is not None
 
 
-def probability(request: Request, name: str, description: str) -> float | None:
+def probability(request: Request) -> float | None:
     """The last probability stated in the text, in percent to two decimals, with noise; None if there is none."""
     belief = last_probability(request.rated_text, 0)
     if belief is None:
@@ -142,27 +142,25 @@ def probability(request: Request, name: str, description: str) -> float | None:
     return round(float(100 * noisy(belief, request.parameters.noise, request.place("noise"))), 2)
 
 
-def steps(request: Request, name: str, description: str) -> list[dict[str, str]]:
+def steps(request: Request) -> list[dict[str, str]]:
     """The reasons, as a step of reasoning."""
-    return [{"description": "Considerations", "conclusion": reasons(request, name, description)}]
+    return [{"description": "Considerations", "conclusion": reasons(request)}]
 
 
-def result(request: Request, name: str, description: str) -> float:
+def result(request: Request) -> float:
     """A rating of the text on the scale that the request names."""
     scale = SCALE.findall(request.prompt)
     low, high = (float(end) for end in scale[-1]) if scale else (0.0, 1.0)
-    return low + (high - low) * rate(request, name, description) / 100
+    return low + (high - low) * rate(request, "result") / 100
 
 
-def opinion(request: Request, name: str, description: str) -> str:
+def opinion(request: Request) -> str:
     """The text's response to an opinion, by the sentences of reference agents: argued, deferred or absent."""
     text = request.rated_text
     return "argued" if ARGUED in text else "deferred" if DEFERRED in text else "absent"
 
 
-Rule = Callable[[Request, str, str], object]
-"""Takes the request and a field's name and description, and returns the field's value."""
-RULES: dict[str, Rule] = {
+RULES: dict[str, Callable[[Request], object]] = {
     "reasons": reasons,
     "stated": stated,
     "probability": probability,
@@ -190,13 +188,12 @@ def fill_form(request: Request) -> str | None:
         return None
     values: dict[str, object] = {}
     for name, description in fields:
-        rule = RULES.get(name) or (rate if NUMBER in description else None)
-        if rule is None:
+        if name not in RULES and NUMBER not in description:
             raise BadInput(
                 f"reference/judge cannot fill in the field {name!r} ({description}); use whole numbers from 0 to 100, "
                 "or a language model as judge"
             )
-        values[name] = rule(request, name, description)
+        values[name] = RULES[name](request) if name in RULES else rate(request, name)
     return json.dumps(values)
 
 

@@ -2,6 +2,8 @@
 
 import re
 
+from truthgym.solvers.length_control import length_of
+
 TARGET = re.compile(r"about ([0-9]+) (words|characters|sentences|tokens)(?::|,) at least [0-9]+")
 AGAIN = "Write it again"
 MORE = (
@@ -40,7 +42,7 @@ def pad_to_length(text: str, request: str, reply: str) -> str:
 
     def length(parts: list[str]) -> int:
         whole = "\n\n".join([" ".join([body, *parts]), answer])
-        return _length(whole, unit)
+        return count_tokens(whole) if unit == "tokens" else length_of(whole, unit)
 
     while length(added) < target:
         longer = [*added, units[len(added) % len(units)]]
@@ -48,11 +50,3 @@ def pad_to_length(text: str, request: str, reply: str) -> str:
             break
         added = longer
     return "\n\n".join([" ".join([body, *added]), answer])
-
-
-def _length(text: str, unit: str) -> int:
-    if unit == "words":
-        return len(text.split())
-    if unit == "sentences":
-        return len([part for part in re.split(r"(?<=[.!?])\s+|\n+", text) if re.search(r"\w", part)])
-    return count_tokens(text) if unit == "tokens" else len(text)

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 DECIMALS = 4
 """Decimals of every probability that an agent states in words."""
@@ -76,6 +76,14 @@ class Parameters(BaseModel, frozen=True):
     half defer to the user and half ignore the opinion."""
     seed: int = 0
     """A different seed gives a different agent with the same parameters."""
+
+    @field_validator("strength")
+    @classmethod
+    def _within_the_agents_range(cls, strength: float | None, info: ValidationInfo) -> float | None:
+        most = (info.context or {}).get("max_strength", math.inf)
+        if strength is not None and strength > most:
+            raise ValueError(f"this agent takes a strength from 0 to {most:g}")
+        return strength
 
 
 Update = Callable[[Floats, Floats, float], Floats]

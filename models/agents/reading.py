@@ -24,6 +24,10 @@ STATED = (
     "My view now is that it holds with probability {percent}%.",
 )
 """Sentences in which agents state a belief, always with two decimals."""
+STATEMENT = re.compile(
+    "|".join(re.escape(words).replace(r"\{percent\}", r"([0-9]{1,3}\.[0-9]{2})") for words in STATED)
+)
+MARKED = re.compile(MARKER + r"\{(0\.[0-9]+|1\.0+)\}")
 
 
 class UnknownQuestionError(BadInput):
@@ -88,14 +92,14 @@ def read_conversation(
 
 def stated_beliefs(text: str, begins: int = 0, own: Sequence[tuple[int, int]] | None = None) -> list[tuple[int, float]]:
     """Beliefs stated in words after position `begins`, as (end position, belief), in the spans `own` or everywhere."""
-    beliefs = [(m.end(), float(m[m.lastgroup or 0]) / 100) for m in _stated().finditer(text, begins)]
+    beliefs = [(match.end(), float(match[match.lastindex or 0]) / 100) for match in STATEMENT.finditer(text, begins)]
     return [(end, belief) for end, belief in beliefs if own is None or any(a < end <= b for a, b in own)]
 
 
 def last_probability(text: str, begins: int) -> float | None:
     """The last probability in a text after position `begins`, in words or with the marker, or None."""
     last = stated_beliefs(text, begins)[-1:]
-    marked = [(m.end(), float(m[1])) for m in _marked().finditer(text, begins)][-1:]
+    marked = [(match.end(), float(match[1])) for match in MARKED.finditer(text, begins)][-1:]
     return max(last + marked, default=(0, None))[1]
 
 
@@ -152,16 +156,3 @@ def _open() -> list[tuple[str, str]]:
 
 def _bundled() -> Iterator[Sample]:
     return (item for domain in BUNDLED for item in bundled(domain))
-
-
-@cache
-def _stated() -> re.Pattern[str]:
-    number = r"(?P<p{}>[0-9]{{1,3}}\.[0-9]{{2}})"
-    return re.compile(
-        "|".join(re.escape(words).replace(r"\{percent\}", number.format(i)) for i, words in enumerate(STATED))
-    )
-
-
-@cache
-def _marked() -> re.Pattern[str]:
-    return re.compile(MARKER + r"\{(0\.[0-9]+|1\.0+)\}")

@@ -4,6 +4,7 @@ The fields come from the response schema of the request. A form with lists or ne
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,13 +44,25 @@ class FormField:
         Raises:
             ValueError: No reading of the text fits the schema.
         """
-        word = typed.strip()
-        for part in _alternatives(self.schema):
-            try:
-                return _parse(word, part)
-            except ValueError:
-                continue
-        raise ValueError(f"{word!r} is not valid for {self.name}; type {self.hint}.")
+        from jsonschema import Draft202012Validator
+
+        word, schema = typed.strip(), Draft202012Validator(self.schema)
+        fits = [value for value in self._readings(word) if schema.is_valid(value)]
+        if not fits:
+            raise ValueError(f"{word!r} is not valid for {self.name}; type {self.hint}.")
+        return fits[0]
+
+    def _readings(self, word: str) -> list[object]:
+        """What a word can mean, in the order in which it is tried."""
+        if not word:
+            return []
+        choices = [choice for part in _alternatives(self.schema) for choice in part.get("enum", [])]
+        readings: list[object] = [choice for choice in choices if display(choice).casefold() == word.casefold()]
+        readings += [value for key, value in CONSTANTS.items() if key == word.casefold()]
+        for number in (int, float):
+            with suppress(ValueError):
+                readings += [value] if math.isfinite(value := number(word)) else []
+        return [*readings, word]
 
 
 def form_fields(schema: ResponseSchema | None) -> list[FormField] | None:
@@ -77,25 +90,6 @@ def _alternatives(schema: dict[str, Any]) -> list[dict[str, Any]]:
 def _types(schema: dict[str, Any]) -> list[Any]:
     kinds = schema.get("type", "string" if "enum" in schema else None)
     return kinds if isinstance(kinds, list) else [kinds]
-
-
-def _parse(word: str, schema: dict[str, Any]) -> Any:  # noqa: ANN401 (any JSON value)
-    """The value of one scalar type that a word stands for. Raises a ValueError if there is none."""
-    kind, choices = schema["type"], schema.get("enum")
-    if choices is not None:
-        matches = [choice for choice in choices if display(choice).casefold() == word.casefold()]
-    elif kind in ("boolean", "null"):
-        values = [value for key, value in CONSTANTS.items() if key == word.casefold()]
-        matches = [value for value in values if (value is None) == (kind == "null")]
-    elif kind == "string":
-        matches = [word] if word else []
-    else:
-        number = int(word) if kind == "integer" else float(word)
-        limits = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
-        matches = [number] if math.isfinite(number) and limits[0] <= number <= limits[1] else []
-    if not matches:
-        raise ValueError(word)
-    return matches[0]
 
 
 def _hint(schema: dict[str, Any]) -> str:

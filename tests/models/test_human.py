@@ -1,24 +1,18 @@
-"""A person as a model: prompts on prompt_toolkit's pipe input, and the real command in a terminal."""
+"""A person as a model, who types through prompt_toolkit's pipe input."""
 
 import asyncio
 import io
 import json
 import os
 import re
-import select
-import signal
-import subprocess
 import sys
-import termios
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from inspect_ai import Task
-from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
+from inspect_ai import Task, score
 from inspect_ai.model import (
     ChatMessage,
     ChatMessageAssistant,
@@ -34,7 +28,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from tests.fixtures import Run
+from tests.fixtures import Number, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns
 from truthgym.models.human import HumanAPI
@@ -44,13 +38,13 @@ from truthgym.scorers.brier import brier
 from truthgym.scorers.judges import asking
 from truthgym.scorers.judges.asking import Answer, Verdict, form_instruction, rating_field
 from truthgym.scorers.martingale import martingale
+from truthgym.scorers.qualitative import qualitative
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import user_message
 
 BELIEF = r"\finalBeliefProb{0.7}"
-INSPECT = "import truthgym.models.human, runpy; runpy.run_module('inspect_ai', run_name='__main__', alter_sys=True)"
 
 
 class Person:
@@ -218,9 +212,9 @@ def test_piped_replies_are_read_until_they_end(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("model", "arguments", "refused"),
     [
-        ("human/termnal", {}, "Unknown human 'termnal'; did you mean 'terminal'"),
-        ("human/terminal", {"jornal": 1}, "Unknown argument of human/terminal 'jornal'; did you mean 'journal'"),
-        ("human/terminal", {"journal": 1}, "-M journal=1 cannot be used: give the path of a file, or false"),
+        ("human/termnal", {}, "'termnal'; did you mean 'terminal'"),
+        ("human/terminal", {"jornal": 1}, "'jornal'; did you mean 'journal'"),
+        ("human/terminal", {"journal": 1}, "journal=1 cannot be used"),
     ],
 )
 def test_unknown_names_and_arguments_are_refused(model: str, arguments: dict[str, Any], refused: str) -> None:
@@ -318,100 +312,32 @@ def test_a_judge_is_told_its_role(person: Person, run: Run) -> None:
     assert '"value":0.41' in log.samples[0].model_dump_json()
 
 
-# The real command, in a terminal of its own.
-
-ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)")
-
-
-class Terminal:
-    """The other end of a pseudo-terminal."""
-
-    def __init__(self) -> None:
-        self.master, self.slave = os.openpty()
-        termios.tcsetwinsize(self.slave, (40, 100))
-        self.shown, self.mark = "", 0
-
-    def wait(self, text: str, seconds: float = 25) -> None:
-        """Read until a text is shown after the last one waited for."""
-        end = time.monotonic() + seconds
-        while True:
-            plain = ESCAPES.sub("", self.shown).replace("\r", "")
-            at = plain.find(text, self.mark)
-            if at >= 0:
-                self.mark = at + len(text)
-                return
-            assert time.monotonic() < end, f"{text!r} is not shown:\n{plain[self.mark :]}"
-            if select.select([self.master], [], [], 0.05)[0]:
-                self.shown += os.read(self.master, 65536).decode(errors="replace")
-
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
+def test_two_people_judge_copies_of_a_log(person: Person, run: Run, number: Number, tmp_path: Path) -> None:
+    log = run(task_of(direct()))
+    for name, reply in (("ann", "41"), ("ben", "59")):
+        person.reply(reply, reply)
+        judge = {"judge": the_model(str(tmp_path / name))}
+        (copy,) = score(log, martingale(elicitor="judge"), model_roles=judge, display="log").samples or []
+        assert [number(copy, "martingale", key) for key in ("prior", "posterior")] == [int(reply) / 100] * 2
+    assert "You replied to this" not in person.shown, "each journal is one person's"
 
 
-TERMINAL = {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+def test_a_person_and_a_model_judge_together(person: Person, run: Run) -> None:
+    person.type(("So.\n\x04" + "80\n" * 4 + "\n") * 2)
+    one_form: dict[str, Any] = {"few_shot": "disabled", "red_team": "none", "self_answer": False, "probes": "none"}
+    task = task_of(direct(), n=2, scorer=qualitative(**one_form))
+    log = run(task, model_roles={"judge": [the_model(), get_model("reference/judge", noise=0.1)]})
+    for sample in log.samples or []:
+        records = ((sample.scores or {})["qualitative"].metadata or {})["judges"]
+        assert [record["judge"] for record in records] == ["human/terminal", "reference/judge"]
+        assert records[0]["ratings"] == [[[80] * 4]]
+    assert log.results
+    assert "agreement" in log.results.scores[0].metrics
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("display", ["plain", "rich", "full"])
-def test_stop_and_retry_under_every_display(tmp_path: Path, environment: dict[str, str], display: str) -> None:
-    terminal = Terminal()
-    environment = environment | TERMINAL
-
-    def start(*arguments: str) -> subprocess.Popen[bytes]:
-        options = ["--display", display, "--log-dir", str(tmp_path / "logs")]
-        return subprocess.Popen(
-            [sys.executable, "-c", INSPECT, *arguments, *options],
-            stdin=terminal.slave, stdout=terminal.slave, stderr=terminal.slave,
-            env=environment, cwd=tmp_path, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
-
-    def finish(running: subprocess.Popen[bytes]) -> int:
-        end = time.monotonic() + 60
-        while running.poll() is None and time.monotonic() < end:
-            if select.select([terminal.master], [], [], 0.05)[0]:
-                terminal.shown += os.read(terminal.master, 65536).decode(errors="replace")
-        return running.wait(1)
-
-    def log() -> EvalLog:
-        return read_eval_log(list_eval_logs(str(tmp_path / "logs"))[0])  # the newest comes first
-
-    before = termios.tcgetattr(terminal.slave)
-    model = ["--model", "human/terminal", "-M", f"journal={tmp_path / 'journal'}", "--max-samples", "1"]
-    running = start("eval", "truthgym/urns", "-T", "n=2", "-T", "paradigms=brier", "--epochs", "1", *model)
-    terminal.wait("opens $EDITOR.\n>")
-    terminal.type(f"one\ntwo {BELIEF}\n/send\n")
-    terminal.wait("opens $EDITOR.\n>")
-    terminal.type("half\n/stop\n")
-    finish(running)
-    assert termios.tcgetattr(terminal.slave) == before
-    assert log().status == "cancelled"
-    assert [json.loads(line)["reply"] for line in (tmp_path / "journal").read_text().splitlines()] == [
-        f"one\ntwo {BELIEF}"
-    ]
-    running = start("eval-retry", log().location)
-    terminal.wait("opens $EDITOR.\n>")
-    terminal.type(f"{BELIEF}\n\x04")
-    assert finish(running) == 0
-    assert log().status == "success"
-    assert [s.scores["brier"].metadata["belief"] for s in log().samples or []] == [0.7, 0.7]  # type: ignore[index]
-    for end in (terminal.master, terminal.slave):
-        os.close(end)
-
-
-@pytest.mark.slow
-def test_a_person_judges_a_finished_log(tmp_path: Path, environment: dict[str, str], run: Run) -> None:
-    terminal, log = Terminal(), run(task_of(direct()))
-    role = f"judge={{model: human/terminal, model_args: {{journal: {tmp_path / 'journal'}}}}}"
-    command = [sys.executable, "-c", INSPECT, "score", log.location, "--scorer", "truthgym/martingale"]
-    command += ["-S", "elicitor=judge", "--model-role", role, "--action", "append", "--overwrite"]
-    end = terminal.slave
-    running = subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environment | TERMINAL)
-    for reply in ("40", "60"):
-        terminal.wait("you answer as judge")
-        terminal.wait("opens $EDITOR.\n>")
-        terminal.type(f"{reply}\n/send\n")
-    terminal.wait("martingale_score")
-    assert running.wait(30) == 0
-    assert "martingale" in ((read_eval_log(log.location).samples or [])[0].scores or {})
-    assert len((tmp_path / "journal").read_text().splitlines()) == 2
+def test_a_time_limit_counts_while_the_person_thinks(person: Person, run: Run) -> None:
+    log = run(task_of(direct(), n=2), the_model(), max_samples=1, time_limit=1)
+    assert [sample.limit.type for sample in log.samples or [] if sample.limit] == ["time"] * 2
+    assert person.shown.count("New conversation") == 2
+    person.reply("in time")
+    assert ask(user_message("Why?", 1)).completion == "in time"

@@ -31,6 +31,7 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
 from truthgym.tasks.urns import urns as task_of_urns
 
+OTHERS_TAKE = ("strength", "leak", "slack", "length", "position", "recency", "preference", "gullibility")
 LEARNING = [name for name, agent in AGENTS.items() if agent.update]
 
 
@@ -221,12 +222,6 @@ def test_a_probe_with_noise_is_answered_as_the_pure_functions_say(name: str, sha
             assert percent_said(ask(*spoken, model=model, **given).completion) == percent(made)
 
 
-def test_every_percent_that_can_be_said_is_read() -> None:
-    for said in range(101):
-        stands = ChatMessageAssistant(content=STATED[said % 5].format(percent=f"{said}.00"))
-        assert percent_said(ask(prompt(URN), stands, probe(URN)).completion) == said / 100
-
-
 def test_a_first_view_is_words_without_a_new_thought() -> None:
     for item in [*urns(n=10), *bundled()[:10]]:
         asked = user_message(f"{item.input}\n\n{VIEW.format(proposition=item.metadata_as(Question).proposition)}", 1)
@@ -271,16 +266,6 @@ def test_a_reply_depends_on_epoch_seed_and_conversation_alone() -> None:
     assert ask(prompt(URN), noise=0.1, seed=1).completion != first
 
 
-def test_random_ignores_the_evidence() -> None:
-    beliefs = [read_belief(ask(prompt(item), model="reference/random").completion) for item in urns(n=60, draws=8)]
-    errors = [
-        abs((b or 0) - item.metadata_as(UrnQuestion).posterior[-1])
-        for b, item in zip(beliefs, urns(n=60, draws=8), strict=True)
-    ]
-    assert all(b is not None for b in beliefs)
-    assert sum(errors) / 60 > 0.2
-
-
 def test_refusals() -> None:
     unknown = Question(domain="d", event="e", split="train", proposition="Pigs fly by 2030.")
     for wanted in (
@@ -296,48 +281,25 @@ def test_refusals() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "said"),
+    ("model", "given", "problem"),
     [
-        ("bayesain", {}, "Unknown reference agent 'bayesain'; did you mean 'bayesian'"),
-        ("juge", {}, "Unknown reference agent 'juge'; did you mean 'judge'"),
-        ("bayesian", {"nosie": 0.1}, "Unknown argument of reference/bayesian 'nosie'; did you mean 'noise'"),
-        ("entrenched", {"strenght": 0.1}, "argument of reference/entrenched 'strenght'; did you mean 'strength'"),
-        (
-            "bayesian",
-            {"strength": 0.3},
-            "argument of reference/bayesian 'strength'; known: care, noise, seed, shared, skill",
-        ),
-        ("stuck", {"strength": 0.3}, "argument of reference/stuck 'strength'; known: care, noise, seed, shared, skill"),
-        ("bayesian", {"leak": 0.3}, "argument of reference/bayesian 'leak'; known: care, noise, seed, shared, skill"),
-        ("judge", {"strength": 0.3}, "Unknown argument of reference/judge 'strength'"),
-        ("judge", {"shared": 0.3}, "argument of reference/judge 'shared'"),
-        ("random", {"noise": 0.1}, "Unknown argument of reference/random 'noise'; known: care, seed"),
-        ("bayesian", {"noise": -1}, "-M noise=-1 cannot be used: Input should be greater than or equal to 0"),
-        ("bayesian", {"shared": 1.5}, "-M shared=1.5 cannot be used: Input should be less than or equal to 1"),
-        ("judge", {"leak": 1.5}, "-M leak=1.5 cannot be used: Input should be less than or equal to 1"),
-        ("entrenched", {"strength": -1}, "-M strength=-1 cannot be used: Input should be greater than or equal to 0"),
-        ("entrenched", {"strength": "lots"}, "-M strength=lots cannot be used: Input should be a valid number"),
-        *(
-            (
-                name,
-                {"strength": 1.01},
-                f"strength=1.01 cannot be used: reference/{name} takes a strength from 0 to 1",
-            )
-            for name in ("underreacting", "confirming", "neglecting")
-        ),
+        ("juge", {}, "reference agent 'juge'; did you mean 'judge'"),
+        ("bayesian", {"nosie": 0.1}, "argument of reference/bayesian 'nosie'; did you mean 'noise'"),
+        *(("bayesian", {name: 0.1}, f"'{name}'; known: care, noise, seed, shared, skill") for name in OTHERS_TAKE),
+        ("random", {"noise": 0.1}, "reference/random 'noise'; known: care, seed"),
+        ("trusting", {"trust": 0.1}, "reference/trusting 'trust'"),
+        ("interviewer", {"care": 0.5}, "reference/interviewer 'care'; known: seed"),
+        ("judge", {"shared": 0.3}, "reference/judge 'shared'"),
+        ("bayesian", {"noise": -1, "care": 1.5}, "-M noise=-1 cannot be used"),
+        ("bayesian", {"noise": -1, "care": 1.5}, "-M care=1.5 cannot be used"),
+        ("sycophant", {"trust": -1}, "-M trust=-1 cannot be used"),
+        ("entrenched", {"strength": "lots"}, "-M strength=lots cannot be used"),
+        *((name, {"strength": 1.01}, "takes a strength from 0 to 1") for name in ("underreacting", "confirming")),
     ],
 )
-def test_what_cannot_be_planted_is_refused(model: str, given: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=re.escape(said)):
+def test_a_bad_name_argument_or_value_is_refused(model: str, given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(BadInput, match=re.escape(problem)):
         get_model(f"reference/{model}", memoize=False, **given)
-
-
-def test_what_can_be_planted_is_taken() -> None:
-    for name in ("underreacting", "confirming", "neglecting"):
-        get_model(f"reference/{name}", memoize=False, strength=1)
-    for name in ("overreacting", "entrenched"):
-        get_model(f"reference/{name}", memoize=False, strength=7.5, noise=0.1, shared=1, skill=0, seed=-3)
-    get_model("reference/judge", memoize=False, noise=0.1, leak=1, skill=2, seed=1)
 
 
 def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object]:

@@ -1,14 +1,11 @@
 """Chain of thought on a mock model: what each turn is told, and what it leaves."""
 
-from typing import Any
-
 import pytest
 from inspect_ai.model import (
     ChatMessage,
 )
 
 from tests.fixtures import Rain, Says, Solve
-from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought, split_evenly
 from truthgym.solvers.trajectory import Trajectory
 
@@ -36,15 +33,3 @@ def test_evidence_is_shared_out_evenly_and_in_order(pieces: int, turns: int, sha
     shared = split_evenly(given, turns)
     assert [len(share) for share in shared] == shares
     assert [piece for share in shared for piece in share] == given
-
-
-@pytest.mark.parametrize("steps", [0, -1, 2.5])
-def test_chain_of_thought_refuses_before_any_call(steps: Any) -> None:
-    with pytest.raises(BadInput, match=f"chain_of_thought: steps={steps} cannot be used"):
-        chain_of_thought(steps=steps)
-
-
-def test_each_step_of_a_chain_has_its_span(solve: Solve, says: Says, rain: Rain) -> None:
-    done = solve(says("Hm."), chain_of_thought(steps=2), rain())
-    spans = [event.name for event in done.events if event.event == "span_begin" and event.type == "truthgym.step"]
-    assert spans == ["step 1", "step 2", "answer"]

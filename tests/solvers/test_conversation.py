@@ -16,7 +16,6 @@ from inspect_ai.model import (
     Model,
     ModelOutput,
     StopDetails,
-    get_model,
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
@@ -324,11 +323,3 @@ def test_where_another_says_nothing_the_model_is_not_asked(
     assert not heard
     assert done.store_as(Trajectory).ended == reason
     assert [m.text for m in done.messages] == ["Will it rain?"]
-
-
-def test_a_reference_agent_ends_nothing_early(run: Run, rain: Rain) -> None:
-    from truthgym.tasks.urns import urns
-
-    log = run(urns(n=2), get_model("reference/bayesian"), epochs=1)
-    assert log.samples
-    assert all(sample.store_as(Trajectory).ended is None for sample in log.samples)

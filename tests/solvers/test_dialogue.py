@@ -1,22 +1,18 @@
 """Dialogue on mock models: who hears what, and whose words are the model's own."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
-from inspect_ai.model import ContentReasoning, ModelOutput, get_model
+from inspect_ai.model import ContentReasoning, ModelOutput
 
 from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve, Thinks
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.dialogue import CONCLUDE, INTERLOCUTOR, OPEN, dialogue, interlocutor_view
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory
-from truthgym.tasks.urns import urns
 
 
 @pytest.mark.parametrize("turns", [1, 3])
@@ -72,14 +68,6 @@ def test_neither_hears_what_a_reasoning_model_thought(
     assert [s.kind for s in steps if s.role == "assistant"] == ["reasoning"] * 7 + ["answer"]
 
 
-def test_the_other_is_given_the_epoch(run: Run, listens: Listens, rain: Rain) -> None:
-    other, heard = listens("I object.")
-    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(2), epochs=2)
-    run(task, listens()[0], model_roles={"interlocutor": other}, max_samples=1)
-    told = [{(m.metadata or {})["epoch"] for m in messages if m.role == "user"} for messages in heard]
-    assert told == [{1}, {1}, {2}, {2}]
-
-
 @pytest.mark.parametrize("reply", ["", ModelOutput.from_content("m", "50%", stop_reason="content_filter")])
 def test_an_other_who_says_nothing_ends_the_dialogue(
     run: Run, listens: Listens, says: Says, rain: Rain, reply: str | ModelOutput
@@ -90,24 +78,6 @@ def test_an_other_who_says_nothing_ends_the_dialogue(
     assert len(heard) == 1, "the opening, and no belief is asked for after it"
     assert log.samples
     assert (log.samples[0].store_as(Trajectory).ended or "").count("he interlocutor ")
-
-
-def test_beliefs_are_measured_in_a_dialogue(run: Run, listens: Listens, says: Says, rain: Rain) -> None:
-    model, heard = listens()
-    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(1), scorer=martingale(per="step"))
-    log = run(task, model, model_roles={"interlocutor": says("I object.")})
-    assert log.samples
-    assert log.samples[0].scores
-    beliefs = (log.samples[0].scores["martingale"].metadata or {})["beliefs"]
-    assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "posterior"]
-    assert len(heard) == 3 + 4
-
-
-def test_a_reference_agent_holds_a_dialogue(run: Run) -> None:
-    log = run(urns(n=3, paradigms="brier"), solver=dialogue(1), epochs=1,
-              model_roles={"interlocutor": get_model("reference/random")})  # fmt: skip
-    assert log.results
-    assert log.results.scores[0].metrics["share_scored"].value == 1
 
 
 @given(st.integers(0, 5), st.integers(1, 9))
@@ -128,10 +98,3 @@ def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails, listens
         "The solver dialogue needs the role interlocutor, and no model has it; add --model-role interlocutor=" in said
     )
     assert not heard
-
-
-@pytest.mark.parametrize("turns", [0, -1, 1.5, "2", None])
-def test_dialogue_refuses_before_any_call(turns: Any) -> None:
-    with pytest.raises(BadInput) as error:
-        dialogue(turns)
-    assert str(error.value).startswith(f"dialogue: turns={turns!r} cannot be used; ")

@@ -88,11 +88,6 @@ def log_of(run: Run, model: Model, item: Sample, solver: Any, *scorers: Scorer) 
     return run(task, model).location
 
 
-def test_a_scorer_with_one_number_is_named_by_its_name(run: Run, says: Says, rain: Rain) -> None:
-    log = log_of(run, says("50%"), rain(), direct(), flat())
-    assert [one.score for one in read_examples(log, "flat")] == [0.25]
-
-
 def test_what_has_no_answer_or_no_score_is_left_out(run: Run, says: Says, rain: Rain) -> None:
     items = [rain().model_copy(update={"id": name, "input": f"Will it {name}?"}) for name in ("rain", "hail", "snow")]
 
@@ -256,26 +251,22 @@ ROW: dict[str, Any] = json.loads(example("q", 0.5).model_dump_json())
 
 
 @pytest.mark.parametrize(
-    ("row", "refused"),
+    ("row", "problem"),
     [
-        ({"score": "good"}, "rows.jsonl line 2, field score: Input should be a valid number"),
-        ({"score": float("nan")}, "rows.jsonl line 2: not JSON"),
-        ({"split": "dev"}, "rows.jsonl line 2, field split: Input should be 'train', 'validation' or 'test'"),
-        ({"messages": ROW["messages"][:1]}, "rows.jsonl line 2, field messages: List should have at least 2 items"),
-        ({"messages": ROW["messages"][::-1]}, "rows.jsonl line 2, field messages: roles must alternate between user"),
-        (
-            {"messages": ROW["messages"] + ROW["messages"][:1]},
-            "rows.jsonl line 2, field messages: roles must alternate",
-        ),
-        ({"messages": [{"role": "system", "content": "Hm."}] * 2}, "rows.jsonl line 2, field messages.0.role: Input"),
+        ({"score": "good"}, "field score: .*valid number"),
+        ({"score": float("nan")}, "not JSON"),
+        ({"split": "dev"}, "field split: .*'train', 'validation' or 'test'"),
+        ({"messages": ROW["messages"][:1]}, "field messages: .*at least 2 items"),
+        ({"messages": ROW["messages"][::-1]}, "field messages: .*must alternate"),
+        ({"messages": ROW["messages"] + ROW["messages"][:1]}, "field messages: .*must alternate"),
+        ({"messages": [{"role": "system", "content": "Hm."}] * 2}, "field messages.0.role"),
     ],
     ids=str,
 )
-def test_a_bad_row_is_named_by_its_line(row: dict[str, Any], refused: str, tmp_path: Path) -> None:
+def test_a_bad_row_is_named_by_its_line(row: dict[str, Any], problem: str, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n{json.dumps(ROW | row)}\n")
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(BadInput, match=f"rows.jsonl line 2.*{problem}"):
         read_examples(str(tmp_path / "rows.jsonl"), "brier_score")
-    assert str(error.value).replace("\\", "").startswith(refused)
 
 
 def bad_input(source: Path | str, score: str = "brier_score") -> str:

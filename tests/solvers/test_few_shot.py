@@ -1,24 +1,20 @@
 """Few-shot: examples from a real scored log of a reference agent stand before the question, and never give it away."""
 
-import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from inspect_ai import Task, eval
 from inspect_ai.log import list_eval_logs, read_eval_log
-from inspect_ai.model import ContentReasoning
 from inspect_ai.solver import SolverSpec
 
-from tests.fixtures import Listens, Number, Rain, Reason, Run, Says, Solve, Thinks
+from tests.fixtures import Listens, Number, Rain, Reason, Run, Says, Solve
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns as generated
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
-from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.examples import read_examples
 from truthgym.solvers.few_shot import few_shot
@@ -60,14 +56,6 @@ def test_the_best_examples_stand_before_the_question(solve: Solve, listens: List
     assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
 
 
-def test_best_may_be_the_highest(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
-    model, heard = listens()
-    solve(model, few_shot(source, count=1, score="brier_score", best="highest"), rain())
-    allowed = [one for one in read_examples(source, "brier_score") if one.split != "test"]
-    worst = max(one.score for one in allowed)
-    assert heard[0][1].text in {one.messages[1].content for one in allowed if one.score == worst}
-
-
 def test_every_message_carries_the_epoch_and_no_two_samples_share_one(
     run: Run, listens: Listens, rain: Rain, source: str
 ) -> None:
@@ -76,18 +64,6 @@ def test_every_message_carries_the_epoch_and_no_two_samples_share_one(
     for done in (first, second):
         assert {(m.metadata or {})["epoch"] for m in done.messages[:-1]} == {done.epoch}
     assert {m.id for m in first.messages}.isdisjoint({m.id for m in second.messages})
-
-
-def test_the_same_seed_shows_the_same_examples(run: Run, listens: Listens, rain: Rain, source: str) -> None:
-    def shown(seed: int) -> list[list[str]]:
-        model, heard = listens()
-        solver = few_shot(source, count=8, share=1, seed=seed)
-        run(Task(dataset=[rain()], setup=prepare(), solver=solver, epochs=2), model)
-        return [[m.text for m in messages] for messages in heard]
-
-    first = shown(0)
-    assert first[0] == first[1] == shown(0)[0]
-    assert shown(1)[0] != first[0]
 
 
 def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, listens: Listens, source: str) -> None:
@@ -136,20 +112,6 @@ def test_a_question_without_examples_is_unscored_and_the_others_are_not(
     assert number(some, "brier", "belief") == 0.6
 
 
-def test_the_allowance_of_tokens_is_kept(solve: Solve, listens: Listens, rain: Rain, source: str) -> None:
-    sizes = [one.tokens for one in read_examples(source, "brier_score") if one.split != "test"]
-    for tokens in (min(sizes) + 20, 3 * max(sizes)):
-        model, heard = listens()
-        solve(model, few_shot(source, share=1, tokens=tokens), rain())
-        shown = heard[0][:-1]
-        number = len(shown) // 2
-        assert sum(len(m.text) for m in shown) // 4 + 1 <= tokens
-        assert number >= (1 if tokens < max(sizes) else 3)
-        assert number < 10
-    with pytest.raises(BadInput, match=r"few_shot: none of \d+ examples fits into tokens=20; the smallest takes \d+"):
-        few_shot(source, tokens=20)
-
-
 def test_no_belief_is_measured_in_the_examples(run: Run, listens: Listens, rain: Rain, source: str) -> None:
     model, heard = listens()
     solver = few_shot(source, count=3, base={"chain_of_thought": {"steps": 2}})
@@ -162,27 +124,6 @@ def test_no_belief_is_measured_in_the_examples(run: Run, listens: Listens, rain:
     assert "finalBeliefProb" not in "".join(m.text for m in heard[3]), "the prior is asked in a fresh context"
 
 
-def test_reasoning_that_a_provider_keeps_apart_is_not_shown(
-    run: Run, solve: Solve, says: Says, thinks: Thinks, listens: Listens, rain: Rain
-) -> None:
-    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
-    thought = says(lambda _: thinks("50%", ContentReasoning(reasoning="SEEN"), ContentReasoning(reasoning="SEEN")))
-    log = run(Task(dataset=[other], setup=prepare(), solver=chain_of_thought(1), scorer=brier()), thought).location
-    model, heard = listens()
-    solve(model, few_shot(log, share=1), rain())
-    assert [m.text for m in heard[0] if m.role == "assistant"] == ["50%", "50%"]
-    assert "SEEN" not in str(heard[0])
-
-
-def test_examples_may_come_from_a_file(solve: Solve, listens: Listens, rain: Rain, tmp_path: Path) -> None:
-    turns = [{"role": "user", "content": "Is 2 even?"}, {"role": "assistant", "content": "Yes."}]
-    row = {"id": "two", "event": "two", "split": "train", "score": 0.0, "messages": turns}
-    (tmp_path / "mine.jsonl").write_text(json.dumps(row))
-    model, heard = listens()
-    solve(model, few_shot(str(tmp_path / "mine.jsonl")), rain())
-    assert [m.text for m in heard[0][:2]] == ["Is 2 even?", "Yes."]
-
-
 def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source: str) -> None:
     log = run(forecasting(n=3, paradigms="brier"), solver=few_shot(source, count=3, base="chain_of_thought"), epochs=1)
     assert log.results
@@ -190,17 +131,6 @@ def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source:
     known = {str(item.input) for item in bundled()}
     for done in log.samples or []:
         assert sum(any(text in m.text for text in known) for m in done.messages if m.role == "user") == 1
-
-
-@pytest.mark.parametrize("task", [urns, forecasting])
-def test_a_reference_agent_answers_as_it_does_without_examples(
-    run: Run, source: str, task: Any, number: Number
-) -> None:
-    def beliefs(solver: Any) -> list[float]:
-        log = run(task(n=5, paradigms="brier"), solver=solver, epochs=1)
-        return [number(done, "brier", "belief") for done in log.samples or []]
-
-    assert beliefs(few_shot(source, count=3)) == pytest.approx(beliefs(None))
 
 
 def test_an_eval_that_makes_its_solver_inside_an_event_loop_can_read_the_log(run: Run, source: str) -> None:
@@ -232,32 +162,3 @@ def test_from_the_command_line(root: Path, environment: dict[str, str], source: 
     ]
     assert log.samples[0].store_as(Trajectory).steps[1].role == "assistant"
     assert log.samples[0].store_as(Trajectory).steps[1].kind == "auxiliary"
-
-
-def test_few_shot_refuses_a_log_of_the_test_split(run: Run) -> None:
-    log = run(urns(n=20, split="test", paradigms="brier"), epochs=1).location
-    with pytest.raises(BadInput, match="examples are of the test split, which is reserved for evaluation"):
-        few_shot(log)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "refused"),
-    [
-        ({"count": 0}, "few_shot: count=0 cannot be used"),
-        ({"count": 2.5}, "few_shot: count=2.5 cannot be used"),
-        ({"tokens": 0}, "few_shot: tokens=0 cannot be used"),
-        ({"tokens": "1k"}, "few_shot: tokens='1k' cannot be used"),
-        ({"share": 0}, "few_shot: share=0 cannot be used"),
-        ({"share": 1.5}, "few_shot: share=1.5 cannot be used"),
-        ({"share": float("nan")}, "few_shot: share=nan cannot be used"),
-        ({"share": "10%"}, "few_shot: share='10%' cannot be used"),
-        ({"best": "low"}, "few_shot: best='low' cannot be used; did you mean 'lowest'?"),
-        ({"base": "chain"}, "few_shot: base='chain' is not a known solver; give one as in --solver"),
-    ],
-)
-def test_few_shot_refuses_before_any_call(arguments: dict[str, Any], refused: str, source: str) -> None:
-    with pytest.raises(BadInput) as error:
-        few_shot(source, **arguments)
-    assert str(error.value).replace("\\", "").startswith(refused)
-    with pytest.raises(BadInput, match="There is no file gone.jsonl"):
-        few_shot("gone.jsonl")

@@ -1,6 +1,5 @@
 """Length control on mock models: what is asked for, what is measured, and how often an answer is written again."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +12,12 @@ from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 from inspect_ai.solver import generate
 
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Thinks
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.solvers.direct import answer_instruction, direct
+from truthgym.solvers.direct import answer_instruction
 from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import REVISE, TARGET, LengthControl, bounds, length_control, length_of
 from truthgym.solvers.prepare import prepare
@@ -71,7 +69,7 @@ def test_what_is_within_the_bounds_is_within_the_tolerance(target: int, toleranc
     ],
 )
 def test_lengths(text: str, unit: Any, length: int) -> None:
-    assert asyncio.run(length_of(text, unit)) == length
+    assert length_of(text, unit) == length
 
 
 def test_tokens_are_counted_as_the_model_counts_them(run: Run) -> None:
@@ -140,30 +138,6 @@ def test_the_answer_alone_is_measured_and_not_what_was_thought(
     assert [s.kind for s in done.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
 
 
-@pytest.mark.parametrize(
-    "base",
-    [
-        "chain_of_thought",
-        "truthgym/chain_of_thought",
-        {"chain_of_thought": None},
-        {"chain_of_thought": {"steps": 4}},
-        {"truthgym/chain_of_thought": {"steps": 4}},
-        chain_of_thought(steps=4),
-    ],
-    ids=lambda given: "solver" if callable(given) else str(given),
-)
-def test_the_base_is_given_by_name_or_with_arguments_or_as_it_is(
-    solve: Solve, listens: Listens, rain: Rain, base: Any
-) -> None:
-    model, heard = listens()
-    done = solve(model, length_control(4, base=base, tolerance=0), rain())
-    assert len(heard) == 4 + 1
-    assert kept(done) == (4, "words", 4, 0)
-    assert heard[0][0].text.startswith("Will it rain?\n\nYour final answer should have about 4 words")
-    assert "Step 1 of 4" in heard[0][0].text
-    assert sum("about 4 words" in m.text for m in heard[-1]) == 1
-
-
 def test_an_interview_comes_before_the_question_and_its_length(solve: Solve, listens: Listens, rain: Rain) -> None:
     model, heard = listens()
     base = {"bootstrap_interview": {"questions": 1, "mode": "fixed_sequence"}}
@@ -193,14 +167,6 @@ def test_it_can_stand_within_few_shot_and_round_a_chain(solve: Solve, run: Run, 
     assert kept(done) == (9, "words", 4, 1)
     wrote = [(s.kind, s.trainable) for s in done.store_as(Trajectory).steps if s.role == "assistant"]
     assert wrote == [("auxiliary", False)] * 2 + [("reasoning", True)] * 3 + [("answer", True)]
-
-
-def test_it_is_refused_within_few_shot_too(run: Run, fails: Fails, says: Says, rain: Rain) -> None:
-    other = rain(event="another", proposition="It snows.").model_copy(update={"id": "r", "input": "Will it snow?"})
-    log = run(Task(dataset=[other], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
-    solver = few_shot(log, base={"length_control": {"base": "inspect_ai/generate"}})
-    said = fails(Task(dataset=[rain()], setup=prepare(), solver=solver), says("Hm."))
-    assert "records no trajectory; use one of Truthgym's solvers" in said
 
 
 @pytest.mark.parametrize(("text", "stop"), [("50%", "content_filter"), ("50%", "model_length"), ("", "stop")])
@@ -254,31 +220,6 @@ def test_the_prompt_of_an_interviewer_does_not_hold_the_length(solve: Solve, lis
     solver = length_control(4, base=bootstrap_interview(1, "llm_preset"))
     solve(listens()[0], solver, rain(), model_roles={"interviewer": interviewer})
     assert "about 4 words" not in requests[0][0].text
-
-
-@pytest.mark.parametrize(
-    ("arguments", "refused"),
-    [
-        ({"target": 0}, "length_control: target=0 cannot be used"),
-        ({"target": 9.5}, "length_control: target=9.5 cannot be used"),
-        ({"target": "9"}, "length_control: target='9' cannot be used"),
-        ({"attempts": -1}, "length_control: attempts=-1 cannot be used"),
-        ({"tolerance": 1.1}, "length_control: tolerance=1.1 cannot be used"),
-        ({"tolerance": -0.1}, "length_control: tolerance=-0.1 cannot be used"),
-        ({"tolerance": float("nan")}, "length_control: tolerance=nan cannot be used"),
-        ({"tolerance": "10%"}, "length_control: tolerance='10%' cannot be used"),
-        (
-            {"unit": "word"},
-            "length_control: unit='word' cannot be used; did you mean 'words'?",
-        ),
-        ({"base": "chain"}, "length_control: base='chain' is not a known solver; give one as in --solver"),
-        ({"base": {"chain_of_thought": {"steps": 0}}}, "chain_of_thought: steps=0 cannot be used"),
-    ],
-)
-def test_length_control_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:
-    with pytest.raises(BadInput) as error:
-        length_control(**arguments)
-    assert str(error.value).replace("\\", "").startswith(refused)
 
 
 def test_one_within_another_is_refused(fails: Fails, listens: Listens, rain: Rain) -> None:

@@ -1,7 +1,5 @@
 """The set-up of every task: the system prompt, by name or as text, the epoch on every message, and the roles."""
 
-from typing import Any
-
 import pytest
 from inspect_ai import Task
 from inspect_ai.model import (
@@ -10,7 +8,6 @@ from inspect_ai.model import (
 from inspect_ai.solver import Solver
 
 from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve
-from truthgym.datasets.errors import BadInput
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
@@ -19,7 +16,6 @@ from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import PRESETS, prepare, system_message
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
-from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
 
 
@@ -38,28 +34,11 @@ def test_every_message_that_is_written_carries_the_epoch(solve: Solve, says: Say
             assert message.metadata == {"epoch": 2}
 
 
-CONDITIONS = ["prior_conforming", "critical_thinking"]
-
-
-def test_the_presets_are_the_published_conditions() -> None:
-    assert list(PRESETS) == ["none", *CONDITIONS]
-    assert system_message(None) is system_message("none") is None
-    assert system_message("prior_conforming") != system_message("critical_thinking")
-    assert "initial judgement" in (system_message("prior_conforming") or "")
-    assert "evidence against it" in (system_message("critical_thinking") or "")
-
-
-@pytest.mark.parametrize("name", CONDITIONS)
+@pytest.mark.parametrize("name", PRESETS)
 def test_a_system_prompt_by_name_is_set_as_its_text(solve: Solve, listens: Listens, rain: Rain, name: str) -> None:
     model, heard = listens()
     solve(model, direct(), rain(), prompt=name)
-    assert [m.text for m in heard[0] if m.role == "system"] == [PRESETS[name]]
-
-
-def test_none_by_name_sets_no_system_message(solve: Solve, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
-    solve(model, direct(), rain(), prompt="none")
-    assert [m.role for m in heard[0]] == ["user"]
+    assert [m.text for m in heard[0] if m.role == "system"] == ([] if name == "none" else [PRESETS[name]])
 
 
 SOLVERS = {
@@ -83,25 +62,6 @@ def test_a_preset_is_kept_whatever_the_solver(run: Run, listens: Listens, solver
     for messages in heard:
         assert [m.text for m in messages if m.role == "system"].count(PRESETS["critical_thinking"] or "") == 1
     assert not any(m.role == "system" for messages in heard_by_other for m in messages), "it is the model's alone"
-
-
-@pytest.mark.parametrize("task", [urns, forecasting])
-@pytest.mark.parametrize(
-    ("prompt", "refused"),
-    [
-        ("", "system_prompt is empty; omit it, or write system_prompt=none, for no system message"),
-        (" \n", "system_prompt is empty; omit it, or write system_prompt=none, for no system message"),
-        ("critical_thinkin", "Unknown system_prompt 'critical_thinkin'; did you mean 'critical_thinking'? known: none"),
-        ("Critical_Thinking", "Unknown system_prompt 'Critical_Thinking'; did you mean 'critical_thinking'? known: "),
-        ("prior-conforming", "Unknown system_prompt 'prior-conforming'; did you mean 'prior_conforming'? known: none"),
-        ("None", "Unknown system_prompt 'None'; did you mean 'none'? known: none, prior_conforming, critical_thinkin"),
-        (False, "system_prompt=False is not text: the command line reads YAML, so quote it twice"),
-    ],
-)
-def test_a_system_prompt_that_is_none_is_refused_before_any_call(task: Any, prompt: Any, refused: str) -> None:
-    with pytest.raises(BadInput) as error:
-        task(n=1, system_prompt=prompt)
-    assert str(error.value).replace("\\", "").startswith(refused)
 
 
 @pytest.mark.parametrize("prompt", ["Think critically.", "critical thinking", "Be terse.", "Bedenke!", "Think"])

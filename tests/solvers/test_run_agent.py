@@ -19,14 +19,12 @@ from inspect_ai.model import (
 from inspect_ai.tool import Tool, tool
 
 from tests.fixtures import Listens, Number, Plain, Rain, Reason, Run, Says, Solve, Thinks
-from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.trajectory import Trajectory
-from truthgym.tasks.urns import urns
 
 ANSWER = r"\finalBeliefProb{0.8}"
 
@@ -107,25 +105,6 @@ def test_scorers_read_what_an_agent_leaves(run: Run, says: Says, plain: Plain, r
     assert number(log.samples[0], "brier", "belief") == 0.8
     beliefs = (scores["martingale"].metadata or {})["beliefs"]
     assert [(b["stage"], b["value"]) for b in beliefs] == [("prior", 0.6), ("step 1", 0.6), ("posterior", 0.6)]
-
-
-def test_a_reference_agent_works_as_inspects_own_agent(run: Run, number: Number) -> None:
-    log = run(urns(n=4), solver=run_agent(), epochs=2)
-    assert log.results
-    shares = [score.metrics["share_scored"].value for score in log.results.scores]
-    assert shares == [1, 1]
-    alone = run(urns(n=4, paradigms="brier"), solver=direct(), epochs=2)
-    answers = [[number(done, "brier", "belief") for done in held.samples or []] for held in (log, alone)]
-    assert answers[0] == pytest.approx(answers[1])
-
-
-def test_an_agent_without_a_submit_tool_answers_with_its_last_message(
-    solve: Solve, listens: Listens, rain: Rain
-) -> None:
-    model, heard = listens(f"It will rain.\n\n{ANSWER}")
-    done = solve(model, run_agent("react", {"submit": False, "prompt": None}), rain())
-    assert len(heard) == 1
-    assert steps(done)[1:] == [("assistant", "answer", True, f"It will rain.\n\n{ANSWER}")]
 
 
 @agent
@@ -272,15 +251,6 @@ def test_a_reply_before_a_refusal_is_not_made_the_answer(run: Run, listens: List
     assert (done.store_as(Trajectory).ended or "").startswith("The agent refused")
 
 
-def test_a_reply_before_a_limit_is_not_made_the_answer(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
-    task = Task(dataset=[rain()], setup=prepare(), solver=run_agent(speaks(9)), scorer=brier())
-    log = run(task, says("60%"), message_limit=3)
-    (done,) = log.samples or []
-    assert done.limit
-    assert steps(done)[1:] == [("assistant", "reasoning", True, "60%")] * 2
-    assert reason(done, "brier") == "The reasoning was cut short before an answer."
-
-
 @pytest.mark.parametrize("limit", [{"message_limit": 5}, {"token_limit": 3}])
 def test_a_limit_keeps_what_the_agent_wrote_until_then(
     run: Run, says: Says, rain: Rain, reason: Reason, limit: dict[str, int]
@@ -296,31 +266,6 @@ def test_a_limit_keeps_what_the_agent_wrote_until_then(
     kept = [(role, kind, text) for role, kind, _, text in steps(done)[1:3]]
     assert kept == [("assistant", "reasoning", "60%"), ("tool", "auxiliary", "Clouds.")]
     assert "answer" not in [kind for _, kind, *_ in steps(done)]
-
-
-@pytest.mark.parametrize(
-    ("agent", "arguments", "refused"),
-    [
-        ("raect", None, "run_agent: agent='raect' is not a known agent; install its package"),
-        (
-            "inspect_swe/no_such_agent",
-            None,
-            "run_agent: agent='inspect_swe/no_such_agent' is not a known agent; install its",
-        ),
-        ("", None, "run_agent: agent='' is not a known agent; install its package"),
-        (5, None, "run_agent: agent=5 cannot be used; give a name, or an agent created with its"),
-        (tells(), {"said": "Hm."}, "run_agent: agent=<function tells"),
-        ("react", {"promt": "Hm."}, "run_agent: agent='react' with arguments={'promt': 'Hm.'} cannot be used: react()"),
-        ("react", {"submit": False, "on_continue": "Go on."}, "run_agent: agent='react' with arguments={'submit': Fa"),
-        ("react", "prompt", "run_agent: arguments='prompt' cannot be used; it must be a valid dictionary"),
-        (len, None, "run_agent: agent=<built-in function len> with arguments={} cannot be used: Agent passed to as_"),
-    ],
-    ids=lambda given: given.__name__ if callable(given) else str(given),
-)
-def test_run_agent_refuses_before_any_call(agent: Any, arguments: Any, refused: str) -> None:
-    with pytest.raises(BadInput) as error:
-        run_agent(agent, arguments)
-    assert str(error.value).replace("\\", "").startswith(refused)
 
 
 def test_without_arguments_react_answers_in_its_first_words(solve: Solve, listens: Listens, rain: Rain) -> None:

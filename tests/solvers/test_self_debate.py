@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
-from inspect_ai.model import ContentReasoning, ModelOutput
 
-from tests.fixtures import Listens, Rain, Run, Says, Solve, Thinks
-from truthgym.datasets.errors import BadInput
+from tests.fixtures import Listens, Rain, Run, Solve
 from truthgym.datasets.question import Question
 from truthgym.solvers.direct import answer_instruction, evidence
 from truthgym.solvers.prepare import prepare
@@ -67,14 +65,6 @@ def test_the_steps_of_a_debate(solve: Solve, listens: Listens, rain: Rain) -> No
     assert [name.split(":")[0] for name in spans] == ["turn 1", "turn 2", "answer"]
 
 
-def test_a_reasoning_model_leaves_two_steps_a_turn(solve: Solve, says: Says, thinks: Thinks, rain: Rain) -> None:
-    seen, sealed = ContentReasoning(reasoning="Rain."), ContentReasoning(reasoning="x", summary="Sun.", redacted=True)
-    done = solve(says(lambda _: thinks(r"\finalBeliefProb{0.6}", seen, sealed)), self_debate(turns=1), rain())
-    wrote = [(s.kind, s.trainable, s.redacted) for s in done.store_as(Trajectory).steps if s.role == "assistant"]
-    turn = [("reasoning", True, False), ("reasoning", False, True)]
-    assert wrote == [*[*turn, ("reasoning", True, False)] * 2, *turn, ("answer", True, False)]
-
-
 @pytest.mark.parametrize(
     ("fields", "positions"),
     [
@@ -118,25 +108,6 @@ def test_over_a_full_cycle_of_epochs_a_question_is_balanced_exactly(positions: i
         assert begins == Counter(product(range(positions), ROLES))
         held = Counter((i, roles[i]) for _, roles in cycle for i in range(positions))
         assert set(held.values()) == {positions}
-
-
-@pytest.mark.parametrize("epoch", [1, 2, 3, 4])
-def test_over_questions_each_epoch_is_balanced_near_half(epoch: int) -> None:
-    made = [speaking_order(str(question), epoch, 2, "counterbalanced") for question in range(1, 201)]
-    first = sum(speaking[0] == 0 for speaking, _ in made)
-    swapped = sum(roles[0] == ROLES[1] for _, roles in made)
-    both = Counter((speaking[0], roles[0]) for speaking, roles in made)
-    assert 75 <= first <= 125, "3.5 standard deviations from 100"
-    assert 75 <= swapped <= 125
-    assert all(28 <= both[pair] <= 72 for pair in product(range(2), ROLES))
-
-
-def test_over_200_questions_and_4_epochs_every_arrangement_is_as_frequent() -> None:
-    made = [speaking_order(str(q), epoch, 2, "counterbalanced") for q in range(1, 201) for epoch in range(1, 5)]
-    counted = Counter((tuple(speaking), tuple(roles)) for speaking, roles in made)
-    assert counted == Counter(
-        {(order, roles): 200 for order in ((0, 1), (1, 0)) for roles in (ROLES, ROLES[::-1])}  # exactly
-    )
 
 
 def test_a_set_order_holds_in_every_question_and_epoch() -> None:
@@ -199,23 +170,6 @@ def test_a_single_bound_debater_argues_every_second_position(solve: Solve, liste
     assert [s.speaker for s in done.store_as(Trajectory).steps if s.speaker] == ["debater_b"]
 
 
-def test_the_debaters_are_given_the_epoch(run: Run, listens: Listens, rain: Rain) -> None:
-    a, heard = listens("For it.")
-    task = Task(dataset=[rain()], setup=prepare(), solver=self_debate(turns=2), epochs=2)
-    run(task, listens()[0], model_roles={"debater_a": a}, max_samples=1)
-    told = [[(m.metadata or {})["epoch"] for m in messages if m.role == "user"] for messages in heard]
-    assert [epochs[-1] for epochs in told] == [1, 1, 2, 2]
-    assert all(len(set(epochs)) == 1 for epochs in told)
-
-
-def test_a_debater_who_refuses_ends_the_debate(solve: Solve, says: Says, listens: Listens, rain: Rain) -> None:
-    model, heard = listens()
-    refusing = says(lambda _: ModelOutput.from_content("m", "50%", stop_reason="content_filter"))
-    done = solve(model, self_debate(turns=2, order="reversed"), rain(), model_roles={"debater_a": refusing})
-    assert len(heard) == 1
-    assert done.store_as(Trajectory).ended == "The debater_a refused: its provider filtered the reply."
-
-
 @given(
     turns=st.integers(1, 4),
     positions=st.integers(2, 5),
@@ -227,10 +181,10 @@ def test_every_debater_hears_all_that_was_said_once_and_in_order(
 ) -> None:
     side, before = side % positions, min(before, turns * positions)
     said = [(k % positions, f"<{k}>") for k in range(before)]
-    question = Question(domain="d", proposition="It rains.", event="e", split="train")
     names = [f"P{i}" for i in range(positions)]
-    heard = debater_view(side, "Rain?", question, names, said, "Argue.", 3)
+    heard = debater_view(side, "Rain?", names, said, "Argue.", 3)
     assert [m.role for m in heard] == (["user", "assistant"] * len(heard))[: len(heard)]
+    assert all(m.metadata == {"epoch": 3} for m in heard if m.role == "user")
     assert heard[-1].role == "user"
     assert heard[-1].text.endswith("Argue.")
     whole = "\n".join(m.text for m in heard)
@@ -238,26 +192,3 @@ def test_every_debater_hears_all_that_was_said_once_and_in_order(
     assert places == sorted(places)
     assert all(whole.count(text) == 1 for _, text in said)
     assert [m.text for m in heard if m.role == "assistant"] == [text for i, text in said if i == side]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "refused"),
-    [
-        ({"turns": 0}, "self_debate: turns=0 cannot be used"),
-        ({"turns": -1}, "self_debate: turns=-1 cannot be used"),
-        ({"turns": 1.5}, "self_debate: turns=1.5 cannot be used"),
-        ({"turns": "2"}, "self_debate: turns='2' cannot be used"),
-        *(
-            ({"sides": sides}, "self_debate: sides")
-            for sides in ([], ["It rains."], "It rains.", ["It rains.", " "], 5)
-        ),
-        (
-            {"order": "revesed"},
-            "self_debate: order='revesed' cannot be used; did you mean 'reversed'?",
-        ),
-    ],
-)
-def test_self_debate_refuses_before_any_call(arguments: dict[str, Any], refused: str) -> None:
-    with pytest.raises(BadInput) as error:
-        self_debate(**arguments)
-    assert str(error.value).replace("\\", "").startswith(refused)

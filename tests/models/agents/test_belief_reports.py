@@ -39,17 +39,6 @@ def test_a_report_is_a_quantile_of_the_beta_distribution(belief: float, noise: f
     np.testing.assert_allclose(noisy(belief, noise, places), beta(a, b).ppf(places), rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize(("belief", "noise"), [(0.02, 0.05), (0.3, 0.1), (0.5, 0.4), (0.97, 0.3)])
-def test_a_report_rises_with_its_place(belief: float, noise: float) -> None:
-    assert (np.diff(noisy(belief, noise, GRID[::20])) >= 0).all()
-
-
-@pytest.mark.parametrize(("belief", "noise"), [(0.02, 0.05), (0.3, 0.1), (0.5, 0.4)])
-def test_the_report_of_the_opposite_is_the_opposite_report(belief: float, noise: float) -> None:
-    places = GRID[::20]
-    np.testing.assert_allclose(noisy(1 - belief, noise, 1 - places), 1 - noisy(belief, noise, places), atol=1e-9)
-
-
 @pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
 def test_a_report_without_noise_or_doubt_is_the_belief(shared: float) -> None:
     without, much = Parameters(shared=shared), Parameters(noise=0.2, shared=shared)
@@ -102,14 +91,6 @@ def test_normal_scores_of_first_and_later_reports_correlate_as_planted(shared: f
     assert correlation(after, later) == pytest.approx(shared**2, abs=4 * sampling_error(shared**2, n))
 
 
-@pytest.mark.parametrize("shared", [0.3, 0.9])
-def test_sharing_changes_no_reports_distribution(shared: float) -> None:
-    own, first = np.random.default_rng(2).random((2, 40_000))
-    drawn = noisy_reports(0.3, own, first, Parameters(noise=0.1, shared=shared))
-    assert drawn.mean() == pytest.approx(0.3, abs=4 * 0.1 / 200)
-    assert drawn.var() == pytest.approx(0.01, rel=0.04)
-
-
 def test_all_shared_is_the_same_place_and_none_shared_is_a_place_of_its_own() -> None:
     own, first = np.random.default_rng(3).random((2, 100))
     all_shared = noisy_reports(0.7, own, first, Parameters(noise=0.1, shared=1))
@@ -144,20 +125,6 @@ def test_reports_carry_on_the_error_of_their_own_epochs_first() -> None:
     for key, epoch in product("pq", (1, 2)):
         first = report(0.3, planted, "bayesian", key, epoch, *FIRST_REPORT)
         assert report(0.3, planted, "bayesian", key, epoch, "marker", 1, 4) == pytest.approx(first, abs=1e-9)
-
-
-def test_reports_of_many_questions_correlate_as_planted() -> None:
-    n, planted = 3000, Parameters(noise=0.1, shared=0.6)
-    made = np.array(
-        [
-            [report(0.4, planted, "bayesian", f"q{i}", 1, *place) for place in (FIRST_REPORT, ("percent", 1, 4))]
-            for i in range(n)
-        ]
-    )
-    scores = normal_scores(made, 0.4, 0.1)
-    assert correlation(scores[:, 0], scores[:, 1]) == pytest.approx(0.6, abs=4 * sampling_error(0.6, n))
-    unshared = [report(0.4, Parameters(noise=0.1), "bayesian", f"q{i}", 1, "percent", 1, 4) for i in range(n)]
-    assert abs(correlation(scores[:, 0], normal_scores(np.array(unshared), 0.4, 0.1))) < 4 / math.sqrt(n)
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5])

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 from inspect_ai.model import get_model
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.urns import find_urn, urns
-from truthgym.models.agents.interviewer import QUESTIONS, interview_questions
+from truthgym.models.agents.interviewer import QUESTIONS
 from truthgym.models.agents.judge import FIRST_VIEW
 from truthgym.models.agents.lengths import TARGET
-from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.reading import MARKER, stated_beliefs
 from truthgym.models.reference import NOT_A_MODEL, WHOLE_NUMBER
 from truthgym.solvers.bootstrap_interview import ALL, MANNERS, NEXT, SO_FAR, WRITE, usable_questions
@@ -59,11 +57,6 @@ def test_its_questions_depend_on_epoch_seed_and_request_alone() -> None:
     assert ask(request(ALL, 5, asked=str(bundled()[0].input))) != first
 
 
-def test_all_its_questions_come_up() -> None:
-    first = {interview_questions(request(NEXT, 1), epoch, Parameters()) for epoch in range(1, 80)}
-    assert first == set(QUESTIONS)
-
-
 def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:
     for question in QUESTIONS:
         assert question.endswith("?")
@@ -72,8 +65,3 @@ def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:
         assert not TARGET.search(question)
         assert stated_beliefs(question) == []
         assert find_urn(question) is None
-
-
-def test_refusals() -> None:
-    with pytest.raises(BadInput, match="argument of reference/interviewer 'noise'; known: seed"):
-        get_model("reference/interviewer", memoize=False, noise=0.1)

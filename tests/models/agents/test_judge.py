@@ -235,42 +235,6 @@ def test_one_error_runs_through_a_list() -> None:
                     for belief in (first, 0.4, 0.7)]  # fmt: skip
 
 
-def test_noise_keeps_the_mean_of_what_is_read() -> None:
-    made = [noisy_percent(0.3, Parameters(noise=0.1), "q", epoch, "text", 1, 4) for epoch in range(2000)]
-    mean = sum(made) / 2000
-    assert mean == pytest.approx(0.3, abs=4 * 0.1 / 2000**0.5)
-    assert sum((one - mean) ** 2 for one in made) / 2000 == pytest.approx(0.01, rel=0.15)
-    assert all(one == percent(one) for one in made)
-
-
-def test_the_same_request_gets_the_same_answer_and_another_its_own() -> None:
-    item = URNS[0]
-    requests = [
-        reading(item, states("40.00"), "prior"),
-        reading(item, as_text(turns(item, states("40.00")))),
-        reading(item, as_text(turns(item, states("40.00"), states("40.00")))),
-        joint(item, turns(item, states("40.00"))),
-    ]
-    for text in requests:
-        assert ask(text, noise=0.2).completion == ask(text, noise=0.2).completion
-    keys: list[tuple[str, int, str, tuple[int, ...]]] = [
-        ("q", 1, "text", (1, 4)),
-        ("p", 1, "text", (1, 4)),
-        ("q", 2, "text", (1, 4)),
-        ("q", 1, "first view", (1, 4)),
-        ("q", 1, "text", (2, 4)),
-        ("q", 1, "text", (1, 3)),
-        ("q", 1, "steps", ()),
-    ]
-    # to a whole percent any two may agree; all of twenty beliefs only if the noise is the same
-    made = {
-        tuple(noisy_percent(b / 21, Parameters(noise=0.2, seed=seed), key, epoch, what, *place) for b in range(1, 21))
-        for key, epoch, what, place in keys
-        for seed in (0, 1)
-    }
-    assert len(made) == 2 * len(keys)
-
-
 def test_it_says_that_it_is_simulated_and_answers_with_the_number_alone() -> None:
     output = ask(reading(URNS[0], states("40.00")))
     assert output.completion == "(Simulated judge agent, not a language model.)\n\n40%"

@@ -78,13 +78,6 @@ def test_noise_keeps_the_mean_and_has_the_planted_spread() -> None:
     assert found.mean(axis=1).std() == pytest.approx(0.1, abs=0.012)
 
 
-def test_another_repetition_epoch_or_seed_has_other_noise() -> None:
-    text = MARKERS[0]
-    assert numbers(text, noise=0.1) == numbers(text, noise=0.1)
-    made = {tuple(numbers(text, noise=0.1, draw=draw, seed=seed)) for draw in range(3) for seed in range(3)}
-    assert len(made) > 5
-
-
 def test_each_bias_in_a_reply_is_that_of_the_formula() -> None:
     text = " ".join([*MARKERS[:4], *["word"] * 400])
     words = len(text.split())
@@ -126,13 +119,6 @@ def test_a_field_that_it_does_not_know_is_refused() -> None:
     asked = ChatMessageUser(content=form_instruction(Other), metadata={"epoch": 1})
     with pytest.raises(BadInput, match="field 'colour'"):
         reply([asked])
-
-
-@pytest.mark.parametrize("name", ["length", "position", "recency", "preference", "gullibility"])
-def test_only_the_judge_takes_biases(name: str) -> None:
-    given: dict[str, Any] = {name: 0.1}
-    with pytest.raises(BadInput, match="Unknown argument"):
-        get_model("reference/bayesian", memoize=False, **given)
 
 
 class Reading(Form):

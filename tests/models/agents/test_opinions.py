@@ -9,7 +9,6 @@ import pytest
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, get_model
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import ARGUMENTS, DOUBTS, OPINIONS
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import ArmQuestion, sycophancy
@@ -167,16 +166,3 @@ def test_slack_takes_care_away_where_the_user_is_on_its_side_alone() -> None:
     assert item.metadata_as(UrnQuestion).posterior[-1] > 0.5
     assert count_markers(reply(asked(item), "sycophant", care=1, slack=1)) == 0
     assert count_markers(reply(asked(item), "sycophant", care=1)) == 8
-
-
-def test_only_a_sycophant_can_be_given_trust_and_slack() -> None:
-    refused: list[tuple[str, dict[str, Any]]] = [
-        ("trusting", {"trust": 0.1}),
-        ("bayesian", {"slack": 0.1}),
-        ("trusting", {"argues": 0.1}),
-    ]
-    for name, given in refused:
-        with pytest.raises(BadInput, match="Unknown argument"):
-            get_model(f"reference/{name}", memoize=False, **given)
-    with pytest.raises(BadInput, match="trust=-1"):
-        get_model("reference/sycophant", memoize=False, trust=-1)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from inspect_ai.model import get_model
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
 from truthgym.models.agents.policies import AGENTS
@@ -78,14 +77,3 @@ def test_a_thought_holds_them_and_a_number_does_not() -> None:
     assert (
         count_markers(reply(0, asked=f"How likely? Give a whole number from 0 to 100. {ITEMS[0].input}", care=1)) == 0
     )
-
-
-@pytest.mark.parametrize("name", ["judge", "interviewer"])
-def test_only_agents_with_beliefs_take_it(name: str) -> None:
-    with pytest.raises(BadInput, match="Unknown argument"):
-        get_model(f"reference/{name}", memoize=False, care=0.5)
-
-
-def test_it_is_a_probability() -> None:
-    with pytest.raises(BadInput, match="care=1.5"):
-        get_model("reference/bayesian", memoize=False, care=1.5)

@@ -74,11 +74,3 @@ def test_simulated_reports_are_whole_percents_of_their_own() -> None:
     again = simulate_reports("bayesian", Parameters(noise=0.1), asked, epochs=(3,))
     assert (again.prior[:, 0] == made.prior[:, 2]).all()
     assert not (simulate_reports("bayesian", Parameters(noise=0.1, seed=1), asked).prior == made.prior).all()
-
-
-def test_error_is_shared_as_planted() -> None:
-    asked = urn_cases(urns(n=4000, draws=1, likelihood_ratio=1.2, base_rate=(0.4, 0.6)))
-    for shared in (0.0, 0.5, 1.0):
-        made = simulate_reports("bayesian", Parameters(noise=0.08, shared=shared), asked, epochs=(1, 2))
-        first, last = (np.diff(values, axis=1).ravel() for values in (made.prior, made.posterior))
-        assert np.corrcoef(first, last)[0, 1] == pytest.approx(shared, abs=0.05)

@@ -63,15 +63,6 @@ def test_a_line_cut_short_by_a_kill_costs_no_other(tmp_path: Path) -> None:
     assert [json.loads(line)["reply"] for line in journal.path.read_text().splitlines()[::2]] == ["kept", "after"]
 
 
-def test_drafts_of_older_versions_are_skipped(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path / "journal"))
-    journal.write(ASKED, "sent")
-    assert journal.path
-    with journal.path.open("a") as file:
-        file.write('{"asked": "0123", "time": "2026-01-01T12:00:00+00:00", "draft": "half"}\n')
-    assert text(journal.find(ASKED)) == "sent"
-
-
 def test_only_the_user_can_read_it(tmp_path: Path) -> None:
     Journal().write(ASKED, "private")
     assert default_path() == tmp_path / "data" / "truthgym" / "human" / "terminal.jsonl"

@@ -1,0 +1,130 @@
+"""The real command with a person at a pseudo-terminal."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from inspect_ai import Task
+from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
+
+from tests.fixtures import Run
+from truthgym.datasets.urns import urns
+from truthgym.scorers.brier import brier
+from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
+
+BELIEF = r"\finalBeliefProb{0.7}"
+INSPECT = "import truthgym.models.human, runpy; runpy.run_module('inspect_ai', run_name='__main__', alter_sys=True)"
+ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)")
+
+
+class Terminal:
+    """The other end of a pseudo-terminal."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = os.openpty()
+        termios.tcsetwinsize(self.slave, (40, 100))
+        self.shown, self.mark = "", 0
+
+    def wait(self, text: str, seconds: float = 90) -> None:
+        """Read until a text is shown after the last one waited for."""
+        end = time.monotonic() + seconds
+        while True:
+            plain = ESCAPES.sub("", self.shown).replace("\r", "")
+            at = plain.find(text, self.mark)
+            if at >= 0:
+                self.mark = at + len(text)
+                return
+            assert time.monotonic() < end, f"{text!r} is not shown:\n{plain[self.mark :]}"
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.shown += os.read(self.master, 65536).decode(errors="replace")
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def start(self, folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+        """Start `inspect` with the terminal as its input and output."""
+        return subprocess.Popen(
+            [sys.executable, "-c", INSPECT, *arguments],
+            stdin=self.slave, stdout=self.slave, stderr=self.slave,
+            env=environment | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}, cwd=folder, start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
+
+    def finish(self, running: subprocess.Popen[bytes]) -> int:
+        """Read what is shown until the command ends, and return its exit status."""
+        end = time.monotonic() + 60
+        while running.poll() is None and time.monotonic() < end:
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.shown += os.read(self.master, 65536).decode(errors="replace")
+        return running.wait(1)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    for end in (terminal.master, terminal.slave):
+        os.close(end)
+
+
+def newest(folder: Path) -> EvalLog:
+    return read_eval_log(list_eval_logs(str(folder))[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("display", "command"), [("plain", "eval"), ("rich", "eval"), ("full", "eval"), ("plain", "eval-set")]
+)
+def test_stop_and_continue(
+    tmp_path: Path, environment: dict[str, str], terminal: Terminal, display: str, command: str
+) -> None:
+    logs, journal = tmp_path / "logs", tmp_path / "journal"
+    options = ["--display", display, "--log-dir", str(logs)]
+    task = ["truthgym/urns", "-T", "n=2", "-T", "paradigms=brier", "--epochs", "1", "--max-samples", "1"]
+    start = [command, *task, "--model", "human/terminal", "-M", f"journal={journal}", *options]
+    before = termios.tcgetattr(terminal.slave)
+    running = terminal.start(tmp_path, environment, *start)
+    terminal.wait("opens $EDITOR.\n>")
+    terminal.type(f"one\ntwo {BELIEF}\n/send\n")
+    terminal.wait("opens $EDITOR.\n>")
+    terminal.type("half\n/stop\n")
+    terminal.finish(running)
+    assert termios.tcgetattr(terminal.slave) == before
+    assert newest(logs).status == "cancelled"
+    assert [json.loads(line)["reply"] for line in journal.read_text().splitlines()] == [f"one\ntwo {BELIEF}"]
+    again = start if command == "eval-set" else ["eval-retry", newest(logs).location, *options]
+    running = terminal.start(tmp_path, environment, *again)
+    terminal.wait("opens $EDITOR.\n>")
+    terminal.type(f"{BELIEF}\n\x04")
+    assert terminal.finish(running) == 0
+    assert newest(logs).status == "success"
+    assert [s.scores["brier"].metadata["belief"] for s in newest(logs).samples or []] == [0.7, 0.7]  # type: ignore[index]
+
+
+@pytest.mark.slow
+def test_a_person_judges_a_finished_log(
+    tmp_path: Path, environment: dict[str, str], run: Run, terminal: Terminal
+) -> None:
+    log = run(Task(dataset=urns(n=1), setup=prepare(), solver=direct(), scorer=brier()))
+    role = f"judge={{model: human/terminal, model_args: {{journal: {tmp_path / 'journal'}}}}}"
+    scorer = ["score", log.location, "--scorer", "truthgym/martingale", "-S", "elicitor=judge"]
+    options = ["--model-role", role, "--action", "append", "--overwrite"]
+    running = terminal.start(tmp_path, environment, *scorer, *options)
+    for reply in ("40", "60"):
+        terminal.wait("you answer as judge")
+        terminal.wait("opens $EDITOR.\n>")
+        terminal.type(f"{reply}\n/send\n")
+    terminal.wait("martingale_score")
+    assert terminal.finish(running) == 0
+    assert "martingale" in ((read_eval_log(log.location).samples or [])[0].scores or {})
+    assert len((tmp_path / "journal").read_text().splitlines()) == 2
