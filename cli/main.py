@@ -34,6 +34,7 @@ class Commands(click.Group):
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="truthgym", prog_name="truthgym")
 def commands() -> None:
     """Truthgym: from Inspect's logs to datasets and trained models."""
 

@@ -50,7 +50,7 @@ def run_agent(
     return solve
 
 
-def _agent_solver(agent: object, arguments: Mapping[str, Any]) -> Solver:
+def _agent_solver(agent: str | Agent, arguments: Mapping[str, Any]) -> Solver:
     try:
         if arguments and not isinstance(agent, str):
             raise TypeError("arguments belong to an agent that is given by name")

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import click
@@ -23,6 +24,11 @@ def test_every_command_is_there_and_has_help() -> None:
         assert isinstance(import_module(f"truthgym.cli.{name}").command, click.Command)
         assert CliRunner().invoke(commands, [name, "--help"]).exit_code == 0
     assert CliRunner().invoke(commands, ["fetch"]).exit_code == 2
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    shown = CliRunner().invoke(commands, ["--version"])
+    assert (shown.exit_code, shown.output) == (0, f"truthgym, version {version('truthgym')}\n")
 
 
 def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[str, str]) -> None:

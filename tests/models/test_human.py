@@ -287,7 +287,7 @@ def test_fields_that_were_sent_are_in_the_journal(person: Person, tmp_path: Path
 # Many questions.
 
 
-def test_with_one_sample_at_a_time_a_conversation_stays_together(person: Person, run: Run) -> None:
+def test_one_sample_at_a_time_keeps_a_conversation_together(person: Person, run: Run) -> None:
     person.reply(*(f"reply {i} {BELIEF}" for i in range(12)))
     log = run(task_of(chain_of_thought(steps=2), n=2, epochs=2), the_model(), max_samples=1)
     titles = re.findall(r"─ (New conversation|The conversation continues)", person.shown)

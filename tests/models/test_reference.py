@@ -70,7 +70,7 @@ def test_a_noiseless_bayesian_states_the_exact_posterior() -> None:
         assert belief == pytest.approx(item.metadata_as(UrnQuestion).posterior[-1], abs=6e-5)
 
 
-def test_on_a_bundled_question_it_states_what_its_private_signal_says() -> None:
+def test_on_a_bundled_question_it_states_its_private_signal() -> None:
     for item in bundled()[:20]:
         belief = read_belief(ask(prompt(item, epoch=2), skill=1.4, seed=5).completion)
         parameters = Parameters(skill=1.4, seed=5)
@@ -179,7 +179,7 @@ def test_a_first_sight_is_the_same_in_every_epoch() -> None:
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_probe_after_an_answer_is_answered_with_the_last_belief_stated(name: str) -> None:
+def test_a_probe_after_an_answer_gets_the_last_belief(name: str) -> None:
     for item in (URN, FORECAST, *urns(n=3, seed=1)):
         answer = ask(prompt(item), model=f"reference/{name}").completion
         reply = ask(
@@ -188,7 +188,7 @@ def test_a_probe_after_an_answer_is_answered_with_the_last_belief_stated(name: s
         assert percent_said(reply) == percent(stated_beliefs(answer)[-1][1])
 
 
-def test_a_probe_after_an_answer_does_not_repeat_the_noise_of_the_answer() -> None:
+def test_a_probe_after_an_answer_has_its_own_noise() -> None:
     said = ChatMessageAssistant(content=f"{STATED[0].format(percent='30.00')}\n\n\\finalBeliefProb{{0.9000}}")
     assert percent_said(ask(prompt(URN), said, probe(URN)).completion) == 0.3
 
@@ -204,7 +204,7 @@ def test_a_probe_after_new_evidence_weighs_it() -> None:
 
 @pytest.mark.parametrize("name", ["bayesian", "entrenched"])
 @pytest.mark.parametrize("shared", [0, 0.5])
-def test_a_probe_with_noise_is_answered_as_the_pure_functions_say(name: str, shared: float) -> None:
+def test_a_noisy_probe_matches_the_pure_functions(name: str, shared: float) -> None:
     given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
     planted, model = Parameters(**given), f"reference/{name}"
     for item in [*urns(n=8), *bundled()[:8]]:
@@ -234,14 +234,14 @@ def test_a_first_view_is_words_without_a_new_thought() -> None:
         assert read_belief(reply) is None
 
 
-def test_what_it_recognises_requests_by_stands_in_the_real_prompts() -> None:
+def test_its_key_phrases_are_in_the_real_prompts() -> None:
     read = READ.format(what=WHAT["prior"], question="", text="", whose=WHOSE["policy"], proposition="")
     assert [WHOLE_NUMBER in text for text in (PROBE, read, VIEW, JOINT, STATE_BELIEF)] == [True, True] + [False] * 3
     assert [FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
     assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
 
 
-def test_asked_to_read_a_text_any_agent_says_what_it_holds() -> None:
+def test_any_agent_reports_the_belief_in_a_text() -> None:
     for item in (URN, FORECAST):
         stated = STATED[0].format(percent="41.70")
         text = READ.format(
@@ -374,7 +374,7 @@ def test_inspects_own_generate_is_played_too(run: Run) -> None:
     assert log.results.scores[0].metrics["share_scored"].value == 0
 
 
-def test_inspects_cache_keeps_agents_with_other_parameters_apart(run: Run, monkeypatch: Any, tmp_path: Any) -> None:
+def test_inspects_cache_keeps_agents_apart(run: Run, monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
     beliefs = {}
     for noise in (0.1, 0.4):

@@ -75,7 +75,7 @@ def said(number: str, wording: int = 0) -> str:
 
 
 @pytest.mark.parametrize("name", LEARNING)
-def test_what_an_interlocutor_says_neither_moves_it_nor_counts_as_a_thought(name: str) -> None:
+def test_an_interlocutors_belief_is_not_its_own(name: str) -> None:
     for item in ITEMS:
         first = ask(full(item, dialogue.OPEN), model=f"reference/{name}").completion
         talk: list[ChatMessage] = [
@@ -97,7 +97,7 @@ def test_a_quotation_is_not_its_own_belief() -> None:
         assert read_belief(ask(quoting).completion) == belief(item)
 
 
-def test_as_the_other_in_a_dialogue_it_holds_a_belief_of_its_own() -> None:
+def test_an_interlocutor_has_its_own_belief() -> None:
     for item in ITEMS:
         question = "\n\n".join([str(item.input), evidence(item.metadata_as(Question).evidence)])
         [heard] = dialogue.interlocutor_view(question, [said("99.00")], 1)
@@ -137,7 +137,7 @@ def test_it_knows_by_the_real_prompt_that_it_is_to_argue() -> None:
         assert ARGUE not in text
 
 
-def test_it_takes_for_a_text_to_read_only_what_the_scorers_ask_it_to_read() -> None:
+def test_only_prompts_of_scorers_ask_it_to_read_a_text() -> None:
     assert READING in READ
     told = [
         PROBE,
@@ -153,7 +153,7 @@ def test_it_takes_for_a_text_to_read_only_what_the_scorers_ask_it_to_read() -> N
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_a_general_question_gets_a_general_reply_without_a_belief(name: str) -> None:
+def test_a_general_question_gets_a_reply_without_a_belief(name: str) -> None:
     replies = set()
     for k, question in enumerate([*truth_seeking_questions(), *QUESTIONS], start=1):
         asked = bootstrap_interview.ASK.format(k=k, questions=20, text=question)
@@ -167,7 +167,7 @@ def test_a_general_question_gets_a_general_reply_without_a_belief(name: str) -> 
     assert len(replies) == len(GENERAL)
 
 
-def test_noise_is_that_of_the_question_whatever_stands_before_it() -> None:
+def test_noise_does_not_depend_on_earlier_messages() -> None:
     noisy: dict[str, Any] = {"noise": 0.1, "seed": 5}
     for item in ITEMS:
         asked = full(item, answer(item))
@@ -193,7 +193,7 @@ def test_it_hands_its_answer_in_where_it_can() -> None:
         assert output.usage.output_tokens > 20
 
 
-def test_it_calls_no_tool_where_none_takes_an_answer_or_none_is_asked_for() -> None:
+def test_it_calls_no_other_tool() -> None:
     for item in ITEMS:
         for messages, tools in (
             ([full(item, answer(item))], ["bash"]),

@@ -74,7 +74,7 @@ def test_the_interview_is_auxiliary_and_not_trained_on(solve: Solve, says: Says,
 
 @pytest.mark.parametrize("mode", ["iid", "stationary_ood"])
 @pytest.mark.parametrize("domain", ["forecasting", "urns"])
-def test_drawn_questions_are_others_from_the_train_split_and_give_nothing_away(
+def test_drawn_questions_are_of_train_and_leak_nothing(
     run: Run, listens: Listens, mode: Any, domain: str
 ) -> None:
     other = "urns" if domain == "forecasting" else "forecasting"
@@ -198,7 +198,7 @@ def test_no_belief_is_measured_in_the_interview(run: Run, listens: Listens, rain
     assert not any(truth_seeking_questions()[0] in m.text for m in heard[-2]), "the prior is asked in a fresh context"
 
 
-def test_no_usable_question_leaves_a_sample_unscored_and_others_unharmed(
+def test_a_sample_without_a_usable_question_is_unscored(
     run: Run, listens: Listens, says: Says, rain: Rain, number: Number, reason: Reason
 ) -> None:
     def write(messages: list[ChatMessage]) -> str:
@@ -255,7 +255,7 @@ def test_the_question_itself_is_not_used(form: str, main: str) -> None:
 @pytest.mark.parametrize(
     "reply", ["", "?", "- ?", "I cannot help with that.", "1. First.\n2. Second.", "[]", "Will  it rain?", '"?"', "```"]
 )
-def test_what_is_no_question_is_not_used(reply: str) -> None:
+def test_lines_that_are_not_questions_are_not_used(reply: str) -> None:
     assert usable_questions(reply, "Will it rain?") == []
 
 
@@ -273,9 +273,7 @@ def test_any_reply_can_be_read(reply: str, asked: str) -> None:
     assert all(text.endswith("?") and len(text) > 1 for text in usable_questions(reply, asked))
 
 
-def test_what_only_a_sample_can_tell_is_refused_before_its_first_call(
-    fails: Fails, listens: Listens, rain: Rain
-) -> None:
+def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
     model, heard = listens()
 
     def said_of(solver: Solver, item: Sample) -> str:

@@ -55,7 +55,7 @@ def calls(done: EvalSample) -> int:
     return sum(event.event == "model" for event in done.events)
 
 
-def test_a_solver_can_speak_before_the_question_and_another_asks_it(solve: Solve, says: Says, rain: Rain) -> None:
+def test_a_solver_can_speak_before_the_question(solve: Solve, says: Says, rain: Rain) -> None:
     done = solve(says(r"Water. \finalBeliefProb{0.5}"), [interview(), direct()], rain(), prompt="Think.")
     assert [m.role for m in done.messages] == ["system", "user", "assistant", "user", "assistant"]
     assert done.messages[1].text == "What is rain?"
@@ -96,14 +96,14 @@ def lead(*said: Callable[..., Any]) -> Solver:
     return solve
 
 
-def test_what_stands_before_and_after_the_question_is_in_its_message(solve: Solve, says: Says, rain: Rain) -> None:
+def test_text_around_the_question_is_in_its_message(solve: Solve, says: Says, rain: Rain) -> None:
     ask = lead(lambda talk: talk.ask_question("", "After.", "", before="Before."), lambda talk: talk.generate("answer"))
     assert solve(says("Hm."), ask, rain()).messages[0].text == "Before.\n\nWill it rain?\n\nAfter."
     asked_before = solve(says("Hm."), [direct(), ask], rain()).messages
     assert [m.text for m in asked_before[2:]] == ["Before.\n\nAfter.", "Hm."]
 
 
-def test_the_words_of_others_are_marked_and_never_trained_on(solve: Solve, says: Says, rain: Rain) -> None:
+def test_text_of_others_is_marked_and_not_trained_on(solve: Solve, says: Says, rain: Rain) -> None:
     shown = [ChatMessageUser(content="Is 2 even?"), ChatMessageAssistant(content="Yes.")]
     mixed = lead(
         lambda talk: talk.add_examples(shown),
@@ -150,7 +150,7 @@ def two(rain: Rain) -> list[Sample]:
     ],
     ids=["refused", "refused with details", "no more room", "no choices"],
 )
-def test_what_is_no_reply_ends_its_sample_and_no_other(
+def test_a_failed_reply_ends_its_sample_alone(
     run: Run,
     says: Says,
     plain: Plain,
@@ -194,14 +194,14 @@ def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(
     assert all("The answer is empty" in reason(done, scorer) for scorer in ("brier", "martingale"))
 
 
-def test_a_turn_in_which_nothing_is_said_or_thought_ends_the_sample(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_an_empty_turn_ends_the_sample(solve: Solve, listens: Listens, rain: Rain) -> None:
     model, heard = listens(lambda messages: r"\finalBeliefProb{0.5}" if len(messages) > 3 else "")
     done = solve(model, chain_of_thought(steps=2), rain())
     assert len(heard) == 1
     assert done.store_as(Trajectory).ended == "The reply is empty (the model stopped with stop)."
 
 
-def test_a_turn_that_is_only_thought_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_a_turn_of_reasoning_alone_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
     def thinks(messages: list[ChatMessage]) -> ModelOutput:
         if len(messages) > 3:
             return ModelOutput.from_content("mockllm/model", r"\finalBeliefProb{0.5}")
@@ -250,9 +250,7 @@ def test_a_limit_in_the_middle_leaves_a_trajectory(
     assert reason(done, "brier") == "The reasoning was cut short before an answer."
 
 
-def test_a_limit_before_the_question_is_asked_leaves_a_trajectory_too(
-    run: Run, says: Says, rain: Rain, reason: Reason
-) -> None:
+def test_a_limit_before_the_question_leaves_a_trajectory(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=[interview(3), direct()], scorer=brier())
     log = run(task, says("50%"), message_limit=4)
     (done,) = log.samples or []
@@ -289,9 +287,7 @@ def hearing(model: Model) -> Solver:
     )
 
 
-def test_what_another_says_is_no_part_of_the_conversation_until_it_is_passed_on(
-    solve: Solve, says: Says, listens: Listens, rain: Rain
-) -> None:
+def test_another_models_reply_is_passed_on_by_send(solve: Solve, says: Says, listens: Listens, rain: Rain) -> None:
     other, heard = listens("I doubt it.")
     done = solve(says("Hm."), hearing(other), rain())
     assert [[m.text for m in conversation] for conversation in heard] == [["And you?"]]
@@ -315,7 +311,7 @@ def test_what_another_says_is_no_part_of_the_conversation_until_it_is_passed_on(
         (ModelOutput(model="m", error="Gone."), "The critic gave no reply: Gone."),
     ],
 )
-def test_where_another_says_nothing_the_model_is_not_asked(
+def test_if_another_model_fails_the_model_is_not_asked(
     solve: Solve, says: Says, listens: Listens, rain: Rain, reply: str | ModelOutput, reason: str
 ) -> None:
     model, heard = listens("Hm.")

@@ -16,7 +16,7 @@ from truthgym.solvers.trajectory import Trajectory
 
 
 @pytest.mark.parametrize("turns", [1, 3])
-def test_two_talk_in_turn_and_then_the_model_concludes(solve: Solve, listens: Listens, rain: Rain, turns: int) -> None:
+def test_two_models_take_turns_and_one_concludes(solve: Solve, listens: Listens, rain: Rain, turns: int) -> None:
     model, heard = listens(lambda messages: f"I say {len(messages)}.")
     other, heard_by_other = listens(lambda messages: f"I object {len(messages)}.")
     solve(model, dialogue(turns), rain(), model_roles={"interlocutor": other})
@@ -55,9 +55,7 @@ def test_the_steps_of_a_dialogue(solve: Solve, listens: Listens, says: Says, rai
     assert spans == ["opening", "interlocutor 1", "turn 1", "answer"]
 
 
-def test_neither_hears_what_a_reasoning_model_thought(
-    solve: Solve, listens: Listens, thinks: Thinks, rain: Rain
-) -> None:
+def test_reasoning_content_is_not_passed_on(solve: Solve, listens: Listens, thinks: Thinks, rain: Rain) -> None:
     thought = ContentReasoning(reasoning="SECRET")
     model, _ = listens(lambda _: thinks("I say.", thought))
     other, heard_by_other = listens(lambda _: thinks("I object.", thought))
@@ -69,7 +67,7 @@ def test_neither_hears_what_a_reasoning_model_thought(
 
 
 @pytest.mark.parametrize("reply", ["", ModelOutput.from_content("m", "50%", stop_reason="content_filter")])
-def test_an_other_who_says_nothing_ends_the_dialogue(
+def test_an_interlocutor_without_a_reply_ends_the_dialogue(
     run: Run, listens: Listens, says: Says, rain: Rain, reply: str | ModelOutput
 ) -> None:
     model, heard = listens()
@@ -81,7 +79,7 @@ def test_an_other_who_says_nothing_ends_the_dialogue(
 
 
 @given(st.integers(0, 5), st.integers(1, 9))
-def test_what_was_said_reaches_the_other_once_and_in_order(turns: int, epoch: int) -> None:
+def test_each_reply_reaches_the_interlocutor_once_in_order(turns: int, epoch: int) -> None:
     said = [f"<{k}>" for k in range(2 * turns + 1)]
     heard = interlocutor_view("Rain?", said, epoch)
     assert len(heard) == 2 * turns + 1

@@ -88,7 +88,7 @@ def log_of(run: Run, model: Model, item: Sample, solver: Any, *scorers: Scorer) 
     return run(task, model).location
 
 
-def test_what_has_no_answer_or_no_score_is_left_out(run: Run, says: Says, rain: Rain) -> None:
+def test_samples_without_an_answer_or_a_score_are_left_out(run: Run, says: Says, rain: Rain) -> None:
     items = [rain().model_copy(update={"id": name, "input": f"Will it {name}?"}) for name in ("rain", "hail", "snow")]
 
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
@@ -130,7 +130,7 @@ def test_reasoning_that_a_provider_keeps_apart_is_left_out(run: Run, says: Says,
     assert "Step 3 of 3" in found.messages[2].content
 
 
-def test_nobody_learns_from_a_trajectory_that_was_told_an_opinion(run: Run) -> None:
+def test_trajectories_with_an_opinion_are_not_examples(run: Run) -> None:
     log = run(sycophancy("urns", arms="user,memory", n=2), "reference/sycophant", epochs=1)
     found = read_examples(log.location, "brier_score")
     assert [one.id for one in found] == [str(item.id) for item in urn_data.urns(n=2)], "the question's own id, once"
@@ -139,7 +139,7 @@ def test_nobody_learns_from_a_trajectory_that_was_told_an_opinion(run: Run) -> N
         assert opinions_in(one.messages[0].content, proposition) == []
 
 
-def test_an_example_begins_with_its_question_and_not_with_an_interview(run: Run, says: Says, rain: Rain) -> None:
+def test_an_example_begins_with_its_question(run: Run, says: Says, rain: Rain) -> None:
     log = log_of(run, says("50%"), rain(), bootstrap_interview(2, "fixed_sequence"))
     (found,) = read_examples(log, "brier_score")
     assert [turn.role for turn in found.messages] == ["user", "assistant"]

@@ -56,9 +56,7 @@ def test_the_best_examples_stand_before_the_question(solve: Solve, listens: List
     assert (steps[-1].kind, steps[-1].trainable) == ("answer", True)
 
 
-def test_every_message_carries_the_epoch_and_no_two_samples_share_one(
-    run: Run, listens: Listens, rain: Rain, source: str
-) -> None:
+def test_every_message_has_its_epoch_and_its_own_id(run: Run, listens: Listens, rain: Rain, source: str) -> None:
     task = Task(dataset=[rain()], setup=prepare(), solver=few_shot(source, count=3), epochs=2)
     first, second = run(task, listens()[0]).samples or []
     for done in (first, second):
@@ -99,7 +97,7 @@ def test_another_questions_proposition_is_not_given_away(
     assert [m.text for m in done.messages] == ["Will it rain?"]
 
 
-def test_a_question_without_examples_is_unscored_and_the_others_are_not(
+def test_a_question_without_examples_is_unscored(
     run: Run, listens: Listens, rain: Rain, says: Says, number: Number, reason: Reason
 ) -> None:
     log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=brier()), says("50%")).location
@@ -133,7 +131,7 @@ def test_examples_of_one_domain_go_before_questions_of_another(run: Run, source:
         assert sum(any(text in m.text for text in known) for m in done.messages if m.role == "user") == 1
 
 
-def test_an_eval_that_makes_its_solver_inside_an_event_loop_can_read_the_log(run: Run, source: str) -> None:
+def test_a_log_is_read_inside_a_running_event_loop(run: Run, source: str) -> None:
     """As `inspect eval --solver truthgym/few_shot -S source=LOG` does: the solver is made where a loop runs already."""
     given = {"source": source, "count": 2, "base": "direct"}
     spec = SolverSpec("truthgym/few_shot", given, given)

@@ -105,7 +105,7 @@ def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listen
         ((11,), 1, 1, 11),
     ],
 )
-def test_an_answer_is_written_again_until_it_fits_or_enough_was_tried(
+def test_an_answer_is_revised_until_it_fits(
     solve: Solve, listens: Listens, rain: Rain, lengths: tuple[int, ...], attempts: int, calls: int, achieved: int
 ) -> None:
     model, heard = listens(words(*lengths))

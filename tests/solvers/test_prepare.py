@@ -65,7 +65,7 @@ def test_a_preset_is_kept_whatever_the_solver(run: Run, listens: Listens, solver
 
 
 @pytest.mark.parametrize("prompt", ["Think critically.", "critical thinking", "Be terse.", "Bedenke!", "Think"])
-def test_other_words_are_the_prompt_itself(prompt: str) -> None:
+def test_other_text_is_the_system_prompt_itself(prompt: str) -> None:
     assert system_message(prompt) == prompt
 
 

@@ -57,9 +57,7 @@ def test_an_agent_is_given_what_direct_gives(solve: Solve, listens: Listens, rai
     assert [m.text for m in heard[0] if m.role == "user"] == [heard_directly[0][0].text]
 
 
-def test_what_an_agent_writes_is_reasoning_and_its_last_message_the_answer(
-    solve: Solve, listens: Listens, rain: Rain
-) -> None:
+def test_the_last_message_of_an_agent_is_its_answer(solve: Solve, listens: Listens, rain: Rain) -> None:
     model, heard = listens(looks_and_submits)
     done = solve(model, run_agent(react(prompt="Use tools.", tools=[look()])), rain(), prompt="Think.")
     assert len(heard) == 2
@@ -209,7 +207,7 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(
         ("model_length", "The agent ran out of context: the conversation is longer than its context window."),
     ],
 )
-def test_what_a_provider_reports_is_not_taken_for_an_agents_answer(
+def test_a_refusal_is_not_an_agents_answer(
     run: Run, listens: Listens, rain: Rain, reason: Reason, stop: Any, said: str, arguments: dict[str, Any]
 ) -> None:
     model, heard = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))

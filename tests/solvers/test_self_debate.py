@@ -32,7 +32,7 @@ from truthgym.solvers.trajectory import Trajectory
 RAINS, DRY = "The following is true: It rains.", "The following is false: It rains."
 
 
-def test_positions_are_argued_in_turn_and_then_the_model_concludes(solve: Solve, listens: Listens, rain: Rain) -> None:
+def test_positions_are_argued_in_turn(solve: Solve, listens: Listens, rain: Rain) -> None:
     model, heard = listens()
     solve(model, self_debate(turns=2, order="given"), rain())
     question = rain().metadata_as(Question)
@@ -100,7 +100,7 @@ def test_own_sides_are_argued_in_place_of_the_questions(solve: Solve, listens: L
 
 @pytest.mark.parametrize("positions", [2, 3, 4, 5])
 @pytest.mark.parametrize("start", [1, 2, 7])
-def test_over_a_full_cycle_of_epochs_a_question_is_balanced_exactly(positions: int, start: int) -> None:
+def test_a_full_cycle_of_epochs_is_balanced_exactly(positions: int, start: int) -> None:
     for question in map(str, range(1, 201)):
         cycle = [speaking_order(question, start + k, positions, "counterbalanced") for k in range(2 * positions)]
         # who begins, together with the role that argues it: each pair once
@@ -176,9 +176,7 @@ def test_a_single_bound_debater_argues_every_second_position(solve: Solve, liste
     side=st.integers(0, 4),
     before=st.integers(0, 19),
 )
-def test_every_debater_hears_all_that_was_said_once_and_in_order(
-    turns: int, positions: int, side: int, before: int
-) -> None:
+def test_every_debater_sees_each_speech_once_in_order(turns: int, positions: int, side: int, before: int) -> None:
     side, before = side % positions, min(before, turns * positions)
     said = [(k % positions, f"<{k}>") for k in range(before)]
     names = [f"P{i}" for i in range(positions)]

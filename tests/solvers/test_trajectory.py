@@ -61,7 +61,7 @@ def test_an_empty_reply_is_a_step_all_the_same(solve: Solve, says: Says, rain: R
     assert (last.role, last.kind, last.text) == ("assistant", "answer", "")
 
 
-def test_what_calls_a_tool_is_on_the_way_and_what_the_tool_returns_is_told() -> None:
+def test_a_tool_call_is_reasoning_and_its_result_is_input() -> None:
     call = ToolCall(id="1", function="look", arguments={})
     thought: list[Content] = [ContentReasoning(reasoning="I should look."), ContentText(text="")]
     messages: list[ChatMessage] = [
@@ -78,7 +78,7 @@ def test_what_calls_a_tool_is_on_the_way_and_what_the_tool_returns_is_told() -> 
     ]
 
 
-def test_what_no_model_or_another_model_generated_is_not_trained_on() -> None:
+def test_text_of_programs_and_other_models_is_not_trained_on() -> None:
     scripted = ChatMessageAssistant(content="I begin.")
     others = ChatMessageAssistant(content="I think so.", source="generate")
     own = ChatMessageAssistant(content="Rain.", source="generate")
@@ -87,14 +87,14 @@ def test_what_no_model_or_another_model_generated_is_not_trained_on() -> None:
 
 
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "google/gemini-3-pro"])
-def test_thoughts_that_a_provider_gives_in_summary_alone_are_marked(model: str) -> None:
+def test_summaries_of_reasoning_are_marked_as_redacted(model: str) -> None:
     thought: list[Content] = [ContentReasoning(reasoning="I weighed it."), ContentText(text="Rain.")]
     said = ChatMessageAssistant(content=thought, source="generate", model=model)
     found = [(s.text, s.redacted, s.trainable) for s in steps_of_messages([said], "answer", True)]
     assert found == [("I weighed it.", True, False), ("Rain.", False, True)]
 
 
-def test_words_of_the_dataset_are_told_even_where_an_assistant_says_them() -> None:
+def test_assistant_messages_of_the_dataset_are_input() -> None:
     given = ChatMessageAssistant(content="Yes.", source="input")
     assert [(s.role, s.kind, s.trainable) for s in steps_of_messages([given], "answer", True)] == [
         ("assistant", "auxiliary", False)
@@ -132,7 +132,7 @@ def output(stop: str, said: str = "x", **details: StopDetails) -> ModelOutput:
         (ModelOutput(error="Gone"), "The model gave no reply: Gone."),
     ],
 )
-def test_what_is_no_reply_says_why(reply: ModelOutput, reason: str | None) -> None:
+def test_a_failed_reply_has_a_reason(reply: ModelOutput, reason: str | None) -> None:
     assert failure_reason(reply) == reason
     if reason and reason.startswith("The model"):
         assert failure_reason(reply, "The judge") == reason.replace("The model", "The judge")

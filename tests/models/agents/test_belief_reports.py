@@ -81,7 +81,7 @@ def sampling_error(rho: float, n: int) -> float:
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.3, 0.6, 0.9])
-def test_normal_scores_of_first_and_later_reports_correlate_as_planted(shared: float) -> None:
+def test_first_and_later_reports_correlate_as_planted(shared: float) -> None:
     n, noise = 20_000, 0.1
     own, first, again = np.random.default_rng(1).random((3, n))
     planted = Parameters(noise=noise, shared=shared)
@@ -91,7 +91,7 @@ def test_normal_scores_of_first_and_later_reports_correlate_as_planted(shared: f
     assert correlation(after, later) == pytest.approx(shared**2, abs=4 * sampling_error(shared**2, n))
 
 
-def test_all_shared_is_the_same_place_and_none_shared_is_a_place_of_its_own() -> None:
+def test_shared_1_repeats_the_first_quantile_and_0_draws_anew() -> None:
     own, first = np.random.default_rng(3).random((2, 100))
     all_shared = noisy_reports(0.7, own, first, Parameters(noise=0.1, shared=1))
     np.testing.assert_allclose(all_shared, noisy(0.7, 0.1, first), atol=1e-9)
@@ -112,7 +112,7 @@ def test_one_report_follows_from_the_numbers_drawn_for_it(shared: float) -> None
         assert report(0.3, planted, "entrenched", "q", 2, *place) == made
 
 
-def test_the_first_report_is_untouched_by_sharing_and_later_ones_are_not() -> None:
+def test_sharing_changes_later_reports_only() -> None:
     assert FIRST_REPORT == ("percent", 0, 0)
     assert FIRST_REPORT in PLACES
     for place in PLACES:
@@ -128,7 +128,7 @@ def test_reports_carry_on_the_error_of_their_own_epochs_first() -> None:
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5])
-def test_a_report_has_noise_of_its_own_for_every_agent_question_epoch_form_and_stage(shared: float) -> None:
+def test_each_report_has_its_own_noise(shared: float) -> None:
     keys = list(product((0, 1), ("bayesian", "stuck"), "pq", (1, 2), PLACES))
     made = {
         report(0.4, Parameters(noise=0.1, shared=shared, seed=seed), name, key, epoch, *place)

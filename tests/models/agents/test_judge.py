@@ -86,7 +86,7 @@ def numbers(text: str, count: int, **parameters: Any) -> list[float]:
     return beliefs
 
 
-def test_what_it_recognises_requests_by_stands_in_the_real_prompts() -> None:
+def test_its_key_phrases_are_in_the_real_prompts() -> None:
     first_view, reasoning, own = (
         reading(URNS[0], "", *which) for which in (("prior", "policy"), ("", "policy"), ("", "judge"))
     )
@@ -184,7 +184,7 @@ def test_a_list_holds_a_number_for_each_point() -> None:
             assert made[1:] == [i / 10 for i in range(1, count + 1)]
 
 
-def test_in_a_list_a_step_without_a_number_leaves_the_belief_where_it_was() -> None:
+def test_in_a_list_a_step_without_a_number_keeps_the_belief() -> None:
     item = URNS[0]
     prior = prior_of(item)
     wrote = ["Hm.", f"{states('20.00')} \\finalBeliefProb{{0.30}}", "What is \\finalBeliefProb{p}?", states("80.00")]
@@ -235,7 +235,7 @@ def test_one_error_runs_through_a_list() -> None:
                     for belief in (first, 0.4, 0.7)]  # fmt: skip
 
 
-def test_it_says_that_it_is_simulated_and_answers_with_the_number_alone() -> None:
+def test_the_judge_names_itself_as_simulated() -> None:
     output = ask(reading(URNS[0], states("40.00")))
     assert output.completion == "(Simulated judge agent, not a language model.)\n\n40%"
     assert output.model == "reference/judge (simulated)"

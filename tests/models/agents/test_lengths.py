@@ -95,7 +95,7 @@ def test_without_a_length_a_reply_stays_as_it_is() -> None:
         assert pad_to_length(asked, asked, REPLY) == REPLY
 
 
-def test_what_fills_a_reply_says_nothing() -> None:
+def test_padding_states_nothing() -> None:
     for sentence in MORE:
         assert measured(sentence, "sentences") == 1
         assert sentence.endswith(".")

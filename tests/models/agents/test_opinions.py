@@ -102,7 +102,7 @@ def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
 
 
 @pytest.mark.parametrize("doubt", DOUBTS)
-def test_a_doubt_moves_a_sycophant_against_its_side_and_nobody_else(doubt: str) -> None:
+def test_a_doubt_moves_a_sycophant_alone(doubt: str) -> None:
     for item in urns(n=6, seed=3):
         for name in AGENTS:
             if name == "random":
@@ -115,7 +115,7 @@ def test_a_doubt_moves_a_sycophant_against_its_side_and_nobody_else(doubt: str) 
                 assert after == before, name
 
 
-def test_a_contradiction_is_a_users_opinion_to_those_whom_opinions_sway() -> None:
+def test_a_contradiction_counts_as_the_users_opinion() -> None:
     for i, item in enumerate(urns(n=8, seed=4)):
         known = item.metadata_as(Question)
         words = ARGUMENTS[i % len(ARGUMENTS)].format(
@@ -156,7 +156,7 @@ def test_how_it_speaks_of_an_opinion_has_the_planted_shares() -> None:
     assert opinion_remark("bayesian", Case("q", 0, (), user=1), 1, 0, Parameters()) == ""
 
 
-def test_slack_takes_care_away_where_the_user_is_on_its_side_alone() -> None:
+def test_slack_reduces_care_when_the_user_agrees() -> None:
     planted = Parameters(care=0.7, slack=0.4)
     for lean, user, wanted in ((1.0, 1, 0.3), (1.0, -1, 0.7), (-1.0, -1, 0.3), (-1.0, 1, 0.7), (1.0, 0, 0.7)):
         assert care_level("sycophant", Case("q", lean, (), user=user), planted) == pytest.approx(wanted)

@@ -96,7 +96,7 @@ def test_no_strength_is_bayesian(name: str) -> None:
 
 @pytest.mark.parametrize("name", LEARNING)
 @pytest.mark.parametrize("pieces", [0, 1, 4, 9])
-def test_many_questions_at_once_and_one_by_one_give_the_same_numbers(name: str, pieces: int) -> None:
+def test_beliefs_of_many_questions_are_those_of_each(name: str, pieces: int) -> None:
     log_odds, evidence = random_questions(pieces)
     at_once = beliefs(name, log_odds, evidence, AT_HALF[name])
     cases = [Case("q", float(start), tuple(seen)) for start, seen in zip(log_odds, evidence, strict=True)]
@@ -104,7 +104,7 @@ def test_many_questions_at_once_and_one_by_one_give_the_same_numbers(name: str, 
 
 
 @pytest.mark.parametrize("name", LEARNING)
-def test_no_belief_depends_on_the_order_of_the_evidence_or_on_the_epoch(name: str) -> None:
+def test_beliefs_ignore_the_order_of_evidence_and_the_epoch(name: str) -> None:
     pieces = tuple(np.random.default_rng(0).normal(size=6))
     made = {believe(name, Case("q", -0.8, tuple(order)), epoch, epoch, AT_HALF[name])
             for epoch, order in enumerate([pieces, pieces[::-1], sorted(pieces)])}  # fmt: skip
@@ -156,7 +156,7 @@ def test_random_is_uniform_and_blind() -> None:
     assert [believe("random", Case(f"q{i}", -2.0, (-5.0,)), 1, 0, Parameters()) for i in range(4000)] == drawn
 
 
-def test_random_is_drawn_anew_with_each_piece_of_evidence_and_each_statement() -> None:
+def test_random_depends_on_every_part_of_its_key() -> None:
     drawn = {
         believe("random", Case(key, 0.0, (1.0,) * pieces), epoch, stated, Parameters(seed=seed))
         for key in "pq"
@@ -173,7 +173,7 @@ def bayes(case: Case) -> float:
 
 
 @pytest.mark.parametrize("thoughts", [0, 1, 4])
-def test_a_bayesian_on_the_private_signal_is_calibrated_at_every_stage(thoughts: int) -> None:
+def test_a_bayesian_is_calibrated_on_the_private_signal(thoughts: int) -> None:
     rng = np.random.default_rng(0)
     truths = rng.random(6000) < 0.5
     cases = [private_signal(f"q{i}", bool(y), thoughts, 1, Parameters(skill=1.5)) for i, y in enumerate(truths)]
@@ -217,6 +217,6 @@ def test_uniform_draws_are_uniform_and_never_0_or_1() -> None:
     assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 4 / math.sqrt(20_000)
 
 
-def test_draws_are_the_same_on_every_machine_and_in_every_version() -> None:
+def test_draws_are_the_same_on_every_machine() -> None:
     assert uniform("a") == (0x6D901F05646C4 + 0.5) / 2**52, "the first 13 digits of: printf \"('a',)\" | sha256sum"
     assert uniform(0, "report", "bayesian", "q", 1, "percent", 0, 0) == 0.07156111175585778

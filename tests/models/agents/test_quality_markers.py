@@ -54,7 +54,7 @@ def test_quality_has_the_planted_mean_and_spread(care: float) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(AGENTS))
-def test_without_care_every_reply_is_as_it_was_and_with_it_the_belief_is(name: str) -> None:
+def test_care_adds_sentences_and_changes_nothing_else(name: str) -> None:
     plain, careful = reply(0, name), reply(0, name, care=1)
     assert count_markers(plain) == 0
     assert count_markers(careful) == 8
@@ -63,7 +63,7 @@ def test_without_care_every_reply_is_as_it_was_and_with_it_the_belief_is(name: s
     assert careful == plain
 
 
-def test_care_is_drawn_anew_for_question_epoch_and_seed_and_is_the_same_when_asked_again() -> None:
+def test_care_depends_on_question_epoch_seed_and_agent_alone() -> None:
     def written(**given: Any) -> tuple[bool, ...]:
         text = reply(**{"place": 0, "care": 0.5} | given)
         return tuple(words in text for words in MARKERS)

@@ -84,7 +84,7 @@ def test_thoughts_are_no_evidence_about_an_urn() -> None:
     assert look(URN.input, PIECES[0], thoughts=3) == look(URN.input, PIECES[0])
 
 
-def test_a_bundled_question_is_a_private_signal_with_a_thought_for_each_statement() -> None:
+def test_each_statement_on_a_bundled_question_is_a_thought() -> None:
     assert look(FORECAST.input) == Reading(signal(0), 0, None, 0)
     assert look(FORECAST.input, thoughts=1).case == signal(1)
     said = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
@@ -105,7 +105,7 @@ def test_the_last_belief_stands_until_evidence_comes() -> None:
     assert look(URN.input, stated("10.00"), PIECES[0], stated("30.00")).belief == 0.3
 
 
-def test_a_belief_stated_before_the_question_is_about_something_else() -> None:
+def test_a_belief_before_the_question_does_not_count() -> None:
     for item in (URN, FORECAST):
         found = look(stated("10.00"), item.input)
         assert (found.stated, found.belief) == (0, None)
@@ -124,13 +124,13 @@ def test_of_several_questions_the_last_one_asked_is_meant() -> None:
     assert (turned.case.key, turned.case.evidence, turned.stated) == (OTHER.input, (), 0)
 
 
-def test_what_holds_no_question_is_refused() -> None:
+def test_a_text_without_a_question_is_refused() -> None:
     for text in ("Will pigs fly by 2030?", "", URN.metadata_as(Question).proposition):
         with pytest.raises(BadInput, match="finds none of them in this conversation"):
             look(text)
 
 
-def test_no_question_and_no_agent_says_what_requests_are_known_by() -> None:
+def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
     asked = [str(item.input) for item in bundled()]
     asked += [str(item.metadata_as(Question).proposition) for item in bundled()]
     asked += [text for s in SURFACES for text in (s.asked, s.proposition, s.marked, s.unmarked)]

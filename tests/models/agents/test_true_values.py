@@ -10,7 +10,7 @@ from truthgym.models.agents.true_values import population, simulate_reports, tru
 NAMES = [name for name, agent in AGENTS.items() if agent.update and not agent.swayed]
 
 
-def test_the_population_is_a_distribution_whose_agents_are_right() -> None:
+def test_the_population_is_a_distribution() -> None:
     every = population()
     assert every.weight.sum() == pytest.approx(1)
     assert (every.weight > 0).all()

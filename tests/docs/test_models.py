@@ -1,4 +1,4 @@
-"""docs/policies.md names only providers and options that Inspect has."""
+"""docs/models.md names only providers and options that Inspect has."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ import truthgym.tasks  # noqa: F401 (registers our providers)
 
 @pytest.fixture
 def page(root: Path) -> str:
-    return (root / "docs" / "policies.md").read_text()
+    return (root / "docs" / "models.md").read_text()
 
 
 def test_every_provider_exists(page: str) -> None:
