@@ -74,9 +74,7 @@ def test_the_interview_is_auxiliary_and_not_trained_on(solve: Solve, says: Says,
 
 @pytest.mark.parametrize("mode", ["iid", "stationary_ood"])
 @pytest.mark.parametrize("domain", ["forecasting", "urns"])
-def test_drawn_questions_are_of_train_and_leak_nothing(
-    run: Run, listens: Listens, mode: Any, domain: str
-) -> None:
+def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, listens: Listens, mode: Any, domain: str) -> None:
     other = "urns" if domain == "forecasting" else "forecasting"
     source = other if mode == "stationary_ood" else domain
     items = (LATE if domain == "forecasting" else list(urns(n=30)))[:4]
