@@ -4,15 +4,14 @@ The bundled exchanges are synthetic. The real sources are Webis-CMV-20 (`webis_c
 ConvoKit's winning-args-corpus (`winning_args.py`).
 """
 
-from typing import Any
+from typing import Annotated
 
 from inspect_ai.dataset import Sample
+from pydantic import Field
 
-from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import check_fields, text_list
+from truthgym.datasets.loading.domain import Domain, DomainRow, either
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Outcome, Question, Text
 from truthgym.datasets.sources import webis_cmv
 from truthgym.datasets.sources.webis_threads import threads
 from truthgym.datasets.sources.winning_args import LICENCE as WINNING_ARGS
@@ -29,10 +28,6 @@ NOTICE = (
     "cmv_binary: the 52 bundled exchanges and their verdicts are synthetic, and a martingale slope below about 0.25 "
     "cannot be told from none with so few."
 )
-REQUIRED = ("id", "view", "post", "outcome", "event")
-"""Required fields with text. `exchange`, a list of texts, is required too."""
-FIELDS = (*REQUIRED, "exchange", "topic", "known_on", "synthetic")
-"""All fields of a row."""
 
 
 class ChangeMyViewQuestion(Question, frozen=True):
@@ -46,34 +41,30 @@ class ChangeMyViewQuestion(Question, frozen=True):
     """Whether it was written for this project, the verdict included."""
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    """Parse a row. The data card, `cmv_binary.md`, lists the fields.
+class ChangeMyViewRow(DomainRow):
+    """A row. The data card, `cmv_binary.md`, describes the fields."""
 
-    Raises:
-        BadInput: The row cannot be used. Names the place.
-    """
-    check_fields(where, row, REQUIRED, FIELDS)
-    exchange = text_list(where, row, "exchange")
-    if not exchange:
-        raise BadInput(f"{where}: the field `exchange` is missing or empty; list the replies in order")
-    known = question(
-        ChangeMyViewQuestion,
-        where,
-        domain="cmv_binary",
-        proposition=f'After an exchange about the view "{row["view"]}", its author said that the exchange had changed '
-        "it, at least in part.",
-        evidence=exchange,
-        **cmv_binary.fields_of(row),
-    )
-    return sample(row["id"], _prompt(row), row["outcome"], known, where)
+    view: Text
+    post: Text
+    exchange: Annotated[list[Text], Field(min_length=1)]
+    """The replies in order."""
+    outcome: Outcome = either("outcome", "target")
+    topic: Text | None = None
+    synthetic: bool = False
 
-
-def _prompt(row: dict[str, Any]) -> str:
-    return (
-        f"Somebody posted a view and asked others to change it.\n\nThe view: {row['view']}\n\n"
-        f"Why they hold it: {row['post']}\n\n"
-        "There was an exchange. Did the author say after it that it had changed the view, at least in part?"
-    )
+    def to_sample(self) -> Sample:
+        """The sample of the row."""
+        asked = (
+            f"Somebody posted a view and asked others to change it.\n\nThe view: {self.view}\n\n"
+            f"Why they hold it: {self.post}\n\n"
+            "There was an exchange. Did the author say after it that it had changed the view, at least in part?"
+        )
+        proposition = (
+            f'After an exchange about the view "{self.view}", its author said that the exchange had changed it, at '
+            "least in part."
+        )
+        fields = {"domain": "cmv_binary", "proposition": proposition, "evidence": self.exchange}
+        return self.build(ChangeMyViewQuestion, asked, self.outcome, **fields)
 
 
-cmv_binary = Domain("cmv_binary", ChangeMyViewQuestion, sample_of, SOURCES, NOTICE)
+cmv_binary = Domain("cmv_binary", ChangeMyViewRow, SOURCES, NOTICE)

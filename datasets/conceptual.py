@@ -4,17 +4,11 @@ No truth is known for any of them: one can measure whether beliefs move as evide
 reasoning.
 """
 
-from typing import Any
-
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import check_fields
-from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.loading.domain import Domain, DomainRow, either
+from truthgym.datasets.question import Question, Text
 
-SOURCES: dict[str, Source] = {}
-REQUIRED = ("id", "question", "proposition", "topic", "event")
 NOTICE = (
     "conceptual: a martingale slope below about 0.3 cannot be told from none with the 44 bundled questions, and "
     "published ones are 0.02 to 0.12."
@@ -24,19 +18,20 @@ NOTICE = (
 class ConceptualQuestion(Question, frozen=True):
     """A conceptual question."""
 
-    topic: str
+    topic: str | None = None
     """Field of thought, such as "mind" or "ethics"."""
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    """Parse a row. The data card, `conceptual.md`, lists the fields.
+class ConceptualRow(DomainRow):
+    """A row. The data card, `conceptual.md`, describes the fields."""
 
-    Raises:
-        BadInput: The row cannot be used. Names the place.
-    """
-    check_fields(where, row, REQUIRED, [*REQUIRED, "known_on"])
-    known = question(ConceptualQuestion, where, domain="conceptual", **conceptual.fields_of(row))
-    return sample(row["id"], row["question"], None, known, where)
+    question: Text = either("question", "input")
+    proposition: Text
+    topic: Text | None = None
+
+    def to_sample(self) -> Sample:
+        """The sample of the row."""
+        return self.build(ConceptualQuestion, self.question, domain="conceptual")
 
 
-conceptual = Domain("conceptual", ConceptualQuestion, sample_of, SOURCES, NOTICE)
+conceptual = Domain("conceptual", ConceptualRow, notice=NOTICE)

@@ -17,6 +17,9 @@ from truthgym.datasets.inspect_private import PrerequisiteError
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MAX_SHOWN = 80
+"""Characters of a value that an error shows."""
+
 
 class BadInput(PrerequisiteError):
     """A value from the user cannot be used. Inspect prints the message without a traceback.
@@ -42,6 +45,46 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A suggestion such as "did you mean 'brier'? ", or an empty string if nothing is near."""
     near = get_close_matches(name, known, n=1)
     return f"did you mean {near[0]!r}? " if near else ""
+
+
+def shown(value: object) -> str:
+    """A value as an error shows it: long ones are cut."""
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def bad_fields(where: str, error: ValidationError, known: Sequence[str]) -> BadInput:
+    """All that is wrong with the fields of a row, in one message: each field once, with its value and the remedy.
+
+    Args:
+        where: The place of the row, such as "mine.jsonl line 12".
+        error: Pydantic's error.
+        known: All fields that a row may have, for a suggestion.
+    """
+    problems: dict[str, str] = {}
+    for one in error.errors():
+        name = ".".join(str(part) for part in one["loc"] if not isinstance(part, str) or "[" not in part)
+        problems.setdefault(name.partition(".")[0], _field_problem(name, one, known))
+    return BadInput(f"{where}: {'; '.join(problems.values())}")
+
+
+def _field_problem(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
+    value, reason = error["input"], error["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
+    kind, field = error["type"], f"the field `{name}`"
+    if not name:
+        return reason
+    if kind == "missing":
+        return f"{field} is missing; add it"
+    if kind == "extra_forbidden":
+        return f"there is no field {name!r}; {did_you_mean(name, known)}known: {', '.join(known)}"
+    if kind in ("string_type", "string_pattern_mismatch"):
+        return f"{field} must be text in quotes, got {shown(value)}"
+    if kind == "float_type" or error.get("ctx", {}).get("le") == 1 or error.get("ctx", {}).get("ge") == 0.0:
+        percent = isinstance(value, int | float) and 1 < value <= 100
+        return (
+            f"{field}: {shown(value)} is not a probability; write {value / 100 if percent else 'a number from 0 to 1'}"
+        )
+    return f"{field}: {shown(value)} cannot be used; {reason}"
 
 
 def whole_number(where: str, name: str, value: object, least: int, most: int | None = None) -> None:

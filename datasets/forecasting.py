@@ -5,19 +5,16 @@ forecasting, use `source="forecastbench"` with `known_after=` set past the model
 Polymarket (`polymarket.py`) or Metaculus (`metaculus.py`) from after it.
 """
 
-from datetime import date
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.domain import Domain, DomainRow, either
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Day, Outcome, Probability, Question, Text
 from truthgym.datasets.sources import forecastbench, halawi, metaculus, polymarket
+from truthgym.datasets.sources.question_dates import statement
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
 SOURCES = {
@@ -27,8 +24,6 @@ SOURCES = {
     "metaculus": Source(metaculus.metaculus, metaculus.LICENCE, live=True),
 }
 """`forecastbench` and `halawi` (questions of 2015 to 2024) are downloaded at a pinned revision."""
-REQUIRED = ("id", "question", "criteria", "outcome")
-"""Required fields with text, besides those of `ForecastingQuestion`. `background` is optional."""
 NOTICE = (
     "forecasting: today's models may remember how the 200 bundled questions ended, and a martingale slope below about "
     "0.14 cannot be told from none with so few; published ones are 0.02 to 0.12."
@@ -38,46 +33,40 @@ NOTICE = (
 class ForecastingQuestion(Question, frozen=True):
     """A question about an event, from any source."""
 
-    field: str
+    field: str | None = None
     """Subject area, such as "elections" or "space"; or the source of a benchmark's question, such as "fred"."""
-    opened_on: date
-    recorded: str
+    recorded: str | None = None
     """Where the outcome is recorded."""
 
 
-FIELDS = {*REQUIRED, "background", *ForecastingQuestion.model_fields} - {
-    "domain", "form", "options", "evidence", "split"
-}  # fmt: skip
-"""All fields of a row."""
+class ForecastingRow(DomainRow):
+    """A row. The data card, `forecasting.md`, describes the fields."""
+
+    question: Text = either("question", "input")
+    outcome: Outcome = either("outcome", "target")
+    proposition: Text | None = None
+    background: Text | None = None
+    criteria: Text | None = None
+    opened_on: Day | None = None
+    base_rate: Probability | None = None
+    crowd: Probability | None = None
+    field: Text | None = None
+    recorded: Text | None = None
+
+    def to_sample(self) -> Sample:
+        """The sample of the row."""
+        parts = [
+            self.question,
+            f"Background: {self.background}" if self.background else "",
+            f"What counts: {self.criteria}" if self.criteria else "",
+            f"The question is asked on {self.opened_on}." if self.opened_on else "",
+        ]
+        asked = "\n\n".join(part for part in parts if part)
+        proposition = self.proposition or statement(self.question)
+        return self.build(ForecastingQuestion, asked, self.outcome, domain="forecasting", proposition=proposition)
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    """Parse a row. The data card, `forecasting.md`, lists the fields.
-
-    Raises:
-        BadInput: The row cannot be used. Names the place.
-    """
-    check_fields(where, row, [*REQUIRED, "background"] if row.get("background") is not None else REQUIRED, FIELDS)
-    known = question(ForecastingQuestion, where, domain="forecasting", **forecasting.fields_of(row))
-    if known.known_on is not None and known.opened_on >= known.known_on:
-        raise BadInput(
-            f"{where}: opened_on {known.opened_on} is not before known_on {known.known_on}; "
-            "a question must be asked before its outcome is public"
-        )
-    return sample(row["id"], _prompt(row), row["outcome"], known, where)
-
-
-def _prompt(row: dict[str, Any]) -> str:
-    parts = [
-        row["question"],
-        f"Background: {row['background']}" if row.get("background") else "",
-        f"What counts: {row['criteria']}",
-        f"The question is asked on {row['opened_on']}.",
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-forecasting = Domain("forecasting", ForecastingQuestion, sample_of, SOURCES, NOTICE)
+forecasting = Domain("forecasting", ForecastingRow, SOURCES, NOTICE)
 
 
 @cache

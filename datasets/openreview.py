@@ -4,19 +4,14 @@ The bundled papers are public and today's models remember them: they are for smo
 reviews of a venue whose decisions came after the model's training.
 """
 
-from typing import Any
-
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import check_fields, text_list
+from truthgym.datasets.loading.domain import Domain, DomainRow, either
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Day, Outcome, Probability, Question, Text
 from truthgym.datasets.sources import openreview_api, reviewbench
 from truthgym.datasets.sources.openreview_paper import event_of, outcome_of
 
-REQUIRED = ("id", "title", "summary", "venue", "decision", "outcome", "recorded")
 NOTICE = (
     "openreview: the 40 bundled papers are for smoke tests only: models may remember the decisions, and a martingale "
     "slope below about 0.3 cannot be told from none with so few."
@@ -33,16 +28,12 @@ class OpenReviewQuestion(Question, frozen=True):
     title: str
     venue: str
     """Name and year, such as "ICLR 2020"."""
-    decision: str
+    decision: str | None = None
     """The venue's own words."""
-    recorded: str
+    recorded: str | None = None
     """Where the decision is recorded."""
 
 
-FIELDS = {"id", "summary", "outcome", "reviews", *OpenReviewQuestion.model_fields} - {
-    "domain", "form", "options", "proposition", "evidence", "split"
-}  # fmt: skip
-"""All fields of a row."""
 SOURCES = {
     "reviewbench": Source(reviewbench.reviewbench, reviewbench.LICENCE),
     "api": Source(openreview_api.api, openreview_api.LICENCE, live=True),
@@ -50,44 +41,43 @@ SOURCES = {
 """`reviewbench` has ICLR 2020 to 2023 with reviews, 1.1 GB, downloaded once."""
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    """Parse a row. The data card, `openreview.md`, lists the fields.
+class PaperRow(DomainRow):
+    """A row. The data card, `openreview.md`, describes the fields."""
 
-    Raises:
-        BadInput: The row cannot be used. Names the place.
-    """
-    check_fields(where, row, REQUIRED, FIELDS)
-    decided = outcome_of(row["decision"])
-    if decided is not None and row["outcome"] in ("yes", "no") and decided != row["outcome"]:
-        raise BadInput(
-            f"{where}: the decision {row['decision']!r} and the outcome {row['outcome']!r} contradict each other; "
-            "correct one of them"
+    title: Text
+    summary: Text
+    venue: Text
+    outcome: Outcome = either("outcome", "target")
+    decision: Text | None = None
+    reviews: list[Text] | None = None
+    opened_on: Day | None = None
+    base_rate: Probability | None = None
+    crowd: Probability | None = None
+    recorded: Text | None = None
+
+    def to_sample(self) -> Sample:
+        """The sample of the row."""
+        decided = outcome_of(self.decision or "")
+        if decided is not None and decided != self.outcome:
+            raise ValueError(
+                f"the decision {self.decision!r} and the outcome {self.outcome!r} contradict each other; correct one"
+            )
+        parts = [
+            f"The paper below was submitted to {self.venue}. Was it accepted there?",
+            f"Title: {self.title}",
+            f"Summary: {self.summary}",
+            COUNTS,
+            f"The question is asked on {self.opened_on}." if self.opened_on else "",
+        ]
+        return self.build(
+            OpenReviewQuestion,
+            "\n\n".join(part for part in parts if part),
+            self.outcome,
+            domain="openreview",
+            proposition=f'The paper "{self.title}" was accepted at {self.venue}.',
+            evidence=self.reviews or [],
+            event=self.event or event_of(self.title),
         )
-    known = question(
-        OpenReviewQuestion,
-        where,
-        domain="openreview",
-        proposition=f'The paper "{row["title"]}" was accepted at {row["venue"]}.',
-        evidence=text_list(where, row, "reviews"),
-        **{"event": event_of(row["title"]), **openreview.fields_of(row)},
-    )
-    if known.opened_on and known.known_on and known.opened_on >= known.known_on:
-        raise BadInput(
-            f"{where}: opened_on {known.opened_on} is not before known_on {known.known_on}; a paper must be submitted "
-            "before its decision"
-        )
-    return sample(row["id"], _prompt(row, known), row["outcome"], known, where)
 
 
-def _prompt(row: dict[str, Any], known: OpenReviewQuestion) -> str:
-    parts = [
-        f"The paper below was submitted to {known.venue}. Was it accepted there?",
-        f"Title: {known.title}",
-        f"Summary: {row['summary']}",
-        COUNTS,
-        f"The question is asked on {known.opened_on}." if known.opened_on else "",
-    ]
-    return "\n\n".join(part for part in parts if part)
-
-
-openreview = Domain("openreview", OpenReviewQuestion, sample_of, SOURCES, NOTICE)
+openreview = Domain("openreview", PaperRow, SOURCES, NOTICE)

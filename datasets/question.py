@@ -8,18 +8,35 @@ instructions, which solvers add), a `target` of "yes" or "no" where truth is kno
 import re
 from datetime import date
 from hashlib import sha256
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from inspect_ai.dataset import Sample
 from inspect_ai.solver import TaskState
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, bad_fields
 
 Split = Literal["train", "validation", "test"]
 SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
 """Share of events in each split."""
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def _is_day(value: object) -> object:
+    # Pydantic would take a number for seconds since 1970.
+    if not isinstance(value, date) and not (isinstance(value, str) and _DAY.fullmatch(value)):
+        raise ValueError("write a day such as 2025-06-01")
+    if str(value) > str(date.today()):
+        raise ValueError("it is in the future; correct the day or remove the row")
+    return value
+
+
+Day = Annotated[date, BeforeValidator(_is_day)]
+"""A day that has passed, as a date or as text such as "2025-06-01"."""
+Text = Annotated[str, StringConstraints(strict=True, pattern=r"\S")]
+"""Text that is not empty."""
+Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
+Outcome = Literal["yes", "no"]
 
 
 class Question(BaseModel, frozen=True):
@@ -30,55 +47,31 @@ class Question(BaseModel, frozen=True):
     options: list[str] = []
     proposition: str | None = None
     """A statement that is true or false. A belief is its probability. Every binary question has one."""
-    evidence: list[str] = []
+    evidence: list[Text] = []
     """Pieces in order. Stepwise solvers reveal them one by one, `direct` all at once; a prior never sees them."""
-    event: str = Field(min_length=1)
+    event: Text
     """The clustering unit: questions that resolve together share it."""
     split: Split
-    opened_on: date | None = None
+    opened_on: Day | None = None
     """The day on which the question is asked: later texts may reveal the outcome. None if time does not matter."""
-    known_on: date | None = None
+    known_on: Day | None = None
     """The day the truth became public, for the contamination filter."""
-    base_rate: float | None = Field(default=None, ge=0, le=1, strict=True)
+    base_rate: Probability | None = None
     """Probability of "yes" in the question's reference class, in [0, 1]."""
-    crowd: float | None = Field(default=None, ge=0, le=1, strict=True)
+    crowd: Probability | None = None
     """Probability that human forecasters or a market gave when the question was asked, in [0, 1]."""
 
-    @field_validator("opened_on", "known_on", mode="before")
-    @classmethod
-    def _is_a_day(cls, value: object) -> object:
-        # Pydantic would take a number for seconds since 1970.
-        if value is None or isinstance(value, date) or (isinstance(value, str) and _DAY.fullmatch(value)):
-            return value
-        raise ValueError("not a day such as 2025-06-01")
-
-    @field_validator("event")
-    @classmethod
-    def _event_has_a_name(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("it must be a name that questions which resolve together share")
-        return value
-
-    @field_validator("evidence")
-    @classmethod
-    def _evidence_says_something(cls, value: list[str]) -> list[str]:
-        if not all(piece.strip() for piece in value):
-            raise ValueError("a piece is empty")
-        return value
-
     @model_validator(mode="after")
-    def _options_differ(self) -> "Question":
+    def _is_consistent(self) -> "Question":
         if len(set(self.options)) < len(self.options):
             raise ValueError(f"two of the options {self.options!r} are equal; change or remove one")
-        return self
-
-    @model_validator(mode="after")
-    def _binary_has_a_proposition(self) -> "Question":
         if self.form == "binary" and not (self.proposition or "").strip():
             raise ValueError(
                 "a binary question needs a `proposition`: the statement whose probability is asked for, "
                 'such as "It rains in Paris on 1 May 2024."'
             )
+        if self.opened_on and self.known_on and self.opened_on >= self.known_on:
+            raise ValueError(f"opened_on {self.opened_on} is not before known_on {self.known_on}; correct one of them")
         return self
 
 
@@ -113,30 +106,12 @@ def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuesti
         **fields: The question's fields, not yet validated.
 
     Raises:
-        BadInput: A field is missing, of the wrong type or outside its range, or a day is in the future.
+        BadInput: Fields are missing, of the wrong type or outside their range, or a day is in the future.
     """
     try:
-        built = kind(split=split_of(str(fields.get("event", ""))), **fields)
+        return kind(split=split_of(str(fields.get("event", ""))), **fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadInput(_explain(where, place, first)) from None
-    for field, day in (("known_on", built.known_on), ("opened_on", built.opened_on)):
-        if day is not None and day > date.today():
-            raise BadInput(f"{where}, field {field}: {day} is in the future; correct the day or remove the row")
-    return built
-
-
-def _explain(where: str, field: str, error: Any) -> str:  # noqa: ANN401
-    value, reason = error["input"], error["msg"].removeprefix("Value error, ")
-    if not field:
-        return f"{where}: {reason}"
-    if error["type"] in ("less_than_equal", "greater_than_equal", "float_type"):
-        hint = f"; write {value / 100:.2f}" if isinstance(value, int | float) and 1 < value <= 100 else ""
-        return f"{where}, field {field}: {value!r} is not a probability between 0 and 1{hint or '; write a number'}"
-    if error["type"] == "missing":
-        return f"{where}: the field `{field}` is missing; add it"
-    return f"{where}, field {field}: {value!r} cannot be used ({reason}); correct the row"
+        raise bad_fields(where, error, list(kind.model_fields)) from None
 
 
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:

@@ -7,33 +7,31 @@ A judge sees them as examples, or they are held out to measure its distance from
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.question import Text
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
 QUALITIES = ("originality", "curiosity", "challenge", "uncertainty")
 """The qualities for which the bundled trajectories are rated."""
 
-Words = Annotated[str, StringConstraints(pattern=r"\S")]
 Rating = Annotated[int, Field(ge=0, le=100, strict=True)]
 
 
-class RatedTrajectory(BaseModel):
+class RatedTrajectory(BaseModel, frozen=True, extra="forbid"):
     """A question, a chain of reasoning about it, and its ratings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: Words
-    question: Words
-    trajectory: Words
+    id: Text
+    question: Text
+    trajectory: Text
     """The reasoning with its conclusion, as plain text."""
-    ratings: Annotated[dict[Words, Rating], Field(min_length=1)]
+    ratings: Annotated[dict[Text, Rating], Field(min_length=1)]
     """Whole numbers from 0 to 100 by quality; higher is better."""
-    reasons: Words
+    reasons: Text
     """The reasons for the ratings, in two to four sentences."""
 
 
@@ -78,20 +76,7 @@ def read_rated(path: Path) -> list[RatedTrajectory]:
 
 def _read(path: Path) -> Iterator[tuple[str, RatedTrajectory]]:
     for where, row in read_rows(path):
-        for name in row:
-            one_of(f"field at {where}:", name, FIELDS)
         try:
             yield where, RatedTrajectory(**row)
         except ValidationError as error:
-            raise BadInput(f"{where}{_explain(error.errors()[0])}") from None
-
-
-def _explain(error: Any) -> str:  # noqa: ANN401 (a TypedDict of pydantic_core)
-    field, value = error["loc"][0], error["input"]
-    if error["type"] == "missing":
-        return f": the field `{field}` is missing; add it"
-    if field != "ratings":
-        return f", field {field}: {value!r} cannot be used; write text in quotes"
-    if len(error["loc"]) == 2:
-        return f", rating {error['loc'][1]}: {value!r} cannot be used; give a whole number from 0 to 100"
-    return f', field ratings: {value!r} cannot be used; write {{"name": number from 0 to 100}} with one rating or more'
+            raise bad_fields(where, error, FIELDS) from None

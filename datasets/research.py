@@ -6,21 +6,18 @@ knows from what it works out.
 """
 
 from hashlib import sha256 as sha
-from typing import Any, Literal
+from typing import Literal
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.domain import Domain, DomainRow, either
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Question, Text
 from truthgym.datasets.sources import truthseekinggym
 
 SOURCES = {
     "truthseekinggym": Source(truthseekinggym.problems_with_answers, truthseekinggym.LICENCE, live=True),
 }
-REQUIRED = ("id", "question", "easy", "hard", "reason", "science", "recorded", "event")
 Answer = Literal["easy", "hard"]
 ANSWERS: tuple[Answer, Answer] = ("easy", "hard")
 PROPOSITION = 'To the question "{question}" the right answer is this: {answer}.'
@@ -36,50 +33,51 @@ class ResearchQuestion(Question, frozen=True):
     No bundled question has a `known_on`, so `known_after` leaves all of them out.
     """
 
-    science: str
+    science: str | None = None
     """The science it belongs to, such as "physics"."""
     asked: Answer
     """The answer that the proposition calls right: the proposition is true for "hard", false for "easy"."""
     first: Answer
     """The answer that is listed first."""
-    reason: str
+    reason: str | None = None
     """Why the hard answer is right and the easy one tempts. Never shown to the model."""
-    recorded: str
+    recorded: str | None = None
     """Where the right answer is recorded."""
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    """Parse a row. The data card, `research.md`, lists the fields.
+class ResearchRow(DomainRow):
+    """A row. The data card, `research.md`, describes the fields."""
 
-    Raises:
-        BadInput: The row cannot be used. Names the place.
-    """
-    check_fields(where, row, REQUIRED, [*REQUIRED, "asked", "first", "known_on"])
-    # Options and propositions are written without the answer's full stop.
-    answers: dict[str, str] = {name: row[name].strip().removesuffix(".") for name in ANSWERS}
-    if answers["easy"].casefold() == answers["hard"].casefold():
-        raise BadInput(f"{where}: `easy` and `hard` are the same answer, {row['hard']!r}; write two different ones")
-    asked, first = (_choice(where, row, name) for name in ("asked", "first"))
-    known = question(
-        ResearchQuestion,
-        where,
-        domain="research",
-        form="options",
-        options=[answers[first], answers["easy" if first == "hard" else "hard"]],
-        proposition=PROPOSITION.format(question=row["question"].strip(), answer=answers[asked]),
-        asked=asked,
-        first=first,
-        **{name: row.get(name) for name in ("event", "known_on", "science", "reason", "recorded")},
-    )
-    return sample(row["id"], row["question"], "yes" if asked == "hard" else "no", known, where)
+    question: Text = either("question", "input")
+    easy: Text
+    hard: Text
+    asked: Answer | None = None
+    first: Answer | None = None
+    reason: Text | None = None
+    science: Text | None = None
+    recorded: Text | None = None
+
+    def to_sample(self) -> Sample:
+        """The sample of the row. What `asked` and `first` leave open is drawn by a hash of the id."""
+        # Options and propositions are written without the answer's full stop.
+        answers = {"easy": self.easy.strip().removesuffix("."), "hard": self.hard.strip().removesuffix(".")}
+        if answers["easy"].casefold() == answers["hard"].casefold():
+            raise ValueError(f"`easy` and `hard` are the same answer, {self.hard!r}; write two different ones")
+        asked, first = self.asked or self._draw("asked"), self.first or self._draw("first")
+        return self.build(
+            ResearchQuestion,
+            self.question,
+            "yes" if asked == "hard" else "no",
+            domain="research",
+            form="options",
+            options=[answers[first], answers["easy" if first == "hard" else "hard"]],
+            proposition=PROPOSITION.format(question=self.question.strip(), answer=answers[asked]),
+            asked=asked,
+            first=first,
+        )
+
+    def _draw(self, name: str) -> Answer:
+        return ANSWERS[sha(f"{name}/{self.id}".encode()).digest()[0] % 2]
 
 
-def _choice(where: str, row: dict[str, Any], name: str) -> str:
-    """The answer that a row names in a field; where it names none, a hash of its id draws one of the two."""
-    if row.get(name) is None:
-        return ANSWERS[sha(f"{name}/{row['id']}".encode()).digest()[0] % 2]
-    one_of(f"answer at {where}, field {name}:", row[name], ANSWERS)
-    return str(row[name])
-
-
-research = Domain("research", ResearchQuestion, sample_of, SOURCES, NOTICE)
+research = Domain("research", ResearchRow, SOURCES, NOTICE)

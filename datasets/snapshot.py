@@ -15,7 +15,7 @@ from inspect_ai.dataset import Sample
 
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.loading.domain import Domain, SampleOf
+from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, filter_samples
 from truthgym.datasets.loading.source import Source, file_sha256, source_rows
@@ -65,16 +65,21 @@ def fetch(
         BadInput: An unknown domain, source or option; a file that exists already; nothing to write; or the source
             cannot be read.
     """
-    loader = domain_with_sources(domain)
+    with_sources = {name: one for name, one in DOMAINS.items() if isinstance(one, Domain) and one.sources}
+    one_of("domain with a real source", domain, list(with_sources))
+    loader = with_sources[domain]
     sources = loader.sources
-    chosen = _source_name(domain, source, sources)
+    if source is None and len(sources) > 1:
+        raise BadInput(f"truthgym fetch {domain}: name a source with --source: {', '.join(sources)}")
+    chosen = source or next(iter(sources))
+    one_of("source", chosen, list(sources))
     after = check_selection(domain, "all", known_after, n)
     path = Path(out)
     _check_path(path)
     dropped: Counter[str] = Counter()
     began = datetime.now(UTC)
     rows = source_rows(domain, chosen, sources, dropped, after, fetching=True, **options)
-    kept = _valid_rows(domain, rows, loader.sample_of, after, dropped)
+    kept = _valid_rows(loader, rows, after, dropped)
     arguments = {"known_after": after, "n": n, "seed": seed if n is not None else None, **options}
     with _temporary(path) as part:
         written = _write(part, kept if n is None else iter(draw(kept, n, seed, lambda row: str(row["id"]), dropped)))
@@ -89,25 +94,6 @@ def fetch(
     return snapshot
 
 
-def domain_with_sources(name: str) -> Domain:
-    """A domain that has real sources.
-
-    Raises:
-        BadInput: An unknown domain, or one without real sources.
-    """
-    found = {key: domain for key, domain in DOMAINS.items() if isinstance(domain, Domain) and domain.sources}
-    one_of("domain with a real source", name, list(found))
-    return found[name]
-
-
-def _source_name(domain: str, source: str | None, sources: Mapping[str, Source]) -> str:
-    if source is None and len(sources) > 1:
-        raise BadInput(f"truthgym fetch {domain}: name a source with --source: {', '.join(sources)}")
-    name = source or next(iter(sources))
-    one_of("source", name, list(sources))
-    return name
-
-
 def _check_path(path: Path) -> None:
     if path.suffix not in FILE_SUFFIXES:
         raise BadInput(f"--out {path}: a snapshot must end in {' or '.join(FILE_SUFFIXES)}; give such a name")
@@ -119,7 +105,7 @@ def _check_path(path: Path) -> None:
 
 
 def _valid_rows(
-    domain: str, rows: Iterator[Row], sample_of: SampleOf, after: date | None, dropped: Counter[str]
+    domain: Domain, rows: Iterator[Row], after: date | None, dropped: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     latest: dict[str, Any] = {}
 
@@ -127,9 +113,9 @@ def _valid_rows(
         nonlocal latest
         for where, row in rows:
             latest = row
-            yield sample_of(where, row)
+            yield domain.parse(where, row)
 
-    for _ in filter_samples(domain, samples(), "all", after, dropped, skip_duplicates=True):
+    for _ in filter_samples(domain.name, samples(), "all", after, dropped, skip_duplicates=True):
         yield latest
 
 

@@ -3,14 +3,11 @@
 The bundled messages were written for this project. The real source is WildChat-1M (`wildchat_1m.py`).
 """
 
-from typing import Any
-
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import check_fields
+from truthgym.datasets.loading.domain import Domain, DomainRow, either
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Question, Text
 from truthgym.datasets.sources.wildchat_1m import LICENCE, message_filter, wildchat_1m
 
 SOURCES = {"wildchat_1m": Source(wildchat_1m, LICENCE)}
@@ -24,7 +21,7 @@ NOTICE = (
 class WildChatQuestion(Question, frozen=True):
     """A first message. `known_on` is the day of its conversation."""
 
-    language: str
+    language: str | None = None
     """Language of the message, such as "English"."""
     category: str | None = None
     """The kind of request, such as "code". WildChat-1M has none."""
@@ -38,21 +35,20 @@ class WildChatQuestion(Question, frozen=True):
     """WildChat's own hash, by which the conversation is found there. Conversations with the same words share it."""
 
 
-FIELDS = {"id", "message", *WildChatQuestion.model_fields} - {
-    "domain", "form", "options", "proposition", "evidence", "split", "opened_on", "base_rate", "crowd",
-}  # fmt: skip
-"""All fields of a row."""
+class WildChatRow(DomainRow):
+    """A row. The data card, `wildchat.md`, describes the fields."""
+
+    message: Text = either("message", "question", "input")
+    language: Text | None = None
+    category: Text | None = None
+    model: Text | None = None
+    turns: int | None = None
+    country: Text | None = None
+    conversation_hash: Text | None = None
+
+    def to_sample(self) -> Sample:
+        """The sample of the row."""
+        return self.build(WildChatQuestion, self.message, domain="wildchat", form="free")
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    """Parse a row. The data card, `wildchat.md`, lists the fields.
-
-    Raises:
-        BadInput: The row cannot be used. Names the place.
-    """
-    check_fields(where, row, ("id", "message", "language", "event"), FIELDS)
-    known = question(WildChatQuestion, where, domain="wildchat", form="free", **wildchat.fields_of(row))
-    return sample(row["id"], row["message"], None, known, where)
-
-
-wildchat = Domain("wildchat", WildChatQuestion, sample_of, SOURCES, NOTICE, row_filter=message_filter)
+wildchat = Domain("wildchat", WildChatRow, SOURCES, NOTICE, row_filter=message_filter)

@@ -1,8 +1,13 @@
 """Types of the fixtures in `conftest.py`, for the tests that take them."""
 
+import json
+import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
 
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
@@ -49,3 +54,65 @@ def same_weights(one: Path, other: Path) -> bool:
 
     first, second = weights(one), weights(other)
     return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def write_rows(path: Path, *rows: object) -> str:
+    """Write a .jsonl file and return its path."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request to a `Server`."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body. The length of the body is a header unless the answer has another one."""
+
+
+@dataclass
+class Server:
+    """A server on loopback."""
+
+    answer: Callable[[Request], Answer]
+    first: list[Answer] = field(default_factory=list)
+    """Answers that come before those of `answer`."""
+    asked: list[Request] = field(default_factory=list)
+    address: str = ""
+
+    def start(self) -> ThreadingHTTPServer:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *_: Any) -> None: ...
+
+            def handle_one(self) -> None:
+                parts = urlsplit(self.path)
+                query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                request = Request(self.command, parts.path, query, dict(self.headers), body)
+                server.asked.append(request)
+                status, headers, content = server.first.pop(0) if server.first else server.answer(request)
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(content)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(content)
+
+            do_GET = do_HEAD = do_POST = handle_one
+
+        started = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=started.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        self.address = f"http://127.0.0.1:{started.server_port}"
+        return started
+
+
+Serve = Callable[[Callable[[Request], Answer]], Server]

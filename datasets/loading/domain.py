@@ -9,17 +9,48 @@ from pathlib import Path
 from typing import Any
 
 from inspect_ai.dataset import Sample
+from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
-from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
+from truthgym.datasets.errors import BadInput, bad_fields, one_of
+from truthgym.datasets.loading.row_files import FILE_SUFFIXES, RowFilter, read_rows
 from truthgym.datasets.loading.selection import Questions, check_selection, select
 from truthgym.datasets.loading.source import Source, bundled_file, file_sha256, source_rows
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Day, Question, Text, sample, split_of
 
-SampleOf = Callable[[str, dict[str, Any]], Sample]
-"""From a place and a row to the sample. Raises BadInput, naming the place, for a row that cannot be used."""
-RowFilter = Callable[[dict[str, Any]], str | None]
-"""From a row to the reason why it is left out, or None if it is kept."""
+
+class DomainRow(BaseModel, extra="forbid"):
+    """A row of a domain: a line of a file, or what a real source yields.
+
+    Each domain adds its own fields, and `to_sample`.
+    """
+
+    id: Text
+    event: Text | None = None
+    """Questions that resolve together share it. By default each question is an event of its own."""
+    known_on: Day | None = None
+    """The day on which the truth became public."""
+
+    def to_sample(self) -> Sample:
+        """The sample of the row."""
+        raise NotImplementedError
+
+    def build(self, kind: type[Question], input: str, target: str | None = None, **fields: Any) -> Sample:  # noqa: ANN401
+        """Build a sample whose metadata have the row's fields that the kind of question has, too.
+
+        Args:
+            kind: `Question` or a domain's subclass.
+            input: The question as asked, without evidence.
+            target: "yes", "no", or None where the truth is unknown.
+            **fields: Fields of the metadata that are not in the row.
+        """
+        shared = {name: value for name, value in self if name in kind.model_fields and value is not None}
+        known = {"event": self.id, **shared, **fields}
+        return sample(self.id, input, target, kind(split=split_of(known["event"]), **known), self.id)
+
+
+def either(*names: str) -> Any:  # noqa: ANN401 (as pydantic's Field)
+    """A required field that may have one of several names in a row."""
+    return Field(validation_alias=AliasChoices(*names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +58,8 @@ class Domain:
     """A domain whose questions are rows of a file or of a real source. Call it to load them."""
 
     name: str
-    kind: type[Question]
-    """The metadata of its questions."""
-    sample_of: SampleOf
-    """Parses a row."""
+    row: type[DomainRow]
+    """The fields of a row, and the sample that it becomes."""
     sources: Mapping[str, Source] = field(default_factory=dict)
     """Its real sources, by name."""
     notice: str | None = None
@@ -72,21 +101,19 @@ class Domain:
         is_file = source.endswith(FILE_SUFFIXES)
         if not is_file:
             one_of("source", source, ["bundled", *self.sources, *(f"PATH{suffix}" for suffix in FILE_SUFFIXES)])
-        reason_to_drop: RowFilter | None = None
-        if source not in self.sources and options:
-            reason_to_drop, options = self._filter(source, options), {}
         dropped: Counter[str] = Counter()
-        digest = file_sha256(Path(source)) if is_file else None
+        reason_to_drop: RowFilter | None = None
         if source in self.sources:
             rows = source_rows(self.name, source, self.sources, dropped, after, **options)
         else:
+            reason_to_drop = self._filter(source, options) if options else None
             rows = read_rows(Path(source) if is_file else bundled_file(self.name))
-        if sha256 is not None and digest is None:
-            raise BadInput(f"{self.name}: sha256={sha256} was given, but source={source} is not a file; omit sha256")
+        digest = file_sha256(Path(source)) if is_file else None
         if sha256 is not None and str(sha256).lower() != digest:
+            found = f"{source} has {digest}" if is_file else f"source={source} is not a file"
             raise BadInput(
-                f"{self.name}: sha256={sha256} does not match: {source} has {digest}; give the original file, or start "
-                "a new eval"
+                f"{self.name}: sha256={sha256} does not match: {found}; give the original file, or start a new eval "
+                "without sha256"
             )
         place = ""
 
@@ -97,7 +124,7 @@ class Domain:
                 if reason:
                     dropped[reason] += 1
                 else:
-                    yield self.sample_of(place, row)
+                    yield self.parse(place, row)
             if is_file and not place:
                 raise BadInput(f"{self.name}: {source} is empty; write one question a row")
 
@@ -118,6 +145,15 @@ class Domain:
             one_of(f"option of source={source}", name, list(signature(self.row_filter).parameters))
         return self.row_filter(**options)
 
-    def fields_of(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a row that are fields of the question's metadata."""
-        return {name: row[name] for name in row if name in self.kind.model_fields}
+    def parse(self, where: str, row: dict[str, Any]) -> Sample:
+        """The sample of a row.
+
+        Raises:
+            BadInput: The row cannot be used. Names the place and all that is wrong with it.
+        """
+        try:
+            return self.row.model_validate(row).to_sample()
+        except ValidationError as error:
+            raise bad_fields(where, error, list(self.row.model_fields)) from None
+        except ValueError as error:  # raised by `to_sample`
+            raise BadInput(f"{where}: {error}") from None

@@ -6,7 +6,8 @@ fetched, so that a broken download is later read as zeros, and its other caches 
 
 import bz2
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.http import FALLBACK, RETRY_STATUS, RetryLater, retries
+from truthgym.datasets.loading.http import FALLBACK, RETRY_STATUS, RetryLater, is_url, retries
 
 if TYPE_CHECKING:
     import httpx
@@ -56,7 +57,32 @@ def hub_file(source: str, repository: str, revision: str, name: str, endpoint: s
         ) from None
 
 
-def download(address: str, path: Path, md5: Callable[[], str], *, fallback: str = FALLBACK, pause: float = 1.0) -> Path:
+def parquet_files(
+    source: str, repository: str, revision: str, names: Sequence[str], location: str | None
+) -> list[Callable[[], Path]]:
+    """The parquet files of a dataset on the Hub, or of a local folder. Calling one gives its path, after a download.
+
+    Args:
+        source: Name of the source, for the message.
+        repository: The dataset's repository.
+        revision: Commit.
+        names: Paths of the files in the repository.
+        location: The folder, the URL of a mirror of the Hub, or None for the Hub.
+
+    Raises:
+        BadInput: The folder has no parquet file.
+    """
+    if location is None or is_url(location):
+        return [partial(hub_file, source, repository, revision, name, location) for name in names]
+    paths = sorted(Path(location).glob("*.parquet"))
+    if not paths:
+        raise BadInput(f"{source}: the folder {location} has no .parquet file; give one that has, or omit location")
+    return [partial(Path, path) for path in paths]
+
+
+def download(
+    address: str, path: Path, md5: Callable[[], str] | None, *, fallback: str = FALLBACK, pause: float = 1.0
+) -> Path:
     """Download a file to a path and check it, unless it is there already.
 
     A partial download is kept as PATH.part and resumed by the next attempt or the next call.
@@ -64,7 +90,7 @@ def download(address: str, path: Path, md5: Callable[[], str], *, fallback: str 
     Args:
         address: URL of the file.
         path: Where to keep it.
-        md5: Returns the MD5 that it must have, as 32 hexadecimal digits.
+        md5: Returns the MD5 that it must have, as 32 hexadecimal digits. None: it is not checked.
         fallback: What the user can do if it fails, for the message.
         pause: Seconds before the second attempt. See `retries`.
 
@@ -84,11 +110,12 @@ def download(address: str, path: Path, md5: Callable[[], str], *, fallback: str 
         path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{path}.lock"):
             if not path.is_file():  # another process may have downloaded it meanwhile
-                expected = md5()
+                expected = md5() if md5 else None
                 warn_once(logger, f"Downloading {address} to {path}, once.")
                 with httpx.Client(follow_redirects=True, timeout=60) as client:
                     retries(pause)(_append, client, address, part, fallback)
-                _check(address, part, expected, fallback)
+                if expected:
+                    _check(address, part, expected, fallback)
                 part.replace(path)
     except (httpx.HTTPError, httpx.InvalidURL, RetryLater) as error:
         raise BadInput(

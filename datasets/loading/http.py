@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, shown
 
 if TYPE_CHECKING:
     import httpx
@@ -15,6 +15,11 @@ MAX_DELAY = 120.0
 RETRY_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP statuses after which a request is repeated."""
 FALLBACK = 'use source="bundled"'
+
+
+def is_url(location: str) -> bool:
+    """Whether a location is an HTTP address, not a path."""
+    return location.startswith(("http://", "https://"))
 
 
 class RetryLater(Exception):
@@ -82,6 +87,30 @@ def get_json(
         raise BadInput(
             f"{response.url}: not JSON ({error}), but {response.text[:80]!r}; try again later, or {fallback}"
         ) from None
+
+
+def get_page(
+    client: "httpx.Client",
+    address: str,
+    parameters: Mapping[str, str | int],
+    name: str,
+    *,
+    fallback: str = FALLBACK,
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Get a JSON object that lists objects under a name.
+
+    Returns:
+        The object, and the list.
+
+    Raises:
+        BadInput: As `get_json`, or the response has another shape.
+    """
+    page = get_json(client, address, parameters, fallback=fallback)
+    listed = page.get(name) if isinstance(page, dict) else None
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        place = client.base_url.join(address)
+        raise BadInput(f"{place}: expected a list of objects under {name!r}, got {shown(page)}; {fallback}")
+    return page, listed
 
 
 def _get(client: "httpx.Client", address: str, parameters: dict[str, str | int]) -> "httpx.Response":

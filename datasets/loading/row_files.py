@@ -1,21 +1,25 @@
 """Row files: .jsonl and .parquet files of questions, read row by row, each row with the place to name in an error."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, shown
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import ParquetFile
 
 Row = tuple[str, dict[str, Any]]
 """A place, such as "mine.jsonl line 3", and the row that stands there."""
+RowFilter = Callable[[dict[str, Any]], str | None]
+"""From a row to the reason why it is left out, or None if it is kept."""
 FILE_SUFFIXES = (".jsonl", ".parquet")
 MAX_LINE_BYTES = 16 * 2**20
 """A longer line is not a question, and would fill the memory."""
-MAX_SHOWN = 80
-"""Characters of a value that an error shows."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -46,43 +50,39 @@ def check_file(path: Path) -> None:
     raise BadInput(f"There is no file {path}; give a {' or '.join(FILE_SUFFIXES)} file with one question a row")
 
 
-def check_fields(where: str, row: dict[str, Any], texts: Sequence[str], known: Iterable[str]) -> None:
-    """Check that a row has no unknown field, and text in the fields that require it.
+def read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 (JSON)
+    """Read a JSON file.
 
     Args:
-        where: The place to name in an error.
-        row: The row.
-        texts: Fields that must be non-empty text.
-        known: All fields that a row may have.
+        path: Its path.
+        remedy: What the user can do if it is not JSON.
 
     Raises:
-        BadInput: It has an unknown field, or a required text is missing, empty or of another type.
+        BadInput: The file does not exist, cannot be read, or is not JSON.
     """
-    names = sorted(known)
-    for name in row:
-        one_of(f"field at {where}:", name, names)
-    for name in texts:
-        value = row.get(name)
-        if not isinstance(value, str) or not value.strip():
-            raise BadInput(f"{where}: the field `{name}` must be text in quotes, got {shown(value)}")
+    check_file(path)
+    try:
+        return from_json(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise BadInput(f"{path}: not JSON ({error}); {remedy}") from None
 
 
-def shown(value: object) -> str:
-    """A value as an error shows it: long ones are cut."""
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
-
-
-def text_list(where: str, row: dict[str, Any], name: str) -> list[str]:
-    """Read an optional field that holds a list of texts. A missing field is an empty list.
+@contextmanager
+def open_parquet(path: Path, remedy: str = "download or convert it again") -> Iterator["ParquetFile"]:
+    """Open a parquet file so that reading its batches needs little memory.
 
     Raises:
-        BadInput: It holds something else.
+        BadInput: It is not a parquet file, or what is read from it within the context is damaged.
     """
-    value = [] if row.get(name) is None else row[name]
-    if not isinstance(value, list) or not all(isinstance(text, str) and text.strip() for text in value):
-        raise BadInput(f"{where}, field {name}: {shown(value)} is not a list of texts; write texts in quotes")
-    return list(value)
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        # By default a reader keeps the bytes of every column that it reads until the end of the file.
+        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+            yield file
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also: not UTF-8, no such day
+        raise BadInput(f"{path} cannot be read as parquet ({error}); {remedy}") from None
 
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
@@ -112,19 +112,12 @@ def _parse(where: str, text: str) -> dict[str, Any]:
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
-    import pyarrow
-    import pyarrow.parquet
-
     number = 0
-    try:
-        # By default a reader keeps the bytes of every column that it reads until the end of the file.
-        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-            for batch in file.iter_batches(batch_size=1000):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path.name} row {number}", {k: _to_json(v) for k, v in row.items() if v is not None}
-    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:  # also: not UTF-8, no such day
-        raise BadInput(f"{path.name}: cannot be read as parquet ({error}); download or convert it again") from None
+    with open_parquet(path) as file:
+        for batch in file.iter_batches(batch_size=1000):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path.name} row {number}", {k: _to_json(v) for k, v in row.items() if v is not None}
 
 
 def _to_json(value: object) -> object:

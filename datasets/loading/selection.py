@@ -130,13 +130,20 @@ def check_selection(name: str, split: str, known_after: date | str | None, n: in
     one_of("split", split, [*get_args(Split), "all"])
     if n is not None and (not isinstance(n, int) or isinstance(n, bool) or n < 1):
         raise BadInput(f"{name}: n must be at least 1, got {n!r} (omit it for all questions)")
-    if known_after is None:
-        return None
+    return None if known_after is None else parse_day("known_after", known_after)
+
+
+def parse_day(name: str, value: object) -> date:
+    """Parse a day that is given as an argument or option.
+
+    Raises:
+        BadInput: It is not a day.
+    """
     try:
         # YAML reads 2025-06-01 as a date, with hours as a datetime, and 20250601 as an int.
-        return datetime.fromisoformat(str(known_after)).date()
+        return datetime.fromisoformat(str(value)).date()
     except ValueError:
-        raise BadInput(f"known_after={known_after!r} is not a day; write it as 2025-06-01") from None
+        raise BadInput(f"{name}={value!r} is not a day; write it as 2025-06-01") from None
 
 
 def filter_samples(

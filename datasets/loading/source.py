@@ -6,13 +6,13 @@ snapshot that `truthgym fetch` makes of any source is a file of the same shape.
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from inspect import Parameter, signature
 from logging import getLogger
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from inspect_ai.util import warn_once
 from pydantic import SkipValidation
@@ -24,6 +24,9 @@ logger = getLogger(__name__)
 
 Skipped = Annotated[Counter[str], SkipValidation]
 """Counter of rows that a source leaves out, by reason. `validate_call` must pass it on, not copy it."""
+
+
+Place = TypeVar("Place")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,26 @@ class Source:
         return dict(list(signature(self.rows).parameters.items())[2:])
 
 
+def keep_rows(
+    rows: Iterable[tuple[Place, dict[str, Any] | str]], skipped: Counter[str], asked_from: date | None = None
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield rows without their empty fields, and count those that are left out.
+
+    Args:
+        rows: Places, each with a row or with the reason why there is none.
+        skipped: Counts the reasons.
+        asked_from: Leave out questions that are asked before this day. Those that were still open on it would be
+            selected by their outcome: what does not happen by its date stays open longer.
+    """
+    for place, row in rows:
+        if isinstance(row, dict) and asked_from and row["opened_on"] < asked_from.isoformat():
+            row = f"asked before {asked_from}"
+        if isinstance(row, str):
+            skipped[row] += 1
+        else:
+            yield place, {name: value for name, value in row.items() if value is not None}
+
+
 def source_rows(
     domain: str,
     source: str,
@@ -53,7 +76,7 @@ def source_rows(
     fetching: bool = False,
     **options: Any,  # noqa: ANN401 (each source has its own)
 ) -> Iterator[Row]:
-    """Read a real source, and log its licence once.
+    """Read a real source, and log its licence with the first row, once in a process.
 
     Raises:
         BadInput: An unknown, missing or invalid option; or a live source that is read by an eval, not by `truthgym
@@ -70,9 +93,9 @@ def source_rows(
     for name, option in chosen.parameters.items():
         if options.get(name) is None and option.default is Parameter.empty:
             raise BadInput(f"{domain}: {source} needs the option {name}; give it with -T {name}=")
-    rows = chosen.rows(skipped, known_after, **options)  # checks the options before the licence is logged
-    warn_once(logger, f"{domain}: {chosen.licence}")
-    return rows
+    for row in chosen.rows(skipped, known_after, **options):
+        warn_once(logger, f"{domain}: {chosen.licence}")
+        yield row
 
 
 def bundled_file(domain: str) -> Path:

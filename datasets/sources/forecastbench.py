@@ -4,18 +4,18 @@ Read at run time from the benchmark's repository at a pinned commit, and cached.
 Institute's, licensed CC BY-SA 4.0. A source of `forecasting`.
 """
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, suppress
 from datetime import date
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import Any
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.loading.download import cache, download
+from truthgym.datasets.loading.http import FALLBACK, is_url
+from truthgym.datasets.loading.row_files import Row, read_json
+from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.sources.question_dates import UNSAID, statement
 
 COMMIT = "4eafa5cdda4d9fbf3542ea9f5f71050b9dd89110"
@@ -70,7 +70,7 @@ def forecastbench(skipped: Skipped, known_after: date | None, *, location: str =
 def round_rows(due: str, skipped: Counter[str], location: str = LOCATION) -> Iterator[Row]:
     """Read the questions of the round that was due on a day, written as 2026-05-10."""
     try:
-        yield from _round(due, skipped, location)
+        yield from keep_rows(_round(due, skipped, location), skipped)
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(
             f"ForecastBench, round {due}: not in the shape that was published at {COMMIT[:7]} "
@@ -78,7 +78,7 @@ def round_rows(due: str, skipped: Counter[str], location: str = LOCATION) -> Ite
         ) from None
 
 
-def _round(due: str, skipped: Counter[str], location: str) -> Iterator[Row]:
+def _round(due: str, skipped: Counter[str], location: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
     resolved = _read(f"{location}/resolution_sets/{due}_resolution_set.json")
     asked = _read(f"{location}/question_sets/{resolved['question_set']}")
     # A combination of questions has a list of ids.
@@ -88,12 +88,9 @@ def _round(due: str, skipped: Counter[str], location: str) -> Iterator[Row]:
     found = [(rows.get((resolution["source"], resolution["id"])), resolution) for resolution in resolutions]
     data_end = max((of["resolution_date"] for row, of in found if row and _is_market(row)), default=due)
     for row, resolution in found:
-        why = _unusable(due, data_end, row, resolution)
-        if why or row is None:
-            skipped[why or "not in the question set"] += 1
-        else:
-            where = f"ForecastBench, round {due}, question {row['id']}"
-            yield where, _row(due, row, resolution["resolution_date"], "yes" if resolution["resolved_to"] else "no")
+        why = _unusable(due, data_end, row, resolution) or ("" if row else "not in the question set")
+        place = f"ForecastBench, round {due}, question {resolution['id']}"
+        yield place, why or _row(due, row, resolution["resolution_date"], "yes" if resolution["resolved_to"] else "no")
 
 
 def _unusable(due: str, data_end: str, row: dict[str, Any] | None, resolution: dict[str, Any]) -> str | None:
@@ -116,9 +113,8 @@ def _row(due: str, row: dict[str, Any], resolves: str, outcome: str) -> dict[str
     text, criteria, rules, background = (_filled(row[name], dates) for name in names)
     value, told = row["freeze_datetime_value"], row["freeze_datetime_value_explanation"]
     last = "" if market else f"On {row['freeze_datetime'][:10]} the value was {value}. {told}"
-    crowd = _crowd(value) if market else None
     identity = f"forecastbench-{due}-{row['source']}-{row['id']}" + ("" if market else f"-{resolves}")
-    fields = {
+    return {
         "id": identity,
         "question": text,
         "proposition": statement(text.split("\n")[0]),
@@ -130,9 +126,8 @@ def _row(due: str, row: dict[str, Any], resolves: str, outcome: str) -> dict[str
         "event": _event(row),
         "field": row["source"],
         "recorded": row["url"],
-        "crowd": crowd,
+        "crowd": _crowd(value) if market else None,
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _is_market(row: dict[str, Any]) -> bool:
@@ -160,23 +155,14 @@ def _crowd(value: str) -> float | None:
     return None if math.isnan(crowd) else crowd
 
 
-def _read(address: str) -> dict[str, Any]:
-    import fsspec
-    from platformdirs import user_cache_dir
-
-    cache = Path(user_cache_dir("truthgym")) / "forecastbench" / COMMIT
-    # The commit is part of the address, so what is in the cache cannot be out of date.
-    remote = address.startswith("http")
-    options = {"filecache": {"cache_storage": str(cache)}} if remote else {}
-    opened = fsspec.open(f"filecache::{address}" if remote else address, "rt", encoding="utf-8", **options)
+def _read(address: str) -> Any:  # noqa: ANN401 (JSON)
+    path = Path(address)
+    if is_url(address):
+        # The commit is part of the path, so what is in the cache cannot be out of date.
+        path = download(address, cache("forecastbench") / COMMIT / address.split("://")[1], None)
     try:
-        with cast(AbstractContextManager[TextIO], opened) as file:
-            return cast(dict[str, Any], json.load(file))
-    except Exception as error:  # any: each file system has its own errors, and an error page is not JSON
-        if remote:
-            with suppress(Exception):
-                opened.fs.pop_from_cache(address)  # or the next attempt would read a partial file
-        raise BadInput(
-            f"ForecastBench: {address} cannot be read ({type(error).__name__}: {error}); it is downloaded at run time, "
-            'so check the network, or use source="bundled"'
-        ) from None
+        return read_json(path, "read the published file")
+    except BadInput as error:
+        if is_url(address):
+            path.unlink(missing_ok=True)  # an error page
+        raise BadInput(f"ForecastBench: {address} cannot be read ({error}); try again, or {FALLBACK}") from None

@@ -6,7 +6,6 @@ keeps on the Hugging Face Hub as `YuehHanChen/forecasting`. A source of `forecas
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from hashlib import blake2b
@@ -17,8 +16,9 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.datasets.loading.download import hub_file
-from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.loading.http import FALLBACK, is_url
+from truthgym.datasets.loading.row_files import Row, read_json
+from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.sources.question_dates import UNSAID, crowd_before, has_edit_marker, instant, statement
 
 REPOSITORY = "YuehHanChen/forecasting"
@@ -33,7 +33,6 @@ LICENCE = (
 _UNAVAILABLE = "not applicable/available for this question"
 _METACULUS = re.compile(r"metaculus\.com/questions/(\d+)")
 _POLYMARKET = re.compile(r"polymarket\.com/(?:event|market)/([^/?#]+)")
-_GAP = re.compile(r"[\s,]*")
 _OUTCOMES = {"0": "no", "0.0": "no", "1": "yes", "1.0": "yes"}
 
 
@@ -70,26 +69,19 @@ def halawi(
     names = [name.strip() for name in (parts.split(",") if isinstance(parts, str) else parts)]
     for name in names:
         one_of("part of halawi", name, PARTS)
-    return _rows(names, skipped, known_after, after_days, permission, location)
+    return keep_rows(_rows(names, after_days, permission, location), skipped, known_after)
 
 
 def _rows(
-    names: Sequence[str],
-    skipped: Counter[str],
-    known_after: date | None,
-    after_days: int,
-    permission: bool,
-    location: str | None,
-) -> Iterator[Row]:
+    names: Sequence[str], after_days: int, permission: bool, location: str | None
+) -> Iterator[tuple[str, dict[str, Any] | str]]:
     for name in names:
-        for number, of in enumerate(_objects(_file(f"{name}.json", location)), start=1):
-            row = _row(of, after_days, permission)
-            if isinstance(row, dict) and known_after and row["opened_on"] < known_after.isoformat():
-                row = f"asked before {known_after}"
-            if isinstance(row, str):
-                skipped[row] += 1
-            else:
-                yield f"{name}.json question {number}", row
+        path = _file(f"{name}.json", location)
+        questions = read_json(path, f"delete it to download it again, or {FALLBACK}")
+        if not isinstance(questions, list) or not all(isinstance(of, dict) for of in questions):
+            raise BadInput(f"halawi: {path} is not a JSON array of questions; give the published file, or {FALLBACK}")
+        for number, of in enumerate(questions, start=1):
+            yield f"{name}.json question {number}", _row(of, after_days, permission)
 
 
 def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any] | str:
@@ -110,7 +102,7 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
     if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
     address = str(of.get("url") or "")
-    fields = {
+    return {
         "id": f"halawi-{blake2b(f'{address} {text}'.encode(), digest_size=8).hexdigest()}",
         "question": text.strip(),
         "proposition": statement(text),
@@ -124,7 +116,6 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
         "recorded": address or platform,
         "crowd": crowd_before(asked, _crowd(of.get("community_predictions"), opened)),
     }
-    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _text(text: object) -> str:
@@ -161,30 +152,6 @@ def _crowd(given: object, opened: datetime) -> Iterator[tuple[datetime, float]]:
 
 
 def _file(name: str, location: str | None) -> Path:
-    if location is not None and not location.startswith(("http://", "https://")):
-        return Path(location) / name
-    return hub_file("halawi", REPOSITORY, REVISION, name, location)
-
-
-def _objects(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a JSON array, decoded one by one: with their histories they need many times the file's size."""
-    decoder = json.JSONDecoder()
-    try:
-        text = path.read_text(encoding="utf-8").strip()
-        if not text.startswith("["):
-            raise ValueError(f"it begins with {text[:40]!r}")
-        place = _past_gap(text, 1)
-        while text[place : place + 1] != "]":
-            read, place = decoder.raw_decode(text, place)
-            yield dict(read)
-            place = _past_gap(text, place)
-    except (OSError, ValueError, TypeError) as error:
-        raise BadInput(
-            f"halawi: {path} is not a JSON array of questions ({type(error).__name__}: {error}); delete it to download "
-            'it again, or use source="bundled"'
-        ) from None
-
-
-def _past_gap(text: str, place: int) -> int:
-    gap = _GAP.match(text, place)
-    return gap.end() if gap else place
+    if location is None or is_url(location):
+        return hub_file("halawi", REPOSITORY, REVISION, name, location)
+    return Path(location) / name

@@ -5,7 +5,6 @@ its API requires a token. So this source reads nothing until both are given, and
 source of `forecasting`.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.http import get_json
+from truthgym.datasets.loading.http import get_page
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
     crowd_before,
@@ -78,7 +77,7 @@ def metaculus(
             "prior written permission (ask api-requests@metaculus.com). If you have it, give -T permission=true; "
             'else use source="forecastbench"'
         )
-    return _rows(skipped, known_after, _token(token_file), asked, least_forecasters, location)
+    return keep_rows(_rows(known_after, _token(token_file), asked, least_forecasters, location), skipped, known_after)
 
 
 def _token(path: str | None) -> str:
@@ -96,21 +95,15 @@ def _token(path: str | None) -> str:
 
 
 def _rows(
-    skipped: Counter[str], known_after: date | None, token: str, asked: float, least_forecasters: int, location: str
-) -> Iterator[Row]:
+    known_after: date | None, token: str, asked: float, least_forecasters: int, location: str
+) -> Iterator[tuple[str, dict[str, Any] | str]]:
     import httpx
 
     headers = {"Authorization": f"Token {token}", "User-Agent": "truthgym"}
     today = datetime.now(UTC).date()
     with httpx.Client(base_url=location, headers=headers, timeout=60) as client:
         for post in _posts(client, known_after):
-            row = _row(post, asked, least_forecasters, today)
-            if isinstance(row, dict) and known_after and row["opened_on"] < known_after.isoformat():
-                row = f"asked before {known_after}"
-            if isinstance(row, str):
-                skipped[row] += 1
-            else:
-                yield f"Metaculus, post {post.get('id')}", row
+            yield f"Metaculus, post {post.get('id')}", _row(post, asked, least_forecasters, today)
 
 
 def _posts(client: "httpx.Client", known_after: date | None) -> Iterator[dict[str, Any]]:
@@ -128,10 +121,7 @@ def _posts(client: "httpx.Client", known_after: date | None) -> Iterator[dict[st
     offset, more = 0, True
     while more:
         # The URL of the next page in a response is not followed: the token is sent only to the given location.
-        page = get_json(client, "posts/", query | {"offset": offset}, fallback=FALLBACK)
-        posts = page.get("results") if isinstance(page, dict) else None
-        if not isinstance(posts, list) or not all(isinstance(post, dict) for post in posts):
-            raise BadInput(f"{client.base_url}posts/: expected a list of posts, got {str(page)[:80]!r}; {FALLBACK}")
+        page, posts = get_page(client, "posts/", query | {"offset": offset}, "results", fallback=FALLBACK)
         yield from posts
         offset, more = offset + len(posts), bool(posts and page.get("next"))
 
@@ -161,7 +151,7 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
     criteria = "\n\n".join(part for part in (_text(of, "resolution_criteria"), _text(of, "fine_print")) if part)
     if has_edit_marker(f"{background}\n{criteria}"):
         return "with a later edit marked in their text"
-    row = {
+    return {
         "id": f"metaculus-{post['id']}",
         "question": text,
         "proposition": statement(text),
@@ -175,7 +165,6 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
         "recorded": f"https://www.metaculus.com/questions/{post['id']}/",
         "crowd": crowd_before(day, _community(of)),
     }
-    return {name: value for name, value in row.items() if value is not None}
 
 
 def _text(held: dict[str, Any], name: str) -> str:

@@ -7,15 +7,14 @@ the account uses a second factor.
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.http import get_json
+from truthgym.datasets.loading.http import get_page
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def api(
             f"openreview: venue={venue!r} is not the id of a venue; give it as OpenReview writes it, such as "
             "venue=ICLR.cc/2025/Conference"
         )
-    return _papers(skipped, venue, ratings, location)
+    return keep_rows(_papers(venue, ratings, location), skipped)
 
 
 def venue_name(venue: str) -> str:
@@ -80,7 +79,7 @@ def venue_name(venue: str) -> str:
     return " ".join(part for part in (found["series"], found["year"], "" if track == "Conference" else track) if part)
 
 
-def _papers(skipped: Counter[str], venue: str, ratings: bool, location: str) -> Iterator[Row]:
+def _papers(venue: str, ratings: bool, location: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
     import httpx
 
     with httpx.Client(base_url=location, timeout=SECONDS, headers={"User-Agent": "truthgym"}) as client:
@@ -94,10 +93,7 @@ def _papers(skipped: Counter[str], venue: str, ratings: bool, location: str) -> 
                     f"OpenReview, {venue}: a submission is not in the shape of API 2 ({type(error).__name__}: "
                     f'{error}); use source="reviewbench"'
                 ) from None
-            if isinstance(row, str):
-                skipped[row] += 1
-            else:
-                yield where, row
+            yield where, row
 
 
 def _log_in(client: "httpx.Client") -> None:
@@ -130,10 +126,7 @@ def _notes(client: "httpx.Client", venue: str) -> Iterator[dict[str, Any]]:
         "invitation": f"{venue}/-/Submission", "details": "directReplies", "sort": "id", "limit": PAGE
     }  # fmt: skip
     while True:
-        page = get_json(client, "/notes", asked, fallback=FALLBACK)
-        notes = page.get("notes") if isinstance(page, dict) else None
-        if not isinstance(notes, list):
-            raise BadInput(f"OpenReview, {venue}: expected a list of notes, got {str(page)[:80]!r}; {FALLBACK}")
+        _, notes = get_page(client, "/notes", asked, "notes", fallback=FALLBACK)
         if not notes:
             break
         yield from notes
@@ -182,8 +175,8 @@ def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | st
         "opened_on": opened.isoformat(),
         "event": event_of(title),
         "recorded": f"https://openreview.net/forum?id={note['id']}",
-        **({"known_on": known.isoformat()} if known else {}),
-        **({"reviews": given} if (given := [text for text in reviews if text]) else {}),
+        "known_on": known and known.isoformat(),
+        "reviews": [text for text in reviews if text] or None,
     }
 
 

@@ -5,19 +5,18 @@ They change every day, so only `truthgym fetch` reads this source. A source of `
 """
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.http import get_json
+from truthgym.datasets.errors import BadInput, shown, validate_call
+from truthgym.datasets.loading.http import FALLBACK, get_page
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.loading.selection import parse_day
+from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.question_dates import (
     UNSAID,
@@ -25,7 +24,6 @@ from truthgym.datasets.sources.question_dates import (
     date_at_fraction,
     has_edit_marker,
     instant,
-    parse_day,
     statement,
 )
 
@@ -91,8 +89,8 @@ def polymarket(
         BadInput: An invalid option, or a response that fails or has an unknown shape.
     """
     today = datetime.now(UTC).date()
-    last = parse_day("polymarket", "ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)
-    first = parse_day("polymarket", "ended_from", ended_from) if ended_from else known_after
+    last = parse_day("ended_to", ended_to) if ended_to else today - timedelta(days=SETTLING)
+    first = parse_day("ended_from", ended_from) if ended_from else known_after
     first = first or last - timedelta(days=90)
     if not first <= last < today:
         raise BadInput(
@@ -100,27 +98,15 @@ def polymarket(
             "past, or an earlier known_after"
         )
     markets = _markets(gamma, first, last, least_days, least_volume)
-    read = partial(_row, asked=asked, share=share, least_days=least_days)
-    return _rows(skipped, known_after, markets, read, clob if prices else None)
+    rows = ((market, _row(market, asked, share, least_days)) for market in markets)
+    return _with_prices(keep_rows(rows, skipped, known_after), clob if prices else None)
 
 
-def _rows(
-    skipped: Counter[str],
-    known_after: date | None,
-    markets: Iterator[dict[str, Any]],
-    read: Callable[[dict[str, Any]], dict[str, Any] | str],
-    clob: str | None,
-) -> Iterator[Row]:
+def _with_prices(rows: Iterable[tuple[dict[str, Any], dict[str, Any]]], clob: str | None) -> Iterator[Row]:
     import httpx
 
     with httpx.Client(base_url=clob or CLOB, headers=NAMED, timeout=30) as books:
-        for market in markets:
-            row = read(market)
-            if isinstance(row, dict) and known_after and row["opened_on"] < known_after.isoformat():
-                row = f"asked about before {known_after}"
-            if isinstance(row, str):
-                skipped[row] += 1
-                continue
+        for market, row in rows:
             token = _by_answer(market, "clobTokenIds").get("yes")
             if clob and token:
                 crowd = crowd_before(date.fromisoformat(row["opened_on"]), _history(books, token), STALE)
@@ -152,10 +138,7 @@ def _ended_on(listing: "httpx.Client", day: date, least_days: int, least_volume:
     }
     cursors: set[str] = set()
     while True:
-        page = get_json(listing, "/markets/keyset", asked)
-        markets = page.get("markets") if isinstance(page, dict) else None
-        if not isinstance(markets, list) or not all(isinstance(market, dict) for market in markets):
-            raise _other_shape(f"{listing.base_url}markets/keyset", page)
+        page, markets = get_page(listing, "/markets/keyset", asked, "markets")
         for market in markets:
             end = instant(market.get("endDate"))
             if end and end.date() == day:  # midnight ends one day's page and begins the next one's
@@ -267,21 +250,11 @@ def _in_share(event: str, share: float) -> bool:
 
 def _history(books: "httpx.Client", token: str) -> Iterator[tuple[datetime, float]]:
     asked: dict[str, str | int] = {"market": token, "interval": "max", "fidelity": HALF_DAY}
-    answer = get_json(books, "/prices-history", asked)
-    points = answer.get("history") if isinstance(answer, dict) else None
-    if not isinstance(points, list):
-        raise _other_shape(f"{books.base_url}prices-history", answer)
+    _, points = get_page(books, "/prices-history", asked, "history")
     for point in points:
         try:
             moment, price = datetime.fromtimestamp(point["t"], UTC), float(point["p"])
         except (TypeError, KeyError, ValueError, OverflowError):
-            raise _other_shape(f"{books.base_url}prices-history", point) from None
+            raise BadInput(f"{books.base_url}: {shown(point)} is not a time and a price; {FALLBACK}") from None
         if 0 <= price <= 1:
             yield moment, price
-
-
-def _other_shape(address: str, answer: object) -> BadInput:
-    return BadInput(
-        f"{address}: the response has another shape than in October 2026: {str(answer)[:80]!r}; try again later, or "
-        'use source="bundled"'
-    )

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 
-from truthgym.datasets.errors import BadInput
-
 UNSAID = "The platform that asked the question decides."
 """The criteria where a platform states none."""
 _EDIT = re.compile(
@@ -41,18 +39,6 @@ def instant(value: object) -> datetime | None:
     except ValueError:
         return None
     return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
-
-
-def parse_day(source: str, name: str, value: object) -> date:
-    """Parse a day that is given as an option.
-
-    Raises:
-        BadInput: It is not a day.
-    """
-    try:
-        return date.fromisoformat(str(value)[:10])
-    except ValueError:
-        raise BadInput(f"{source}: {name}={value!r} is not a day; write it as 2025-06-01") from None
 
 
 def date_at_fraction(opened: datetime, planned_end: datetime, fraction: float) -> date:

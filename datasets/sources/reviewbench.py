@@ -2,15 +2,15 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.download import hub_file
-from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.loading.download import parquet_files
+from truthgym.datasets.loading.row_files import Row, open_parquet
+from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
 
 REPOSITORY = "Samarth0710/reviewbench"
@@ -56,31 +56,34 @@ def reviewbench(
     Raises:
         BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
-    return _papers(skipped, known_after, ratings, location)
+    names = [f"data/iclr-{number:05d}-of-{SHARDS:05d}.parquet" for number in range(SHARDS)]
+    files = parquet_files("reviewbench", REPOSITORY, REVISION, names, location)
+    return keep_rows(_papers(files, known_after, ratings), skipped)
 
 
-def _papers(skipped: Counter[str], known_after: date | None, ratings: bool, location: str | None) -> Iterator[Row]:
-    files = _files(location)
+def _papers(
+    files: Sequence[Callable[[], Path]], known_after: date | None, ratings: bool
+) -> Iterator[tuple[str, dict[str, Any] | str]]:
     outcomes = Counter((of["year"], outcome_of(of["decision"] or "")) for _, of in _read(files, ("year", "decision")))
     for where, of in _read(files, COLUMNS):
         year, outcome = of["year"], outcome_of(of["decision"] or "")
         counts = [outcomes[year, one] for one in ("yes", "no")]
         _, known = DAYS.get(year, (None, None))
         if outcome is None:
-            skipped["withdrawn, or with a decision that neither accepts nor rejects"] += 1
+            yield where, "withdrawn, or with a decision that neither accepts nor rejects"
         elif min(counts) < LEAST * sum(counts):
-            skipped["of years in which nearly all papers here have one outcome"] += 1
+            yield where, "of years in which nearly all papers here have one outcome"
         elif known_after is not None and known is not None and known <= known_after:
-            skipped[f"known by {known_after}"] += 1
+            yield where, f"known by {known_after}"
         elif not all((of[name] or "").strip() for name in ("forum_id", "title", "abstract")):
-            skipped["without a title or an abstract"] += 1
+            yield where, "without a title or an abstract"
         else:
             yield where, _row(of, outcome, where, ratings)
 
 
 def _row(of: dict[str, Any], outcome: str, where: str, ratings: bool) -> dict[str, Any]:
     opened, known = DAYS.get(of["year"], (None, None))
-    row = {
+    return {
         "id": f"openreview-{of['forum_id']}",
         "title": of["title"].strip(),
         "summary": abstract_of(of["abstract"]),
@@ -93,7 +96,6 @@ def _row(of: dict[str, Any], outcome: str, where: str, ratings: bool) -> dict[st
         "recorded": f"https://openreview.net/forum?id={of['forum_id']}",
         "reviews": _reviews(of["reviews_json"], where, ratings) or None,
     }
-    return {name: value for name, value in row.items() if value is not None}
 
 
 def _reviews(text: str | None, where: str, ratings: bool) -> list[str]:
@@ -108,37 +110,17 @@ def _reviews(text: str | None, where: str, ratings: bool) -> list[str]:
     return [review for review in reviews if review]
 
 
-def _files(location: str | None) -> list[Path]:
-    if location is None or location.startswith(("http://", "https://")):
-        return [
-            hub_file("reviewbench", REPOSITORY, REVISION, f"data/iclr-{number:05d}-of-{SHARDS:05d}.parquet", location)
-            for number in range(SHARDS)
-        ]
-    found = sorted(Path(location).glob("*.parquet"))
-    if not found:
-        raise BadInput(f"reviewbench: the folder {location} has no .parquet file; give one that has, or omit location")
-    return found
-
-
-def _read(files: Sequence[Path], columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    import pyarrow
-    import pyarrow.parquet
-
-    for path in files:
+def _read(files: Sequence[Callable[[], Path]], columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for file in files:
+        path = file()
         number = 0
-        try:
-            # By default a reader keeps the bytes of every column that it reads until the end of the file.
-            with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-                lacking = [name for name in columns if name not in file.schema_arrow.names]
-                if lacking:
-                    raise BadInput(
-                        f"reviewbench: {path} lacks the columns {', '.join(lacking)}; give the files of ReviewBench"
-                    )
-                for batch in file.iter_batches(BATCH, columns=list(columns)):
-                    for row in batch.to_pylist():
-                        number += 1
-                        yield f"{path.name} row {number}", row
-        except (pyarrow.ArrowException, OSError) as error:
-            raise BadInput(
-                f"reviewbench: {path} cannot be read as parquet ({error}); delete it to download it again"
-            ) from None
+        with open_parquet(path, "delete it to download it again") as opened:
+            lacking = [name for name in columns if name not in opened.schema_arrow.names]
+            if lacking:
+                raise BadInput(
+                    f"reviewbench: {path} lacks the columns {', '.join(lacking)}; give the files of ReviewBench"
+                )
+            for batch in opened.iter_batches(BATCH, columns=list(columns)):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path.name} row {number}", row

@@ -13,10 +13,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import from_json
-
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.row_files import Row, check_file, read_rows
+from truthgym.datasets.loading.row_files import Row, read_json, read_rows
 from truthgym.datasets.loading.source import Skipped
 
 LICENCE = "TruthSeekingGym problems in your own folder, under the licence that you have them under."
@@ -94,9 +92,5 @@ def _problems(skipped: Counter[str], folder: str) -> Iterator[tuple[str, str, di
 def _entries(path: Path) -> list[Any]:
     if path.suffix == ".jsonl":
         return [row for _, row in read_rows(path)]
-    check_file(path)
-    try:
-        content = from_json(path.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
-        raise BadInput(f"{path}: not JSON ({error}); correct it, or remove it from the folder") from None
+    content = read_json(path, "correct it, or remove it from the folder")
     return content if isinstance(content, list) else [content]

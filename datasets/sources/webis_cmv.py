@@ -14,7 +14,7 @@ import msgspec
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.download import cache, download, lines
-from truthgym.datasets.loading.http import FALLBACK, get_json
+from truthgym.datasets.loading.http import FALLBACK, get_json, is_url
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.changemyview import TURNS, LeftOut, Said, day_of, event_of, exchange_of, post_of, view_of
@@ -177,7 +177,7 @@ def records(name: str, location: str, kind: type[Record]) -> Iterator[tuple[str,
 
 
 def _file(name: str, location: str) -> Path:
-    if not location.startswith(("http://", "https://")):
+    if not is_url(location):
         place = Path(location)
         return place / name if place.is_dir() else place
     address = f"{location}/records/{RECORD}/files/{name}"

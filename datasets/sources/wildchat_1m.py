@@ -2,7 +2,6 @@
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from hashlib import blake2b
@@ -10,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call, whole_number
-from truthgym.datasets.loading.download import hub_file
-from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped
+from truthgym.datasets.loading.download import parquet_files
+from truthgym.datasets.loading.http import FALLBACK
+from truthgym.datasets.loading.row_files import Row, RowFilter, open_parquet
+from truthgym.datasets.loading.source import Skipped, keep_rows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -43,10 +43,6 @@ Xhosa Yoruba Zulu""".split()  # noqa: SIM905
 _CJK = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]|[^\s{_CJK}\u3000-\u303f\uff00-\uff0f\uff1a-\uff20]+")
 _NO_LETTER = re.compile(r"[\W\d_]+")
-
-
-RowFilter = Callable[[dict[str, Any]], str | None]
-"""From a row to the reason why it is left out, or None if it is kept."""
 
 
 def message_filter(
@@ -125,7 +121,7 @@ def wildchat_1m(
     reason_to_drop = message_filter(language, min_words, max_words, min_turns, max_turns)
     for name in _names(language):
         one_of("language", name, LANGUAGES)
-    return _messages(_files(location, shards), skipped, reason_to_drop, toxic, redacted)
+    return keep_rows(_messages(_files(location, shards), reason_to_drop, toxic, redacted), skipped)
 
 
 def event_of(message: str) -> str:
@@ -150,19 +146,11 @@ def _names(given: str | Sequence[str] | None) -> list[str]:
     return [name.strip() for text in texts for name in str(text).split(",")]
 
 
-def _files(location: str | None, shards: int | str | Sequence[int | str] | None) -> Iterator[Path]:
-    if location is None or location.startswith(("http://", "https://")):
-        names = [f"data/train-{number:05d}-of-{SHARDS:05d}.parquet" for number in range(SHARDS)]
-        return (hub_file("wildchat_1m", REPOSITORY, REVISION, name, location) for name in _chosen(names, shards))
-    held = sorted(Path(location).glob("*.parquet"))
-    if not held:
-        raise BadInput(f"wildchat_1m: the folder {location} has no .parquet file; give one that has, or omit location")
-    return iter(_chosen(held, shards))
-
-
-def _chosen(files: Sequence[Any], shards: int | str | Sequence[int | str] | None) -> list[Any]:
+def _files(location: str | None, shards: int | str | Sequence[int | str] | None) -> list[Callable[[], Path]]:
+    names = [f"data/train-{number:05d}-of-{SHARDS:05d}.parquet" for number in range(SHARDS)]
+    files = parquet_files("wildchat_1m", REPOSITORY, REVISION, names, location)
     if shards is None:
-        return list(files)
+        return files
     listed = shards.split(",") if isinstance(shards, str) else [shards] if isinstance(shards, int) else shards
     numbers = [int(one) if isinstance(one, str) and one.strip().isdecimal() else one for one in listed]
     for number in numbers:
@@ -171,10 +159,11 @@ def _chosen(files: Sequence[Any], shards: int | str | Sequence[int | str] | None
 
 
 def _messages(
-    files: Iterable[Path], skipped: Counter[str], reason_to_drop: RowFilter, toxic: bool, redacted: bool
-) -> Iterator[Row]:
+    files: Iterable[Callable[[], Path]], reason_to_drop: RowFilter, toxic: bool, redacted: bool
+) -> Iterator[tuple[str, dict[str, Any] | str]]:
     seen: set[int] = set()
-    for path in files:
+    for file in files:
+        path = file()
         for number, of in enumerate(_conversations(path), start=1):
             row = {
                 "message": of["content"],
@@ -191,11 +180,8 @@ def _messages(
                 digest = _hash(row["message"].strip())
                 why = "with a repeated message" if int(digest, 16) in seen else None
                 seen.add(int(digest, 16))
-            if why:
-                skipped[why] += 1
-            else:
                 row |= {"id": f"wildchat-{digest}", "event": event_of(row["message"])}
-                yield f"{path.name} row {number}", {name: value for name, value in row.items() if value is not None}
+            yield f"{path.name} row {number}", why or row
 
 
 def _unusable(of: dict[str, Any], toxic: bool, redacted: bool) -> str | None:
@@ -212,19 +198,9 @@ def _unusable(of: dict[str, Any], toxic: bool, redacted: bool) -> str | None:
 
 def _conversations(path: Path) -> Iterator[dict[str, Any]]:
     """Read the needed columns of a file's conversations, each with the text, role and language of its first turn."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        # By default a reader keeps the bytes of all columns until the end of the file, and each thread more of them.
-        with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-            for batch in file.iter_batches(BATCH, columns=_leaves(path, file), use_threads=False):
-                yield from _first_turns(batch)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise BadInput(
-            f"wildchat_1m: {path} cannot be read as parquet ({error}); delete {path.resolve()} to download it again, "
-            'or use source="bundled"'
-        ) from None
+    with open_parquet(path, f"delete {path.resolve()} to download it again, or {FALLBACK}") as file:
+        for batch in file.iter_batches(BATCH, columns=_leaves(path, file), use_threads=False):
+            yield from _first_turns(batch)
 
 
 def _leaves(path: Path, file: "pyarrow.parquet.ParquetFile") -> list[str]:

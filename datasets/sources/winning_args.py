@@ -19,6 +19,7 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.download import cache, download
+from truthgym.datasets.loading.http import is_url
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.changemyview import (
@@ -193,7 +194,7 @@ def _head(root: str, posts: dict[str, dict[str, Any]], said: Said | None) -> tup
 
 
 def _file(location: str, md5: str) -> Path:
-    if not location.startswith(("http://", "https://")):
+    if not is_url(location):
         if not Path(location).is_file():
             raise BadInput(f"winning_args: there is no file {location}; give the path of winning-args-corpus.zip")
         return Path(location)

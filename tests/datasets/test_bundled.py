@@ -6,6 +6,7 @@ What is asked of one domain alone stands in that domain's own test.
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from typing import Any
 
@@ -49,6 +50,49 @@ KINDS = {
 }
 """The field by whose values a card counts; `topic` in the others."""
 
+
+def span(values: Iterable[Any]) -> str:
+    first, *_, last = sorted(values)
+    return f"{first} to {last}"
+
+
+def length(text: str) -> int:
+    return len(text.split())
+
+
+COUNTS: dict[str, Callable[[list[dict[str, Any]]], dict[str, object]]] = {
+    "forecasting": lambda rows: {
+        "events with more than one question": sum(n > 1 for n in Counter(row["event"] for row in rows).values()),
+        "outcome known, first and last": span(row["known_on"] for row in rows),
+        "outcome known after 2025-06-01": sum(row["known_on"] > "2025-06-01" for row in rows),
+    },
+    "research": lambda rows: {
+        "share with the right answer first": sum(row["first"] == "hard" for row in rows) / len(rows),
+        "words in a question, fewest and most": span(len(re.findall(r"[\w'-]+", row["question"])) for row in rows),
+        "right answer longer, in characters": sum(len(row["hard"]) > len(row["easy"]) for row in rows),
+        "wrong answer longer, in characters": sum(len(row["hard"]) < len(row["easy"]) for row in rows),
+    },
+    "openreview": lambda rows: {
+        "words in a summary, fewest and most": span(length(row["summary"]) for row in rows),
+        "decided, first and last": span(row["known_on"] for row in rows),
+    },
+    "cmv_binary": lambda rows: {
+        "texts in an exchange, fewest and most": span(len(row["exchange"]) for row in rows),
+        "words in an exchange, fewest and most": span(length(" ".join(row["exchange"])) for row in rows),
+        "exchanges that end with the author": sum(row["exchange"][-1].startswith("Author") for row in rows),
+    },
+    "wildchat": lambda rows: {
+        "languages": len({row["language"] for row in rows}),
+        "words of an English message: fewest, median, most": "{}, {}, {}".format(
+            *(words := sorted(length(row["message"]) for row in rows if row["language"] == "English"))[:1],
+            words[len(words) // 2],
+            words[-1],
+        ),
+        **Counter(row["category"] for row in rows),
+    },
+}
+"""Further counts of a card."""
+
 every_domain = pytest.mark.parametrize("domain", LEAST)
 
 
@@ -87,6 +131,8 @@ def test_the_card_says_what_is_there(domain: str) -> None:
     assert counts["train / validation / test"] == f"{split['train']} / {split['validation']} / {split['test']}"
     for kind, number in Counter(row[KINDS.get(domain, "topic")] for row in rows(domain)).items():
         assert int(counts[kind]) == number, kind
+    for name, value in COUNTS[domain](rows(domain)).items() if domain in COUNTS else ():
+        assert counts[name] == str(value), name
     if any(item.target for item in bundled(domain)):
         share = sum(item.target == "yes" for item in bundled(domain)) / len(bundled(domain))
         written = next(value for name, value in counts.items() if name.startswith("share "))

@@ -29,34 +29,29 @@ def test_questions_of_one_event_share_a_split() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "match"),
     [
-        ({"base_rate": 70}, "row 3, field base_rate: 70 is not a probability between 0 and 1; write 0.70"),
-        ({"crowd": -0.1}, "row 3, field crowd: -0.1 is not a probability between 0 and 1"),
+        ({"base_rate": 70}, "`base_rate`: 70 is not a probability; write 0.7"),
+        ({"crowd": -0.1}, "`crowd`: -0.1 is not a probability"),
+        ({"crowd": "0.5"}, "`crowd`: '0.5' is not a probability; write a number"),
         ({"proposition": None}, "row 3: a binary question needs a `proposition`"),
         ({"proposition": "  "}, "row 3: a binary question needs a `proposition`"),
-        ({"form": "essay"}, "row 3, field form: 'essay' cannot be used"),
-        ({"known_on": "yesterday"}, "row 3, field known_on: 'yesterday' cannot be used"),
-        ({"known_on": "2999-01-01"}, "row 3, field known_on: 2999-01-01 is in the future"),
-        ({"known_on": 1735689600}, "row 3, field known_on: 1735689600 cannot be used (not a day such as 2025-06-01)"),
-        ({"known_on": "1735689600"}, "row 3, field known_on: '1735689600' cannot be used (not a day such as"),
-        ({"opened_on": "2024-05-01T00:00:00"}, "row 3, field opened_on: '2024-05-01T00:00:00' cannot be used (not"),
-        ({"opened_on": "2024-02-30"}, "row 3, field opened_on: '2024-02-30' cannot be used"),
-        ({"opened_on": "2999-01-01"}, "row 3, field opened_on: 2999-01-01 is in the future"),
-        ({"crowd": "0.5"}, "row 3, field crowd: '0.5' is not a probability between 0 and 1; write a number"),
-        ({"evidence": ["a", " "]}, "row 3, field evidence: ['a', ' '] cannot be used (a piece is empty)"),
-        (
-            {"form": "options", "options": ["a", "a"]},
-            "row 3: two of the options ['a', 'a'] are equal; change",
-        ),
-        ({"event": " "}, "row 3, field event: ' ' cannot be used"),
-        ({"event": ""}, "row 3, field event: '' cannot be used"),
+        ({"form": "essay"}, "`form`: 'essay' cannot be used; .*'binary'"),
+        ({"known_on": "yesterday"}, "`known_on`: 'yesterday' .* a day such as 2025-06-01"),
+        ({"known_on": "2999-01-01"}, "`known_on`: '2999-01-01' .* in the future"),
+        ({"known_on": 1735689600}, "`known_on`: 1735689600 .* a day such as"),
+        ({"opened_on": "2024-05-01T00:00:00"}, "`opened_on`: '2024-05-01T00:00:00' cannot be used"),
+        ({"opened_on": "2024-02-30"}, "`opened_on`: '2024-02-30' cannot be used"),
+        ({"opened_on": "2024-05-02", "known_on": "2024-05-01"}, "opened_on 2024-05-02 is not before"),
+        ({"evidence": ["a", " "]}, "`evidence.1` must be text"),
+        ({"form": "options", "options": ["a", "a"]}, r"two of the options \['a', 'a'\] are equal"),
+        ({"event": " "}, "`event` must be text"),
+        ({"event": "", "crowd": 2}, "`event` must be text.*`crowd`: 2 is not"),
     ],
 )
-def test_a_bad_field_is_refused_by_value_place_and_remedy(fields: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
+def test_bad_fields_are_refused(fields: dict[str, Any], match: str) -> None:
+    with pytest.raises(BadInput, match=f"row 3: .*{match.removeprefix('row 3: ')}"):
         question(Question, "row 3", **{"domain": "test", "event": "e", "proposition": "It is so."} | fields)
-    assert said in str(refused.value)
 
 
 def test_a_free_question_needs_no_proposition() -> None:

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import spearmanr
 
+from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import BUNDLED, QUALITIES, RatedTrajectory, rated_trajectories, read_rated
 
@@ -110,58 +111,39 @@ def test_what_is_given_out_cannot_be_changed_for_the_next() -> None:
         rated_trajectories()[0].reasons = "none"
 
 
-def write(path: Path, *rows: object) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def test_a_file_of_ones_own_with_ratings_of_its_own(tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", ROW, ROW | {"id": "shine", "ratings": {"care": 100, "originality": 7}})
+    path = Path(
+        write_rows(tmp_path / "mine.jsonl", ROW, ROW | {"id": "shine", "ratings": {"care": 100, "originality": 7}})
+    )
     first, second = read_rated(path)
     assert first == RatedTrajectory(**ROW)
     assert second.ratings == {"care": 100, "originality": 7}
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "match"),
     [
-        ({"id": "rain"}, "line 2: duplicate id 'rain', also at mine.jsonl line 1; rename one of them"),
-        ({"id": 5}, "line 2, field id: 5 cannot be used; write text in quotes"),
-        ({"trajectory": " "}, "line 2, field trajectory: ' ' cannot be used; write text in quotes"),
-        ({"reasons": None}, "line 2, field reasons: None cannot be used; write text in quotes"),
-        ({"ratings": {}}, 'line 2, field ratings: {} cannot be used; write {"name": number from 0 to 100} with one'),
-        ({"ratings": [20]}, "line 2, field ratings: [20] cannot be used"),
-        ({"ratings": {"care": 101}}, "line 2, rating care: 101 cannot be used; give a whole number from 0 to 100"),
-        ({"ratings": {"care": -1}}, "line 2, rating care: -1 cannot be used"),
-        ({"ratings": {"care": 0.7}}, "line 2, rating care: 0.7 cannot be used"),
-        ({"ratings": {"care": "70"}}, "line 2, rating care: '70' cannot be used"),
-        ({"ratings": {"care": True}}, "line 2, rating care: True cannot be used"),
-        (
-            {"ratings": {"care": 1}},
-            "line 2: the ratings are care, but those at mine.jsonl line 1 are originality, c",
-        ),
-        ({"rating": {"care": 1}}, "Unknown field at mine.jsonl line 2: 'rating'; did you mean 'ratings'?"),
+        ({"id": "rain"}, "duplicate id 'rain', also at mine.jsonl line 1"),
+        ({"id": 5}, "`id` must be text in quotes, got 5"),
+        ({"trajectory": " "}, "`trajectory` must be text"),
+        ({"ratings": {}}, "`ratings`: {} cannot be used; .*at least 1"),
+        ({"ratings": {"care": 101}}, "`ratings.care`: 101 cannot be used; it must be less than or equal to 100"),
+        ({"ratings": {"care": -1}}, "`ratings.care`: -1"),
+        ({"ratings": {"care": "70"}}, "`ratings.care`: '70'"),
+        ({"ratings": {"care": True}}, "`ratings.care`: True"),
+        ({"ratings": {"care": 1}}, "the ratings are care, but those at mine.jsonl line 1 are originality, c"),
+        ({"rating": {"care": 1}}, "no field 'rating'; did you mean 'ratings'"),
     ],
 )
-def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        read_rated(write(tmp_path / "mine.jsonl", ROW, ROW | {"id": "shine"} | change))
-    plain = str(refused.value).replace("\\", "")  # brackets are escaped for rich
-    assert said in plain
-    assert "mine.jsonl" in plain
-
-
-@pytest.mark.parametrize("name", list(ROW))
-def test_a_missing_field_is_refused(tmp_path: Path, name: str) -> None:
-    row = {field: value for field, value in ROW.items() if field != name}
-    with pytest.raises(BadInput, match=f"mine.jsonl line 1: the field `{name}` is missing; add it"):
-        read_rated(write(tmp_path / "mine.jsonl", row))
+def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, Any], match: str) -> None:
+    with pytest.raises(BadInput, match=f"mine.jsonl line 2: .*{match}"):
+        read_rated(Path(write_rows(tmp_path / "mine.jsonl", ROW, ROW | {"id": "shine"} | change)))
 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="There is no file"):
         read_rated(tmp_path / "mine.jsonl")
     with pytest.raises(BadInput, match="mine.jsonl is empty; write one JSON object a line with id, q"):
-        read_rated(write(tmp_path / "mine.jsonl"))
+        read_rated(Path(write_rows(tmp_path / "mine.jsonl")))
     with pytest.raises(BadInput, match="mine.jsonl line 1: .* is not a JSON object"):
-        read_rated(write(tmp_path / "mine.jsonl", [ROW]))
+        read_rated(Path(write_rows(tmp_path / "mine.jsonl", [ROW])))

@@ -15,21 +15,25 @@ from inspect_ai.dataset import Sample
 from truthgym.cli.fetch import command
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import Row, read_rows
+from truthgym.datasets.loading.domain import Domain, DomainRow
+from truthgym.datasets.loading.row_files import Row as PlacedRow
+from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.source import Skipped, Source
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Question
 from truthgym.datasets.snapshot import fetch
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    known = question(Question, where, domain="test", event=row["id"], proposition="It is so.", known_on=row["known_on"])
-    return sample(row["id"], "Is it so?", "yes", known, where)
+class Row(DomainRow):
+    texts: list[str] | None = None
+    note: str | None = None
+
+    def to_sample(self) -> Sample:
+        return self.build(Question, "Is it so?", "yes", domain="test", proposition="It is so.")
 
 
 def rows(
     skipped: Skipped, known_after: date | None, most: int = 30, breaks: bool = False, token: str = ""
-) -> Iterator[Row]:
+) -> Iterator[PlacedRow]:
     for i in range(1, most + 1):
         if breaks and i == 20:
             raise BadInput("the archive breaks off")
@@ -39,7 +43,7 @@ def rows(
 
 
 SOURCES = {"archive": Source(rows, "Archive, CC BY 4.0."), "api": Source(rows, "An API.", live=True)}
-DOMAIN = Domain("test", Question, sample_of, SOURCES)
+DOMAIN = Domain("test", Row, SOURCES)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +51,7 @@ def one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(DOMAINS):
         monkeypatch.delitem(DOMAINS, name)
     monkeypatch.setitem(DOMAINS, "test", DOMAIN)
-    monkeypatch.setitem(DOMAINS, "bare", Domain("bare", Question, sample_of))
+    monkeypatch.setitem(DOMAINS, "bare", Domain("bare", Row))
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])

@@ -12,32 +12,31 @@ import pytest
 from inspect_ai.dataset import Sample
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.domain import Domain, RowFilter
-from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.domain import Domain, DomainRow
+from truthgym.datasets.loading.row_files import Row as PlacedRow
+from truthgym.datasets.loading.row_files import RowFilter
 from truthgym.datasets.loading.selection import exclusion_summary
 from truthgym.datasets.loading.source import Source, file_sha256
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import Question
 
 
-def sample_of(where: str, row: dict[str, Any]) -> Sample:
-    known = question(Question, where, domain="test", **DOMAIN.fields_of(row))
-    return sample(row["id"], "Is it so?", "yes", known, where)
+class Row(DomainRow):
+    def to_sample(self) -> Sample:
+        return self.build(Question, "Is it so?", "yes", domain="test", proposition="It is so.")
 
 
-def rows(skipped: Counter[str], known_after: date | None, most: int = 3) -> Iterator[Row]:
+def rows(skipped: Counter[str], known_after: date | None, most: int = 3) -> Iterator[PlacedRow]:
     skipped["post deleted"] += 2
     for i in range(most):
-        yield f"row {i}", {"id": f"q{i}", "event": f"e{i}", "proposition": "It is so.", "known_on": f"2024-01-0{i + 1}"}
+        yield f"row {i}", {"id": f"q{i}", "event": f"e{i}", "known_on": f"2024-01-0{i + 1}"}
 
 
 def without(word: str) -> RowFilter:
     return lambda row: f"with {word}" if word in row["id"] else None
 
 
-DOMAIN = Domain(
-    "test", Question, sample_of, {"archive": Source(rows, "Archive.")}, notice="Remembered.", row_filter=without
-)
-PLAIN = Domain("test", Question, sample_of)
+DOMAIN = Domain("test", Row, {"archive": Source(rows, "Archive.")}, notice="Remembered.", row_filter=without)
+PLAIN = Domain("test", Row)
 
 
 def write(path: Path, repeat: int = 1, end: str = "\n") -> str:
@@ -56,14 +55,14 @@ def test_a_real_source_is_selected_from() -> None:
 
 def test_duplicates_in_a_source_are_skipped_and_counted() -> None:
     twice = Source(lambda *_: iter([*rows(Counter(), None), *rows(Counter(), None)]), "A.")
-    questions = Domain("test", Question, sample_of, {"archive": twice})("archive")
+    questions = Domain("test", Row, {"archive": twice})("archive")
     assert [s.id for s in questions] == ["q0", "q1", "q2"]
     assert questions.dropped == {"with a duplicate id": 3}
 
 
 def test_a_requested_part_is_not_an_exclusion() -> None:
     source = Source(lambda *_: rows(Counter(), None), "A.")
-    questions = Domain("test", Question, sample_of, {"archive": source})("archive", n=1)
+    questions = Domain("test", Row, {"archive": source})("archive", n=1)
     assert questions.dropped == {"not drawn": 2}
     assert exclusion_summary(questions) is None
 

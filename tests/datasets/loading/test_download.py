@@ -2,176 +2,204 @@
 
 import bz2
 import hashlib
+import json
 import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures import Answer, Request, Serve, Server
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading import download as module
-from truthgym.datasets.loading.download import download, lines
+from truthgym.datasets.loading.download import download, hub_file, lines, parquet_files
 from truthgym.datasets.loading.http import ATTEMPTS
 
 BODY = bytes(range(256)) * 4000
 MD5 = hashlib.md5(BODY).hexdigest()
-Server = Callable[..., tuple[str, list[str | None]]]
+Start = Callable[..., Server]
 
 
 @pytest.fixture
-def serve() -> Iterator[Server]:
-    """Serve a body. Each step says what one request meets; later ones are served whole. Gives the address, and the
-    ranges that were asked for."""
-    started = []
+def start(serve: Serve) -> Start:
+    """Serve a body. Each step says how one request is answered: a status, or "cut". Later ones are served whole."""
 
-    def start(*steps: str, body: bytes = BODY, ranges: bool = True) -> tuple[str, list[str | None]]:
-        asked: list[str | None] = []
+    def start(*steps: str, body: bytes = BODY, ranges: bool = True, headers: dict[str, str] | None = None) -> Server:
+        waiting = list(steps)
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                step = steps[len(asked)] if len(asked) < len(steps) else "whole"
-                wanted = self.headers.get("Range")
-                asked.append(wanted)
-                if step.isdigit():
-                    self.send_response(int(step))
-                    self.send_header("Retry-After", "0")
-                    self.send_header("Content-Length", "0")
-                    return self.end_headers()
-                begins = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted and ranges else 0
-                if begins >= len(body):
-                    self.send_response(416)
-                    self.send_header("Content-Length", "0")
-                    return self.end_headers()
-                self.send_response(206 if wanted and ranges else 200)
-                self.send_header("Content-Length", str(len(body) - begins))
-                self.end_headers()
-                self.wfile.write(body[begins : begins + 300_000] if step == "cut" else body[begins:])
-                return None
+        def answer(request: Request) -> Answer:
+            step = waiting.pop(0) if waiting and request.method == "GET" else ""
+            if step.isdigit():
+                return int(step), {"Retry-After": "0"}, b""
+            wanted = request.headers.get("Range") if ranges else None
+            begins = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted else 0
+            if begins >= len(body):
+                return 416, {}, b""
+            known = {"Content-Length": str(len(body) - begins), **(headers or {})}
+            if begins:
+                known["Content-Range"] = f"bytes {begins}-{len(body) - 1}/{len(body)}"
+            return (206 if wanted else 200), known, body[begins : begins + 300_000] if step == "cut" else body[begins:]
 
-            def log_message(self, *_: Any) -> None: ...
+        return serve(answer)
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        started.append(server)
-        return f"http://127.0.0.1:{server.server_port}/file.bz2", asked
-
-    yield start
-    for server in started:
-        server.shutdown()
-        server.server_close()
+    return start
 
 
-def fetch(address: str, path: Path, md5: str = MD5) -> Path:
-    return download(address, path, lambda: md5, pause=0.001)
+def ranges(server: Server) -> list[str | None]:
+    return [request.headers.get("Range") for request in server.asked if request.method == "GET"]
 
 
-def test_a_file_is_downloaded_once(serve: Server, tmp_path: Path) -> None:
-    address, asked = serve()
-    path = fetch(address, tmp_path / "deep" / "file")
+def fetch(server: Server, path: Path, md5: str = MD5) -> Path:
+    return download(f"{server.address}/file.bz2", path, lambda: md5)
+
+
+def test_a_file_is_downloaded_once(start: Start, tmp_path: Path) -> None:
+    server = start()
+    path = fetch(server, tmp_path / "deep" / "file")
     assert path.read_bytes() == BODY
-    assert fetch(address, path) == path
-    assert len(asked) == 1
+    assert fetch(server, path) == path
+    assert len(server.asked) == 1
     assert not path.with_name("file.part").exists()
 
 
-def test_a_cut_connection_is_gone_on_from(serve: Server, tmp_path: Path) -> None:
-    address, asked = serve("cut", "cut", "503", "cut")
-    assert fetch(address, tmp_path / "file").read_bytes() == BODY
-    assert asked[0] is None
-    assert asked[1:3] == ["bytes=300000-", "bytes=600000-"]
-    assert asked[3:] == ["bytes=600000-", "bytes=900000-"]
+@pytest.mark.parametrize(
+    ("steps", "part", "asked"),
+    [
+        (["cut", "cut", "503", "cut"], 0, [None, 300_000, 600_000, 600_000, 900_000]),
+        ([], 1000, [1000]),
+        ([], len(BODY), [len(BODY)]),  # only checked
+        (["429", "503", "502"], 0, [None] * 4),
+    ],
+    ids=["cut", "interrupted", "whole", "busy"],
+)
+def test_a_download_is_resumed(
+    start: Start, tmp_path: Path, steps: list[str], part: int, asked: list[int | None]
+) -> None:
+    if part:
+        (tmp_path / "file.part").write_bytes(BODY[:part])
+    server = start(*steps)
+    assert fetch(server, tmp_path / "file").read_bytes() == BODY
+    assert ranges(server) == [begins and f"bytes={begins}-" for begins in asked]
 
 
-def test_what_came_of_an_interrupted_run_is_gone_on_from(serve: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.part").write_bytes(BODY[:1000])
-    address, asked = serve()
-    assert fetch(address, tmp_path / "file").read_bytes() == BODY
-    assert asked == ["bytes=1000-"]
+def test_a_server_without_ranges_begins_anew(start: Start, tmp_path: Path) -> None:
+    server = start("cut", ranges=False)
+    assert fetch(server, tmp_path / "file").read_bytes() == BODY
+    assert ranges(server) == [None, "bytes=300000-"]
 
 
-def test_a_part_that_is_whole_is_only_checked(serve: Server, tmp_path: Path) -> None:
-    (tmp_path / "file.part").write_bytes(BODY)
-    address, _ = serve()
-    assert fetch(address, tmp_path / "file").read_bytes() == BODY
-
-
-def test_a_server_without_ranges_begins_anew(serve: Server, tmp_path: Path) -> None:
-    address, asked = serve("cut", ranges=False)
-    assert fetch(address, tmp_path / "file").read_bytes() == BODY
-    assert asked == [None, "bytes=300000-"]
-
-
-@pytest.mark.parametrize("busy", ["429", "503", "502"])
-def test_a_busy_server_is_asked_again(serve: Server, tmp_path: Path, busy: str) -> None:
-    address, asked = serve(busy, busy)
-    assert fetch(address, tmp_path / "file").read_bytes() == BODY
-    assert len(asked) == 3
-
-
-def test_a_server_that_stays_busy_is_given_up(serve: Server, tmp_path: Path) -> None:
-    address, asked = serve(*["429"] * 50)
-    with pytest.raises(BadInput, match=r"cannot be read \(429 Too Many Requests\); check the network .* or use source"):
-        fetch(address, tmp_path / "file")
-    assert len(asked) == ATTEMPTS
-    assert not (tmp_path / "file").exists()
-
-
-def test_what_has_come_is_kept_when_the_server_is_given_up(serve: Server, tmp_path: Path) -> None:
-    address, _ = serve("cut", *["503"] * 50)
-    with pytest.raises(BadInput, match="the partial download is kept"):
-        fetch(address, tmp_path / "file")
-    assert (tmp_path / "file.part").stat().st_size == 300_000
+@pytest.mark.parametrize(
+    ("steps", "times", "part"), [(["429"] * 50, ATTEMPTS, 0), (["cut", *["503"] * 50], ATTEMPTS, 300_000)]
+)
+def test_a_server_that_stays_busy_is_given_up(
+    start: Start, tmp_path: Path, steps: list[str], times: int, part: int
+) -> None:
+    server = start(*steps)
+    with pytest.raises(BadInput, match=r"cannot be read .*the partial download is kept.* or use source"):
+        fetch(server, tmp_path / "file")
+    assert len(server.asked) == times
+    kept = tmp_path / "file.part"
+    assert (kept.stat().st_size if kept.exists() else 0) == part
 
 
 @pytest.mark.parametrize("status", ["404", "403", "410"])
-def test_another_status_is_one_error(serve: Server, tmp_path: Path, status: str) -> None:
-    address, asked = serve(status)
-    with pytest.raises(BadInput, match=f'{address}: the server answered {status} .*; use source="bundled"'):
-        fetch(address, tmp_path / "file")
-    assert len(asked) == 1
+def test_another_status_is_one_error(start: Start, tmp_path: Path, status: str) -> None:
+    server = start(status)
+    with pytest.raises(BadInput, match=f'{server.address}.*: the server answered {status} .*; use source="bundled"'):
+        fetch(server, tmp_path / "file")
+    assert len(server.asked) == 1
 
 
-def test_an_error_page_leaves_nothing_behind(serve: Server, tmp_path: Path) -> None:
-    address, _ = serve(body=b"<!DOCTYPE html><title>Maintenance</title>")
+def test_an_error_page_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
+    server = start(body=b"<!DOCTYPE html><title>Maintenance</title>")
     with pytest.raises(BadInput, match=f"has the MD5 .*, not {MD5}, and begins with b'<!DOCTYPE html>"):
-        fetch(address, tmp_path / "file")
-    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".lock"] == []
+        fetch(server, tmp_path / "file")
+    assert not list(tmp_path.glob("file*[!k]"))
 
 
-def test_offline_is_one_error(tmp_path: Path) -> None:
+def test_offline_is_one_error(tmp_path: Path, serve: Serve) -> None:
     with pytest.raises(BadInput, match=r"http://127.0.0.1:1/file cannot be read \(.*refused.*use source=\"bundled\""):
-        fetch("http://127.0.0.1:1/file", tmp_path / "file")
+        download("http://127.0.0.1:1/file", tmp_path / "file", None)
 
 
-def test_a_digest_that_cannot_be_had_ends_it_before_anything_is_fetched(serve: Server, tmp_path: Path) -> None:
-    address, asked = serve()
+def test_without_an_md5_nothing_is_fetched(start: Start, tmp_path: Path) -> None:
+    server = start()
 
     def unknown() -> str:
         raise BadInput("no digest")
 
     with pytest.raises(BadInput, match="no digest"):
-        download(address, tmp_path / "file", unknown)
-    assert asked == []
+        download(server.address, tmp_path / "file", unknown)
+    assert server.asked == []
 
 
-def test_a_place_that_cannot_be_written_to_is_one_error(serve: Server, tmp_path: Path) -> None:
-    address, _ = serve()
+def test_an_unwritable_place_is_one_error(start: Start, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(BadInput, match="cannot be written to"):
-        fetch(address, tmp_path / "taken" / "file")
+        fetch(start(), tmp_path / "taken" / "file")
 
 
-def test_two_at_once_download_once(serve: Server, tmp_path: Path) -> None:
-    address, asked = serve()
-    threads = [threading.Thread(target=fetch, args=(address, tmp_path / "file")) for _ in range(2)]
+def test_two_at_once_download_once(start: Start, tmp_path: Path) -> None:
+    server = start()
+    threads = [threading.Thread(target=fetch, args=(server, tmp_path / "file")) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert (tmp_path / "file").read_bytes() == BODY
-    assert len(asked) == 1
+    assert len(server.asked) == 1
+
+
+REVISION = "0123456789abcdef" * 2 + "01234567"
+HUB = {"ETag": f'"{sha256(BODY).hexdigest()}"', "X-Repo-Commit": REVISION, "Accept-Ranges": "bytes"}
+
+
+def from_hub(server: Server) -> Path:
+    return hub_file("mine", "anna/set", REVISION, "data/a.bin", server.address)
+
+
+@pytest.mark.parametrize(("steps", "begins"), [([], 1), (["cut", "cut"], 3)])
+def test_a_hub_file_is_downloaded_once(
+    start: Start, monkeypatch: pytest.MonkeyPatch, steps: list[str], begins: int
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)  # what is kept is whole chunks
+    server = start(*steps, headers=HUB)
+    for _ in range(2):
+        assert from_hub(server).read_bytes() == BODY
+    assert len(ranges(server)) == begins
+    assert {request.path for request in server.asked} == {f"/datasets/anna/set/resolve/{REVISION}/data/a.bin"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (404, {"X-Error-Code": "EntryNotFound"}, b""),
+        (401, {}, b""),
+        (500, {}, b"<html>down</html>"),
+        (200, {}, b"<html>Sign in to this network</html>"),
+        (200, {**HUB, "Content-Length": "5000"}, b"PAR1 and a bit"),
+    ],
+    ids=["not found", "forbidden", "down", "page", "cut off"],
+)
+def test_a_hub_file_that_cannot_be_had(serve: Serve, tmp_path: Path, answer: Answer) -> None:
+    with pytest.raises(BadInput) as error:
+        from_hub(serve(lambda _: answer))
+    for part in ("mine: data/a.bin of anna/set", REVISION, 'use source="bundled"'):
+        assert part in str(error.value)
+    assert not [path for path in tmp_path.rglob("blobs/*") if not path.name.endswith(".incomplete")]
+
+
+def test_offline_hub_is_one_error(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(BadInput, match='cannot be downloaded .* try again .* use source="bundled"'):
+        from_hub(serve(lambda _: (200, {}, b"")))
+
+
+def test_a_folder_without_parquet_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="mine: the folder .* has no .parquet file; give one that has"):
+        parquet_files("mine", "anna/set", REVISION, ["a.parquet"], str(tmp_path))
 
 
 @pytest.mark.parametrize("packed", [True, False])
@@ -182,28 +210,21 @@ def test_lines_are_read_with_their_places(tmp_path: Path, packed: bool) -> None:
     assert list(lines(path)) == [(f"{path.name} line 1", b"{}\n"), (f"{path.name} line 3", b"[1]")]
 
 
-def test_a_truncated_file_names_the_line(tmp_path: Path) -> None:
-    path = tmp_path / "x.bz2"
-    path.write_bytes(bz2.compress(b"\n".join(b'{"a": %d}' % i for i in range(100_000)))[:-50])
-    with pytest.raises(BadInput, match=r"x.bz2, after line \d+: .*incomplete: remove .*x.bz2 and try again"):
-        list(lines(path))
-
-
-def test_a_web_page_under_the_name_of_a_packed_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "x.bz2"
-    path.write_text("<!DOCTYPE html>")
-    with pytest.raises(BadInput, match="x.bz2, after line 0: Invalid data stream"):
-        list(lines(path))
-
-
-def test_a_line_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_LINE_BYTES", 1000)
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b"{}\n" + b"x" * 5000)
-    with pytest.raises(BadInput, match=r"x.jsonl line 2: longer than 1000 bytes"):
-        list(lines(path))
-
-
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="There is no file"):
-        list(lines(tmp_path / "x.bz2"))
+@pytest.mark.parametrize(
+    ("name", "content", "match"),
+    [
+        ("x.bz2", bz2.compress(json.dumps(["a"] * 9).encode() * 9999)[:-50], r"after line \d+: .*incomplete: remove"),
+        ("x.bz2", b"<!DOCTYPE html>", "after line 0: Invalid data stream"),
+        ("x.jsonl", b"{}\n" + b"x" * 5000, "line 2: longer than 1000 bytes"),
+        ("x.bz2", None, "There is no file"),
+    ],
+    ids=["truncated", "page", "long line", "none"],
+)
+def test_unreadable_lines_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: Any, match: str
+) -> None:
+    monkeypatch.setattr(module, "MAX_LINE_BYTES", 1000 if name == "x.jsonl" else 10**7)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=match):
+        list(lines(tmp_path / name))

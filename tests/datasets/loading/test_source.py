@@ -47,7 +47,7 @@ def test_the_licence_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     licence = "Said in this test alone: somebody's, CC BY 4.0."  # once is once a process
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
-            source_rows("test", "archive", {"archive": Source(rows, licence)}, Counter(), None)
+            list(source_rows("test", "archive", {"archive": Source(rows, licence)}, Counter(), None))
     assert [r.message for r in caplog.records].count(f"test: {licence}") == 1
 
 

@@ -1,18 +1,15 @@
 """The loader on small files of the published shape, read from disk and over HTTP."""
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures import Answer, Serve, Server
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import forecasting, sample_of
+from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.sources import forecastbench
 from truthgym.datasets.sources.forecastbench import round_rows
 
@@ -116,13 +113,13 @@ def test_market_questions_carry_the_crowd_and_series_the_last_value(folder: Path
     market, without_price, series, _ = read(folder)[0]
     assert "crowd" not in without_price
     assert market["crowd"] == 0.27
-    assert "0.27" not in str(sample_of("here", market).input), "the crowd is a yardstick, not a hint"
+    assert "0.27" not in str(forecasting.parse("here", market).input), "the crowd is a yardstick, not a hint"
     assert (market["opened_on"], market["known_on"]) == (DUE, "2026-06-01")
     assert market["proposition"] == "The answer to this question is yes: Will the bridge open in 2026?"
     assert "background" not in market
     assert (market["field"], market["recorded"]) == ("manifold", "https://example.org/m1")
     assert "crowd" not in series
-    asked = str(sample_of("here", series).input)
+    asked = str(forecasting.parse("here", series).input)
     assert asked.startswith(
         "Will GE close higher on 2026-05-17 than on 2026-05-10?\n\nSplits count.\n\nBackground: On "
     )
@@ -156,7 +153,7 @@ def test_every_platform_is_a_market_and_its_price_no_hint(folder: Path) -> None:
     assert skipped["markets to close after the data end"] == 2, "of these only those that ended early are seen"
     held = [row for row in rows if row["field"] == "kalshi"]
     assert [(row["outcome"], row["crowd"]) for row in held] == [("no", 0.25), ("yes", 0.25)]
-    said = str(sample_of("here", held[0]).input)
+    said = str(forecasting.parse("here", held[0]).input)
     assert "0.25" not in said
     assert "What counts: Resolves by the record.\n\nOutcome verified from the Library of Congress." in said
     assert {row["event"] for row in held} == {"kalshi-housemo5-26"}, "of two candidates one wins"
@@ -194,62 +191,29 @@ def test_another_shape_is_refused(folder: Path, broken: str) -> None:
         read(folder)
 
 
-class Handler(SimpleHTTPRequestHandler):
-    asked: list[str] = []  # noqa: RUF012
-    spoil: str = ""
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        if self.spoil == "cut":
-            self.send_response(200)
-            self.send_header("Content-Length", "5000")
-            self.end_headers()
-            self.wfile.write(b'{"questions": [')
-        elif self.spoil == "page":
-            self.send_response(200)
-            self.send_header("Content-Length", "21")
-            self.end_headers()
-            self.wfile.write(b"<html>Sign in!</html>")
-        elif self.spoil:
-            self.send_error(int(self.spoil))
-        else:
-            super().do_GET()
-
-
 @pytest.fixture
-def server(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(Handler, "asked", [])
-    served = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(folder)))
-    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"http://127.0.0.1:{served.server_port}"
-    served.shutdown()
-    served.server_close()
+def server(serve: Serve, folder: Path) -> Server:
+    return serve(lambda request: (200, {}, (folder / request.path[1:]).read_bytes()))
 
 
-def test_a_round_is_downloaded_once(server: str) -> None:
-    first = [row for _, row in round_rows(DUE, Counter(), server)]
-    fetched = len(Handler.asked)
-    assert len(first) == 4
-    assert fetched >= 2
-    assert [row for _, row in round_rows(DUE, Counter(), server)] == first
-    assert len(Handler.asked) == fetched, "the second reading comes from the cache"
+def test_a_round_is_downloaded_once(server: Server) -> None:
+    first = [row for _, row in round_rows(DUE, Counter(), server.address)]
+    fetched = len(server.asked)
+    assert (len(first), fetched) == (4, 2)
+    assert [row for _, row in round_rows(DUE, Counter(), server.address)] == first
+    assert len(server.asked) == fetched, "the second reading comes from the cache"
 
 
-@pytest.mark.parametrize("spoil", ["cut", "page", "404", "429", "500"])
-def test_what_went_wrong_once_does_not_stay(server: str, spoil: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Handler, "spoil", spoil)
-    with pytest.raises(BadInput) as refused:
-        list(round_rows(DUE, Counter(), server))
-    assert f"ForecastBench: {server}/resolution_sets/2026-05-10_resolution_set.json cannot be read" in str(
-        refused.value
-    )
-    assert 'use source="bundled"' in str(refused.value)
-    monkeypatch.setattr(Handler, "spoil", "")
-    assert len(list(round_rows(DUE, Counter(), server))) == 4
+@pytest.mark.parametrize(
+    "answer",
+    [(200, {"Content-Length": "5000"}, b'{"questions": ['), (200, {}, b"<html>Sign in!</html>"), (404, {}, b"")],
+)
+def test_a_failed_download_does_not_stay(server: Server, answer: Answer) -> None:
+    server.first = [answer]
+    if "Content-Length" not in answer[1]:
+        with pytest.raises(BadInput, match=f'{server.address}/resolution_sets/{DUE}_.* use source="bundled"'):
+            list(round_rows(DUE, Counter(), server.address))
+    assert len(list(round_rows(DUE, Counter(), server.address))) == 4
 
 
 def test_the_pinned_address_names_a_commit() -> None:

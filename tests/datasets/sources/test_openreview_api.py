@@ -1,20 +1,18 @@
 """The reader of OpenReview's API 2 on a loopback server that answers in its shape, and misbehaves as it does."""
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.fixtures import Answer, Request, Serve, Server
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.openreview import openreview, sample_of
+from truthgym.datasets.openreview import openreview
 from truthgym.datasets.snapshot import fetch
 from truthgym.datasets.sources import openreview_api
 from truthgym.datasets.sources.openreview_api import api, venue_name
@@ -106,68 +104,35 @@ NOTES = [
 ]
 
 
-Answer = tuple[int, dict[str, str], bytes]
-Serve = Callable[..., tuple[str, list[str]]]
+Papers = Callable[..., Server]
 
 
 @pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
-    """Serve notes as the API does, after some other answers. Gives its address, and what was asked of it."""
-    started = []
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
+def papers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Papers:
+    """Serve notes as the API does."""
     for name in ("TOKEN", "USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"OPENREVIEW_{name}", raising=False)
 
-    def start(notes: list[dict[str, Any]], *first: Answer, login: Any = None) -> tuple[str, list[str]]:
-        asked: list[str] = []
-        waiting = list(first)
+    def start(notes: list[dict[str, Any]], *first: Answer) -> Server:
+        def answer(request: Request) -> Answer:
+            assert (request.query["invitation"], request.query["sort"]) == (f"{VENUE}/-/Submission", "id")
+            listed = [one for one in notes if one["id"] > request.query.get("after", "")]
+            return 200, {}, json.dumps({"notes": listed[: int(request.query["limit"])]}).encode()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                asked.append(f"{self.path} {self.headers.get('Authorization', '')}".strip())
-                if waiting:
-                    return self.answer(*waiting.pop(0))
-                query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-                assert query["invitation"] == f"{VENUE}/-/Submission"
-                assert query["sort"] == "id"
-                held = [one for one in notes if one["id"] > query.get("after", "")]
-                body = {"notes": held[: int(query["limit"])], "count": len(notes)}
-                return self.answer(200, {"Content-Type": "application/json"}, json.dumps(body).encode())
+        server = serve(answer)
+        server.first = list(first)
+        return server
 
-            def do_POST(self) -> None:
-                given = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                asked.append(f"{self.path} {given['id']}")
-                status, body = login
-                self.answer(status, {}, json.dumps(body).encode())
-
-            def answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
-                self.send_response(status)
-                for name, value in {"Content-Length": str(len(body)), **headers}.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None: ...
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        started.append(server)
-        return f"http://127.0.0.1:{server.server_port}", asked
-
-    yield start
-    for server in started:
-        server.shutdown()
-        server.server_close()
+    return start
 
 
-def read(location: str, **options: Any) -> tuple[list[Row], Counter[str]]:
+def read(server: Server, **options: Any) -> tuple[list[Row], Counter[str]]:
     skipped: Counter[str] = Counter()
-    return list(api(skipped, None, venue=VENUE, location=location, **options)), skipped
+    return list(api(skipped, None, venue=VENUE, location=server.address, **options)), skipped
 
 
-def test_what_was_decided_is_read_and_the_rest_counted(serve: Serve) -> None:
-    rows, skipped = read(serve(NOTES)[0])
+def test_what_was_decided_is_read_and_the_rest_counted(papers: Papers) -> None:
+    rows, skipped = read(papers(NOTES))
     assert [(row["id"], row["outcome"], row["decision"], row.get("known_on")) for _, row in rows] == [
         ("openreview-a", "yes", "Accept (Poster)", "2025-01-22"),
         ("openreview-b", "no", "Reject", "2025-01-22"),
@@ -184,9 +149,9 @@ def test_what_was_decided_is_read_and_the_rest_counted(serve: Serve) -> None:
     }
 
 
-def test_a_row_is_a_question_whose_evidence_is_reviews_alone(serve: Serve) -> None:
-    where, row = read(serve(NOTES)[0])[0][0]
-    asked = sample_of(where, row)
+def test_a_row_is_a_question_whose_evidence_is_reviews_alone(papers: Papers) -> None:
+    where, row = read(papers(NOTES))[0][0]
+    asked = openreview.parse(where, row)
     assert asked.target == "yes"
     assert asked.metadata is not None
     assert asked.metadata["proposition"] == 'The paper "Sorting a" was accepted at ICLR 2025.'
@@ -201,85 +166,42 @@ def test_a_row_is_a_question_whose_evidence_is_reviews_alone(serve: Serve) -> No
     assert "[link]" in shown
 
 
-def test_ratings_are_evidence_where_they_are_asked_for(serve: Serve) -> None:
-    rows, _ = read(serve(NOTES)[0], ratings=True)
+def test_ratings_are_evidence_where_they_are_asked_for(papers: Papers) -> None:
+    rows, _ = read(papers(NOTES), ratings=True)
     assert rows[0][1]["reviews"][0].startswith("Rating: 6\n\nConfidence: 4\n\nSummary: ")
 
 
-def test_pages_follow_each_other(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_follow_each_other(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openreview_api, "PAGE", 3)
-    location, asked = serve(NOTES)
-    assert len(read(location)[0]) == 3
-    afters = [parse_qs(urlsplit(path).query).get("after", [None])[0] for path in asked]
-    assert afters == [None, "c", "f", "i", "j"]
+    server = papers(NOTES)
+    assert len(read(server)[0]) == 3
+    assert [request.query.get("after") for request in server.asked] == [None, "c", "f", "i", "j"]
 
 
-def test_a_server_that_does_not_go_on_is_noticed(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_go_on_is_noticed(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
     again: Answer = (200, {}, json.dumps({"notes": NOTES[:2]}).encode())
     with pytest.raises(BadInput, match="the page after b came twice"):
-        read(serve(NOTES, again, again)[0])
+        read(papers(NOTES, again, again))
 
 
-LIMIT: Answer = (
-    429,
-    {"Retry-After": "0"},
-    b'{"name":"RateLimitError","message":"Too many requests: You have made 99 requests"}',
-)
-CHALLENGE: Answer = (
-    403,
-    {},
-    b'{"name":"ChallengeRequiredError","message":"Challenge verification required","status":403}',
-)
+@pytest.mark.parametrize("status_and_body", [(403, "ChallengeRequiredError"), (200, '{"error": "down"}'), (200, "[]")])
+def test_another_answer_is_one_error(papers: Papers, status_and_body: tuple[int, str]) -> None:
+    status, body = status_and_body
+    with pytest.raises(BadInput, match='OPENREVIEW_USERNAME.*source="bundled"') as refused:
+        read(papers(NOTES, (status, {}, body.encode())))
+    assert body[2:7] in str(refused.value)
 
 
-def test_a_limit_of_the_rate_is_waited_out(serve: Serve) -> None:
-    location, asked = serve(NOTES, LIMIT, LIMIT)
-    assert len(read(location)[0]) == 3
-    assert len(asked) == 4
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        (CHALLENGE, "the server answered 403 Forbidden"),
-        ((302, {"Location": "https://openreview.net/challenge"}, b""), "the server answered 302 Found"),
-        ((404, {}, b'{"name":"NotFoundError"}'), "the server answered 404 Not Found"),
-        ((200, {}, b"<!DOCTYPE html><title>OpenReview</title>"), "not JSON ("),
-        ((200, {}, b'{"notes": [{"id": "a"'), "not JSON ("),
-        ((200, {}, b'{"error": "down"}'), "expected a list of notes, got"),
-        ((200, {}, b"[]"), "expected a list of notes, got '[]'"),
-    ],
-    ids=["challenge", "redirected", "not found", "web page", "truncated", "error", "list"],
-)
-def test_what_is_no_answer_is_refused_with_the_way_out(serve: Serve, answer: Answer, said: str) -> None:
-    with pytest.raises(BadInput) as refused:
-        read(serve(NOTES, answer)[0])
-    assert said in str(refused.value)
-    assert "OPENREVIEW_USERNAME" in str(refused.value)
-    assert 'source="bundled"' in str(refused.value)
-
-
-def test_a_connection_that_breaks_off_is_tried_again(serve: Serve) -> None:
-    assert len(read(serve(NOTES, (200, {"Content-Length": "5000"}, b'{"notes": ['))[0])[0]) == 3
-
-
-def test_where_there_is_no_server_the_address_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
-    with pytest.raises(BadInput, match=r"http://127.0.0.1:9/notes cannot be read .* check the network"):
-        read("http://127.0.0.1:9")
-
-
-def test_a_venue_of_the_older_api_is_explained(serve: Serve) -> None:
+def test_a_venue_of_the_older_api_is_explained(papers: Papers) -> None:
     with pytest.raises(BadInput, match="API 2 shows no submissions of this venue; check the id"):
-        read(serve([])[0])
+        read(papers([]))
 
 
-def test_a_note_of_another_shape_is_refused(serve: Serve) -> None:
+def test_a_note_of_another_shape_is_refused(papers: Papers) -> None:
     older = {"id": "a", "cdate": at("2024-09-28"), "content": {"title": "Sorting"}, "details": {}}
     with pytest.raises(BadInput, match=r"not in the shape of API 2 \(KeyError: 'directReplies'\)"):
-        read(serve([NOTES[0] | {"details": {}}])[0])
-    rows, skipped = read(serve([older])[0])
+        read(papers([NOTES[0] | {"details": {}}]))
+    rows, skipped = read(papers([older]))
     assert (rows, skipped) == ([], {"without a title or an abstract": 1})
 
 
@@ -287,11 +209,6 @@ def test_a_note_of_another_shape_is_refused(serve: Serve) -> None:
 def test_a_venue_is_named_as_openreview_names_it(venue: Any) -> None:
     with pytest.raises(BadInput, match=r"venue=.* is not (?:the id of a venue; .* venue=ICLR.cc/2025/Conference|text)"):
         api(Counter(), None, venue=venue)
-
-
-def test_ratings_are_true_or_false() -> None:
-    with pytest.raises(BadInput, match="ratings='yes' cannot be used; give true or false"):
-        api(Counter(), None, venue=VENUE, ratings="yes")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -307,61 +224,45 @@ def test_a_venue_has_a_name(venue: str, name: str) -> None:
     assert venue_name(venue) == name
 
 
-def test_a_token_is_sent(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    location, asked = serve(NOTES)
+def test_a_token_is_sent(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = papers(NOTES)
     monkeypatch.setenv("OPENREVIEW_TOKEN", "abc")
-    read(location)
-    assert asked
-    assert all(path.endswith(" Bearer abc") for path in asked)
+    read(server)
+    assert {request.headers["Authorization"] for request in server.asked} == {"Bearer abc"}
 
 
-def test_an_account_is_logged_in_once(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    location, asked = serve(NOTES, login=(200, {"token": "xyz", "user": {"id": "anna@example.org"}}))
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch, papers: Papers) -> None:
     monkeypatch.setenv("OPENREVIEW_USERNAME", "anna@example.org")
     monkeypatch.setenv("OPENREVIEW_PASSWORD", "secret")
-    read(location)
-    assert asked[0] == "/login anna@example.org"
-    assert [path.rpartition(" ")[2] for path in asked[1:]] == ["xyz", "xyz"]
+
+
+def test_an_account_logs_in_once(papers: Papers, account: None) -> None:
+    server = papers(NOTES, (200, {}, b'{"token": "xyz"}'))
+    read(server)
+    first, *later = server.asked
+    assert (first.method, first.path, json.loads(first.body)["id"]) == ("POST", "/login", "anna@example.org")
+    assert [request.headers["Authorization"] for request in later] == ["Bearer xyz"] * 2
 
 
 @pytest.mark.parametrize(
-    ("login", "said"),
+    ("status", "body", "match"),
     [
-        ((400, {"name": "Error", "message": "Invalid username or password"}), "HTTP 400"),
-        ((200, {"mfaPending": True, "mfaMethods": ["totp"]}), "the account asks for a second factor"),
-        ((200, ["?"]), "HTTP 200"),
+        (400, '{"message": "Invalid username or password"}', "HTTP 400"),
+        (200, '{"mfaPending": true}', "second factor"),
+        (200, '["?"]', "HTTP 200"),
+        (200, "<html>", "logging in failed"),
     ],
 )
-def test_an_account_that_is_not_let_in_is_named(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch, login: Any, said: str
-) -> None:
-    location, _ = serve(NOTES, login=login)
-    monkeypatch.setenv("OPENREVIEW_USERNAME", "anna@example.org")
-    monkeypatch.setenv("OPENREVIEW_PASSWORD", "secret")
-    with pytest.raises(BadInput) as refused:
-        read(location)
-    assert f"logging in as anna@example.org failed ({said})" in str(refused.value)
+def test_a_failed_login_is_one_error(papers: Papers, account: None, status: int, body: str, match: str) -> None:
+    with pytest.raises(BadInput, match=match) as refused:
+        read(papers(NOTES, (status, {}, body.encode())))
     assert "secret" not in str(refused.value)
 
 
-def test_a_snapshot_is_a_file_that_is_asked(serve: Serve, tmp_path: Path) -> None:
+def test_a_snapshot_is_a_file_that_is_asked(papers: Papers, tmp_path: Path) -> None:
     out = tmp_path / "iclr2025.jsonl"
-    made = fetch("openreview", "api", out, venue=VENUE, location=serve(NOTES)[0])
+    made = fetch("openreview", "api", out, venue=VENUE, location=papers(NOTES).address)
     assert made.rows == 3
     asked = openreview(str(out), sha256=made.sha256, known_after=date(2025, 1, 1))
     assert [sample.id for sample in asked] == ["openreview-a", "openreview-b"]
-
-
-def test_nothing_is_left_of_a_snapshot_that_breaks_off(
-    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(openreview_api, "PAGE", 2)
-    page: Answer = (200, {}, json.dumps({"notes": NOTES[:2]}).encode())
-    with pytest.raises(BadInput, match="403"):
-        fetch("openreview", "api", tmp_path / "iclr2025.jsonl", venue=VENUE, location=serve(NOTES, page, CHALLENGE)[0])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_eval_reads_a_snapshot_and_not_the_api() -> None:
-    with pytest.raises(BadInput, match="truthgym fetch openreview --source api"):
-        openreview("api")

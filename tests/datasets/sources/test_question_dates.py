@@ -4,13 +4,11 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.sources.question_dates import (
     crowd_before,
     date_at_fraction,
     has_edit_marker,
     instant,
-    parse_day,
 )
 
 
@@ -81,9 +79,3 @@ def test_later_additions_are_seen(text: str) -> None:
 )
 def test_what_speaks_of_edits_is_none(text: str) -> None:
     assert not has_edit_marker(text)
-
-
-def test_days_are_read_from_what_the_command_line_makes_of_them() -> None:
-    assert parse_day("here", "from", date(2026, 1, 2)) == parse_day("here", "from", "2026-01-02") == date(2026, 1, 2)
-    with pytest.raises(BadInput, match="here: from='May' is not a day; write it as 2025-06-01"):
-        parse_day("here", "from", "May")

@@ -1,12 +1,9 @@
 """The reader of ReviewBench on files of its shape, in a folder and from a server that answers as the hub does."""
 
 import json
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
 from datetime import date
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +11,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from tests.fixtures import Answer, Request, Serve
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.openreview import sample_of
+from truthgym.datasets.openreview import openreview
 from truthgym.datasets.sources import reviewbench as module
 from truthgym.datasets.sources.reviewbench import REPOSITORY, REVISION, reviewbench
 
@@ -119,7 +117,7 @@ def test_years_with_both_outcomes_are_read_and_the_rest_counted(folder: Path) ->
 
 def test_a_row_is_a_question_whose_evidence_is_reviews_alone(folder: Path) -> None:
     (where, row), *_, (_, last) = [one for one in read(folder)[0] if one[1]["venue"] == "ICLR 2021"]
-    asked = sample_of(where, row)
+    asked = openreview.parse(where, row)
     assert where == "iclr-00000-of-00002.parquet row 1"
     assert (asked.id, asked.target) == ("openreview-a0", "yes")
     assert asked.metadata is not None
@@ -144,8 +142,6 @@ def test_years_that_were_decided_before_are_passed_over(folder: Path) -> None:
 
 
 def test_files_that_are_not_of_the_set_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="has no .parquet file; give one that has, or omit location"):
-        read(tmp_path)
     file = tmp_path / "iclr-00000-of-00001.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"forum_id": ["a"], "year": [2021]}), file)
     with pytest.raises(BadInput, match="lacks the columns decision; give the files of ReviewBench"):
@@ -161,78 +157,15 @@ def test_files_that_are_not_of_the_set_are_refused(tmp_path: Path) -> None:
         read(tmp_path)
 
 
-Hub = Callable[[Callable[[str], tuple[int, bytes, int | None]]], tuple[str, list[str]]]
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """Answer as the hub does. Takes what is held at a path: status, content, and the length that is promised."""
-    started = []
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("time.sleep", lambda _: None)
-
-    def start(held: Callable[[str], tuple[int, bytes, int | None]]) -> tuple[str, list[str]]:
-        asked: list[str] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_HEAD(self) -> None:
-                self.answer(b"")
-
-            def do_GET(self) -> None:
-                asked.append(self.path)
-                self.answer(held(self.path)[1])
-
-            def answer(self, body: bytes) -> None:
-                status, content, promised = held(self.path)
-                self.send_response(status)
-                self.send_header("ETag", f'"{sha256(content).hexdigest()}"')
-                self.send_header("X-Repo-Commit", REVISION)
-                self.send_header("Content-Length", str(promised or len(content)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None: ...
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        started.append(server)
-        return f"http://127.0.0.1:{server.server_port}", asked
-
-    yield start
-    for server in started:
-        server.shutdown()
-        server.server_close()
-
-
-def test_files_are_downloaded_once_at_the_pinned_revision(
-    hub: Hub, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_come_from_the_pinned_revision(serve: Serve, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARDS", 2)
-    address, asked = hub(lambda path: (200, (folder / path.rpartition("/")[2]).read_bytes(), None))
-    assert read(address)[0] == read(folder)[0]
-    assert asked == [
+
+    def answer(request: Request) -> Answer:
+        content = (folder / Path(request.path).name).read_bytes()
+        return 200, {"ETag": f'"{sha256(content).hexdigest()}"', "X-Repo-Commit": REVISION}, content
+
+    server = serve(answer)
+    assert read(server.address)[0] == read(folder)[0]
+    assert [request.path for request in server.asked if request.method == "GET"] == [
         f"/datasets/{REPOSITORY}/resolve/{REVISION}/data/iclr-0000{number}-of-00002.parquet" for number in (0, 1)
     ]
-    read(address)
-    assert len(asked) == 2, "what has come is kept"
-
-
-@pytest.mark.parametrize(
-    ("status", "content", "promised"),
-    [(404, b"Entry not found", None), (500, b"<html>down</html>", None), (200, b"PAR1 and a bit", 5000)],
-    ids=["not found", "down", "cut off"],
-)
-def test_what_cannot_be_downloaded_is_named_with_the_way_out(
-    hub: Hub, status: int, content: bytes, promised: int | None
-) -> None:
-    with pytest.raises(BadInput) as refused:
-        read(hub(lambda _: (status, content, promised))[0])
-    assert f"data/iclr-00000-of-00005.parquet of {REPOSITORY} at {REVISION} cannot be downloaded" in str(refused.value)
-    assert 'use source="bundled"' in str(refused.value)
-
-
-def test_without_a_network_the_way_out_is_named(hub: Hub) -> None:
-    with pytest.raises(BadInput, match=r"cannot be downloaded .* check the network"):
-        read("http://127.0.0.1:9")

@@ -3,15 +3,13 @@
 import bz2
 import hashlib
 import json
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures import Serve, Server
 from truthgym.datasets.cmv_binary import ChangeMyViewQuestion, cmv_binary
 from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
 from truthgym.datasets.errors import BadInput
@@ -205,61 +203,27 @@ def test_a_file_that_was_unpacked_is_read_by_its_path(tmp_path: Path) -> None:
     assert [row["id"] for _, row in posts(Counter(), None, location=str(path))] == ["webis-p1"]
 
 
-class _Zenodo(BaseHTTPRequestHandler):
-    body = b""
-    record: Any = None
-    asked: list[str] = []  # noqa: RUF012
-
-    def log_message(self, *_: Any) -> None: ...
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        answers = {
-            f"/api/records/{RECORD}": json.dumps(self.record).encode(),
-            f"/records/{RECORD}/files/{PAIRS}": self.body,
-        }
-        held = answers.get(self.path)
-        self.send_response(404 if held is None else 200)
-        self.send_header("Content-Length", str(len(held or b"")))
-        self.end_headers()
-        self.wfile.write(held or b"")
-
-
 @pytest.fixture
-def zenodo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+def zenodo(serve: Serve, tmp_path: Path) -> Server:
     packed(tmp_path, PAIRS, PAIR)
-    _Zenodo.body = (tmp_path / PAIRS).read_bytes()
-    stated = {"key": PAIRS, "size": len(_Zenodo.body), "checksum": f"md5:{hashlib.md5(_Zenodo.body).hexdigest()}"}
-    _Zenodo.record = {"id": RECORD, "doi": "10.5281/zenodo.3778298", "files": [{"key": "README.txt"} | stated, stated]}
-    _Zenodo.asked.clear()
-    served = ThreadingHTTPServer(("127.0.0.1", 0), _Zenodo)
-    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"http://127.0.0.1:{served.server_port}"
-    served.shutdown()
-    served.server_close()
+    content = (tmp_path / PAIRS).read_bytes()
+    stated = {"key": PAIRS, "checksum": f"md5:{hashlib.md5(content).hexdigest()}"}
+    answers = {
+        f"/api/records/{RECORD}": json.dumps({"files": [{"key": "README.txt"} | stated, stated]}).encode(),
+        f"/records/{RECORD}/files/{PAIRS}": content,
+    }
+    return serve(lambda request: (200, {}, answers[request.path]))
 
 
-def test_the_file_is_downloaded_once_and_checked_by_what_the_record_states(zenodo: str) -> None:
+def test_the_file_is_downloaded_once_and_checked(zenodo: Server) -> None:
     for _ in range(2):
-        assert len(list(pairs(Counter(), None, location=zenodo))) == 2
-    assert _Zenodo.asked == [f"/api/records/{RECORD}", f"/records/{RECORD}/files/{PAIRS}"]
-
-
-def test_another_file_than_the_record_states_is_refused(zenodo: str) -> None:
-    _Zenodo.body += b"x"
-    with pytest.raises(BadInput, match="the download has the MD5 .* it was removed. Try again, or use"):
-        list(pairs(Counter(), None, location=zenodo))
+        assert len(list(pairs(Counter(), None, location=zenodo.address))) == 2
+    assert [request.path for request in zenodo.asked] == [f"/api/records/{RECORD}", f"/records/{RECORD}/files/{PAIRS}"]
 
 
 @pytest.mark.parametrize("record", [{}, {"files": None}, {"files": [{"key": PAIRS}]}, {"message": "gone"}, []])
-def test_a_record_without_the_file_is_one_error(zenodo: str, record: Any) -> None:
-    _Zenodo.record = record
+def test_a_record_without_the_file_is_one_error(zenodo: Server, record: Any) -> None:
+    zenodo.first = [(200, {}, json.dumps(record).encode())]
     with pytest.raises(BadInput, match=f"/api/records/{RECORD}: the record has no checksum of {PAIRS}"):
-        list(pairs(Counter(), None, location=zenodo))
-    assert len(_Zenodo.asked) == 1
-
-
-def test_an_option_that_the_source_does_not_take_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="Unknown option of webis 'max_turns'"):
-        cmv_binary("webis", location=str(tmp_path), max_turns=3)
+        list(pairs(Counter(), None, location=zenodo.address))
+    assert len(zenodo.asked) == 1

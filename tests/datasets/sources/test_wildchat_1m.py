@@ -1,15 +1,13 @@
 """The loader of WildChat-1M on small files of its shape, read from a folder and from a loopback hub."""
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures import Answer, Request, Serve
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources import wildchat_1m as source
@@ -204,11 +202,9 @@ def test_options_are_checked_before_anything_is_read(folder: str, options: dict[
     assert said in str(refused.value)
 
 
-def test_an_unknown_option_and_an_empty_folder_are_refused(folder: str, tmp_path: Path) -> None:
+def test_an_unknown_option_is_refused(folder: str) -> None:
     with pytest.raises(BadInput, match="Unknown option of wildchat_1m 'languages'; did you mean 'language'"):
         wildchat(source="wildchat_1m", location=folder, languages="French")
-    with pytest.raises(BadInput, match="has no .parquet file; give one that has"):
-        wildchat_1m(Counter(), None, location=str(tmp_path / "nothing"))
 
 
 def test_what_is_no_parquet_file_is_refused(folder: str) -> None:
@@ -223,7 +219,7 @@ def test_bytes_that_were_changed_on_the_way_are_refused(folder: str) -> None:
     path = Path(folder, "b.parquet")
     held = path.read_bytes()
     path.write_bytes(held[:100] + bytes(len(held) - 1100) + held[-1000:])
-    with pytest.raises(BadInput, match="wildchat_1m: "):
+    with pytest.raises(BadInput, match="b.parquet cannot be read as parquet"):
         read(folder)
 
 
@@ -240,138 +236,21 @@ def test_another_shape_is_refused(tmp_path: Path) -> None:
         read(str(tmp_path))
 
 
-class _Hub(BaseHTTPRequestHandler):
-    """Answers as the hub does for files at a revision. `breaks` is how often a file breaks off at half."""
+def test_files_are_downloaded_when_they_are_needed(serve: Serve, folder: str) -> None:
+    names = {f"train-{i:05d}-of-00014.parquet": f"{name}.parquet" for i, name in enumerate("ab")}
 
-    files: dict[str, bytes] = {}  # noqa: RUF012
-    asked: list[tuple[str, str, str | None]] = []  # noqa: RUF012
-    breaks = 0
-    page: bytes | None = None
+    def answer(request: Request) -> Answer:
+        content = Path(folder, names[Path(request.path).name]).read_bytes()
+        return 200, {"ETag": f'"{abs(hash(content)):x}"', "X-Repo-Commit": source.REVISION}, content
 
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-    def do_HEAD(self) -> None:
-        self._answer(with_body=False)
-
-    def do_GET(self) -> None:
-        self._answer(with_body=True)
-
-    def _answer(self, with_body: bool) -> None:
-        name = self.path.rsplit("/", 1)[1]
-        type(self).asked.append((self.command, name, self.headers.get("Range")))
-        if self.page is not None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(self.page)))
-            self.end_headers()
-            self.wfile.write(self.page if with_body else b"")
-            return
-        if (
-            f"/datasets/{source.REPOSITORY}/resolve/{source.REVISION}/data/{name}" != self.path
-            or name not in self.files
-        ):
-            self.send_response(404)
-            self.send_header("X-Error-Code", "EntryNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        body = self.files[name]
-        begin = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").split("-")[0])
-        self.send_response(206 if begin else 200)
-        self.send_header("X-Repo-Commit", source.REVISION)
-        self.send_header("ETag", f'"{abs(hash(body)):x}"')
-        self.send_header("Accept-Ranges", "bytes")
-        if begin:
-            self.send_header("Content-Range", f"bytes {begin}-{len(body) - 1}/{len(body)}")
-        self.send_header("Content-Length", str(len(body) - begin))
-        self.end_headers()
-        if with_body:
-            ends = len(body)
-            if type(self).breaks:
-                type(self).breaks -= 1
-                ends = begin + (len(body) - begin) // 2
-            self.wfile.write(body[begin:ends])
-            self.close_connection = True
-
-
-@pytest.fixture
-def hub(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    files = {f"train-{i:05d}-of-00014.parquet": Path(folder, f"{name}.parquet") for i, name in enumerate("ab")}
-    monkeypatch.setattr(_Hub, "files", {name: path.read_bytes() for name, path in files.items()})
-    monkeypatch.setattr(_Hub, "asked", [])
-    monkeypatch.setattr(_Hub, "breaks", 0)
-    monkeypatch.setattr(_Hub, "page", None)
-    served = ThreadingHTTPServer(("127.0.0.1", 0), _Hub)
-    threading.Thread(target=served.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{served.server_port}"
-    served.shutdown()
-
-
-def got() -> list[str]:
-    return [name for verb, name, _ in _Hub.asked if verb == "GET"]
-
-
-def test_files_are_downloaded_once_and_not_before_they_are_needed(hub: str, folder: str) -> None:
-    rows = wildchat_1m(Counter(), None, shards=[0, 1], location=hub)
-    assert not _Hub.asked
+    server = serve(answer)
+    base = f"/datasets/{source.REPOSITORY}/resolve/{source.REVISION}/data/"
+    rows = wildchat_1m(Counter(), None, shards=[0, 1], location=server.address)
+    assert not server.asked
     next(rows)
-    assert got() == ["train-00000-of-00014.parquet"]
+    assert {request.path for request in server.asked} == {f"{base}train-00000-of-00014.parquet"}
     assert len(list(rows)) == len(read(folder)[0]) - 1
-    assert got() == ["train-00000-of-00014.parquet", "train-00001-of-00014.parquet"]
-    asked = len(_Hub.asked)
-    assert read(hub, shards=[0, 1])[0] == read(folder)[0]
-    assert len(_Hub.asked) == asked, "the second reading asks nothing of the hub"
-
-
-def test_a_download_that_breaks_off_goes_on_where_it_was(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 1000)  # what is kept is whole chunks
-    _Hub.breaks = 2
-    assert len(read(hub, shards=0)[0]) == 4
-    begun = [asked for verb, _, asked in _Hub.asked if verb == "GET"]
-    assert len(begun) == 3
-    assert begun[0] is None
-    assert all(str(asked).startswith("bytes=") for asked in begun[1:])
-
-
-def test_what_cannot_be_downloaded_leaves_nothing_half_written(hub: str, tmp_path: Path) -> None:
-    cases: list[tuple[str, Any]] = [("files", {}), ("page", b"<html>Sign in to this network</html>"), ("breaks", 10**6)]
-    for name, value in cases:
-        before = getattr(_Hub, name)
-        setattr(_Hub, name, value)
-        with pytest.raises(BadInput) as refused:
-            read(hub, shards=0)
-        setattr(_Hub, name, before)
-        said = str(refused.value)
-        assert (
-            f"data/train-00000-of-00014.parquet of {source.REPOSITORY} at {source.REVISION} cannot be downloaded"
-            in said
-        )
-        assert said.endswith('use source="bundled"')
-        blobs = tmp_path / "cache" / "datasets--allenai--WildChat-1M" / "blobs"
-        assert not blobs.exists() or not list(blobs.iterdir())
-    assert len(read(hub, shards=0)[0]) == 4, "and the next time it comes"
-
-
-def test_offline_says_so_and_names_the_bundled_messages(hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(BadInput, match='cannot be downloaded .* try again .* use source="bundled"'):
-        wildchat(source="wildchat_1m", location=hub)
-
-
-def test_a_file_that_was_spoilt_in_the_cache_comes_anew_once_it_is_deleted(hub: str) -> None:
-    read(hub, shards=0)
-    path = next(source._files(hub, 0)).resolve()
-    path.write_bytes(b"spoilt")
-    with pytest.raises(BadInput) as refused:
-        read(hub, shards=0)
-    assert f"delete {path} to download it again" in str(refused.value)
-    path.unlink()
-    assert len(read(hub, shards=0)[0]) == 4
+    assert {request.path for request in server.asked} == {base + name for name in names}
 
 
 def test_the_licence_names_a_revision() -> None:

@@ -2,17 +2,14 @@
 
 import hashlib
 import json
-import threading
 import zipfile
 from collections import Counter
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fixtures import Serve
 from truthgym.datasets.cmv_binary import SOURCES, cmv_binary
 from truthgym.datasets.cmv_freeform import ContestedViewQuestion, cmv_freeform
 from truthgym.datasets.errors import BadInput
@@ -187,22 +184,9 @@ def test_another_archive_is_one_error(tmp_path: Path) -> None:
         read(str(tmp_path / "none.zip"))
 
 
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    served = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path)))
-    threading.Thread(target=served.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"http://127.0.0.1:{served.server_port}/winning-args-corpus.zip"
-    served.shutdown()
-    served.server_close()
-
-
-def test_a_download_must_have_the_md5(tmp_path: Path, server: str) -> None:
-    path = Path(archive(tmp_path, UTTERANCES, {"t3_aaa": POST}))
+def test_a_download_must_have_the_md5(tmp_path: Path, serve: Serve) -> None:
+    content = Path(archive(tmp_path, UTTERANCES, {"t3_aaa": POST})).read_bytes()
+    address = f"{serve(lambda _: (200, {}, content)).address}/corpus.zip"
     with pytest.raises(BadInput, match=f"the download has the MD5 .*, not {MD5}"):
-        read(server)
-    rows, _ = read(server, md5=hashlib.md5(path.read_bytes()).hexdigest())
-    assert len(rows) == 2
+        read(address)
+    assert len(read(address, md5=hashlib.md5(content).hexdigest())[0]) == 2
