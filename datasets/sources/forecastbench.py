@@ -88,9 +88,12 @@ def _round(due: str, skipped: Counter[str], location: str) -> Iterator[tuple[str
     found = [(rows.get((resolution["source"], resolution["id"])), resolution) for resolution in resolutions]
     data_end = max((of["resolution_date"] for row, of in found if row and _is_market(row)), default=due)
     for row, resolution in found:
-        why = _unusable(due, data_end, row, resolution) or ("" if row else "not in the question set")
+        why = _unusable(due, data_end, row, resolution)
         place = f"ForecastBench, round {due}, question {resolution['id']}"
-        yield place, why or _row(due, row, resolution["resolution_date"], "yes" if resolution["resolved_to"] else "no")
+        if why or row is None:
+            yield place, why or "not in the question set"
+        else:
+            yield place, _row(due, row, resolution["resolution_date"], "yes" if resolution["resolved_to"] else "no")
 
 
 def _unusable(due: str, data_end: str, row: dict[str, Any] | None, resolution: dict[str, Any]) -> str | None:
