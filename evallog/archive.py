@@ -8,6 +8,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
+from typing import BinaryIO
 
 import zstandard
 
@@ -22,6 +23,11 @@ LOCAL_HEADER_SIZE = 30
 class EvalArchive:
     """Reads members of a local zip file by name. If a name occurs twice, the last member is read, as Inspect does.
 
+        with EvalArchive("run.eval") as archive:
+            header = archive.read("header.json")
+
+    The directory is read once, and stays known after the archive is closed: it can be opened again.
+
     Args:
         path: The file.
         name: The name to use in errors, if it differs from the path.
@@ -31,17 +37,25 @@ class EvalArchive:
     """
 
     def __init__(self, path: str | Path, name: str | None = None) -> None:
-        self.path = name or str(path)
+        self.path = path
+        self.name = name or str(path)
         self._zstd = zstandard.ZstdDecompressor()
-        self._file = Path(path).open("rb")  # noqa: SIM115
+        self._file: BinaryIO | None = None
         try:
-            with zipfile.ZipFile(self._file) as archive:
-                self._members = {member.filename: member for member in archive.infolist()}
+            with zipfile.ZipFile(path) as archive:
+                self._members = {
+                    member.filename: (
+                        member.header_offset,
+                        member.compress_size,
+                        member.file_size,
+                        member.compress_type,
+                    )
+                    for member in archive.infolist()
+                }
         except (zipfile.BadZipFile, ValueError, struct.error) as error:
-            self.close()
             raise bad_input(
-                f"{self.path} is not a complete .eval log ({error}). Copy it again from its source; if its run "
-                f"crashed, try `inspect log recover {self.path}`"
+                f"{self.name} is not a complete .eval log ({error}). Copy it again from its source; if its run "
+                f"crashed, try `inspect log recover {self.name}`"
             ) from None
 
     @property
@@ -58,40 +72,40 @@ class EvalArchive:
         Raises:
             BadInput: The member's bytes do not match the archive's directory.
         """
-        member = self._members[name]
+        offset, packed_size, size, method = self._members[name]
+        assert self._file is not None  # opened by `with`
         file = self._file.fileno()
         try:
             # The local header's name and extra field may differ in length from the directory's.
-            header = os.pread(file, LOCAL_HEADER_SIZE, member.header_offset)
+            header = os.pread(file, LOCAL_HEADER_SIZE, offset)
             name_size, extra_size = struct.unpack_from("<HH", header, 26)
-            start = member.header_offset + LOCAL_HEADER_SIZE + name_size + extra_size
-            content = self._decompress(os.pread(file, member.compress_size, start), member)
+            packed = os.pread(file, packed_size, offset + LOCAL_HEADER_SIZE + name_size + extra_size)
+            content = self._decompress(packed, size, method)
         except (struct.error, zstandard.ZstdError, zlib.error):
             content = b""
-        if len(content) != member.file_size:
-            raise bad_input(f"{self.path}: its member {name} is damaged; copy the log again from its source")
+        if len(content) != size:
+            raise bad_input(f"{self.name}: its member {name} is damaged; copy the log again from its source")
         return content
 
-    def close(self) -> None:
-        self._file.close()
-
     def __enter__(self) -> "EvalArchive":
+        self._file = Path(self.path).open("rb")
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        if self._file is not None:
+            self._file.close()
 
-    def _decompress(self, data: bytes, member: zipfile.ZipInfo) -> bytes:
-        if member.compress_type == zipfile.ZIP_STORED or not member.file_size:
-            return data[: member.file_size]
-        if member.compress_type == zipfile.ZIP_DEFLATED:
-            return zlib.decompress(data, -zlib.MAX_WBITS)
-        if member.compress_type == ZSTD:
-            content: bytes = self._zstd.decompress(data, max_output_size=member.file_size)
-            if len(content) < member.file_size:  # a large member has several frames, of which this was the first
-                content = self._zstd.decompressobj(read_across_frames=True).decompress(data)
+    def _decompress(self, packed: bytes, size: int, method: int) -> bytes:
+        if method == zipfile.ZIP_STORED or not size:
+            return packed[:size]
+        if method == zipfile.ZIP_DEFLATED:
+            return zlib.decompress(packed, -zlib.MAX_WBITS)
+        if method == ZSTD:
+            content: bytes = self._zstd.decompress(packed, max_output_size=size)
+            if len(content) < size:  # a large member has several frames, of which this was the first
+                content = self._zstd.decompressobj(read_across_frames=True).decompress(packed)
             return content
         raise bad_input(
-            f"{self.path}: its members are compressed by zip method {member.compress_type}, which Inspect does not "
-            f"write; pack them again with method {ZSTD} (zstd), 8 (deflate) or 0 (stored)"
+            f"{self.name}: its members are compressed by zip method {method}, which Inspect does not write; pack them "
+            f"again with method {ZSTD} (zstd), 8 (deflate) or 0 (stored)"
         )

@@ -10,24 +10,29 @@ from pathlib import Path
 
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import Header
-from truthgym.evallog.reader import LogReader, read_header
-from truthgym.evallog.schema import LoggedSample
+from truthgym.evallog.reader import LogReader
 
 JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
 """File name of a log that Inspect writes as .json. Other .json files in a folder are skipped."""
-
-MAX_OPEN = 16
-"""Logs that a `ReaderPool` keeps open at once."""
 
 
 @dataclass(frozen=True)
 class LogFile:
     """A log to read, with its header."""
 
-    path: str
-    header: Header
+    reader: LogReader
     size: int
     """Bytes; 0 if it is not on this machine."""
+    modified: float
+    """Time of its last change; 0 if it is not on this machine."""
+
+    @property
+    def path(self) -> str:
+        return self.reader.path
+
+    @property
+    def header(self) -> Header:
+        return self.reader.header
 
     @property
     def finished(self) -> bool:
@@ -46,39 +51,9 @@ class LogFile:
 
     def digest(self) -> str:
         """SHA-256 of the file, in hex. For a remote log, of its path and eval id."""
-        if not Path(self.path).is_file():
-            return sha256(f"{self.path} {self.header.eval.eval_id}".encode()).hexdigest()
-        with Path(self.path).open("rb") as file:
-            return file_digest(file, "sha256").hexdigest()
-
-
-class ReaderPool:
-    """Readers of logs by their index. At most `MAX_OPEN` stay open; reopening a log reads its directory again."""
-
-    def __init__(self, logs: Sequence[LogFile]) -> None:
-        self._logs = logs
-        self._open: dict[int, LogReader] = {}
-
-    def reader(self, log: int) -> LogReader:
-        """The reader of a log. The one that was used least recently is closed if too many are open."""
-        reader = self._open.pop(log, None)
-        if reader is None:
-            if len(self._open) >= MAX_OPEN:
-                self._open.pop(next(iter(self._open))).close()
-            reader = LogReader(self._logs[log].path)
-        self._open[log] = reader
-        return reader
-
-    def sample(self, log: int, member: str) -> LoggedSample:
-        """Read one sample by the index of its log and its name in the archive."""
-        return next(sample for _, sample in self.reader(log).samples([member]))
-
-    def __enter__(self) -> "ReaderPool":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for reader in self._open.values():
-            reader.close()
+        if Path(self.path).is_file():
+            return hash_file(Path(self.path))
+        return sha256(f"{self.path} {self.header.eval.eval_id}".encode()).hexdigest()
 
 
 def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[list[LogFile], Counter[str]]:
@@ -100,7 +75,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
     paths = list(dict.fromkeys(path for place in places for path in _paths(str(place))))
     if not paths:
         raise bad_input(f"There are no logs in {_names(places)}; give .eval files, or the folder given as --log-dir")
-    logs = [LogFile(path, read_header(path), _size(path)) for path in paths]
+    logs = [_log_file(path) for path in paths]
     completed = {log.header.eval.task_id for log in logs if log.finished}
     used, left_out = [], Counter[str]()
     for log in logs:
@@ -116,7 +91,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
             f"None of the {len(logs)} logs in {_names(places)} is of a finished run ({statuses}); finish the run with "
             "`inspect eval-retry LOG`, or add --unfinished to use the samples so far"
         )
-    used.sort(key=lambda log: (log.finished, log.header.completed_at, _modified(log.path)), reverse=True)
+    used.sort(key=lambda log: (log.finished, log.header.completed_at, log.modified), reverse=True)
     return used, left_out
 
 
@@ -142,12 +117,16 @@ def _is_shards(folder: str, name: str) -> bool:
     return name.endswith(".shards") and Path(folder, name.removesuffix(".shards") + ".eval").is_file()
 
 
-def _size(path: str) -> int:
-    return Path(path).stat().st_size if Path(path).is_file() else 0
+def _log_file(path: str) -> LogFile:
+    reader = LogReader(path)
+    file = Path(path).stat() if Path(path).is_file() else None
+    return LogFile(reader, file.st_size if file else 0, file.st_mtime if file else 0.0)
 
 
-def _modified(path: str) -> float:
-    return Path(path).stat().st_mtime if Path(path).is_file() else 0.0
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file's content, in hex."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
 
 
 def _names(places: Sequence[str | Path]) -> str:

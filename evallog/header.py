@@ -1,4 +1,4 @@
-"""Reads the header of a log: its run, its status and its scorers."""
+"""Reads the header of a log: its run and its status."""
 
 import contextlib
 from pathlib import Path
@@ -13,31 +13,6 @@ from truthgym.evallog.schema import decode_json
 Status = Literal["started", "success", "cancelled", "error"]
 
 
-class Dataset(msgspec.Struct):
-    name: str | None = None
-    location: str | None = None
-    samples: int | None = None
-
-
-class Scorer(msgspec.Struct):
-    """A scorer of the run, as the task configured it."""
-
-    name: str
-    options: dict[str, Any] | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class Shard(msgspec.Struct):
-    shard: str = ""
-    log: str = ""
-
-
-class Shards(msgspec.Struct):
-    """The shards that a log was merged from. They hold the same samples."""
-
-    ledger: list[Shard] = []
-
-
 class Spec(msgspec.Struct, kw_only=True):
     """The run's specification (`EvalSpec`)."""
 
@@ -45,22 +20,14 @@ class Spec(msgspec.Struct, kw_only=True):
     model: str
     created: str
     eval_id: str
-    run_id: str = ""
     task_id: str = ""
-    task_registry_name: str | None = None
-    task_args: dict[str, Any] = {}
     solver: str | None = None
     """None if the run used the task's own solver."""
     solver_args: dict[str, Any] | None = None
-    dataset: Dataset = msgspec.field(default_factory=Dataset)
-    scorers: list[Scorer] | None = None
-    shards: Shards | None = None
-    metadata: dict[str, Any] | None = None
 
 
 class PlanStep(msgspec.Struct):
     solver: str
-    params: dict[str, Any] = {}
 
 
 class Plan(msgspec.Struct):
@@ -68,7 +35,6 @@ class Plan(msgspec.Struct):
 
 
 class Stats(msgspec.Struct):
-    started_at: str = ""
     completed_at: str = ""
 
 
@@ -82,7 +48,6 @@ class Header(msgspec.Struct, kw_only=True):
     eval: Spec
     plan: Plan = msgspec.field(default_factory=Plan)
     stats: Stats = msgspec.field(default_factory=Stats)
-    invalidated: bool = False
 
     @property
     def completed_at(self) -> str:
@@ -100,28 +65,32 @@ def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:
 
     Args:
         path: The file.
-        archive: The opened .eval log. None for a .json log, which Inspect reads.
+        archive: The directory of an .eval log. None for a .json log.
         name: The log's name in errors.
 
     Raises:
         BadInput: The file is not a log.
     """
-    if archive is not None:
+    if archive is None:
+        content = path.read_bytes()
+    else:
         # A run that never finished has no header.json, only the record of its start.
         member = next((member for member in ("header.json", "_journal/start.json") if member in archive), None)
         if member is None:
             raise bad_input(f"{name} is a zip file but not a log: it has no header.json; give an .eval log of Inspect")
-        with contextlib.suppress(ValueError, msgspec.ValidationError):  # the schema of an older version
-            return decode_json(archive.read(member), msgspec.json.Decoder(Header))
-    return _parse_by_inspect(path, name)
-
-
-def _parse_by_inspect(path: Path, name: str) -> Header:
-    from inspect_ai.log import read_eval_log
-
+        with archive:
+            content = archive.read(member)
     try:
-        log = read_eval_log(str(path), header_only=True)
-        return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"results", "samples"}), Header)
+        with contextlib.suppress(msgspec.ValidationError):  # the schema of an older version
+            return decode_json(content, msgspec.json.Decoder(Header))
+        return _parse_by_inspect(path)
     except Exception as error:  # Inspect raises what its parsers raise
         reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise bad_input(f"{name} cannot be read as a log ({reason}); give an .eval or .json log of Inspect") from None
+
+
+def _parse_by_inspect(path: Path) -> Header:
+    from inspect_ai.log import read_eval_log
+
+    log = read_eval_log(str(path), header_only=True)
+    return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"results", "samples"}), Header)

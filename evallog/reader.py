@@ -1,9 +1,8 @@
 """Reads Inspect logs sample by sample, decoding only the parts that training and analysis need.
 
-Most bytes of a sample are events, which are cut out before the rest is decoded into the types of `schema`. Inspect's
-own reader is used for samples in older formats, one by one, and for .json logs, which it reads as a whole. A remote log
-is copied to this machine while it is open. Inspect is imported only then: importing it takes more memory than
-converting a log does.
+Most bytes of a sample are events, which are cut out before the rest is decoded into the types of `schema`. Samples in
+older formats are upgraded by Inspect, one by one, and remote logs are copied to this machine. Inspect is imported only
+then: importing it takes more memory than converting a log does.
 """
 
 import json
@@ -11,31 +10,17 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.errors import bad_input
-from truthgym.evallog.header import Header, parse_header
-from truthgym.evallog.schema import (
-    AttachmentsRecord,
-    EventsRecord,
-    LoggedSample,
-    Message,
-    Outcome,
-    OutcomeRecord,
-    Record,
-    SampleRecord,
-    decode_json,
-    outcome,
-    sample,
-)
-
-if TYPE_CHECKING:
-    from inspect_ai.log import EvalSample
+from truthgym.evallog.header import parse_header
+from truthgym.evallog.schema import Attachments, Events, LoggedSample, Outcome, SampleList, SampleName, decode_json
 
 FORMAT = 2
 """The version of the log format that `schema` describes."""
@@ -46,7 +31,7 @@ ATTACHMENT_SCHEMES = ("attachment://", "tc://")
 CHUNKED = re.compile(r"^(samples/.*_epoch_\d+/)sample\.json$", re.DOTALL)
 """Name of the main member of a chunked sample. Its other members are in the same folder."""
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
+AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 
 
 class LogReader:
@@ -56,6 +41,8 @@ class LogReader:
             good = [member for member, outcome in log.outcomes() if not outcome.error]
             for member, sample in log.samples(good):
                 ...
+
+    No file is open between two readings. A remote log is copied once, and the copy is removed by `close`.
 
     Args:
         path: An .eval or .json log, local or remote (s3://..., whatever fsspec can read).
@@ -68,17 +55,11 @@ class LogReader:
         self.path = str(path)
         self._fallbacks: dict[str, str] = {}
         self._copy: tempfile.TemporaryDirectory[str] | None = None
-        self._archive: EvalArchive | None = None
-        try:
-            self._local = self._local_file()
-            if self._local.suffix != ".json":
-                self._archive = EvalArchive(self._local, self.path)
-            self.header = parse_header(self._local, self._archive, self.path)
-        except BaseException:
-            self.close()
-            raise
-        self._outcomes = msgspec.json.Decoder(OutcomeRecord)
-        self._samples = msgspec.json.Decoder(SampleRecord)
+        self._local = self._local_file()
+        self._archive = None if self._local.suffix == ".json" else EvalArchive(self._local, self.path)
+        self.header = parse_header(self._local, self._archive, self.path)
+        self._outcomes = msgspec.json.Decoder(Outcome)
+        self._samples = msgspec.json.Decoder(LoggedSample)
 
     @cached_property
     def members(self) -> list[str]:
@@ -104,8 +85,9 @@ class LogReader:
 
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
         """All samples without their messages, each with its member name."""
-        for member in self.members:
-            yield member, outcome(self._read(member, self._outcomes)[0])
+        with self._archive or nullcontext():
+            for member in self.members:
+                yield member, self._read(member, self._outcomes)[0]
 
     def samples(self, members: Collection[str] | None = None) -> Iterator[tuple[str, LoggedSample]]:
         """Samples with their messages, each with its member name.
@@ -113,13 +95,11 @@ class LogReader:
         Args:
             members: Names of the samples to read, as `outcomes` gives them. None reads all.
         """
-        for member in self.members if members is None else sorted(members, key=self._order.__getitem__):
-            record, content = self._read(member, self._samples)
-            yield member, _resolve(record, content)
+        with self._archive or nullcontext():
+            for member in self.members if members is None else sorted(members, key=self._order.__getitem__):
+                yield member, self._sample(*self._read(member, self._samples))
 
     def close(self) -> None:
-        if self._archive:
-            self._archive.close()
         if self._copy:
             self._copy.cleanup()
 
@@ -148,113 +128,91 @@ class LogReader:
             ) from None
         return local
 
-    def _read(self, member: str, decoder: msgspec.json.Decoder[AnyRecord]) -> tuple[AnyRecord, bytes]:
-        """Decode a sample. Also returns its bytes in the current format, from which attachments can be read."""
-        if self._archive is None:
-            return self._convert(member, self._json_samples[member], "log as .json", decoder)
-        if chunked := CHUNKED.match(member):
-            content = _join_chunks(self._archive, chunked[1], with_messages=decoder.type is SampleRecord)
-        else:
-            content = self._archive.read(member)
+    def _read(self, member: str, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome, bytes, bytes]:
+        """Decode a sample. Also returns its JSON in the current format, without its events and with them."""
+        content = self._content(member, with_messages=decoder.type is LoggedSample)
+        sample, head = _decode(content, decoder)
         if self.header.version != FORMAT:
-            reason = f"log format {self.header.version}"
-        elif (record := _decode(content, decoder)) is None:
-            reason = "unknown schema"
-        elif record.uuid is None:
-            reason = "written by Inspect before 0.3.70"
+            self._fallbacks[member] = f"log format {self.header.version}"
+        elif sample is None:
+            self._fallbacks[member] = "unknown schema"
+        elif sample.uuid is None:
+            self._fallbacks[member] = "written by Inspect before 0.3.70"
         else:
-            return record, content
-        return self._convert(member, self._validate(member, content), reason, decoder)
+            return sample, head, content
+        content = self._upgraded(member, content)
+        sample, head = _decode(content, decoder)
+        if sample is None:
+            raise bad_input(
+                f"{self.path}: its member {member} has an unknown schema; remove the sample, or convert other logs"
+            )
+        return sample, head, content
 
-    def _validate(self, member: str, content: bytes) -> "EvalSample":
-        """Parse a sample with Inspect, which reads its older formats."""
+    def _content(self, member: str, with_messages: bool) -> bytes:
+        if self._archive is None:
+            return self._json_samples[member]
+        if chunked := CHUNKED.match(member):
+            return _join_chunks(self._archive, chunked[1], with_messages)
+        return self._archive.read(member)
+
+    def _upgraded(self, member: str, content: bytes) -> bytes:
+        """A sample in the current format, by Inspect, which reads its older formats."""
         from inspect_ai.log import EvalSample
 
         try:
-            return EvalSample.model_validate(json.loads(content))
+            sample = EvalSample.model_validate(json.loads(content))
         except ValueError as error:
             reason = str(error).partition("\n")[0]
             raise bad_input(
                 f"{self.path}: Inspect cannot read its member {member} ({reason}); check that it is not damaged"
             ) from None
+        return sample.model_dump_json(exclude_none=True, exclude={"timelines"}).encode()
 
-    def _convert(
-        self, member: str, parsed: "EvalSample", reason: str, decoder: msgspec.json.Decoder[AnyRecord]
-    ) -> tuple[AnyRecord, bytes]:
-        """Convert a sample that Inspect parsed to the current format and decode it."""
-        self._fallbacks[member] = reason
-        content = parsed.model_dump_json(exclude_none=True, exclude={"timelines"}).encode()
-        record = _decode(content, decoder)
-        if record is None:
-            raise bad_input(
-                f"{self.path}: its member {member} has an unknown schema; remove the sample, or convert other logs"
-            )
-        return record, content
+    def _sample(self, sample: LoggedSample, head: bytes, content: bytes) -> LoggedSample:
+        """The full sample: with its attachments, and with its tools if it called one."""
+        if any(f'"{scheme}'.encode() in head for scheme in ATTACHMENT_SCHEMES):
+            attachments = decode_json(content, msgspec.json.Decoder(Attachments)).attachments
+            resolved = _with_attachments(decode_json(head, msgspec.json.Decoder()), attachments)
+            sample = self._samples.decode(msgspec.json.encode(resolved))
+        if any(message.tool_calls for message in sample.messages):
+            events = decode_json(content, msgspec.json.Decoder(Events))
+            sample.tools = _with_attachments(events.tools, events.attachments)
+        sample.plain = all(message.is_text for message in sample.messages)
+        return sample
 
     @cached_property
-    def _json_samples(self) -> "dict[str, EvalSample]":
+    def _json_samples(self) -> dict[str, bytes]:
         """The samples of a .json log by the names that they would have in an .eval log."""
-        from inspect_ai.log import read_eval_log
-
-        log = read_eval_log(str(self._local))
-        return {f"samples/{sample.id}_epoch_{sample.epoch}.json": sample for sample in log.samples or []}
-
-
-def read_header(path: str | Path) -> Header:
-    """Read the header of a log alone.
-
-    Raises:
-        BadInput: The file does not exist, is not a log or is incomplete.
-    """
-    with LogReader(path) as log:
-        return log.header
+        samples = decode_json(self._local.read_bytes(), msgspec.json.Decoder(SampleList)).samples
+        names = [msgspec.json.decode(sample, type=SampleName) for sample in samples]
+        return {
+            f"samples/{name.id}_epoch_{name.epoch}.json": bytes(sample)
+            for name, sample in zip(names, samples, strict=True)
+        }
 
 
-def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyRecord]) -> AnyRecord | None:
-    """Decode a sample without its events. None if it has another schema.
+def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome | None, bytes]:
+    """Decode a sample without its events, and return what was decoded. The sample is None if it has another schema.
 
     If metadata or the store hold fields of the names that delimit the events, the cut leaves malformed JSON, or JSON
     without the uuid, which follows the events. In that case the whole sample is decoded.
     """
-    record: AnyRecord | None = None
+    sample: AnyOutcome | None = None
     for part in (_without_events(content), content):
         try:
-            record = decode_json(part, decoder)
-        except (ValueError, msgspec.ValidationError):
-            record = None
-        if record is not None and record.uuid:
+            if not part.isascii():
+                part.decode()  # texts that stay encoded are not checked otherwise
+            sample = decode_json(part, decoder)
+        except ValueError:
+            sample = None
+        if sample is not None and sample.uuid:
             break
-    return record
+    return sample, part
 
 
 def _without_events(content: bytes) -> bytes:
     start, end = content.find(EVENTS), content.rfind(AFTER_EVENTS)
     return content[: start + len(EVENTS)] + content[end:] if 0 <= start < end else content
-
-
-def _resolve(record: SampleRecord, content: bytes) -> LoggedSample:
-    """The full sample: with its attachments, and with its tools if it called one."""
-    if isinstance(record.input, str) and _are_texts(record.messages):
-        return sample(record, None)
-    end = content.find(EVENTS)
-    head = content if end < 0 else content[:end]
-    calls_tools = any(message.tool_calls for message in record.messages)
-    if not calls_tools and not any(scheme.encode() in head for scheme in ATTACHMENT_SCHEMES):
-        return sample(record, None)
-    rest = decode_json(content, msgspec.json.Decoder(EventsRecord if calls_tools else AttachmentsRecord))
-    record.messages = _with_attachments(record.messages, rest.attachments)
-    if not isinstance(record.input, str):
-        record.input = _with_attachments(record.input, rest.attachments)
-    return sample(record, _with_attachments(rest.tools, rest.attachments) if isinstance(rest, EventsRecord) else None)
-
-
-def _are_texts(messages: list[Message]) -> bool:
-    """Whether all messages are plain texts, so that there is nothing to resolve."""
-    for message in messages:
-        content = message.content
-        if not isinstance(content, str) or message.tool_calls or content.startswith(ATTACHMENT_SCHEMES):
-            return False
-    return True
 
 
 def _with_attachments(value: Any, attachments: dict[str, str]) -> Any:  # noqa: ANN401
@@ -266,9 +224,6 @@ def _with_attachments(value: Any, attachments: dict[str, str]) -> Any:  # noqa: 
         return [_with_attachments(item, attachments) for item in value]
     if isinstance(value, dict):
         return {key: _with_attachments(item, attachments) for key, item in value.items()}
-    if isinstance(value, msgspec.Struct):
-        for name in value.__struct_fields__:
-            setattr(value, name, _with_attachments(getattr(value, name), attachments))
     return value
 
 
@@ -294,7 +249,7 @@ def _join_chunks(archive: EvalArchive, folder: str, with_messages: bool) -> byte
         joined["messages"] = [message for start, end in ranges for message in messages[start:end]]
         joined["attachments"] = {str(i): text for i, text in enumerate(items("attachments"))}
         joined["events"] = items("events")
-    return json.dumps(joined).encode()
+    return msgspec.json.encode(joined)
 
 
 def _folders(name: str) -> set[str]:

@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 
 CARD = "README.md"
@@ -53,12 +54,6 @@ def write_atomically(path: Path, text: str) -> Path:
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     return partial.replace(path)
-
-
-def hash_file(path: Path) -> str:
-    """SHA-256 of a file's content, in hex."""
-    with path.open("rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def hash_dataset(folder: Path) -> dict[str, str]:

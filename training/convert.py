@@ -104,25 +104,28 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
     Raises:
         BadInput: It has conditions that the kind does not use.
     """
-    ranked = selection.top is not None or selection.count is not None or selection.best_per_question
-    conditions = ranked or selection.threshold is not None or selection.everything
-    omit = "omit --top, --count, --threshold, --best-per-question and --all"
-    if config.row_kind == "preference" and conditions:
-        raise bad_input(f"--to {config.to}: pairs are selected by --pairs and --margin; {omit}")
-    if config.row_kind == "prompts" and conditions:
-        raise bad_input(f"--to {config.to}: every question is taken once, whatever its answers; {omit}")
-    both = selection.threshold is not None and (selection.top is not None or selection.count is not None)
-    if config.row_kind == "unpaired" and (selection.best_per_question or selection.everything or both):
-        raise bad_input(
-            "--to unpaired: either --threshold, or --top and --count, separate the good trajectories from the bad; "
-            "omit the other options"
-        )
+    conditions = {
+        "--top": selection.top,
+        "--count": selection.count,
+        "--threshold": selection.threshold,
+        "--best-per-question": selection.best_per_question or None,
+        "--all": selection.everything or None,
+    }
+    given = {name for name, value in conditions.items() if value is not None}
+    excluded, reason = {
+        "preference": ({*conditions}, "pairs are selected by --pairs and --margin"),
+        "prompts": ({*conditions}, "every question is taken once, whatever its answers"),
+        "unpaired": ({"--best-per-question", "--all"}, "--threshold, or --top and --count, separate good from bad"),
+        "few_shot": ({"--all"}, "examples are selected by a score"),
+    }.get(config.row_kind, (set[str](), ""))
+    if config.row_kind == "unpaired" and "--threshold" in given:
+        excluded |= {"--top", "--count"}
+    if given & excluded:
+        raise bad_input(f"--to {config.to}: {reason}; omit {', '.join(sorted(given & excluded))}")
     takes_all = config.row_kind in ("unpaired", "preference", "steps", "prompts") and not selection.everything
     if takes_all and selection.top is None and selection.count is None:
         return replace(selection, top=1.0)
     if config.row_kind == "few_shot":
-        if selection.everything:
-            raise bad_input("--to few_shot: examples are selected by a score; omit --all")
         return replace(selection, count=selection.count or FEW_SHOT_COUNT, top=selection.share)
     return selection
 
@@ -130,21 +133,21 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
 def _no_rows(samples: SampleFilter, config: ConversionConfig) -> Exception:
     """The error if there are no rows, with the reasons."""
     left_out = +samples.left_out
+    unscored = left_out["samples without a number for the score"]
+    of_other_splits = sum(number for reason, number in left_out.items() if "split" in reason)
     if not samples.read:
-        return bad_input(
-            f"There are no samples in {len(samples.logs)} logs, such as {samples.logs[0].path}; give others"
-        )
-    if len(left_out) == 1 and "test split" in next(iter(left_out)):
-        return bad_input(
+        problem = f"There are no samples in {len(samples.logs)} logs, such as {samples.logs[0].path}; give others"
+    elif len(left_out) == 1 and "test split" in next(iter(left_out)):
+        problem = (
             f"All {samples.read} samples are of the test split, which is reserved for evaluation; evaluate on another "
             "one (-T split=train) and convert that log"
         )
-    of_other_splits = sum(number for reason, number in left_out.items() if "split" in reason)
-    unscored = left_out["samples without a number for the score"]
-    if unscored and unscored == samples.read - of_other_splits:
-        return bad_input(samples.score.not_found())
-    reasons = "; ".join(f"{number} {reason}" for reason, number in left_out.items())
-    return bad_input(
-        f"--to {config.to}: none of {samples.read} samples is left to convert: {reasons}. Use fewer conditions, or "
-        "give other logs"
-    )
+    elif unscored and unscored == samples.read - of_other_splits:
+        problem = samples.score.not_found()
+    else:
+        reasons = "; ".join(f"{number} {reason}" for reason, number in left_out.items())
+        problem = (
+            f"--to {config.to}: none of {samples.read} samples is left to convert: {reasons}. Use fewer conditions, or "
+            "give other logs"
+        )
+    return bad_input(problem)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
+from truthgym.scorers.statistics.direction import LETTERS
 from truthgym.training.artifacts import hash_file, markdown_table
-from truthgym.training.conversion.filtering import LETTERS
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
 if TYPE_CHECKING:

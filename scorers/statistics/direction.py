@@ -21,6 +21,8 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
 length, a change) has no better end."""
 CORRECTNESS = re.compile(r"(accuracy|match|includes|exact|f1|choice|answer|pattern|math|model_graded_(qa|fact))\d*")
 """Names of Inspect's own scorers of correctness, all higher-is-better. Inspect numbers them if a task has two."""
+LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+"""Inspect's letters for correct, partial, incorrect and no answer."""
 
 
 def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None:

@@ -58,12 +58,12 @@ def test_only_datasets_are_overwritten_on_request(logs: Path, tmp_path: Path) ->
         else:
             assert call(*arguments).exit_code == 0
     assert len((tmp_path / "d" / "train.jsonl").read_bytes()) < len(before)
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "thesis.txt").write_text("years of work")
-    assert "is not a dataset of truthgym" in refused(logs, "--to", "sft", "--out", home, "--overwrite")
-    assert (home / "thesis.txt").is_file()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "home"]
+    for name, card in (("home", ""), ("model", "---\ntruthgym: {method: sft}\n---\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "README.md").write_text(card)
+        assert "is not a dataset of truthgym" in refused(logs, "--to", "sft", "--out", tmp_path / name, "--overwrite")
+        assert (tmp_path / name / "README.md").read_text() == card
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "home", "model"]
 
 
 def test_a_kill_during_replacement_loses_nothing(logs: Path, tmp_path: Path) -> None:
@@ -92,12 +92,12 @@ def test_a_kill_during_replacement_loses_nothing(logs: Path, tmp_path: Path) -> 
         (["--to", "preference", "--top", "0.1"], "pairs are selected by --pairs and --margin"),
         (["--to", "preference", "--margin", "-1"], "margin=-1.0 cannot be used; expected `float` >= 0"),
         (["--to", "prompts", "--count", "3"], "every question is taken once"),
-        (["--to", "unpaired", "--best-per-question"], "separate the good trajectories"),
-        (["--to", "few_shot", "--validation", "train"], "--validation train: .*omit --validation"),
+        (["--to", "unpaired", "--best-per-question"], "separate good from bad; omit --best-per-question"),
+        (["--to", "few_shot", "--validation", "train"], "--validation train: .*; omit it"),
         (["--to", "few_shot", "--file-format", "arrow"], "is read as .jsonl only"),
         (["--to", "steps"], "no belief after every step"),
-        (["--pair-by", "model"], "pair_by='model' has no effect with --to sft"),
-        (["--to", "prompts", "--form", "messages"], "form='messages' has no effect with --to prompts"),
+        (["--pair-by", "model"], "--to sft: pair_by='model' has no effect"),
+        (["--to", "prompts", "--form", "messages"], "--to prompts: form='messages' has no effect"),
         (["--grader", "python_brier"], "--method and --grader are options of --to openai"),
         (["--to", "openai", "--method", "reinforcement", "--grader", "nobody"], "nobody"),
         (["--reasoning", "only"], "no reply with reasoning"),
@@ -190,14 +190,3 @@ def _renamed(source: Path, target: Path, number: int) -> None:
         for name in old.namelist():
             held = old.read(name).replace(b'"uuid":"0-', f'"uuid":"{number}-'.encode())
             new.writestr(name, held.replace(b'"task0"', f'"task{number}"'.encode()))
-
-
-def test_converting_loads_neither_inspect_nor_torch(logs: Path, tmp_path: Path, environment: dict[str, str]) -> None:
-    probe = (
-        "import sys\n"
-        "from truthgym.training.convert import convert\n"
-        f"convert([{str(logs)!r}], 'sft', {str(tmp_path / 'd')!r})\n"
-        "print(sorted({'inspect_ai', 'torch', 'numpy', 'pyarrow', 'transformers'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

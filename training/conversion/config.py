@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from truthgym.evallog.errors import bad_input
 from truthgym.training.conversion.messages import Reasoning
 from truthgym.training.conversion.rows import Form
 from truthgym.training.conversion.selection import PairBy, Pairs, Validation, check_fields
@@ -48,21 +47,19 @@ class ConversionConfig:
     any_task: bool = False
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        problems = []
         if self.to == "few_shot" and self.validation != "none":
-            raise bad_input(
-                f"--to few_shot --validation {self.validation}: few-shot examples are not trained on, so there is "
-                "nothing to validate; omit --validation"
-            )
+            problems.append(f"--validation {self.validation}: few-shot examples are not trained on")
         if self.file_format != "jsonl" and self.to in ("few_shot", "openai"):
-            raise bad_input(f"--to {self.to} is read as .jsonl only; omit --file-format {self.file_format}")
+            problems.append(f"--file-format {self.file_format}: {self.to} is read as .jsonl only")
+        if self.to != "openai" and (self.method != "supervised" or self.grader):
+            problems.append("--method and --grader are options of --to openai")
+        elif self.grader and self.method != "reinforcement":
+            problems.append(f"--grader {self.grader} needs --method reinforcement, got {self.method}")
         for name, value in self.non_default().items():
             if self.row_kind not in OPTIONS_BY_KIND.get(name, (self.row_kind,)):
-                raise bad_input(f"{name}={value!r} has no effect with --to {self.to}; omit it")
-        if self.to != "openai" and (self.method != "supervised" or self.grader):
-            raise bad_input(f"--method and --grader are options of --to openai, not of --to {self.to}; omit them")
-        if self.grader and self.method != "reinforcement":
-            raise bad_input(f"--grader {self.grader} needs --method reinforcement, got {self.method}; omit --grader")
+                problems.append(f"{name}={value!r} has no effect")
+        check_fields(self, [f"--to {self.to}: {problem}; omit it" for problem in problems])
 
     @property
     def row_kind(self) -> str:

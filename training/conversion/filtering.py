@@ -7,12 +7,10 @@ from typing import Any
 
 from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import bad_input
-from truthgym.evallog.schema import Outcome
-from truthgym.scorers.statistics.direction import Best, direction
+from truthgym.evallog.schema import Outcome, QuestionFacts
+from truthgym.scorers.statistics.direction import LETTERS, Best, direction
 from truthgym.training.conversion.selection import Candidate, Selection, Validation
 
-LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-"""Inspect's letters for correct, partial, incorrect and no answer."""
 DEFAULT_KEY = "brier_score"
 
 
@@ -55,12 +53,13 @@ class SampleFilter:
         """
         self.read += 1
         keys = self._keys(log, sample)
-        event, split = self._event(log, sample)
+        facts = sample.facts
+        event, split = (facts.event, facts.split) if facts else self._hashed_split(log, sample)
         everything = self.selection.everything
         if not self._seen.isdisjoint(keys):
             reason: str | None = "samples that another log also holds"
         else:
-            reason = self._wrong_split(split) or (None if everything else _unusable(sample))
+            reason = self._wrong_split(split) or (None if everything else _unusable(sample, facts))
         score = self.score.value(sample) if self._needs_score and not reason else math.nan
         if not reason and self._needs_score and math.isnan(score) and not everything:
             # Not marked as seen: another copy of the log may have the number, if `inspect score` was run on it.
@@ -73,7 +72,7 @@ class SampleFilter:
         if reason:
             self.left_out[reason] += 1
             return None
-        question = (sample.facts.question if sample.facts else None) or sample.id
+        question = (facts.question if facts else None) or str(sample.id)
         model, solver = self._runs[log]
         return Candidate(log, member, self._intern(question), self._intern(event), split, score, side, model, solver)
 
@@ -82,10 +81,8 @@ class SampleFilter:
         run_key = hash((self.logs[log].header.eval.task_id, sample.id, sample.epoch))
         return (run_key, hash(sample.uuid)) if sample.uuid else (run_key,)
 
-    def _event(self, log: int, sample: Outcome) -> tuple[str, str]:
-        """The sample's event and split."""
-        if sample.facts is not None:
-            return sample.facts.event, sample.facts.split
+    def _hashed_split(self, log: int, sample: Outcome) -> tuple[str, str]:
+        """The event and the split of a sample of another project."""
         task = self.logs[log].header.eval.task
         if not self._any_task:
             raise bad_input(
@@ -110,18 +107,18 @@ class SampleFilter:
         return self._texts.setdefault(text, text)
 
 
-def _unusable(sample: Outcome) -> str | None:
+def _unusable(sample: Outcome, facts: QuestionFacts | None) -> str | None:
     if sample.error:
         return "samples that failed with an error"
-    if sample.invalidated:
+    if sample.invalidation is not None:
         return "samples that were invalidated"
     if sample.limit:
         return "samples that a limit cut short"
-    if sample.ended:
+    if sample.store.ended:
         return "samples whose reasoning ended before its answer"
     if sample.stop_reason in ("max_tokens", "model_length"):
         return "samples whose answer was cut off (max_tokens)"
-    if sample.facts and (sample.facts.arm or "neutral") != "neutral":
+    if facts and (facts.arm or "neutral") != "neutral":
         return "samples that were told an opinion"
     return None
 
@@ -147,9 +144,10 @@ class ScoreSelector:
         Raises:
             BadInput: Several scores have that name, logs disagree about it, or its better end is unknown.
         """
-        scorers = tuple(sample.scores)
+        scores = sample.scores or {}
+        scorers = tuple(scores)
         if self._found is not None and scorers in self._scorers:  # the scorers of an earlier sample: a fast path
-            value: Any = sample.scores[self._found[0]].value
+            value = scores[self._found[0]].value
             number = value.get(self._found[1]) if isinstance(value, dict) else None
             if type(number) is float and math.isfinite(number):
                 return number
@@ -160,7 +158,7 @@ class ScoreSelector:
             return math.nan
         scorer, key = name.split("/", 1)
         if self._found != (scorer, key):
-            self._settle(scorer, key, sample)
+            self._settle(scorer, key, scores[scorer].details)
         self._scorers.add(scorers)
         return all_numbers[name]
 
@@ -176,9 +174,9 @@ class ScoreSelector:
             raise bad_input(f"--score {wanted} is ambiguous: it may be {', '.join(sorted(matches))}; give one of them")
         return matches[0] if matches else None
 
-    def _settle(self, scorer: str, key: str, sample: Outcome) -> None:
+    def _settle(self, scorer: str, key: str, metadata: dict[str, Any]) -> None:
         """Record which score was found, and which end of it is better."""
-        end = direction(scorer, key, sample.scores[scorer].metadata or {})
+        end = direction(scorer, key, metadata)
         if self.best is None and end is None:
             raise bad_input(
                 f"--score {scorer}/{key}: the scorer does not say which end is better; add --best lowest or --best "
@@ -211,9 +209,8 @@ def numbers(sample: Outcome) -> dict[str, float]:
 def _all_numbers(sample: Outcome) -> dict[str, float]:
     """Like `numbers`, including NaN: the scorer ran on the sample and has no number for it."""
     found: dict[str, float] = {}
-    for scorer, score in sample.scores.items():
-        values: Any = score.value
-        for key, value in (values if isinstance(values, dict) else {scorer: values}).items():
+    for scorer, score in (sample.scores or {}).items():
+        for key, value in (score.value if isinstance(score.value, dict) else {scorer: score.value}).items():
             number = LETTERS.get(value) if isinstance(value, str) else math.nan if value is None else value
             if isinstance(number, int | float):
                 found[f"{scorer}/{key}"] = float(number)
@@ -225,9 +222,8 @@ def on_correct_side(sample: Outcome) -> bool | None:
 
     None if no scorer (`brier`, or another one that records both) has recorded the belief and the outcome.
     """
-    for score in sample.scores.values():
-        metadata = score.metadata or {}
-        belief, outcome = metadata.get("belief"), metadata.get("outcome")
+    for score in (sample.scores or {}).values():
+        belief, outcome = score.details.get("belief"), score.details.get("outcome")
         if belief is None and isinstance(score.value, dict):
             belief = score.value.get("belief")
         if isinstance(belief, int | float) and isinstance(outcome, int | float) and math.isfinite(belief):

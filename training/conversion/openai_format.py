@@ -45,12 +45,12 @@ def supervised(row: Row, where: str = "the row") -> dict[str, Any]:
     else:
         prompt = [{"weight": 0, **message} for message in _list(row, "prompt", where)]
         messages = conversation([*prompt, *_list(row, "completion", where)], where, _images(row))
-    written = [message for message in messages if message["role"] == "assistant"]
-    if not written or messages[-1]["role"] != "assistant":
-        raise bad_input(f"{where}: it does not end with an assistant message; remove the row")
-    if not any(message.get("weight", 1) for message in written):
-        raise bad_input(f"{where}: all assistant messages have weight 0; remove the row")
-    return {"messages": messages, **_tools(row, where)}
+    trained = any(message["role"] == "assistant" and message.get("weight", 1) for message in messages)
+    if not trained or messages[-1]["role"] != "assistant":
+        raise bad_input(
+            f"{where}: it does not end with an assistant message, or all of them have weight 0; remove the row"
+        )
+    return {"messages": messages, **_tools(row)}
 
 
 def preference(row: Row, where: str = "the row") -> dict[str, Any]:
@@ -81,7 +81,7 @@ def preference(row: Row, where: str = "the row") -> dict[str, Any]:
         answers.append([_unweighted(found[0])])
     if answers[0] == answers[1]:
         raise bad_input(f"{where}: chosen and rejected are the same; remove the row")
-    tools = {"tools": [], "parallel_tool_calls": True} | _tools(row, where)
+    tools = {"tools": [], "parallel_tool_calls": True} | _tools(row)
     return {
         "input": {"messages": [_unweighted(message) for message in messages], **tools},
         "preferred_output": answers[0],
@@ -119,7 +119,7 @@ def reinforcement(row: Row, where: str = "the row") -> dict[str, Any]:
         excluded = name in (*TRACE, *OUTCOME_COLUMNS, *CONVERSATION_COLUMNS) or (name == "target" and value == "")
         if value is not None and not excluded:
             item[name] = value
-    return {**item, "messages": messages, **_tools(row, where)}
+    return {**item, "messages": messages, **_tools(row)}
 
 
 def conversation(
@@ -145,37 +145,42 @@ def conversation(
         at = f"{where}, message {place}"
         kept = {key: value for key, value in message.items() if key in MESSAGE_KEYS and value is not None}
         role = kept.get("role")
-        if role not in ROLES:
-            raise bad_input(f"{at}: unknown role {role!r}; use one of {', '.join(ROLES)}")
-        for key in REASONING_KEYS:
-            if message.get(key):
-                raise bad_input(
-                    f"{at}: providers do not accept {key}; convert the logs again with --reasoning keep (reasoning in "
-                    "the text) or drop"
-                )
-        if "name" in kept and not NAME.fullmatch(str(kept["name"])):
-            raise bad_input(f"{at}: name {kept['name']!r} is not accepted; use letters, digits, - and _, at most 64")
-        if kept.pop("tool_calls", None):
-            kept["tool_calls"] = [
-                _tool_call(call, f"call_{place}_{index}", at) for index, call in enumerate(message["tool_calls"])
-            ]
+        if calls := kept.pop("tool_calls", None):
+            kept["tool_calls"] = [_tool_call(call, f"call_{place}_{i}", at) for i, call in enumerate(calls)]
             unanswered = [call["id"] for call in kept["tool_calls"]]
-        if role == "tool" and "tool_call_id" not in kept:
-            if not unanswered:
-                raise bad_input(f"{at}: a tool message without a tool call before it; remove the row")
+        if role == "tool" and "tool_call_id" not in kept and unanswered:
             kept["tool_call_id"] = unanswered.pop(0)
+        if problem := _problem(message, kept):
+            raise bad_input(f"{at}: {problem}")
         if role == "tool":
             kept.pop("name", None)  # the call has the name
         if role != "assistant":
             kept.pop("weight", None)
-        elif kept.get("weight", 1) not in (0, 1):
-            raise bad_input(f"{at}: weight={kept['weight']!r} is not accepted; use 0 or 1")
         if "content" in kept:
             kept["content"] = _content(kept["content"], at, images or iter(()))
-        elif not kept.get("tool_calls") and not kept.get("refusal"):
-            raise bad_input(f"{at}: it has no content; remove the row")
         converted.append(kept)
     return converted
+
+
+def _problem(message: Row, kept: Row) -> str | None:
+    """Why the API does not accept a message, and the remedy."""
+    reasoning = next((key for key in REASONING_KEYS if message.get(key)), None)
+    if kept.get("role") not in ROLES:
+        return f"unknown role {kept.get('role')!r}; use one of {', '.join(ROLES)}"
+    if reasoning:
+        return (
+            f"providers do not accept {reasoning}; convert the logs again with --reasoning keep (reasoning in the "
+            "text) or drop"
+        )
+    if "name" in kept and not NAME.fullmatch(str(kept["name"])):
+        return f"name {kept['name']!r} is not accepted; use letters, digits, - and _, at most 64"
+    if kept["role"] == "tool" and "tool_call_id" not in kept:
+        return "a tool message without a tool call before it; remove the row"
+    if kept["role"] == "assistant" and kept.get("weight", 1) not in (0, 1):
+        return f"weight={kept['weight']!r} is not accepted; use 0 or 1"
+    if not ({"content", "tool_calls"} & {*kept} or kept.get("refusal")):
+        return "it has no content; remove the row"
+    return None
 
 
 def _content(content: object, at: str, images: Iterator[str]) -> object:
@@ -210,14 +215,12 @@ def _tool_call(call: Row, default_id: str, at: str) -> dict[str, Any]:
     return {"id": call.get("id") or default_id, "type": "function", "function": named}
 
 
-def _tools(row: Row, where: str) -> dict[str, Any]:
+def _tools(row: Row) -> dict[str, Any]:
     tools = row.get("tools")
     if isinstance(tools, str):
         tools = json.loads(tools or "[]")
     if not tools:
         return {}
-    if not all(isinstance(tool, Mapping) for tool in tools):
-        raise bad_input(f"{where}: its tools are not JSON schemas; give objects with type and function")
     schemas = [tool if "function" in tool else {"type": "function", "function": tool} for tool in tools]
     parallel = row.get("parallel_tool_calls")
     return {"tools": schemas} | ({} if parallel is None else {"parallel_tool_calls": parallel})

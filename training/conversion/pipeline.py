@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
-from truthgym.evallog.discovery import LogFile, ReaderPool
+import msgspec
+
+from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.reader import LogReader
 from truthgym.evallog.schema import LoggedSample, Outcome
@@ -74,22 +76,22 @@ class Conversion:
             BadInput: A score or sample that cannot be used, or nothing to validate on.
         """
         one_pass = self.config.row_kind in ("sft", "steps") and self.config.validation == "none"
-        with ReaderPool(self.samples.logs) as readers:
-            if one_pass and not self.samples.selection.ranks:
-                yield from self.single_pass(readers)
-            else:
-                yield from self.two_pass(readers)
+        try:
+            yield from self.single_pass() if one_pass and not self.samples.selection.ranks else self.two_pass()
+        finally:
+            for log in self.samples.logs:
+                log.reader.close()
 
-    def single_pass(self, readers: ReaderPool) -> RowsOfSplit:
+    def single_pass(self) -> RowsOfSplit:
         """Filter each sample and emit its rows at once."""
-        for sample, candidate in self._candidates(readers, LogReader.samples):
+        for sample, candidate in self._candidates(LogReader.samples):
             if self.filter([candidate], self._passes):
                 yield from self.emit("train", candidate, sample)
 
-    def two_pass(self, readers: ReaderPool) -> RowsOfSplit:
+    def two_pass(self) -> RowsOfSplit:
         """Read all scores first, then the text of the selected trajectories."""
         selection, validation_kind = self.samples.selection, self.config.validation
-        candidates = [candidate for _, candidate in self._candidates(readers, LogReader.outcomes)]
+        candidates = [candidate for _, candidate in self._candidates(LogReader.outcomes)]
         # `gt` validates on correct trajectories, whatever their score.
         by_truth = validation_kind == "gt"
         candidates = self.filter(candidates, lambda c: self._passes(c) or (by_truth and bool(c.aligned)))
@@ -103,15 +105,15 @@ class Conversion:
             validation = self.filter(validation, lambda c: bool(c.aligned), "held out, and not on the outcome's side")
 
         if self.config.row_kind == "preference":
-            yield from self._emit_pairs("train", train, readers)
-            validation_rows = self._emit_pairs("validation", validation, readers)
+            yield from self._emit_pairs("train", train)
+            validation_rows = self._emit_pairs("validation", validation)
         else:
             unpaired = self.config.row_kind == "unpaired"
             good = good_candidates(train, validation, selection, self.samples.score.best) if unpaired else None
-            yield from self._emit_all("train", self._choose(train, selection), readers, good)
+            yield from self._emit_all("train", self._choose(train, selection), good)
             if by_truth and not selection.everything:
                 selection = replace(selection, top=1.0, count=None, threshold=None, best_per_question=False)
-            validation_rows = self._emit_all("validation", self._choose(validation, selection), readers, good)
+            validation_rows = self._emit_all("validation", self._choose(validation, selection), good)
 
         if validation_kind == "none":
             return
@@ -157,11 +159,11 @@ class Conversion:
                 return list(sft_rows(sample, self.config.form, self.config.reasoning))
 
     def _candidates(
-        self, readers: ReaderPool, read: Callable[[LogReader], Iterable[tuple[str, AnyOutcome]]]
+        self, read: Callable[[LogReader], Iterable[tuple[str, AnyOutcome]]]
     ) -> Iterator[tuple[AnyOutcome, Candidate]]:
         """All eligible samples, as `read` reads them."""
-        for log in range(len(self.samples.logs)):
-            reader = readers.reader(log)
+        for log, file in enumerate(self.samples.logs):
+            reader = file.reader
             for done, (member, sample) in enumerate(read(reader)):
                 if not done % PROGRESS_INTERVAL:
                     self._report(log, done / len(reader))
@@ -191,24 +193,22 @@ class Conversion:
             chosen.sort(key=lambda c: c.score, reverse=best == "highest")
         return chosen
 
-    def _emit_all(
-        self, split: str, chosen: list[Candidate], readers: ReaderPool, good: set[Candidate] | None
-    ) -> RowsOfSplit:
+    def _emit_all(self, split: str, chosen: list[Candidate], good: set[Candidate] | None) -> RowsOfSplit:
         by_log: dict[int, dict[str, Candidate]] = {}
         for candidate in chosen:
             by_log.setdefault(candidate.log, {})[candidate.member] = candidate
         for log, members in by_log.items():
-            for member, sample in readers.reader(log).samples(list(members)):
+            for member, sample in self.samples.logs[log].reader.samples(list(members)):
                 candidate = members[member]
                 yield from self.emit(split, candidate, sample, good is not None and candidate in good)
         self.progress(1.0)
 
-    def _emit_pairs(self, split: str, candidates: list[Candidate], readers: ReaderPool) -> RowsOfSplit:
+    def _emit_pairs(self, split: str, candidates: list[Candidate]) -> RowsOfSplit:
         config, best = self.config, self.samples.score.best
         assert best is not None  # the score selector has found it
         used, skipped = set[Candidate](), dict[Candidate, str]()
         for pair in pair_up(candidates, best, config.pair_by, config.pairs, config.margin):
-            better, worse = (readers.sample(one.log, one.member) for one in (pair.chosen, pair.rejected))
+            better, worse = (self._sample(one) for one in (pair.chosen, pair.rejected))
             try:
                 row = self._pair_row(better, worse)
             except SkipSample as reason:
@@ -221,6 +221,10 @@ class Conversion:
         rest = (skipped.get(c, "samples without a partner that has another score") for c in candidates if c not in used)
         self.samples.left_out.update(rest)
         self.progress(1.0)
+
+    def _sample(self, candidate: Candidate) -> LoggedSample:
+        ((_, sample),) = self.samples.logs[candidate.log].reader.samples([candidate.member])
+        return sample
 
     def _pair_row(self, better: LoggedSample, worse: LoggedSample) -> Row:
         self._check_parts(better)
@@ -246,7 +250,8 @@ class Conversion:
 
             place = f"{log.path}, sample {sample.id}, epoch {sample.epoch}"
             formats = {"supervised": supervised, "preference": preference, "reinforcement": reinforcement}
-            return formats[self.config.method]({**row, "sample_id": sample.id}, place)
+            decoded = msgspec.json.decode(msgspec.json.encode({**row, "sample_id": str(sample.id)}))
+            return formats[self.config.method](decoded, place)
         outcome = outcome_columns(sample) if self.samples.selection.everything else {}
         return with_image_column(row) | outcome | _trace_columns(log, candidate, sample)
 

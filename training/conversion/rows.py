@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Literal
 
+import msgspec
+
 from truthgym.evallog.schema import LoggedSample
 from truthgym.training.conversion.filtering import numbers, on_correct_side
 from truthgym.training.conversion.messages import (
@@ -13,6 +15,7 @@ from truthgym.training.conversion.messages import (
     replies,
     reply_message,
     separate_images,
+    text_of,
     turns_of,
 )
 from truthgym.training.conversion.selection import Candidate
@@ -50,9 +53,9 @@ def sft_rows(sample: LoggedSample, form: Form, reasoning: Reasoning) -> Iterator
         yield with_tools({"messages": _conversation(turns, reasoning)}, sample)
         return
     found = False
-    for reply in replies(turns, reasoning):
+    for prompt, completion in replies(turns, reasoning):
         found = True
-        yield with_tools({"prompt": reply.prompt, "completion": [reply.completion]}, sample)
+        yield with_tools({"prompt": prompt, "completion": [completion]}, sample)
     if not found:
         raise SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
 
@@ -98,11 +101,12 @@ def prompt_row(sample: LoggedSample) -> Row:
     if not first:
         raise SkipSample("no message before the first reply")
     prompt = [turn.message for turn in turns[:first]]
-    if sample.facts and isinstance(sample.input, str) and _reasons_in_turns(turns, first, sample):
+    metadata: Row = msgspec.json.decode(sample.metadata)
+    if sample.facts and _question_text(sample) is not None and _reasons_in_turns(turns, first, metadata):
         prompt = _direct_prompt(sample)
     target = sample.target if isinstance(sample.target, str) else "\n".join(sample.target)
-    metadata = {key: value for key, value in (sample.metadata or {}).items() if key not in RESERVED_COLUMNS}
-    return {**with_tools({"prompt": prompt}, sample), "target": target, **metadata}
+    columns = {key: value for key, value in metadata.items() if key not in RESERVED_COLUMNS}
+    return {**with_tools({"prompt": prompt}, sample), "target": target, **columns}
 
 
 def step_row(sample: LoggedSample) -> Row:
@@ -121,7 +125,9 @@ def step_row(sample: LoggedSample) -> Row:
         raise SkipSample("trajectories with steps that another model wrote")
     if not steps or not steps[0]:
         raise SkipSample(NO_REPLY)
-    outcome = {"yes": 1.0, "no": 0.0}.get(sample.target if isinstance(sample.target, str) else "")
+    from truthgym.datasets.question import binary_outcome
+
+    outcome = binary_outcome(sample.target)
     if outcome is None:
         raise SkipSample("no known outcome")
     beliefs = _beliefs(sample)
@@ -159,10 +165,10 @@ def preference_row(better: LoggedSample, worse: LoggedSample, reasoning: Reasoni
         prompt = [turn.message for turn in first[:i]]
         return with_tools({"prompt": prompt, "chosen": [chosen], "rejected": [rejected]}, better)
 
-    if better.input != worse.input:
+    if _question_text(better) != _question_text(worse):
         raise SkipSample("pairs whose questions are worded differently")
     chosen, rejected = _answer(first, reasoning), _answer(second, reasoning)
-    if not chosen or not rejected or chosen == rejected or not isinstance(better.input, str) or better.facts is None:
+    if not chosen or not rejected or chosen == rejected or _question_text(better) is None or better.facts is None:
         raise SkipSample("pairs without answers to compare")
     return with_tools({"prompt": _direct_prompt(better), "chosen": [chosen], "rejected": [rejected]}, better)
 
@@ -190,15 +196,17 @@ def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
     turns = turns_of(sample)
     interview = [i for i, t in enumerate(turns) if t.message["role"] == "assistant" and t.kind == "auxiliary"]
     turns = turns[interview[-1] + 1 :] if interview else turns
-    texts = [(turn.message["role"], turn.message["content"]) for turn in turns if turn.message["role"] != "system"]
-    if sample.facts is None or not _answer(turns, "drop") or not all(isinstance(text, str) for _, text in texts):
+    turns = [turn for turn in turns if turn.message["role"] != "system"]
+    facts = sample.facts
+    if facts is None or not _answer(turns, "drop") or any(isinstance(t.message["content"], list) for t in turns):
         raise SkipSample("no answer in words")
+    texts = [(turn.message["role"], text_of(turn.message)) for turn in turns]
     example = {
         "id": candidate.question,
         "event": candidate.event,
         "split": candidate.split,
-        "proposition": sample.facts.proposition,
-        "opened_on": sample.facts.opened_on,
+        "proposition": facts.proposition,
+        "opened_on": facts.opened_on,
         "score": candidate.score,
         "messages": list(merge_turns(texts)),
     }
@@ -212,10 +220,10 @@ def outcome_columns(sample: LoggedSample) -> Row:
         "aligned": on_correct_side(sample),
         "stop_reason": sample.stop_reason,
         "truncated": sample.stop_reason in ("max_tokens", "model_length") or sample.limit is not None,
-        "limit": sample.limit,
-        "error": sample.error or sample.ended,
-        "invalidated": sample.invalidated,
-        "arm": (sample.metadata or {}).get("arm"),
+        "limit": sample.limit.type if sample.limit else None,
+        "error": sample.error.message if sample.error else sample.store.ended,
+        "invalidated": sample.invalidation is not None,
+        "arm": msgspec.json.decode(sample.metadata).get("arm"),
     }
 
 
@@ -236,15 +244,13 @@ def with_tools(row: Row, sample: LoggedSample) -> Row:
     return row | ({"tools": sample.tools} if sample.tools else {})
 
 
-def text_of(message: TrlMessage) -> str:
-    """The text of a message, without its images and other parts."""
-    content = message["content"]
-    return (
-        content if isinstance(content, str) else "\n".join(part["text"] for part in content if part["type"] == "text")
-    )
+def _question_text(sample: LoggedSample) -> str | None:
+    """The sample's input. None if it is a list of messages."""
+    question = msgspec.json.decode(sample.input)
+    return question if isinstance(question, str) else None
 
 
-def _reasons_in_turns(turns: Sequence[Turn], first: int, sample: LoggedSample) -> bool:
+def _reasons_in_turns(turns: Sequence[Turn], first: int, metadata: Row) -> bool:
     """Whether the first reply is a turn of reasoning, rather than an answer or a tool call on the way to one."""
     rest = turns[first:]
     if rest and rest[0].kind != "answer" and any(turn.message["role"] == "user" for turn in rest):
@@ -252,7 +258,7 @@ def _reasons_in_turns(turns: Sequence[Turn], first: int, sample: LoggedSample) -
         from truthgym.solvers.direct import asks_for_answer
 
         prompt = text_of(turns[first - 1].message)
-        return not asks_for_answer(prompt, Question.model_validate(sample.metadata))
+        return not asks_for_answer(prompt, Question.model_validate(metadata))
     return False
 
 
@@ -266,20 +272,20 @@ def _direct_prompt(sample: LoggedSample) -> list[TrlMessage]:
     from truthgym.datasets.question import Question
     from truthgym.solvers.direct import answer_instruction, evidence
 
-    question = Question.model_validate(sample.metadata)
-    parts = (str(sample.input), evidence(question.evidence), answer_instruction(question))
+    question = Question.model_validate(msgspec.json.decode(sample.metadata))
+    parts = (_question_text(sample), evidence(question.evidence), answer_instruction(question))
     system: list[TrlMessage] = [
         {"role": "system", "content": message.content}
         for message in sample.messages[:1]
-        if message.role == "system" and isinstance(message.content, str)
+        if message.role == "system" and message.is_text
     ]
     return [*system, {"role": "user", "content": "\n\n".join(part for part in parts if part)}]
 
 
 def _beliefs(sample: LoggedSample) -> list[float | None]:
     """The model's own beliefs, the prior first, of the first scorer that recorded more than one."""
-    for score in sample.scores.values():
-        beliefs = [belief for belief in (score.metadata or {}).get("beliefs", []) if belief.get("elicitor") == "self"]
+    for score in (sample.scores or {}).values():
+        beliefs = [belief for belief in score.details.get("beliefs", []) if belief.get("elicitor") == "self"]
         if len(beliefs) > 1 and beliefs[0].get("stage") == "prior":
             return [belief.get("value") for belief in beliefs]
     return []

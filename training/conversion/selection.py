@@ -78,19 +78,20 @@ class Selection:
     """Seed of the draw among trajectories with equal scores."""
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        problems = []
         if "test" in self.splits:
-            raise bad_input(
+            problems.append(
                 "--split test: questions of the test split are reserved for evaluation and are never trained on; use "
                 "train, or train,validation"
             )
-        if not self.splits or not {*self.splits} <= {*SPLITS}:
-            raise bad_input(f"--split {','.join(self.splits)}: unknown split; use train, or train,validation")
+        elif not self.splits or not {*self.splits} <= {*SPLITS}:
+            problems.append(f"--split {','.join(self.splits)}: unknown split; use train, or train,validation")
         if self.threshold is not None and not math.isfinite(self.threshold):
-            raise bad_input(f"--threshold {self.threshold} is not finite; give a number")
+            problems.append(f"--threshold {self.threshold} is not finite; give a number")
         conditions = (self.top, self.count, self.threshold)
         if self.everything and (any(c is not None for c in conditions) or self.best_per_question or self.aligned):
-            raise bad_input("--all takes every trajectory; omit --all, or omit the options that select among them")
+            problems.append("--all takes every trajectory; omit --all, or omit the options that select among them")
+        check_fields(self, problems)
 
     @property
     def ranks(self) -> bool:
@@ -125,14 +126,19 @@ class Selection:
         return options | share | {"splits": list(self.splits)}
 
 
-def check_fields(options: object) -> None:
+def check_fields(options: object, problems: Sequence[str] = ()) -> None:
     """Check the fields of a dataclass against their annotations: `Literal` lists allowed values, `Meta` a range.
 
     By msgspec, which is loaded anyway: importing pydantic would add 9 MB and 0.1 s to each conversion.
 
+    Args:
+        options: The dataclass.
+        problems: What is wrong besides, such as a combination of options.
+
     Raises:
-        BadInput: A value that does not fit, with its name and what is expected.
+        BadInput: All that is wrong, with the names of the fields and what is expected.
     """
+    found = []
     for name, annotation in get_type_hints(type(options), include_extras=True).items():
         value = getattr(options, name)
         try:
@@ -141,7 +147,9 @@ def check_fields(options: object) -> None:
             kinds = [kind for kind in (annotation, *get_args(annotation)) if get_origin(kind) is Literal]
             allowed = [str(value) for kind in kinds for value in get_args(kind)]
             expected = f"give one of {', '.join(allowed)}" if allowed else str(error).lower()
-            raise bad_input(f"{name}={value!r} cannot be used; {expected}") from None
+            found.append(f"{name}={value!r} cannot be used; {expected}")
+    if found or problems:
+        raise bad_input(". ".join([*found, *problems]))
 
 
 def as_good(score: float, limit: float, best: Best | None) -> bool:

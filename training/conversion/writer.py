@@ -3,33 +3,34 @@
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import msgspec
 
 from truthgym.evallog.errors import bad_input
+from truthgym.evallog.schema import replace_surrogates
 from truthgym.training.artifacts import METADATA_KEY, card_metadata, hash_file
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {
-    **dict.fromkeys(("log", "eval_id", "task", "sample_id", "sample_uuid", "model", "solver"), "string"),
-    **dict.fromkeys(("split", "event", "target", "error", "limit", "stop_reason"), "string"),
     **dict.fromkeys(
-        ("rejected_uuid", "rejected_model", "rejected_solver", "proposition", "opened_on", "domain", "form", "id"),
+        ("log", "eval_id", "task", "sample_id", "sample_uuid", "model", "solver", "split", "event", "target", "error",
+         "limit", "stop_reason", "rejected_uuid", "rejected_model", "rejected_solver", "proposition", "opened_on",
+         "domain", "form", "id"),
         "string",
     ),
     **dict.fromkeys(("score", "margin", "base_rate", "crowd", "rejected_score"), "float64"),
     **dict.fromkeys(("label", "truncated", "aligned"), "bool"),
-    "epoch": "int64",
-    "labels": ["bool"],
     "completions": ["string"],
-    "step_scores": ["float64"],
     "evidence": ["string"],
     "options": ["string"],
+    "epoch": "int64",
+    "labels": ["bool"],
+    "step_scores": ["float64"],
     "images": ["image"],
-}
+}  # fmt: skip
 """The type of each column without messages. Columns that are not listed may hold any JSON value."""
 PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     name: {"string": (str,), "bool": (bool,), "float64": (float, int), "int64": (int,)}.get(str(kind), (list,))
@@ -94,7 +95,7 @@ class DatasetFolder:
         if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
             if not overwrite:
                 raise bad_input(f"{out} already exists; give another --out, or add --overwrite")
-            if not card_metadata(self.out):
+            if card_metadata(self.out).get("kind") not in USES:
                 raise bad_input(f"{out} is not a dataset of truthgym, so it is not overwritten; give another --out")
         self.counts: Counter[str] = Counter()
         """Rows by split."""
@@ -102,7 +103,8 @@ class DatasetFolder:
         self._files: dict[str, BinaryIO] = {}
         self._encode = msgspec.json.Encoder().encode_into
         self._buffer = bytearray()
-        self._columns: dict[str, bool] = {}  # whether all values have the column's type
+        self.columns: dict[str, bool] = {}
+        """Each column, and whether all its values have its type."""
         self._partial = self.out.with_name(f".{self.out.name}.partial")
         self._replaced = self.out.with_name(f".{self.out.name}.replaced")
 
@@ -125,7 +127,7 @@ class DatasetFolder:
 
     def write(self, split: str, row: Mapping[str, Any]) -> None:
         """Add a row to a split. Values of None are omitted from it."""
-        columns = self._columns
+        columns = self.columns
         values = {}
         for column, value in row.items():
             if value is None:
@@ -144,7 +146,7 @@ class DatasetFolder:
         try:
             self._encode(values, self._buffer)
         except UnicodeEncodeError:
-            self._encode(_without_surrogates(values), self._buffer)
+            self._encode(replace_surrogates(values), self._buffer)
         self._buffer += b"\n"
         self._files[split].write(self._buffer)
         self._buffer.clear()
@@ -169,7 +171,7 @@ class DatasetFolder:
 
         for file in self._files.values():
             file.close()
-        if self._format == "jsonl" and "images" in self._columns:
+        if self._format == "jsonl" and "images" in self.columns:
             raise bad_input("These trajectories contain images, which .jsonl cannot hold; add --file-format parquet")
         if self._format != "jsonl":
             for split in self._files:
@@ -191,16 +193,12 @@ class DatasetFolder:
         self._partial.rename(self.out)
         shutil.rmtree(self._replaced, ignore_errors=True)
 
-    @property
-    def columns(self) -> list[str]:
-        return list(self._columns)
-
     def features(self) -> list[dict[str, Any]]:
         """The columns with their types, in the format of Hugging Face's metadata."""
-        return [_feature(name, typed) for name, typed in self._columns.items()]
+        return [_feature(name, typed) for name, typed in self.columns.items()]
 
 
-def card_text(facts: Mapping[str, Any], out: str, columns: list[str]) -> str:
+def card_text(facts: Mapping[str, Any], out: str, columns: Iterable[str]) -> str:
     """The text of a dataset's card in Markdown: what it contains, its logs, and what was left out and why.
 
     Args:
@@ -244,18 +242,9 @@ def _item(option: str, value: object) -> str:
     return f"- {option.replace('_', ' ')}: {shown}"
 
 
-def _without_surrogates(value: Any) -> Any:  # noqa: ANN401
-    """A value without unpaired surrogates, which models sometimes write and UTF-8 cannot encode."""
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
-    return [_without_surrogates(item) for item in value] if isinstance(value, list) else value
-
-
 def _are_texts(messages: Sequence[Mapping[str, Any]]) -> bool:
     for message in messages:  # faster than a generator  # noqa: SIM110
-        if len(message) != 2 or type(message["content"]) is not str:
+        if len(message) != 2 or type(message["content"]) is list:
             return False
     return True
 

@@ -89,7 +89,13 @@ def fine_tune(
     with folder_lock(folder):
         job = Job(folder)
         if overwrite and "id" in job.state:
-            _check_ended(job, provider)
+            with translate_errors(provider, "the status of the earlier job"):
+                status = provider.status(job.state["id"])
+            if not status.ended:
+                raise bad_input(
+                    f"{folder}: its {provider.name} job {job.state['id']} is still {status.status}; cancel it there "
+                    "before you submit another, or leave out --overwrite to watch it"
+                )
             job.state = {}
         elif is_finished(folder):
             log(f"{folder} is already trained: {read_card(folder).model} (--overwrite trains it again)")
@@ -162,14 +168,3 @@ def _watch(job: Job, provider: FineTuningProvider, poll: float, log: Callable[[s
             if status.ended:
                 return status
         time.sleep(poll)
-
-
-def _check_ended(job: Job, provider: FineTuningProvider) -> None:
-    """Refuse to replace a job that still runs."""
-    with translate_errors(provider, "the status of the earlier job"):
-        status = provider.status(job.state["id"])
-    if not status.ended:
-        raise bad_input(
-            f"{job.folder}: its {provider.name} job {job.state['id']} is still {status.status}; cancel it there before "
-            "you submit another, or leave out --overwrite to watch it"
-        )

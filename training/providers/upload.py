@@ -69,16 +69,13 @@ def upload_lines(spec: JobSpec, provider: str) -> dict[str, list[bytes]]:
 def _rows(dataset: Path, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """The rows of a split, each with its place for error messages. Nothing if the dataset does not have the split."""
     path = dataset / f"{split}.jsonl"
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8") as file:
-        lines = ((f"{path}, line {number}", text) for number, text in enumerate(file, start=1) if text.strip())
-        for where, text in lines:
-            try:
-                row = json.loads(text)
-            except ValueError as error:
-                raise bad_input(f"{where}: not JSON ({error}); convert the logs again") from None
-            yield where, row
+    for number, line in enumerate(path.read_bytes().splitlines() if path.is_file() else (), start=1):
+        where = f"{path}, line {number}"
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise bad_input(f"{where}: not JSON ({error}); convert the logs again") from None
+        yield where, row
 
 
 def _line(row: Mapping[str, Any], method: str, provider: str, where: str) -> Line:

@@ -9,7 +9,7 @@ from inspect_ai.scorer import value_to_float
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
-from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, Best, direction
+from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, LETTERS, Best, direction
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.training.reward_functions.formulas import (
     PROPER,
@@ -30,10 +30,9 @@ DEFAULT_KEY = {
     "length": "kept",
 }
 """The number of a scorer that is meant if the user names the scorer only."""
-LETTERS = ("C", "P", "I", "N")
 WORDS = ("yes", "no", "true", "false")
-"""Text that Inspect converts to a number, besides digits; words in any case. It converts all other text to 0, which
-would be a grade that the scorer never gave."""
+"""Text that Inspect converts to a number, besides digits and `LETTERS`; in any case. It converts all other text to 0,
+which would be a grade that the scorer never gave."""
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def test_invalid_messages_are_refused(messages: list[dict[str, Any]], told: str)
 def test_invalid_rows_are_refused() -> None:
     for row, told in (
         ({"prompt": ASKED, "completion": []}, "does not end with an assistant message"),
-        ({"messages": [*ASKED, YES | {"weight": 0}]}, "all assistant messages have weight 0"),
+        ({"messages": [*ASKED, YES | {"weight": 0}]}, "all of them have weight 0"),
         ({"prompt": "Is it?", "completion": [YES]}, "prompt is not a list of messages"),
     ):
         with pytest.raises(BadInput, match=told):
