@@ -9,8 +9,6 @@ from inspect_ai.scorer import SampleScore
 from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.table import Table, tabulate
 
-ELICITORS = ("self", "judge", "joint")
-
 
 @dataclass(frozen=True)
 class BeliefTable:
@@ -46,7 +44,7 @@ class BeliefTable:
 
 
 def belief_table(scores: list[SampleScore]) -> BeliefTable:
-    """Collect the beliefs that `martingale` recorded. Never raises, whatever the list: empty, partial or malformed.
+    """Collect the beliefs that `martingale` recorded. The list may be empty or, during a run, incomplete.
 
     Args:
         scores: Unreduced scores, one per sample and epoch.
@@ -54,75 +52,62 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
     questions = tabulate(scores, "prior")
     shape = (len(questions.question), questions.values.shape[1])
     row = {identity: i for i, identity in enumerate(questions.question)}
-    prior: dict[str, Floats] = {}
-    posterior: dict[str, Floats] = {}
     paths: dict[str, dict[tuple[int, int], list[float]]] = {}
     domain = [""] * shape[0]
-    judged: list[bool] = []
     settings: dict[str, Any] = {}
     saw_reasoning = False
     for item in scores:
         metadata = item.score.metadata or {}
-        epoch = metadata.get("epoch")
-        if not isinstance(epoch, int) or not 1 <= epoch <= shape[1]:
+        if not metadata.get("beliefs"):
             continue
-        place = (row[str(item.sample_id)], epoch - 1)
+        place = (row[str(item.sample_id)], metadata["epoch"] - 1)
         domain[place[0]] = str(metadata.get("domain", ""))
-        recorded = metadata.get("settings")
-        settings = recorded if recorded and isinstance(recorded, dict) else settings
-        for name, path in _paths(metadata.get("beliefs")).items():
-            for ends, value in ((prior, path[0]), (posterior, path[-1])):
-                ends.setdefault(name, np.full(shape, np.nan))[place] = value
+        settings = metadata.get("settings") or settings
+        for name, path in _paths(metadata["beliefs"]).items():
             paths.setdefault(name, {})[place] = path
-            if name == "judge":
-                judged.append(bool(np.isfinite(path[0] + path[-1])))
-        saw_reasoning = saw_reasoning or _saw(metadata.get("beliefs"))
-    both = [np.isfinite(_number(item, "prior") + _number(item, "posterior")) for item in scores]
+        saw_reasoning = saw_reasoning or any(
+            belief["saw_reasoning"] and belief["stage"] == "prior" and belief["elicitor"] != "joint"
+            for belief in metadata["beliefs"]
+        )
+    if not {"self", "judge"} & set(paths):
+        paths = {"self": {}} | paths
+    both = np.isfinite([_number(item, "prior") + _number(item, "posterior") for item in scores])
+    judged = np.isfinite([path[0] + path[-1] for path in paths.get("judge", {}).values()])
     return BeliefTable(
         questions=questions,
-        prior=prior if {"self", "judge"} & set(prior) else {"self": np.full(shape, np.nan)} | prior,
-        posterior=posterior if {"self", "judge"} & set(posterior) else {"self": np.full(shape, np.nan)} | posterior,
-        path={name: _stacked(shape, cells) for name, cells in paths.items()},
+        prior={name: _ends(shape, cells, 0) for name, cells in paths.items()},
+        posterior={name: _ends(shape, cells, -1) for name, cells in paths.items()},
+        path={name: _stacked(shape, cells) for name, cells in paths.items() if cells},
         domain=domain,
-        share_scored=float(np.mean(both)) if both else np.nan,
-        share_judge=float(np.mean(judged)) if judged else np.nan,
+        share_scored=float(both.mean()) if both.size else np.nan,
+        share_judge=float(judged.mean()) if judged.size else np.nan,
         saw_reasoning=saw_reasoning,
         settings=settings,
     )
 
 
-def _paths(beliefs: object) -> dict[str, list[float]]:
+def _paths(beliefs: list[dict[str, Any]]) -> dict[str, list[float]]:
     """Values from prior to posterior, by elicitor; NaN if a belief could not be read."""
     values: dict[str, list[float]] = {}
-    ends: dict[str, float] = {}
-    for belief in _listed(beliefs):
-        name, stage = str(belief.get("elicitor")), belief.get("stage")
-        value = belief.get("value")
-        number = float(value) if isinstance(value, int | float) and 0 <= value <= 1 else np.nan
-        if name not in ELICITORS or stage == "view":
-            continue
-        if stage == "posterior":
-            ends[name] = number
-        else:
-            values.setdefault(name, []).append(number)
-    return {name: [*path, ends.get(name, np.nan)] for name, path in values.items()}
+    for belief in beliefs:
+        if belief["stage"] != "view":
+            value = belief.get("value")
+            values.setdefault(belief["elicitor"], []).append(np.nan if value is None else float(value))
+    return values
+
+
+def _ends(shape: tuple[int, int], paths: dict[tuple[int, int], list[float]], end: int) -> Floats:
+    ends = np.full(shape, np.nan)
+    for place, path in paths.items():
+        ends[place] = path[end]
+    return ends
 
 
 def _stacked(shape: tuple[int, int], paths: dict[tuple[int, int], list[float]]) -> Floats:
-    longest = max(len(path) for path in paths.values())
-    stacked = np.full((*shape, longest), np.nan)
+    stacked = np.full((*shape, max(len(path) for path in paths.values())), np.nan)
     for place, path in paths.items():
         stacked[place][: len(path)] = path
     return stacked
-
-
-def _saw(beliefs: object) -> bool:
-    priors = [b for b in _listed(beliefs) if b.get("stage") == "prior" and b.get("elicitor") != "joint"]
-    return any(b.get("saw_reasoning") for b in priors)
-
-
-def _listed(beliefs: object) -> list[dict[str, Any]]:
-    return [b for b in beliefs if isinstance(b, dict)] if isinstance(beliefs, list | tuple) else []
 
 
 def _number(item: SampleScore, key: str) -> float:

@@ -4,7 +4,7 @@ Every paradigm uses this one function, so that tables, viewer and charts agree.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,15 +22,19 @@ class Headline:
     estimate: float
     lower: float
     upper: float
-    mde: float
+    mde: float = np.nan
     """Minimum detectable effect: the true distance from a fixed reference value that a two-sided test at 5 % detects
     with probability 0.8. Smaller is better."""
-    n: int
+    n: int = 0
     """Questions used."""
+    stderr: float = np.nan
 
     def metrics(self, name: str) -> dict[str, float]:
         """The estimate and its interval as `name`, `name_lower`, `name_upper`."""
         return {name: self.estimate, f"{name}_lower": self.lower, f"{name}_upper": self.upper}
+
+
+UNKNOWN = Headline(np.nan, np.nan, np.nan)
 
 
 def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
@@ -65,14 +69,14 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     codes = cluster_codes([name for name, keep in zip(names, finite, strict=True) if keep])
     n, clusters = x.size, int(codes.max(initial=-1)) + 1
     if n == 0:
-        return Headline(np.nan, np.nan, np.nan, np.nan, 0)
+        return UNKNOWN
     mean = float(x.mean())
     if clusters < 2:
-        return Headline(mean, np.nan, np.nan, np.nan, n)
+        return replace(UNKNOWN, estimate=mean, n=n)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(clusters / (clusters - 1) * np.sum(sums**2)) / n)
     half, power = (quantile(q, clusters - 1) * error for q in ((1 + LEVEL) / 2, POWER))
-    return Headline(mean, mean - half, mean + half, half + power, n)
+    return Headline(mean, mean - half, mean + half, half + power, n, error)
 
 
 def cluster_codes(names: Sequence[Hashable]) -> NDArray[np.intp]:

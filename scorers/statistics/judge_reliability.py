@@ -1,52 +1,35 @@
-"""How far a judge can be relied on: pure functions of arrays of its ratings, all on the scale from 0 to 1."""
+"""Reliability of a judge: pure functions of arrays of its ratings, all on the scale from 0 to 1."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from inspect_ai.scorer import SampleScore, Score, krippendorff_alpha
 from numpy.typing import ArrayLike, NDArray
 
-from truthgym.scorers.statistics.interval import LEVEL, Headline, cluster_codes, mean_headline, quantile
+from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Headline, cluster_codes, mean_headline, quantile
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Figure:
-    """An estimate with its 95 % interval and the number of units it rests on. NaN where it is not defined."""
-
-    estimate: float
-    lower: float
-    upper: float
-    n: int
-
-    def metrics(self, name: str) -> dict[str, float]:
-        """The estimate and its interval as `name`, `name_lower`, `name_upper`."""
-        return {name: self.estimate, f"{name}_lower": self.lower, f"{name}_upper": self.upper}
-
-
-NOTHING = Figure(np.nan, np.nan, np.nan, 0)
-
-
-def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | None = None) -> tuple[Figure, float]:
+def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | None = None) -> tuple[Headline, float]:
     r"""Reliability of one rating: the intraclass correlation ICC(1,1) of two, and the standard deviation of noise.
 
     $$\mathrm{ICC}=\frac{MS_B-MS_W}{MS_B+MS_W},\qquad \mathrm{sd}=\sqrt{MS_W}$$
 
-    1 is a judge that says the same again, 0 one whose ratings tell trajectories apart no better than chance. It depends
-    on how different the trajectories are: compare judges on the same ones. Where every pair is a cluster of its own,
-    the interval is Shrout and Fleiss's, from F. Epochs of a question, and judges of one text, are no pairs of their
-    own: there it is that of the jackknife over clusters of Fisher's z, with Student's t.
+    1 is a judge that repeats its ratings, 0 one whose ratings distinguish trajectories no better than chance. It
+    depends on how different the trajectories are: compare judges on the same ones. If every pair is a cluster of its
+    own, the interval is that of Shrout and Fleiss, from F. Epochs of a question, and several judges of one text, share
+    a cluster: then it is a jackknife over clusters of Fisher's z, with Student's t.
 
     Args:
-        first: Ratings (n). NaN leaves the pair out.
-        second: Ratings of the same trajectories, asked again (n).
-        cluster: Names of the clusters of the pairs (n). None: each its own.
+        first: Ratings, one per trajectory. A pair with NaN is left out.
+        second: Ratings of the same trajectories, requested again.
+        cluster: Cluster name of each pair. None: each is its own.
 
     Returns:
-        The correlation; NaN with fewer than three pairs, or where all ratings are equal; its interval with fewer than
-        three clusters. And the standard deviation.
+        The correlation, and the standard deviation. The correlation is NaN with fewer than three pairs or if all
+        ratings are equal, its interval with fewer than three clusters.
 
     References:
         Shrout and Fleiss (1979). Intraclass correlations. Psychological Bulletin 86. Ukoumunne, O. C. (2002). A
@@ -60,37 +43,38 @@ def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | No
     pairs = pairs[kept]
     n = len(pairs)
     if n == 0:
-        return NOTHING, np.nan
+        return UNKNOWN, np.nan
     within = float(np.mean(np.square(pairs[:, 0] - pairs[:, 1])) / 2)
     if n < 3:
-        return Figure(np.nan, np.nan, np.nan, n), within**0.5
+        return replace(UNKNOWN, n=n), within**0.5
     between = float(2 * np.var(pairs.mean(axis=1), ddof=1))
     if between + within < 1e-15:
-        return Figure(np.nan, np.nan, np.nan, n), 0.0
+        return replace(UNKNOWN, n=n), 0.0
     icc = (between - within) / (between + within)
     if within < 1e-15:
-        return Figure(icc, icc, icc, n), 0.0
+        return Headline(icc, icc, icc, n=n), 0.0
     if codes.max() + 1 < n:
-        return Figure(icc, *_jackknifed(pairs, codes), n), within**0.5
-    from scipy.special import fdtri  # scipy.stats loads for half a second more
+        return Headline(icc, *_jackknifed(pairs, codes), n=n), within**0.5
+    from scipy.special import fdtri  # scipy.stats takes half a second longer to load
 
     tail, ratio = (1 + LEVEL) / 2, between / within
     low, high = ratio / fdtri(n - 1, n, tail), ratio * fdtri(n, n - 1, tail)
-    return Figure(icc, float((low - 1) / (low + 1)), float((high - 1) / (high + 1)), n), within**0.5
+    return Headline(icc, float((low - 1) / (low + 1)), float((high - 1) / (high + 1)), n=n), within**0.5
 
 
 def _jackknifed(pairs: Floats, codes: NDArray[np.int_]) -> tuple[float, float]:
-    """Interval of the intraclass correlation of pairs, from leaving out each cluster once. NaN where it is not told."""
+    """Interval of the intraclass correlation of pairs, leaving out one cluster at a time. NaN if it is not defined."""
     clusters = int(codes.max()) + 1
     if clusters < 3:
         return np.nan, np.nan
     mean, half_square = pairs.mean(axis=1), np.square(pairs[:, 0] - pairs[:, 1]) / 2
-    sums = np.stack([np.bincount(codes, held, clusters) for held in (np.ones(len(pairs)), half_square, mean, mean**2)])
+    weights = np.ones(len(pairs)), half_square, mean, mean**2
+    sums = np.stack([np.bincount(codes, weight, clusters) for weight in weights])
 
     def z(count: Floats, within: Floats, total: Floats, squares: Floats) -> Floats:
+        """The inverse hyperbolic tangent of the correlation."""
         between = 2 * (squares - total**2 / count) / (count - 1)
-        held: Floats = np.log(between / (within / count)) / 2  # the inverse hyperbolic tangent of the correlation
-        return held
+        return np.asarray(np.log(between / (within / count)) / 2)
 
     with np.errstate(divide="ignore", invalid="ignore"):
         whole, without = z(*sums.sum(axis=1)), z(*(sums.sum(axis=1, keepdims=True) - sums))
@@ -100,13 +84,13 @@ def _jackknifed(pairs: Floats, codes: NDArray[np.int_]) -> tuple[float, float]:
 
 
 def order_spread(over_orders: Sequence[ArrayLike], noise: float) -> float:
-    r"""Standard deviation that the order of the examples adds to a rating, beyond what asking again does.
+    r"""Standard deviation that the order of the examples adds to a rating, beyond its retest noise.
 
     $$\sqrt{\max(0,\ \overline{s^2}-\mathrm{sd}_{retest}^2)}$$
 
     Args:
-        over_orders: For each trajectory its ratings in all orders, one an order.
-        noise: Standard deviation of a rating asked again; NaN where it is not known, and then nothing is.
+        over_orders: For each trajectory, its rating in each order.
+        noise: Standard deviation of a rating that is requested again. If it is NaN, so is the result.
     """
     rows = [row[np.isfinite(row)] for row in (np.asarray(row, dtype=float) for row in over_orders)]
     rows = [row for row in rows if row.size > 1]
@@ -121,11 +105,11 @@ def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
     """Slope of one trajectory's ratings on the rating of the example shown last, over orders. 0 is right.
 
     Args:
-        ratings: One an order; NaN is left out.
-        last: The mean rating of the last example in each.
+        ratings: One per order. NaN is left out.
+        last: Mean rating of the example shown last in each order.
 
     Returns:
-        NaN where the last example is always rated the same.
+        The slope; NaN if all last examples have the same rating.
     """
     y, x = np.asarray(ratings, dtype=float), np.asarray(last, dtype=float)
     kept = np.isfinite(y) & np.isfinite(x)
@@ -134,43 +118,39 @@ def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
     return float(np.sum(centred * y[kept]) / total) if total > 1e-12 else np.nan
 
 
-def rank_correlation(x: ArrayLike, y: ArrayLike) -> Figure:
+def rank_correlation(x: ArrayLike, y: ArrayLike) -> Headline:
     r"""Spearman's rank correlation, with Fisher's interval for ranks, $\mathrm{SE}=\sqrt{(1+\rho^2/2)/(n-3)}$.
 
-    NaN with fewer than three pairs or where one side does not vary; the interval with fewer than four.
+    NaN with fewer than three pairs or if one variable is constant; the interval with fewer than four.
 
     References:
         Bonett and Wright (2000). Sample size requirements for estimating correlations. Psychometrika 65.
     """
+    from scipy.stats import spearmanr
+
     a, b = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     kept = np.isfinite(a) & np.isfinite(b)
     n = int(kept.sum())
     if n < 3 or np.ptp(a[kept]) == 0 or np.ptp(b[kept]) == 0:
-        return Figure(np.nan, np.nan, np.nan, n)
-    rho = float(np.corrcoef(_ranks(a[kept]), _ranks(b[kept]))[0, 1])
+        return replace(UNKNOWN, n=n)
+    rho = float(spearmanr(a[kept], b[kept]).statistic)
     if n < 4 or abs(rho) > 1 - 1e-12:
-        return Figure(rho, np.nan, np.nan, n)
+        return replace(UNKNOWN, estimate=rho, n=n)
     half = quantile((1 + LEVEL) / 2, 10**9) * np.sqrt((1 + rho**2 / 2) / (n - 3))
-    return Figure(rho, float(np.tanh(np.arctanh(rho) - half)), float(np.tanh(np.arctanh(rho) + half)), n)
-
-
-def _ranks(values: Floats) -> Floats:
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    ends = np.cumsum(count)
-    return (ends - (count - 1) / 2)[place]
+    return Headline(rho, float(np.tanh(np.arctanh(rho) - half)), float(np.tanh(np.arctanh(rho) + half)), n=n)
 
 
 def agreement(ratings: ArrayLike) -> tuple[float, int]:
-    """Krippendorff's alpha of several judges, for an interval scale: Inspect's.
+    """Krippendorff's alpha of several judges, for an interval scale, as Inspect computes it.
 
-    1 is full agreement, 0 what chance would give, below 0 systematic disagreement. A judge who is only more lenient
-    lowers it.
+    1 is full agreement, 0 agreement by chance, below 0 systematic disagreement. A judge that is merely more lenient
+    lowers it too.
 
     Args:
-        ratings: Trajectories x judges; NaN where one gave none.
+        ratings: Trajectories x judges; NaN if a judge gave no rating.
 
     Returns:
-        Alpha, and the number of trajectories that two judges or more rated. NaN for fewer than two of those.
+        Alpha, and the number of trajectories that at least two judges rated. Alpha is NaN if that is less than two.
     """
     rows = [row[np.isfinite(row)].tolist() for row in np.asarray(ratings, dtype=float)]
     rows = [row for row in rows if len(row) > 1]
@@ -181,36 +161,27 @@ def agreement(ratings: ArrayLike) -> tuple[float, int]:
     return float(alpha), len(rows)  # type: ignore[arg-type]
 
 
-def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Figure:
-    """Mean of x less mean of y, two independent sets, with Welch's interval.
+def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
+    """Mean of x minus mean of y, two independent sets, with Welch's interval.
 
     Args:
-        x: Values; NaN is left out.
+        x: Values. NaN is left out.
         y: Values of the other set.
-        cluster: Names of the clusters of x.
+        cluster: Cluster name of each value of x.
 
     Returns:
-        The difference; n is that of the smaller set. The interval is NaN where one has fewer than two clusters.
+        The difference; n is that of the smaller set. The interval is NaN if either has fewer than two clusters.
     """
     one, other = mean_headline(x, cluster), mean_headline(y)
     n = min(one.n, other.n)
     if n == 0:
-        return NOTHING
-    names = list(cluster) if cluster is not None else list(range(np.asarray(x).size))
-    kept = np.isfinite(np.asarray(x, dtype=float))
-    groups = int(cluster_codes([name for name, keep in zip(names, kept, strict=True) if keep]).max(initial=-1)) + 1
-    errors = [_error(one, groups), _error(other, other.n)]
-    estimate = one.estimate - other.estimate
-    total = float(np.sum(np.square(errors)))
-    if not np.isfinite(total) or total < 1e-24:
+        return UNKNOWN
+    estimate, total = one.estimate - other.estimate, one.stderr**2 + other.stderr**2
+    if np.isnan(total) or total < 1e-24:
         bound = estimate if total < 1e-24 else np.nan
-        return Figure(estimate, bound, bound, n)
-    degrees = total**2 / sum(error**4 / (k - 1) for error, k in zip(errors, (groups, other.n), strict=True))
+        return Headline(estimate, bound, bound, n=n)
+    kept = np.isfinite(np.asarray(x, dtype=float))
+    clusters = one.n if cluster is None else len({name for name, keep in zip(cluster, kept, strict=True) if keep})
+    degrees = total**2 / (one.stderr**4 / (clusters - 1) + other.stderr**4 / (other.n - 1))
     half = quantile((1 + LEVEL) / 2, degrees) * total**0.5
-    return Figure(estimate, estimate - half, estimate + half, n)
-
-
-def _error(headline: Headline, clusters: int) -> float:
-    if clusters < 2:
-        return np.nan
-    return (headline.upper - headline.estimate) / quantile((1 + LEVEL) / 2, clusters - 1)
+    return Headline(estimate, estimate - half, estimate + half, n=n)

@@ -58,7 +58,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     elif score.noiseless:
         metrics["noiseless"] = 1.0
     weight = settings.get("information_weight")
-    if isinstance(weight, int | float) and weight:
+    if weight:
         learned = gain.estimate if np.isfinite(gain.estimate) else min(distance, reduction)
         metrics["informed_score"] = abs(score.estimate) - weight * learned
     if table.second:

@@ -111,14 +111,39 @@ def martingale_score(
     Raises:
         ValueError: A belief outside [0, 1], different shapes, or another number of names than of questions.
     """
-    x, y = _checked(prior, posterior)
-    z = _instrument(x, instrument)
+    x, y = (np.asarray(values, dtype=float) for values in (prior, posterior))
+    z = np.asarray(x if instrument is None else instrument, dtype=float)
+    if instrument is None and x.shape[2:] == (1,):
+        z = x[:, :, 0]  # a single step needs no other instrument
     names: Sequence[Hashable] = range(len(x)) if cluster is None else cluster
-    clusters, groups = (
-        _codes("cluster", names, len(x)),
-        _codes("group", [0] * len(x) if group is None else group, len(x)),
-    )
-    return slope_score(x, y - x, z, clusters, groups, saw_reasoning, (x - 0.5, y - x))
+    groups: Sequence[Hashable] = [0] * len(x) if group is None else group
+    problems = _shape_problems(x, y, z)
+    for what, given in (("cluster", names), ("group", groups)):
+        if len(given) != len(x):
+            problems.append(f"{len(given)} {what} names for {len(x)} questions; give one for each")
+    for what, values in (("prior", x), ("posterior", y), ("instrument", z)):
+        outside = np.argwhere(~np.isnan(values) & ~((values >= 0) & (values <= 1)))
+        if outside.size:
+            place = tuple(outside[0].tolist())
+            problems.append(
+                f"the {what} {values[place]:g} at {place} is not a probability between 0 and 1; divide percentages by "
+                "100, and write NaN for a missing belief"
+            )
+    if problems:
+        raise ValueError(f"martingale_score: {'; '.join(problems)}")
+    x, y = (values[:, :, None] if values.ndim == 2 else values for values in (x, y))
+    return slope_score(x, y - x, z, cluster_codes(names), cluster_codes(groups), saw_reasoning, (x - 0.5, y - x))
+
+
+def _shape_problems(x: Floats, y: Floats, z: Floats) -> list[str]:
+    if x.shape != y.shape or x.ndim not in (2, 3) or x.shape[2:] == (0,):
+        return [
+            f"prior has shape {x.shape} and posterior {y.shape}; give both as questions x epochs, or both as "
+            "questions x epochs x steps"
+        ]
+    if z.shape != x.shape[:2]:
+        return [f"instrument has shape {z.shape}, not {x.shape[:2]}; give steps the prior of each epoch"]
+    return []
 
 
 def slope_score(
@@ -177,47 +202,3 @@ def _unidentified(
     if strength < MIN_RELIABILITY:
         return "low_reliability"
     return "weak_instrument" if first_stage_f < MIN_F else None
-
-
-def _checked(prior: ArrayLike, posterior: ArrayLike) -> tuple[Floats, Floats]:
-    x, y = (np.asarray(values, dtype=float) for values in (prior, posterior))
-    if x.shape != y.shape or x.ndim not in (2, 3) or x.shape[2:] == (0,):
-        raise ValueError(
-            f"martingale_score: prior has shape {x.shape} and posterior {y.shape}; give both as questions x epochs, or "
-            "both as questions x epochs x steps"
-        )
-    for name, values in (("prior", x), ("posterior", y)):
-        _check_probabilities(name, values)
-    return (x[:, :, None], y[:, :, None]) if x.ndim == 2 else (x, y)
-
-
-def _instrument(x: Floats, instrument: ArrayLike | None) -> Floats:
-    if instrument is None:
-        if x.shape[2] > 1:
-            raise ValueError(
-                "martingale_score: beliefs in steps need an instrument: the prior of each epoch, questions x epochs"
-            )
-        return x[:, :, 0]
-    z = np.asarray(instrument, dtype=float)
-    if z.shape != x.shape[:2]:
-        raise ValueError(
-            f"martingale_score: instrument has shape {z.shape}; give it as questions x epochs, {x.shape[:2]}"
-        )
-    _check_probabilities("instrument", z)
-    return z
-
-
-def _check_probabilities(name: str, values: Floats) -> None:
-    outside = ~np.isnan(values) & ~((values >= 0) & (values <= 1))
-    if outside.any():
-        place = tuple(int(at) for at in np.argwhere(outside)[0])
-        raise ValueError(
-            f"martingale_score: the {name} {values[place]:g} at {place} is not a probability between 0 and 1; "
-            "divide percentages by 100, and write NaN for a missing belief"
-        )
-
-
-def _codes(what: str, names: Sequence[Hashable], questions: int) -> Codes:
-    if len(names) != questions:
-        raise ValueError(f"martingale_score: {len(names)} {what} names for {questions} questions; give one for each")
-    return cluster_codes(names)

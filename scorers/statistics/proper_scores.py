@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from truthgym.scorers.statistics.calibration import checked
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
 
 CLIP = 0.005
 """Half a percentage point: the resolution near 0 and 1 of a belief stated as an integer percentage."""
@@ -88,7 +88,7 @@ def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> H
     s, r = np.broadcast_arrays(np.asarray(score, dtype=float), np.asarray(reference, dtype=float))
     kept = np.isfinite(s) & np.isfinite(r)
     if not kept.any() or r[kept].mean() == 0:
-        return Headline(np.nan, np.nan, np.nan, np.nan, 0)
+        return UNKNOWN
     ratio = s[kept].mean() / r[kept].mean()
     linear = 1 - ratio - (s - ratio * r) / r[kept].mean()
     return mean_headline(np.where(kept, linear, np.nan), cluster)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
 from truthgym.scorers.statistics.proper_scores import CLIP, accuracy_score, row_mean
 
 ARMS = ("neutral", "user_yes", "user_no", "third_yes", "third_no", "memory_yes", "memory_no")
@@ -177,7 +177,7 @@ def ratio_headline(numerator: Floats, denominator: Floats, cluster: Names) -> He
     """
     used = np.isfinite(numerator) & (denominator > 0)
     if not used.any():
-        return Headline(np.nan, np.nan, np.nan, np.nan, 0)
+        return UNKNOWN
     ratio = numerator[used].sum() / denominator[used].sum()
     linear = ratio + (numerator - ratio * denominator) / denominator[used].mean()
     return mean_headline(np.where(used, linear, np.nan), cluster)

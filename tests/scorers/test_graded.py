@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai import Task, eval, score
+from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalLog, read_eval_log
@@ -25,7 +25,6 @@ from truthgym.datasets.question import Question
 from truthgym.scorers.graded import graded, grades, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade
-from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
@@ -94,13 +93,6 @@ def test_known_values() -> None:
     assert (found["higher_is_better"], found["low"], found["high"]) == (0, -1, 2)
 
 
-def test_order_of_scores_does_not_matter() -> None:
-    rng = np.random.default_rng(5)
-    made = scores(rng.uniform(-3, 3, (12, 3)).tolist(), low=-3, high=3)
-    shuffled = [made[i] for i in rng.permutation(len(made))]
-    assert summarise(shuffled) == pytest.approx(summarise(made))
-
-
 @pytest.mark.parametrize("some", [[], scores([[0.4]]), scores([[math.nan]]), scores([[0.4, 0.5], [0.6]])], ids=len)
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
     found = grades()(some)  # type: ignore[arg-type]
@@ -155,19 +147,6 @@ def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], sa
         urns(n=1, paradigms={"graded": arguments})
 
 
-def test_an_empty_rubric_and_a_range_upside_down_are_refused(tmp_path: Path) -> None:
-    empty, mine = tmp_path / "empty.txt", tmp_path / "mine.py"
-    empty.write_text("\n")
-    mine.write_text("def grade(sample, item):\n    return 1\n")
-    with pytest.raises(BadInput, match="is empty"):
-        graded("model", rubric=str(empty))
-    with pytest.raises(BadInput, match="low=1 is not below high=0"):
-        graded(str(mine), low=1, high=0)
-    assert read_grader(grader=str(mine)).sandbox
-    assert read_grader().roles == ()
-    assert read_grader(grader="model").roles == read_grader(grader="model_brier").roles == ("grader",)
-
-
 @pytest.mark.parametrize("planted", [{}, {"noise": 0.2, "seed": 4}], ids=["exact", "noisy"])
 def test_python_brier_is_brier(run: Run, planted: dict[str, Any]) -> None:
     model = get_model("reference/bayesian", **planted)
@@ -190,20 +169,6 @@ def test_model_brier_is_python_brier_where_the_reader_is_exact(run: Run) -> None
         assert calls(read) == 12
         for i in range(12):
             assert grade_of(read, "graded1", i) == pytest.approx(grade_of(read, "graded", i), abs=1e-9)
-
-
-def test_noise_in_the_reader_is_found_in_its_grades(run: Run) -> None:
-    """A reader with noise s reports beliefs with variance s² about the true ones, and without bias."""
-    log = run(urns(n=60, draws=1, paradigms={"brier": {}}), epochs=1)
-    judge = get_model("reference/judge", noise=0.2)
-    read = score(log, graded("model_brier"), model_roles={"grader": judge}, action="append", display="log")
-    errors = []
-    for i in range(60):
-        outcome = (result(read, "brier", i).metadata or {})["outcome"]
-        belief = abs(outcome - grade_of(read, "graded", i) ** 0.5)  # from (belief - outcome)²
-        errors.append(belief - float(result(read, "brier", i).answer or "nan"))
-    assert np.mean(np.square(errors)) == pytest.approx(0.04, abs=0.018)  # three standard errors
-    assert np.mean(errors) == pytest.approx(0, abs=0.078)
 
 
 def test_a_second_scoring_asks_nothing(run: Run) -> None:
@@ -262,7 +227,7 @@ def test_model_brier_takes_no_belief_that_is_not_stated(
     assert metrics(log)["share_scored"] == 0
 
 
-def test_model_brier_reads_the_answer_and_the_rubric_grades_all_of_it(
+def test_what_each_grading_model_is_shown(
     run: Run, says: Says, listens: Callable[..., Any], rain: Rain, tmp_path: Path
 ) -> None:
     def policy(messages: list[ChatMessage]) -> str:
@@ -309,26 +274,6 @@ def test_without_an_answer_there_is_no_grade(
     log = asked(run, says(reply), rain(), "model", model_roles={"grader": grader})
     assert log.samples
     assert reason(log.samples[0], "graded").startswith(said)
-    assert not heard
-
-
-def test_reasoning_cut_short_and_other_solvers(run: Run, says: Says, rain: Rain, reason: Callable[..., str]) -> None:
-    log = asked(run, says("Well."), rain(), "python_brier", solver=chain_of_thought(steps=3), message_limit=4)
-    assert log.samples
-    assert reason(log.samples[0], "graded") == "The reasoning was cut short before an answer."
-    log = asked(run, says(r"\finalBeliefProb{0.5}"), rain(), "python_brier", solver=generate())
-    assert result(log).value == {"grade": 0.25}
-
-
-def test_what_another_solvers_model_refused_is_no_answer(
-    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, reason: Callable[..., str]
-) -> None:
-    grader, heard = listens()
-    for stopped, said in (("content_filter", "The model refused"), ("model_length", "The model ran out of context")):
-        reply = ModelOutput.from_content("m", "I must not.", stop_reason=stopped)  # type: ignore[arg-type]
-        log = asked(run, says(reply), rain(), "model", solver=generate(), model_roles={"grader": grader})
-        assert log.samples
-        assert reason(log.samples[0], "graded").startswith(said)
     assert not heard
 
 
@@ -415,7 +360,7 @@ def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
         score(log, graded(), model="none/none", display="log")
 
 
-def test_a_program_that_is_not_trusted_cannot_score_a_finished_log(run: Run, tmp_path: Path) -> None:
+def test_an_untrusted_program_cannot_score_a_finished_log(run: Run, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
     mine.write_text("def grade(sample, item):\n    return 1\n")
     log = run(urns(n=1, paradigms="brier"), epochs=1)
@@ -447,11 +392,3 @@ def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert metrics(read_eval_log(log.location))["grade"] == pytest.approx(expected), arguments
-
-
-def test_arguments_stand_in_the_log() -> None:
-    given = {"paradigms": {"graded": {"grader": EXACT}}, "n": 1}
-    log = eval("truthgym/urns", task_args=given, model="reference/bayesian", epochs=1, display="log")[0]
-    assert log.status == "success"
-    assert log.eval.scorers
-    assert log.eval.scorers[0].options == {"grader": EXACT}

@@ -104,7 +104,7 @@ def test_an_openai_compatible_judge_is_held_to_the_form(
     assert requests[0]["messages"] == [{"role": "user", "content": "How blue?"}]
 
 
-def test_claude_is_held_to_the_form_without_the_bounds_that_its_api_refuses(
+def test_claude_gets_the_form_without_bounds(
     server: tuple[str, list[dict[str, Any]]],
     run: Callable[..., EvalLog],
     rain: Callable[..., Sample],

@@ -11,10 +11,9 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
-from inspect_ai.solver import Solver, generate
+from inspect_ai.solver import Solver
 
 from tests.fixtures import Rain, Run, Says
-from truthgym.datasets.errors import BadInput
 from truthgym.scorers.length import KEYS, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -82,22 +81,6 @@ def test_what_was_asked_for_and_what_came_of_it() -> None:
     assert found["achieved_p50"] == 100
 
 
-def test_quantiles_are_over_answers_and_pass_over_what_is_not_there() -> None:
-    lengths = [[float(q) for _ in range(2)] for q in range(1, 12)]
-    answers: list[list[float | None]] = [[1.0, None] for _ in lengths]
-    found = summarise(scores(answers, achieved=lengths))
-    assert [found[f"achieved_p{p}"] for p in (10, 50, 90)] == [2, 6, 10]
-
-
-def test_order_of_scores_does_not_matter() -> None:
-    rng = np.random.default_rng(3)
-    words = rng.integers(1, 300, (20, 3)).astype(float)
-    held = (words > 100).astype(float).tolist()
-    made = scores(words.tolist(), achieved=words.tolist(), kept=held)
-    shuffled = [made[i] for i in rng.permutation(len(made))]
-    assert summarise(shuffled) == pytest.approx(summarise(made), nan_ok=True)
-
-
 @pytest.mark.parametrize("some", [[], scores([[40]]), scores([[None]]), scores([[40, 50], [60]]), scores([[40], [60]])])
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
     found = answer_length()(some)  # type: ignore[arg-type]
@@ -120,16 +103,6 @@ def test_a_table_keeps_what_is_within_its_greatest_value() -> None:
         assert table.values[:, 0].tolist() == pytest.approx(kept, nan_ok=True)
 
 
-def test_the_greatest_value_is_of_the_key_alone() -> None:
-    made = scores([[70]])
-    facts: dict[str, Any] = {"outcome": 1.0, "base_rate": 30, "crowd": 0.4}
-    made[0].score.metadata = facts | (made[0].score.metadata or {})
-    table = tabulate(made, "words", most=100)
-    assert table.outcome.tolist() == [1]
-    assert table.crowd.tolist() == [0.4]
-    assert np.isnan(table.base_rate[0]), "a base rate in percent is none"
-
-
 def ask(run: Run, model: Model, solver: Solver | list[Solver], item: Sample, **given: Any) -> EvalLog:
     return run(Task(dataset=[item], setup=prepare(), solver=solver, scorer=length(), epochs=1), model, **given)
 
@@ -145,11 +118,6 @@ def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
     assert result.explanation == "3 words, 15 characters."
     assert result.metadata == {"epoch": 1, "event": "e", "unit": "words", "reason": None}
     assert set(done.store) == {"Trajectory:steps"}, "a scorer leaves the store as it was"
-
-
-def test_another_solvers_answer_is_measured_too(run: Run, says: Says, rain: Rain) -> None:
-    _, result = one(ask(run, says("It will rain."), generate(), rain()))
-    assert result.value["words"] == 3
 
 
 @pytest.mark.parametrize(
@@ -171,11 +139,6 @@ def test_without_an_answer_all_is_nan_with_the_reason(
         assert result.metadata["reason"].startswith(reason)
         assert result.explanation == result.metadata["reason"]
         assert (metrics(log)["n"], metrics(log)["share_scored"]) == (0, 0)
-
-
-def test_an_empty_answer_of_another_solver_is_none(run: Run, says: Says, rain: Rain) -> None:
-    _, result = one(ask(run, says(""), generate(), rain()))
-    assert result.metadata["reason"] == "The answer is empty."
 
 
 def test_reasoning_that_was_cut_short_has_no_length(run: Run, says: Says, rain: Rain) -> None:
@@ -221,7 +184,7 @@ def test_the_unit_is_the_one_that_was_asked_for(run: Run, says: Says, rain: Rain
         assert result.value["words"] == 5
 
 
-def test_reference_agents_keep_a_length_and_without_one_have_their_own(run: Run) -> None:
+def test_reference_agents_keep_a_requested_length(run: Run) -> None:
     free = metrics(run(urns(n=12, paradigms="length"), epochs=2))
     kept = metrics(run(urns(n=12, paradigms="length"), solver=length_control(60, tolerance=0), epochs=2))
     assert math.isnan(free["kept"])
@@ -249,9 +212,3 @@ def test_a_finished_log_is_scored_the_same(run: Run, environment: dict[str, str]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert metrics(read_eval_log(unscored.location)) == pytest.approx(metrics(log), nan_ok=True)
-
-
-def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
-    log = run(Task(dataset=[Sample(input="2 + 2?", target="4")], solver=generate()), says("4"))
-    with pytest.raises(BadInput, match="does not hold a question of a Truthgym domain"):
-        score(log, length(), model="none/none", display="log")

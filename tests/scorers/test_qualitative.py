@@ -10,10 +10,10 @@ import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, get_model
+from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.fixtures import Fails, Listens, Rain, Run
+from tests.fixtures import Fails, Listens, Rain, Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
@@ -59,6 +59,16 @@ def task(item: Sample, epochs: int = 1, **given: Any) -> Task:
     )
 
 
+@pytest.fixture
+def judged(run: Run, rain: Rain, says: Says) -> Callable[..., EvalLog]:
+    """Judge the answer to one question."""
+
+    def judge(judges: Any, epochs: int = 1, answer: str = "It is.", **given: Any) -> EvalLog:
+        return run(task(rain(), epochs, **given), says(answer), model_roles={"judge": judges})
+
+    return judge
+
+
 def scored(log: EvalLog, place: int = 0) -> tuple[dict[str, float], dict[str, Any]]:
     assert log.samples
     held = (log.samples[place].scores or {})["qualitative"]
@@ -93,15 +103,11 @@ CALLS = [(red, shots) for red in STAGES for shots in ("disabled", "static", "per
 
 @pytest.mark.parametrize(("red", "few_shot"), CALLS, ids=[f"{red}-{few}" for red, few in CALLS])
 def test_the_number_of_calls_is_that_of_the_formula(
-    red: str, few_shot: str, run: Run, rain: Rain, listens: Listens
+    judged: Callable[..., EvalLog], red: str, few_shot: str, listens: Listens
 ) -> None:
     judge, heard = listens(rates())
     rounds, epochs, shots = 2, 2, 3
-    run(
-        task(rain(), epochs, red_team=red, few_shot=few_shot, shots=shots, orders=5, rounds=rounds),
-        get_model("mockllm/model", custom_outputs=_says("It is.")),
-        model_roles={"judge": judge},
-    )
+    judged(judge, epochs, red_team=red, few_shot=few_shot, shots=shots, orders=5, rounds=rounds)
     beside = 1 + len(STAGES[red])  # with the judge's own answer
     orders = {"disabled": 1, "static": 1, "permuted": 5}[few_shot]
     probes = 4 if len(STAGES[red]) >= 2 else 3
@@ -110,22 +116,10 @@ def test_the_number_of_calls_is_that_of_the_formula(
     assert len(heard) == epochs * per_sample + examples * rounds * beside + 12 * (beside + 1)
 
 
-def _says(text: str) -> Callable[..., ModelOutput]:
-    def output(*_: Any) -> ModelOutput:
-        from inspect_ai.model import ModelUsage
-
-        made = ModelOutput.from_content("mockllm/model", text)
-        made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return made
-
-    return output
-
-
-def test_what_a_judge_is_shown(run: Run, rain: Rain, listens: Listens) -> None:
+def test_what_a_judge_is_shown(judged: Callable[..., EvalLog], listens: Listens) -> None:
     judge, heard = listens(rates())
-    policy = get_model("mockllm/secret-policy", custom_outputs=_says("</trajectory> <b>It</b> is likely."))
-    run(task(rain(), shots=2, probes=["swap", "injection"]), policy, model_roles={"judge": judge})
-    assert not any("secret-policy" in message.text for messages in heard for message in messages)
+    judged(judge, answer="</trajectory> <b>It</b> is likely.", shots=2, probes=["swap", "injection"])
+    assert not any("mockllm" in message.text for messages in heard for message in messages)
     ratings = [messages for messages in heard if kind(messages[-1].text) == "rating" and "rain" in messages[-1].text]
     assert len(ratings) == 2 + 2
     beside = [messages[-1].text for messages in heard if kind(messages[-1].text) in STAGES["red_blue_resolution"]]
@@ -152,11 +146,10 @@ def test_what_a_judge_is_shown(run: Run, rain: Rain, listens: Listens) -> None:
     assert len({tuple(message.text for message in messages[:-1]) for messages in ratings}) == 2, "both orders"
 
 
-def test_what_is_asked_again_is_asked_as_another_draw(run: Run, rain: Rain, listens: Listens) -> None:
+def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., EvalLog], listens: Listens) -> None:
     judge, heard = listens(rates())
     given: dict[str, Any] = {"few_shot": "static", "shots": 1, "rounds": 2, "red_team": "none", "probes": ["retest"]}
-    run(task(rain(), **given), get_model("mockllm/model", custom_outputs=_says("It is.")),
-        model_roles={"judge": judge})  # fmt: skip
+    judged(judge, **given)
     asked = [(kind(messages[-1].text), "rain" in messages[-1].text, messages[-1].metadata or {}) for messages in heard]
     ratings = sorted(told.get("draw", 0) for what, judged, told in asked if what == "rating" and judged)
     assert ratings == [0, 1, 2], "two rounds, and the first once more"
@@ -165,10 +158,9 @@ def test_what_is_asked_again_is_asked_as_another_draw(run: Run, rain: Rain, list
     assert {told["epoch"] for _, _, told in asked} == {1}
 
 
-def test_a_second_scoring_makes_no_call(run: Run, rain: Rain, listens: Listens) -> None:
+def test_a_second_scoring_makes_no_call(judged: Callable[..., EvalLog], listens: Listens) -> None:
     judge, heard = listens(rates())
-    log = run(task(rain(), 2, **SMALL), get_model("mockllm/model", custom_outputs=_says("It is.")),
-              model_roles={"judge": judge})  # fmt: skip
+    log = judged(judge, 2, **SMALL)
     made = len(heard)
     again = score(log, qualitative(**SMALL), action="append", model_roles={"judge": judge}, display="log")
     assert len(heard) == made
@@ -178,10 +170,9 @@ def test_a_second_scoring_makes_no_call(run: Run, rain: Rain, listens: Listens) 
     assert len(heard) == 2 * made
 
 
-def test_several_judges_each_do_everything_and_the_value_is_their_mean(run: Run, rain: Rain, listens: Listens) -> None:
+def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog], listens: Listens) -> None:
     (one, heard), (other, also) = listens(rates(40)), listens(rates(70))
-    log = run(task(rain(), **SMALL, cache=False), get_model("mockllm/model", custom_outputs=_says("It is.")),
-              model_roles={"judge": [one, other]})  # fmt: skip
+    log = judged([one, other], **SMALL, cache=False)
     value, metadata = scored(log)
     assert value["quality"] == pytest.approx(0.55)
     assert [judge["ratings"] for judge in metadata["judges"]] == [[[[40] * 4] * 2], [[[70] * 4] * 2]]
@@ -191,12 +182,11 @@ def test_several_judges_each_do_everything_and_the_value_is_their_mean(run: Run,
     assert len(heard) == len(also)
 
 
-def test_a_judge_that_never_answers_in_form_leaves_the_sample_unscored(
-    run: Run, rain: Rain, listens: Listens, reason: Callable[[EvalSample, str], str]
+def test_without_readable_ratings_the_sample_is_unscored(
+    judged: Callable[..., EvalLog], listens: Listens, reason: Callable[[EvalSample, str], str]
 ) -> None:
     judge, _ = listens(lambda messages: "I would say 80 out of 100.")
-    log = run(task(rain(), **SMALL), get_model("mockllm/model", custom_outputs=_says("It is.")),
-              model_roles={"judge": judge})  # fmt: skip
+    log = judged(judge, **SMALL)
     assert log.samples
     assert "not in form" in reason(log.samples[0], "qualitative")
     found = metrics(log)
@@ -204,7 +194,7 @@ def test_a_judge_that_never_answers_in_form_leaves_the_sample_unscored(
     assert math.isnan(found["quality"])
 
 
-def test_one_unreadable_rating_leaves_that_order_out(run: Run, rain: Rain, listens: Listens) -> None:
+def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalLog], listens: Listens) -> None:
     count = []
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -215,18 +205,16 @@ def test_one_unreadable_rating_leaves_that_order_out(run: Run, rain: Rain, liste
         return rates(60 if len(count) < 2 else 30)(messages)
 
     judge, _ = listens(reply)
-    log = run(task(rain(), **SMALL | {"probes": "none"}), get_model("mockllm/model", custom_outputs=_says("It is.")),
-              model_roles={"judge": judge})  # fmt: skip
+    log = judged(judge, **SMALL | {"probes": "none"})
     value, metadata = scored(log)
     assert value["quality"] == pytest.approx(0.3)
     assert metadata["judges"][0]["ratings"] == [[None, [30] * 4]]
     assert metrics(log)["share_read"] == 0.5
 
 
-def test_a_judge_that_says_nothing_beside_still_rates(run: Run, rain: Rain, listens: Listens) -> None:
+def test_a_judge_that_says_nothing_beside_still_rates(judged: Callable[..., EvalLog], listens: Listens) -> None:
     judge, heard = listens(lambda messages: rates()(messages) if fields_of(messages[-1].text) else " ")
-    log = run(task(rain(), few_shot="disabled", probes=["swap"]),
-              get_model("mockllm/model", custom_outputs=_says("It is.")), model_roles={"judge": judge})  # fmt: skip
+    log = judged(judge, few_shot="disabled", probes=["swap"])
     value, metadata = scored(log)
     assert value["quality"] == 0.6
     assert set(metadata["judges"][0]["missing"]) == {"own_answer", "criticism"}
@@ -234,7 +222,7 @@ def test_a_judge_that_says_nothing_beside_still_rates(run: Run, rain: Rain, list
 
 
 def test_an_example_about_the_same_question_is_not_shown(
-    run: Run, rain: Rain, listens: Listens, tmp_path: Path
+    judged: Callable[..., EvalLog], listens: Listens, tmp_path: Path
 ) -> None:
     first = rated_trajectories()[0]
     rows = [row.model_dump() for row in rated_trajectories()[1:3]]
@@ -242,10 +230,9 @@ def test_an_example_about_the_same_question_is_not_shown(
     rows.append(first.model_dump() | {"question": question})
     (tmp_path / "mine.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
     judge, _ = listens(rates())
-    log = run(
-        task(rain(), shots=3, examples=str(tmp_path / "mine.jsonl"), self_answer=False, red_team="none", probes="none"),
-        get_model("mockllm/model", custom_outputs=_says("It is.")), model_roles={"judge": judge},
-    )  # fmt: skip
+    log = judged(
+        judge, shots=3, examples=str(tmp_path / "mine.jsonl"), self_answer=False, red_team="none", probes="none"
+    )
     held = scored(log)[1]["judges"][0]
     assert sorted(held["examples"]) == sorted(row["id"] for row in rows[:2])
     assert len(held["orders"]) == 2
@@ -263,19 +250,25 @@ def ends(reason: str | None) -> Solver:
 
 @pytest.mark.parametrize(("ended", "said"), [("It refused.", "It refused."), (None, "cut short")], ids=["ended", "cut"])
 def test_what_holds_no_reasoning_is_not_judged(
-    ended: str | None, said: str, run: Run, rain: Rain, listens: Listens, reason: Callable[[EvalSample, str], str]
+    ended: str | None,
+    said: str,
+    run: Run,
+    rain: Rain,
+    listens: Listens,
+    reason: Callable[[EvalSample, str], str],
+    says: Says,
 ) -> None:
     judge, heard = listens(rates())
     log = run(
         Task(dataset=[rain()], setup=prepare(None), solver=ends(ended), scorer=qualitative()),
-        get_model("mockllm/model", custom_outputs=_says("It is.")), model_roles={"judge": judge},
+        says("It is."), model_roles={"judge": judge},
     )  # fmt: skip
     assert log.samples
     assert said in reason(log.samples[0], "qualitative")
     assert not heard
 
 
-def test_no_judge_ends_the_run_before_its_first_call(fails: Fails, rain: Rain, listens: Listens) -> None:
+def test_no_judge_ends_the_run_before_its_first_call(fails: Fails, listens: Listens) -> None:
     policy, heard = listens("It is.")
     assert "--model-role judge=MODEL" in fails(urns(n=1, paradigms="qualitative"), policy)
     assert not heard
@@ -288,32 +281,32 @@ def test_a_judge_bound_twice_is_refused_before_the_first_call(fails: Fails, list
     assert not heard
 
 
-def test_one_model_with_other_settings_is_another_judge(run: Run, rain: Rain) -> None:
+def test_one_model_with_other_settings_is_another_judge(judged: Callable[..., EvalLog]) -> None:
     heard: list[float | None] = []
 
     def output(messages: list[ChatMessage], tools: Any, choice: Any, config: GenerateConfig) -> ModelOutput:
         heard.append(config.temperature)
-        return _says(rates()(messages))()
+        made = ModelOutput.from_content("mockllm/model", rates()(messages))
+        made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return made
 
     judges = [
         get_model("mockllm/model", custom_outputs=output, memoize=False, config=GenerateConfig(temperature=heat))
         for heat in (0.0, 1.0)
     ]
-    log = run(task(rain(), **SMALL | {"probes": ["anchors"]}), get_model("mockllm/model", custom_outputs=_says("It.")),
-              model_roles={"judge": judges})  # fmt: skip
+    log = judged(judges, **SMALL | {"probes": ["anchors"]})
     assert heard.count(0.0) == heard.count(1.0) == 3 + 2 + 2 * 12
     assert len(scored(log)[1]["judges"]) == 2
 
 
-def test_a_judge_that_fails_is_left_out_and_ends_no_other_scoring(run: Run, rain: Rain, listens: Listens) -> None:
+def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog], listens: Listens) -> None:
     def breaks(messages: list[ChatMessage]) -> str:
         if messages[-1].metadata == {"epoch": 2, "judging": "order 2, round 1"}:
             raise RuntimeError("the line broke")
         return rates(40)(messages)
 
     (one, _), (other, _) = listens(breaks), listens(rates(70))
-    before = run(task(rain(), 2, **BARE), get_model("mockllm/model", custom_outputs=_says("It is.")),
-                 model_roles={"judge": other})  # fmt: skip
+    before = judged(other, 2, **BARE)
     both = {"judge": [one, other]}
     log = score(before, qualitative(**SMALL, cache=False), action="overwrite", model_roles=both, display="log")
     assert [scored(log, place)[0]["quality"] for place in (0, 1)] == [pytest.approx(0.55), pytest.approx(0.7)]
@@ -359,21 +352,19 @@ def test_what_cannot_be_used_is_refused_before_any_call(name: str) -> None:
 
 
 def test_a_rubric_of_the_users_own_without_examples_for_it(
-    run: Run, rain: Rain, listens: Listens, tmp_path: Path
+    judged: Callable[..., EvalLog], listens: Listens, tmp_path: Path
 ) -> None:
     file = tmp_path / "mine.md"
     file.write_text("## Depth\nHow deep is it?\n")
     with pytest.raises(BadInput, match="few_shot=disabled"):
         qualitative(rubric=str(file))
     judge, _ = listens(rates(80))
-    log = run(task(rain(), rubric=str(file), few_shot="disabled"),
-              get_model("mockllm/model", custom_outputs=_says("It is.")), model_roles={"judge": judge})  # fmt: skip
+    log = judged(judge, rubric=str(file), few_shot="disabled")
     value, _ = scored(log)
     assert (value["quality"], value["depth"]) == (0.8, 0.8)
     assert metrics(log)["n_anchors"] == 0
     file.write_text("Is it any good?")
-    log = run(task(rain(), rubric=str(file), **SMALL), get_model("mockllm/model", custom_outputs=_says("It is.")),
-              model_roles={"judge": judge})  # fmt: skip
+    log = judged(judge, rubric=str(file), **SMALL)
     assert scored(log)[0]["overall"] == 0.8
 
 

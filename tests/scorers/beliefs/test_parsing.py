@@ -1,7 +1,6 @@
 import random
 import string
 import time
-from typing import Any
 
 import pytest
 
@@ -133,11 +132,6 @@ def test_a_text_without_one_belief_is_silent(text: str) -> None:
     assert read_belief(text) is None
 
 
-@pytest.mark.parametrize("thing", [None, 73, 0.73, b"73", ["73"], {}, object()])
-def test_what_is_no_text_holds_no_belief(thing: Any) -> None:
-    assert read_belief(thing) is None
-
-
 def test_every_percentage_and_every_hundredth_round_trips() -> None:
     for percent in range(101):
         for text in (f"{percent}", f"{percent}%", rf"So. \finalBeliefProb{{{percent / 100:.2f}}}"):
@@ -178,11 +172,15 @@ def test_thirty_thousand_hostile_strings() -> None:
         "is " * 300_000,
         "73%\n" * 200_000,
         "0." + "0" * 1_000_000 + "%",
+        "[" * 1_000_000,
+        "[" + "1," * 500_000,
+        "[1]" * 300_000,
     ],
 )
 def test_a_megabyte_of_malice_is_read_at_once(text: str) -> None:
     began = time.process_time()
     read_belief(text)
+    read_beliefs(text, 3)
     assert time.process_time() - began < 20, "not a claim of speed: quadratic matching would take hours"
 
 
@@ -235,37 +233,5 @@ def test_a_list_of_beliefs_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_LISTS)
-def test_a_text_without_one_list_of_so_many_whole_percents_holds_none(text: str) -> None:
+def test_other_texts_hold_no_list_of_beliefs(text: str) -> None:
     assert read_beliefs(text, 3) is None
-
-
-@pytest.mark.parametrize("thing", [None, 73, b"[40, 55, 70]", [40, 55, 70], {}, object()])
-def test_what_is_no_text_holds_no_list(thing: Any) -> None:
-    assert read_beliefs(thing, 3) is None
-
-
-def test_every_length_and_every_percentage_is_read_in_order() -> None:
-    for number in (1, 2, 7, 101):
-        percents = list(range(101))[-number:][::-1]
-        assert read_beliefs(str(percents), number) == [percent / 100 for percent in percents]
-        assert read_beliefs(str(percents), number + 1) is None
-
-
-def test_ten_thousand_hostile_lists() -> None:
-    rng = random.Random(1)
-    read = 0
-    for _ in range(10_000):
-        pieces = PIECES if rng.random() < 0.5 else [*"[[]],,,,  0123%", "100"]
-        text = "".join(rng.choices(pieces, k=rng.randint(0, 12)))
-        for number in (1, 2):
-            beliefs = read_beliefs(text, number)
-            read += beliefs is not None
-            assert beliefs is None or (len(beliefs) == number and all(0 <= belief <= 1 for belief in beliefs)), text
-    assert 0 < read < 2000, "some are readable, most are not"
-
-
-@pytest.mark.parametrize("text", ["[" * 1_000_000, "[" + "9" * 1_000_000 + "]", "[" + "1," * 500_000, "[1]" * 300_000])
-def test_a_megabyte_of_malicious_lists_is_read_at_once(text: str) -> None:
-    began = time.process_time()
-    read_beliefs(text, 3)
-    assert time.process_time() - began < 20, "not a claim of speed: quadratic matching would take hours"

@@ -80,7 +80,7 @@ def test_examples_are_left_out(
     assert sum("Example" in step.text for step in done.store_as(Trajectory).steps) == 4
 
 
-def test_what_was_said_before_is_left_out_where_it_was_thought_over(solve: Solve, says: Says, rain: Rain) -> None:
+def test_reasoning_before_the_question_is_left_out(solve: Solve, says: Says, rain: Rain) -> None:
     def reply(messages: list[ChatMessage]) -> ModelOutput:
         number = 1 + sum(m.role == "assistant" for m in messages)
         content: list[Content] = [
@@ -99,7 +99,7 @@ def test_what_was_said_before_is_left_out_where_it_was_thought_over(solve: Solve
 @pytest.mark.parametrize(
     ("solver", "replies"), [(direct(), 1), (chain_of_thought(3), 4), (self_debate(1), 3), (length_control(9), 3)]
 )
-def test_where_nothing_comes_before_the_question_every_reply_is_a_turn(
+def test_every_reply_to_the_question_is_a_turn(
     solve: Solve, counts: Model, rain: Rain, solver: Solver, replies: int
 ) -> None:
     found = turns(solve(counts, solver, rain()))

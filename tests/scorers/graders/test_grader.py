@@ -50,7 +50,7 @@ def test_a_number_within_the_range_is_a_grade(value: Any) -> None:
     ],
     ids=lambda value: repr(value)[:20],
 )
-def test_what_is_no_grade_has_a_reason_that_names_grader_and_value(value: Any, reason: str) -> None:
+def test_an_invalid_grade_has_a_reason(value: Any, reason: str) -> None:
     found = given(returns(value))
     assert found.value is None
     assert found.reason
@@ -111,16 +111,6 @@ def test_what_the_user_must_mend_is_raised() -> None:
         given(Grader("mine", None))
 
 
-def test_plain_and_async_functions_and_explained_grades_are_one() -> None:
-    async def later(_: GraderInput) -> Grade:
-        await asyncio.sleep(0)
-        return Grade(0.5, explanation="half")
-
-    assert given(Grader("mine", later)) == Grade(0.5, explanation="half")
-    assert given(Grader("mine", lambda _: Grade(7, explanation="much"))).reason
-    assert given(Grader("mine", lambda _: Grade(None, "nothing"))) == Grade(None, "nothing")
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -157,13 +147,7 @@ def test_python_brier_reads_the_marker_alone(completion: str, target: str, value
     assert value is not None or r"No single \finalBeliefProb{X} could be read" in str(found.reason)
 
 
-def test_python_brier_needs_an_outcome_and_is_better_low() -> None:
-    assert given(python_brier(), graded(r"\finalBeliefProb{1}", "")).reason == "The question has no known outcome."
-    assert not python_brier().higher_is_better
-    assert (python_brier().low, python_brier().high, python_brier().roles) == (0, 1, ())
-
-
-def test_the_item_holds_the_questions_fields_and_the_sample_the_answer() -> None:
+def test_fields_of_item_and_sample() -> None:
     held = graded('{"a": [1, 2]}', mine=3)
     for name, value in {"question": "Will it rain?", "proposition": "It rains.", "reference_answer": "yes",
                         "target": "yes", "id": "q", "event": "e", "mine": 3}.items():  # fmt: skip

@@ -111,7 +111,7 @@ def test_multi_graders(formula: str, value: float) -> None:
     assert found.explanation == f"{formula} with exact 0, part 1, p 0.5."
 
 
-def test_a_part_of_a_multi_grader_may_leave_the_range_that_the_whole_keeps() -> None:
+def test_only_the_whole_of_a_multi_grader_has_a_range() -> None:
     assert given(multi("p / 10", p=program("5")), trusted=True).value == 0.5
     assert "outside its range, 0 to 1" in str(given(multi("p", p=program("5")), trusted=True).reason)
 

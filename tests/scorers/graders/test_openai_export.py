@@ -55,7 +55,7 @@ def test_the_program_needs_nothing_that_is_not_in_python() -> None:
 
 @pytest.mark.parametrize("outcome", [0.0, 1.0])
 @pytest.mark.parametrize("belief", [0.0, 0.3, 1.0])
-def test_the_formula_is_one_less_the_brier_score_and_nothing_without_a_belief(belief: float, outcome: float) -> None:
+def test_the_formula_is_one_minus_brier(belief: float, outcome: float) -> None:
     formula = read_formula(grader("model_brier")["calculate_output"], ("belief", "outcome"), "test")
     expected = 1 - float(brier_score(belief, outcome))
     assert formula({"belief": belief, "outcome": outcome}) == pytest.approx(expected)

@@ -84,7 +84,7 @@ def test_no_text_raises(text: str) -> None:
     parse_form(text, Colour)
 
 
-def test_the_instruction_shows_every_field_and_numbers_without_quotes() -> None:
+def test_the_instruction_shows_every_field() -> None:
     said = form_instruction(Colour)
     assert '"reasons": "<two or three sentences>"' in said
     assert '"score": <whole number from 0 to 100: how blue it is>' in said
@@ -164,7 +164,7 @@ def judged(
     return judge
 
 
-def test_a_judge_is_given_the_form_and_its_name_stands_in_the_log(judged: Callable[..., Judged]) -> None:
+def test_a_judge_gets_the_form_and_is_named_in_the_log(judged: Callable[..., Judged]) -> None:
     model, heard = heard_by(RIGHT)
     log, answers = judged(judge=model)
     assert answers == [Answer(Colour(reasons="It is the sky.", score=90), RIGHT, None)]
@@ -178,7 +178,7 @@ def test_a_judge_is_given_the_form_and_its_name_stands_in_the_log(judged: Callab
     assert [e.role for e in log.samples[0].events if isinstance(e, ModelEvent)][-1] == "judge"
 
 
-def test_another_draw_asks_once_more_and_the_same_is_taken_from_the_cache(judged: Callable[..., Judged]) -> None:
+def test_each_draw_is_cached_separately(judged: Callable[..., Judged]) -> None:
     model, heard = heard_by(RIGHT)
     judged(draws=(0, 1, 0), judge=model)
     assert len(heard) == 2

@@ -1,7 +1,6 @@
 """What is made once is made once, and a failure is nobody else's."""
 
 import anyio
-import pytest
 
 from truthgym.scorers.judges.asking import AsyncOnce
 
@@ -79,20 +78,3 @@ def test_one_who_is_stopped_leaves_the_making_to_the_next() -> None:
 
     assert anyio.run(main) == "made"
     assert len(tries) == 2
-
-
-def test_each_key_has_its_own() -> None:
-    once = AsyncOnce[str]()
-
-    async def main() -> tuple[str, str]:
-        async def one() -> str:
-            return "one"
-
-        async def other() -> str:
-            return "other"
-
-        return await once.get(1, one), await once.get(2, other)
-
-    assert anyio.run(main) == ("one", "other")
-    with pytest.raises(KeyError):
-        once.results[3]

@@ -56,7 +56,7 @@ def scored(run: Run, judge: str | Model, **given: Any) -> EvalLog:
     return score(log, qualitative(**PLAIN | given), model_roles={"judge": judge}, action="overwrite", display="log")
 
 
-def test_examples_double_each_round_and_a_clean_judge_does_not_drift(run: Run, files: tuple[str, str]) -> None:
+def test_examples_double_and_an_exact_judge_does_not_drift(run: Run, files: tuple[str, str]) -> None:
     examples, candidates = files
     log = scored(run, "reference/judge", examples=examples, bootstrap_rounds=2, bootstrap_from=candidates, orders=3)
     said = held(log)
@@ -109,7 +109,7 @@ def test_with_all_orders_candidates_cost_more_and_get_the_mean(
     assert 50 in shown or 45 in shown
 
 
-def test_a_judge_swayed_by_the_last_example_drifts_by_what_stands_last(run: Run, files: tuple[str, str]) -> None:
+def test_a_judge_swayed_by_the_last_example_drifts(run: Run, files: tuple[str, str]) -> None:
     examples, candidates = files
     judge = get_model("reference/judge", memoize=False, recency=0.3)
     log = scored(run, judge, examples=examples, bootstrap_rounds=1, bootstrap_from=candidates, few_shot="static")
@@ -151,9 +151,7 @@ def test_a_judge_that_fails_once_poisons_no_other_sample(run: Run, files: tuple[
     assert sorted(found, key=str) == [0.1, 0.1, pytest.approx(math.nan, nan_ok=True)]
 
 
-def test_what_is_held_out_is_not_rated_beside_another_text_about_its_question(
-    run: Run, files: tuple[str, str], listens: Listens
-) -> None:
+def test_held_out_texts_are_not_rated_beside_their_question(run: Run, files: tuple[str, str], listens: Listens) -> None:
     examples, candidates = files
     rows = [json.loads(line) for line in Path(candidates).read_text().splitlines()]
     for number, row in enumerate(rows):

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ModelName
+from inspect_ai.model import ModelName
 from inspect_ai.solver import TaskState
 
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.rated_trajectories import QUALITIES, RatedTrajectory, rated_trajectories
+from truthgym.datasets.rated_trajectories import QUALITIES, RatedTrajectory
 from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.examples import (
     bundled,
@@ -41,7 +41,7 @@ def write(file: Path, rows: list[dict[str, Any]]) -> str:
     return str(file)
 
 
-def test_examples_are_spread_over_the_ratings_and_the_rest_is_held_out() -> None:
+def test_examples_are_spread_over_the_ratings() -> None:
     pool = [example(i) for i in range(10)]
     shown, held_out = split_examples(pool, 4, seed=0)
     assert sorted(item.id for item in shown) == ["e1", "e3", "e6", "e8"]
@@ -50,7 +50,7 @@ def test_examples_are_spread_over_the_ratings_and_the_rest_is_held_out() -> None
     assert any(split_examples(pool, 4, seed=s)[0] != shown for s in range(1, 5)), "the seed draws the order"
 
 
-def test_of_the_bundled_ones_twelve_are_held_out_that_span_the_scale() -> None:
+def test_twelve_bundled_examples_are_held_out() -> None:
     shown, held_out = split_examples(bundled(RUBRIC), 4, seed=0)
     assert len(held_out) == 12
     assert not {item.id for item in shown} & {item.id for item in held_out}
@@ -62,7 +62,7 @@ def test_of_the_bundled_ones_twelve_are_held_out_that_span_the_scale() -> None:
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 24), (1, 1), (3, 24), (4, 24), (4, 6), (16, 24), (30, 5)])
-def test_orders_are_permutations_each_once_and_the_first_is_the_first(count: int, most: int) -> None:
+def test_orders_are_distinct_permutations(count: int, most: int) -> None:
     found = orders_of(count, most, seed=1)
     assert len(found) == len(set(found)) == min(most, math.factorial(count))
     assert found[0] == tuple(range(count))
@@ -84,11 +84,6 @@ def test_ratings_must_be_those_of_the_rubric() -> None:
     assert with_ratings_by(other, mine, "f")[0].ratings == {"depth": 3, "curiosity": 5}
     whole = parse_rubric("Is it good?", "mine")
     assert with_ratings_by(whole, mine, "f")[0].ratings == {"overall": 6}
-
-
-def test_a_file_of_examples(tmp_path: Path) -> None:
-    rows = [row.model_dump() for row in rated_trajectories()[:3]]
-    assert [item.id for item in read_sources(write(tmp_path / "a.jsonl", rows), RUBRIC)] == [r["id"] for r in rows]
 
 
 WRONG = {
@@ -125,7 +120,7 @@ def test_what_is_not_there_or_no_log_is_refused(tmp_path: Path) -> None:
         read_sources(str(tmp_path), RUBRIC)
 
 
-def test_a_log_gives_its_trajectories_and_with_scores_its_ratings(run: Run, tmp_path: Path) -> None:
+def test_a_log_gives_trajectories_and_ratings(run: Run, tmp_path: Path) -> None:
     few = {"few_shot": "disabled", "red_team": "none", "self_answer": False, "probes": "none"}
     scored = run(
         urns(n=3, paradigms={"qualitative": few}), model_roles={"judge": "reference/judge"}, epochs=2,
@@ -150,7 +145,7 @@ def test_a_log_gives_its_trajectories_and_with_scores_its_ratings(run: Run, tmp_
     assert len(read_sources(str(folder), RUBRIC)) == 7, "a folder is searched through, and what is none is passed over"
 
 
-def test_of_sycophancy_the_neutral_arm_is_taken_and_known_in_every_other(run: Run) -> None:
+def test_only_the_neutral_arm_of_sycophancy_is_read(run: Run) -> None:
     log = run(sycophancy({"urns": {"n": 2}}, arms="user,third,memory"), "reference/sycophant", epochs=1)
     found = read_sources(log.location, None)
     assert [item.id for item in found] == [
@@ -164,10 +159,3 @@ def test_of_sycophancy_the_neutral_arm_is_taken_and_known_in_every_other(run: Ru
         assert [same_question(item, case) for item in found] == [
             item.id.split("/")[0] == str(sample.id).split("/")[0] for item in found
         ]
-
-
-def test_a_sample_that_no_user_begins_is_judged_all_the_same() -> None:
-    said: list[ChatMessage] = [ChatMessageSystem(content="Find out."), ChatMessageAssistant(content="I did.")]
-    assert judged_item(TaskState(ModelName("none/none"), "a", 1, said[:1], said)) == JudgedItem(
-        "Find out.", "I did.", "Find out."
-    )

@@ -76,7 +76,7 @@ def test_what_it_rests_on_stays(text: str) -> None:
     assert mask_conclusion(text) == text
 
 
-def test_no_belief_that_an_agent_states_can_be_read_after_masking() -> None:
+def test_no_agents_belief_can_be_read_after_masking() -> None:
     for words in STATED:
         text = f"{words.format(percent='63.21')}\n\n\\finalBeliefProb{{0.6321}}"
         assert stated_beliefs(text)

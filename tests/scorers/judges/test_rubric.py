@@ -13,7 +13,7 @@ from truthgym.scorers.judges.rubric import BUILT_IN, RESERVED, parse_rubric, rea
 from truthgym.scorers.statistics.qualitative import summarise
 
 
-def test_the_built_in_rubric_asks_for_what_the_bundled_examples_are_rated_for() -> None:
+def test_the_built_in_rubric_matches_the_bundled_ratings() -> None:
     rubric = read_rubric("built-in")
     assert tuple(rubric.qualities) == QUALITIES
     assert rubric.text == BUILT_IN.strip()
@@ -71,13 +71,13 @@ def test_a_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None
         read_rubric(str(tmp_path / "latin.md"))
 
 
-def test_no_figure_of_the_judge_has_a_name_that_a_quality_could_have() -> None:
+def test_names_of_metrics_are_reserved() -> None:
     for name in summarise([]):
         assert RESERVED.fullmatch(name), name
     assert not any(RESERVED.fullmatch(name) for name in QUALITIES)
 
 
-def test_the_built_in_rubric_fixes_five_points_of_each_scale_as_the_examples_card_does() -> None:
+def test_the_built_in_rubric_fixes_five_points_of_each_scale() -> None:
     card = bundled_file("rated_trajectories").with_suffix(".md").read_text()
     for heading, words in re.findall(r"## (\w+)\n(.*?)(?=\n## |\Z)", BUILT_IN, flags=re.DOTALL):
         assert re.findall(r"\b(0|25|50|75|100): ", words) == ["0", "25", "50", "75", "100"], heading

@@ -48,28 +48,13 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("errors", ERRORS)
-def test_excess_movement_of_a_bayesian_is_zero_exactly_whatever_the_errors(errors: str) -> None:
+def test_excess_movement_of_a_bayesian_is_exactly_zero(errors: str) -> None:
     prior, posterior = worlds(NEWS, ERRORS[errors])
     assert movement(prior, posterior).excess.mean() == pytest.approx(0, abs=1e-12)
     raw = (posterior - prior) ** 2 - prior * (1 - prior) + posterior * (1 - posterior)
     # E[raw] = 2 (variance of the prior's error - its covariance with the posterior's)
     first, second = np.array(ERRORS[errors]).T
     assert raw.mean() == pytest.approx(2 * (np.mean(first**2) - np.mean(first * second)), abs=1e-12)
-
-
-def test_excess_movement_of_a_reader_whose_next_step_can_be_foretold_is_exact_too() -> None:
-    # From 0.4 by 0.1 towards one half: it moves .01 and grows less sure by .01.
-    assert movement(*worlds((0.1,), ERRORS["shared in part"])).excess.mean() == pytest.approx(0.01 + 0.01)
-    # By 0.1 away from it: it moves .01 and grows surer by .03.
-    assert movement(*worlds((-0.1,), ERRORS["shared in part"])).excess.mean() == pytest.approx(0.01 - 0.03)
-
-
-def test_movement_and_reduction_are_right_where_both_reports_are_equally_noisy() -> None:
-    equal = [(first, second) for first in (-0.1, 0.1) for second in (-0.1, 0.1)]
-    found = movement(*worlds(NEWS, equal))
-    truly = np.mean(np.square(NEWS))
-    assert found.movement.mean() == pytest.approx(truly)
-    assert found.reduction.mean() == pytest.approx(truly)
 
 
 @pytest.mark.parametrize("epochs", [2, 3])
@@ -96,14 +81,7 @@ def test_movement_without_noise_is_the_squared_update() -> None:
     assert found.excess == pytest.approx(found.movement - found.reduction)
 
 
-def test_a_real_belief_that_differs_between_epochs_is_no_noise() -> None:
-    rng = np.random.default_rng(2)
-    belief = rng.uniform(0.3, 0.7, (20000, 2))  # a new belief each epoch, from which the reader truly starts
-    excess = movement(belief, belief + even(rng, 0.1, 20000, 2)).excess
-    assert abs(excess.mean()) < 3.5 * excess.std() / np.sqrt(20000)
-
-
-def test_movement_of_a_question_with_fewer_than_two_epochs_is_not_known() -> None:
+def test_movement_needs_two_epochs() -> None:
     prior = np.array([[0.4, 0.5, np.nan], [0.4, np.nan, 0.5], [0.4, np.nan, np.nan], [np.nan] * 3])
     posterior = np.array([[0.6, 0.5, 0.9], [np.nan, 0.2, 0.9], [0.5, 0.5, 0.5], [0.1, 0.2, 0.3]])
     found = movement(prior, posterior)
@@ -134,7 +112,7 @@ def test_brier_gain_known_values() -> None:
     assert brier_gain(np.zeros((1, 1)), np.ones((1, 1)), np.ones(1)).tolist() == [1], "the most there is"
 
 
-def test_brier_gain_of_a_bayesian_is_its_reduction_of_uncertainty() -> None:
+def test_brier_gain_of_a_bayesian_is_its_reduction() -> None:
     rng = np.random.default_rng(4)
     belief = rng.uniform(0.2, 0.8, (40000, 1))
     posterior = belief + even(rng, 0.1, 40000, 1)
@@ -161,7 +139,7 @@ def test_the_corrected_posterior_has_no_slope_left() -> None:
     assert np.mean(corrected) == pytest.approx(np.mean(posterior)), "the mean stays"
 
 
-def test_the_corrected_posterior_of_noiseless_priors_has_exactly_no_slope_left_in_any_group() -> None:
+def test_the_corrected_posterior_has_no_slope_in_any_group() -> None:
     rng = np.random.default_rng(6)
     prior = np.repeat(rng.uniform(0.3, 0.7, (60, 1)), 2, axis=1)
     group = np.arange(60) % 3
@@ -194,12 +172,6 @@ def test_a_correction_of_nothing_and_of_nobody_knows_what() -> None:
     assert np.isnan(corrected_posterior(prior * np.nan, posterior, 0.1, one_group(20))).all()
 
 
-def test_a_corrected_posterior_stays_a_probability() -> None:
-    prior, posterior = np.array([[0.0], [1.0]]), np.array([[0.0], [1.0]])
-    assert corrected_posterior(prior, posterior, -1.0, one_group(2)).tolist() == [[0], [1]]
-    assert corrected_posterior(prior, posterior, 3.0, one_group(2)).tolist() == [[1], [0]]
-
-
 def jointly(seed: int, n: int, ahead: float, epochs: int = 3, error: float = 0.04) -> tuple[Floats, Floats, Floats]:
     """Beliefs read apart, and a prior that was read together with an end common to all epochs. All with noise."""
     rng = np.random.default_rng(seed)
@@ -228,7 +200,7 @@ def test_the_interval_of_leak_covers() -> None:
     assert 0.91 <= covered / 300 <= 0.985
 
 
-def test_leak_is_not_known_where_updates_have_too_little_in_common() -> None:
+def test_leak_needs_a_strong_first_stage() -> None:
     rng = np.random.default_rng(10)
     known, cluster, one = [], np.arange(30), one_group(30)
     for _ in range(80):
@@ -245,16 +217,6 @@ def test_leak_is_not_known_where_updates_have_too_little_in_common() -> None:
             assert vars(found) == pytest.approx(vars(plain), abs=1e-12)
         known.append(surely >= 10)
     assert 10 < sum(known) < 70, "both sides of the bound were seen"
-
-
-def test_leak_of_news_of_each_epoch_alone_is_hardly_ever_taken_for_known() -> None:
-    rng = np.random.default_rng(11)
-    known = 0
-    for _ in range(200):
-        prior, update = 0.5 + even(rng, 0.06, 100, 2), even(rng, 0.08, 100, 2)
-        found = leak(prior, prior + update, prior + 0.4 * update, np.arange(100), one_group(100))
-        known += not np.isnan(found.estimate)
-    assert known <= 4
 
 
 def test_leak_of_one_epoch_or_none_is_not_known() -> None:

@@ -24,23 +24,9 @@ def test_murphy_adds_up_to_the_brier_score_where_bins_are_pure() -> None:
     assert parts.reliability - parts.resolution + parts.uncertainty == pytest.approx(brier_score(p, y).mean())
 
 
-def test_murphy_is_unbiased_for_a_calibrated_forecaster() -> None:
-    rng = np.random.default_rng(0)
-    for n in (50, 200):
-        parts = []
-        for _ in range(1000):
-            p = rng.random(n)
-            parts.append(murphy_decomposition(p, rng.random(n) < p))
-        reliability, resolution, uncertainty = np.mean(parts, axis=0)
-        # uniform forecasts: reliability 0, resolution 1/12 less what ten bins hide, uncertainty 1/4
-        assert abs(reliability) < 0.001
-        assert resolution == pytest.approx(1 / 12 * (1 - 1 / 100), abs=0.003)
-        assert uncertainty == pytest.approx(0.25, abs=0.001)
-
-
 @pytest.mark.parametrize("n", [20, 50])
 @pytest.mark.parametrize("steps", [10, 20, 100])
-def test_murphy_is_unbiased_for_round_forecasts_of_few_questions(n: int, steps: int) -> None:
+def test_murphy_is_unbiased_for_round_forecasts(n: int, steps: int) -> None:
     rng = np.random.default_rng(0)
     found = []
     for _ in range(4000):
@@ -48,15 +34,6 @@ def test_murphy_is_unbiased_for_round_forecasts_of_few_questions(n: int, steps: 
         found.append(murphy_decomposition(p, rng.random(n) < p).reliability)
     # what is left is the spread of forecasts within merged bins, and the Monte-Carlo error
     assert abs(np.mean(found)) < 0.003
-
-
-def test_murphy_sees_a_planted_miscalibration() -> None:
-    rng = np.random.default_rng(0)
-    truth = rng.choice([0.3, 0.7], 20_000)
-    p = np.where(truth > 0.5, 0.9, 0.1)
-    parts = murphy_decomposition(p, rng.random(20_000) < truth)
-    assert parts.reliability == pytest.approx(0.2**2, abs=0.004)
-    assert parts.resolution == pytest.approx(0.2**2, abs=0.004)
 
 
 def test_order_and_missing_pairs_do_not_matter() -> None:

@@ -6,7 +6,7 @@ from truthgym.scorers.statistics.direction import DIRECTIONS, direction
 from truthgym.scorers.statistics.proper_scores import RULES
 
 
-def test_a_proper_scores_better_end_is_that_of_the_better_forecast() -> None:
+def test_directions_of_proper_scores() -> None:
     for key, rule in RULES.items():
         better, worse = float(rule(0.9, 1.0)), float(rule(0.2, 1.0))
         assert direction("truthgym/brier", key, {}) == ("lowest" if better < worse else "highest")

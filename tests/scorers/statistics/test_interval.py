@@ -74,7 +74,7 @@ def test_coverage_of_clustered_means() -> None:
     assert 0.93 <= covered / 1000 <= 0.97
 
 
-def test_the_minimum_detectable_effect_is_found_with_power_point_eight() -> None:
+def test_the_mde_is_detected_with_probability_0_8() -> None:
     rng = np.random.default_rng(0)
     error, found = 1 / np.sqrt(50), []
     effect = (stats.t.ppf(0.975, 49) + stats.t.ppf(0.8, 49)) * error

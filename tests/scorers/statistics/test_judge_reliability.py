@@ -58,9 +58,7 @@ def test_the_retest_interval_holds_what_is_planted() -> None:
 
 
 @pytest.mark.parametrize(("questions", "epochs", "judges"), [(20, 3, 1), (20, 3, 2)], ids=["epochs", "judges"])
-def test_the_retest_interval_counts_epochs_and_judges_of_a_question_once(
-    questions: int, epochs: int, judges: int
-) -> None:
+def test_the_retest_interval_is_clustered_by_question(questions: int, epochs: int, judges: int) -> None:
     rng, held, naive = RNG(2), 0, 0
     cluster = np.repeat(np.arange(questions), epochs * judges)
     for _ in range(400):
@@ -76,7 +74,7 @@ def test_the_retest_interval_counts_epochs_and_judges_of_a_question_once(
     assert naive / 400 < 0.89, "the plain interval is too narrow here"
 
 
-def test_the_retest_interval_over_clusters_where_it_cannot_be_told() -> None:
+def test_the_retest_interval_needs_three_clusters() -> None:
     a, b = RNG(0).random((2, 6))
     assert math.isnan(retest(a, b, [0, 0, 0, 1, 1, 1])[0].lower)
     assert retest(a, b, list("abcdef"))[0] == retest(a, b)[0]
@@ -104,7 +102,7 @@ def test_slope_on_the_last_example() -> None:
     assert math.isnan(slope_on_last([math.nan], [0.5]))
 
 
-def test_rank_correlation_is_that_of_scipy_and_holds_monotone_changes() -> None:
+def test_rank_correlation_is_scipys_spearman() -> None:
     rng = RNG(3)
     x, y = rng.integers(0, 9, 40), rng.integers(0, 9, 40)
     found = rank_correlation(x, y)
@@ -116,7 +114,7 @@ def test_rank_correlation_is_that_of_scipy_and_holds_monotone_changes() -> None:
     assert rank_correlation([1, 2, 3, math.nan], [3, 2, 1, 0]).n == 3
 
 
-def test_agreement_is_one_for_equals_and_about_zero_for_strangers() -> None:
+def test_agreement_of_equal_and_independent_ratings() -> None:
     rng = RNG(4)
     x = rng.random(200)
     assert agreement(np.stack([x, x], axis=1)) == (1, 200)

@@ -94,7 +94,7 @@ def test_an_exact_line_without_noise_is_found_exactly() -> None:
     assert np.isnan(found.shared_error)
 
 
-def test_the_slope_through_one_half_sees_what_the_slope_about_the_mean_does_not() -> None:
+def test_the_slope_through_one_half_sees_a_shift_of_all_beliefs() -> None:
     x = np.repeat(np.linspace(0.6, 0.8, 20)[:, None], 2, axis=1)
     found = martingale_score(x, x + 0.1)
     assert found.estimate == pytest.approx(0, abs=1e-9)
@@ -104,9 +104,7 @@ def test_the_slope_through_one_half_sees_what_the_slope_about_the_mean_does_not(
 @pytest.mark.parametrize("slope", [0.0, 0.1, -0.2])
 @pytest.mark.parametrize(("spread", "error"), [(0.12, 0.04), (0.12, 0.06), (0.08, 0.08)])
 @pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
-def test_least_squares_follows_the_formula_of_its_bias_and_the_score_is_right(
-    slope: float, spread: float, error: float, shared: float
-) -> None:
+def test_least_squares_has_the_bias_of_its_formula(slope: float, spread: float, error: float, shared: float) -> None:
     x, y = reader(np.random.default_rng(1), MANY, slope=slope, spread=spread, error=error, shared=shared)
     found = martingale_score(x, y)
     reliability = spread**2 / (spread**2 + error**2)
@@ -133,25 +131,6 @@ def test_the_interval_covers(slope: float, clustered: bool) -> None:
     assert 0.92 <= covered / 400 <= 0.98
 
 
-def test_the_interval_covers_where_every_two_questions_have_an_intercept() -> None:
-    rng = np.random.default_rng(24)
-    covered = 0
-    for _ in range(300):
-        found = martingale_score(*reader(rng, 60, slope=0.2, error=0.04), group=[i // 2 for i in range(60)])
-        covered += found.lower <= 0.2 <= found.upper
-    assert 0.9 <= covered / 300 <= 0.98
-
-
-def test_without_their_clusters_copies_of_questions_are_taken_for_news() -> None:
-    rng = np.random.default_rng(3)
-    covered = 0
-    for _ in range(200):
-        x, y = (np.repeat(values, 4, axis=0) for values in reader(rng, 25))
-        found = martingale_score(x, y)
-        covered += found.lower <= 0 <= found.upper
-    assert covered / 200 < 0.8, "the coverage test above can fail"
-
-
 def test_the_p_value_is_uniform_for_a_rational_reader() -> None:
     rng = np.random.default_rng(4)
     p = np.array([martingale_score(*reader(rng, 100)).p for _ in range(800)])
@@ -175,26 +154,7 @@ def test_the_p_value_of_ten_clusters_has_the_size_it_says(clustered: bool) -> No
     assert 0.03 <= np.mean(np.array(p) < 0.05) <= 0.09
 
 
-def test_the_p_value_of_twenty_questions_finds_what_the_interval_finds() -> None:
-    rng = np.random.default_rng(26)
-    found = [martingale_score(*reader(rng, 20, slope=0.25, error=0.03)) for _ in range(300)]
-    assert all(score.identified for score in found)
-    by_p, by_interval = (
-        np.mean([score.p < 0.05 for score in found]),
-        np.mean([not score.lower <= 0 <= score.upper for score in found]),
-    )
-    assert 0.6 < by_interval < 0.9
-    assert by_p == pytest.approx(by_interval, abs=0.08)
-
-
-def test_the_p_value_stays_right_where_the_instrument_is_weak() -> None:
-    rng = np.random.default_rng(5)
-    # Two epochs and a reliability of 0.36: about a third are not identified, and NaN counts as no finding.
-    p = [martingale_score(*reader(rng, 100, 2, spread=0.06, error=0.08)).p for _ in range(400)]
-    assert np.mean(np.array(p) < 0.05) <= 0.075
-
-
-def test_a_slope_of_the_size_of_the_mde_is_found_with_power_point_eight() -> None:
+def test_the_mde_is_detected_with_probability_0_8() -> None:
     rng = np.random.default_rng(6)
     mde = float(np.median([martingale_score(*reader(rng, 100)).mde for _ in range(200)]))
     found = [martingale_score(*reader(rng, 100, slope=mde)).p < 0.05 for _ in range(400)]
@@ -203,7 +163,7 @@ def test_a_slope_of_the_size_of_the_mde_is_found_with_power_point_eight() -> Non
 
 
 @pytest.mark.parametrize("epochs", [2, 3])
-def test_half_of_the_epochs_missing_gives_a_right_and_wider_answer(epochs: int) -> None:
+def test_missing_epochs_widen_the_interval(epochs: int) -> None:
     rng = np.random.default_rng(7)
     x, y = reader(rng, MANY, 2 * epochs, slope=0.2, error=0.04)
     full = martingale_score(x, y)
@@ -217,14 +177,6 @@ def test_half_of_the_epochs_missing_gives_a_right_and_wider_answer(epochs: int) 
     assert first.upper - first.lower > 1.1 * (full.upper - full.lower)
 
 
-def test_posteriors_missing_at_random_do_not_pull_the_score() -> None:
-    rng = np.random.default_rng(8)
-    x, y = reader(rng, MANY, slope=0.2)
-    found = martingale_score(x, np.where(rng.random(y.shape) < 0.5, np.nan, y))
-    assert found.estimate == pytest.approx(0.2, abs=0.03)
-    assert found.n > 0.8 * MANY
-
-
 def errs_alike(seed: int, n: int = MANY) -> tuple[Floats, Floats, Floats]:
     """A rational reader whose first elicitor errs about each question in the same way every time, and a second one."""
     rng = np.random.default_rng(seed)
@@ -233,7 +185,7 @@ def errs_alike(seed: int, n: int = MANY) -> tuple[Floats, Floats, Floats]:
     return prior, belief + even(rng, 0.06, n, 3), belief + even(rng, 0.05, n, 1) + even(rng, 0.03, n, 3)
 
 
-def test_a_second_elicitor_removes_an_error_that_is_the_same_in_all_epochs() -> None:
+def test_a_second_elicitor_removes_a_constant_error() -> None:
     prior, posterior, other = errs_alike(9)
     alone, both = martingale_score(prior, posterior), martingale_score(prior, posterior, other)
     # What no other epoch can tell from belief pulls as noise pulls least squares: -.06² / (.12² + .06²)
@@ -264,7 +216,7 @@ def stepwise(n: int = MANY, slope: float = 0.1) -> tuple[Floats, Floats, Floats]
 
 def test_steps_need_an_instrument_and_are_right_with_one() -> None:
     before, after, prior = stepwise()
-    with pytest.raises(ValueError, match="beliefs in steps need an instrument: the prior of each epoch"):
+    with pytest.raises(ValueError, match="give steps the prior of each epoch"):
         martingale_score(before, after)
     found = martingale_score(before, after, prior)
     assert found.estimate == pytest.approx(0.1, abs=0.02)
@@ -273,13 +225,6 @@ def test_steps_need_an_instrument_and_are_right_with_one() -> None:
     one = martingale_score(before[:, :, :1], after[:, :, :1])
     assert one == martingale_score(before[:, :, 0], after[:, :, 0]), "a single step needs no instrument"
     assert one == martingale_score(before[:, :, 0], after[:, :, 0], prior)
-
-
-def test_trajectories_of_different_lengths_enter_with_the_steps_they_have() -> None:
-    before, after, prior = stepwise()
-    short = np.random.default_rng(12).random(prior.shape) < 0.5
-    before[short, 1] = after[short, 1] = np.nan
-    assert martingale_score(before, after, prior).estimate == pytest.approx(0.1, abs=0.02)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -305,7 +250,7 @@ def test_what_leaves_the_score_as_it_is(missing: float) -> None:
     assert plain["identified"]
 
 
-def test_an_intercept_for_each_domain_keeps_domains_that_differ_from_making_a_slope() -> None:
+def test_domains_that_differ_make_no_slope() -> None:
     rng = np.random.default_rng(14)
     x, y = reader(rng, 300, error=0.03)
     domains = ["low"] * 150 + ["high"] * 150
@@ -385,14 +330,6 @@ def test_every_reason_can_be_reached() -> None:
     assert {case.split()[0].strip(",") for case in unidentified()} == set(REASONS)
 
 
-def test_ten_questions_are_enough_and_nine_are_not() -> None:
-    x, y = reader(np.random.default_rng(17), 10, error=0.02)
-    found = martingale_score(x, y)
-    assert found.identified
-    assert not any(np.isnan(getattr(found, name)) for name in LOST)
-    assert martingale_score(x[:9], y[:9]).reason == "few_questions"
-
-
 def test_the_bounds_of_reliability_and_of_the_first_stage() -> None:
     rng = np.random.default_rng(22)
     # True reliabilities 0.2 and 0.4, of 2000 questions: an F of 80 and 380
@@ -427,73 +364,37 @@ def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> 
     assert turned_down / 200 >= share
 
 
-def test_some_noise_is_not_noiseless() -> None:
+def test_priors_that_are_equal_in_all_epochs_are_noiseless() -> None:
     x, y = reader(np.random.default_rng(19), 30, 2)
+    still = np.repeat(x[:, :1], 2, axis=1)
     assert not martingale_score(x, y).noiseless
-    still = np.repeat(x[:, :1], 2, axis=1)
     assert martingale_score(still, y).noiseless
+    assert martingale_score(still, y * np.nan).noiseless, "the priors alone decide"
+    percents = np.repeat(np.arange(1, 100)[:, None] / 100, 5, axis=1)
+    assert martingale_score(percents, percents).noiseless
+    assert np.isnan(martingale_score(percents, percents).shared_error)
     still[0, 1] += 0.01
     assert not martingale_score(still, y).noiseless
-
-
-@pytest.mark.parametrize("epochs", [3, 5])
-def test_whole_percents_that_are_the_same_in_all_epochs_are_noiseless(epochs: int) -> None:
-    x = np.repeat(np.arange(1, 100)[:, None] / 100, epochs, axis=1)
-    found = martingale_score(x, np.clip(x + 0.01, 0, 1))
-    assert found.noiseless
-    assert np.isnan(found.shared_error)
-
-
-def test_noise_that_cannot_be_seen_is_not_called_noiseless() -> None:
-    x, y = reader(np.random.default_rng(20), 30, 2)
-    y[:, 1] = np.nan
-    found = martingale_score(x, y)
-    assert found.reliability < 0.9
-    assert not found.noiseless
-    alone = np.where(np.arange(2) == np.arange(30)[:, None] % 2, x, np.nan)
-    for prior in (x[:, :1], alone, x * np.nan, x[:0]):
-        assert not martingale_score(prior, np.full_like(prior, 0.5)).noiseless
-
-
-def test_priors_alone_tell_whether_there_is_noise() -> None:
-    x, y = reader(np.random.default_rng(29), 30, 2)
-    still = np.repeat(x[:, :1], 2, axis=1)
-    y[:, 1] = np.nan
-    assert martingale_score(still, y).noiseless
-    assert martingale_score(still, y * np.nan).noiseless
-    still[1:, 1] = np.nan
-    assert martingale_score(still, y).noiseless, "one question with two epochs is enough to see"
-    still[0, 1] += 0.01
-    assert not martingale_score(still, y).noiseless
+    for unknown in (x[:, :1], x * np.nan, x[:0]):
+        assert not martingale_score(unknown, np.full_like(unknown, 0.5)).noiseless
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "problem"),
     [
-        (
-            {"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]},
-            r"the prior 70 at \(0, 1\) is not a .* by 100",
-        ),
-        ({"prior": [[0.2, 0.7]], "posterior": [[-0.1, 0.3]]}, r"the posterior -0.1 at \(0, 0\) is not a probability"),
-        ({"prior": [[0.2]], "posterior": [[np.inf]]}, r"the posterior inf at \(0, 0\)"),
-        ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]]}, r"the prior 1.5 at \(0, 0, 1\)"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [[2]]}, r"the instrument 2 at \(0, 0\)"),
+        ({"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]}, r"prior 70 at \(0, 1\) is not .* by 100"),
+        ({"prior": [[0.2]], "posterior": [[np.inf]]}, r"posterior inf at \(0, 0\)"),
+        ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]], "instrument": [[0.2]]}, r"prior 1.5 at \(0, 0, 1\)"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [[2]]}, r"instrument 2 at \(0, 0\)"),
         ({"prior": np.zeros((3, 2, 0)), "posterior": np.zeros((3, 2, 0))}, r"prior has shape \(3, 2, 0\) and .* steps"),
-        ({"prior": [[0.2, 0.3]], "posterior": [[0.2]]}, r"prior has shape \(1, 2\) and posterior \(1, 1\)"),
-        (
-            {"prior": [0.2], "posterior": [0.2]},
-            r"prior has shape \(1,\) and posterior \(1,\); give both as questions x",
-        ),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [0.2]}, r"instrument has shape \(1,\); .* \(1, 1\)"),
+        ({"prior": [0.2], "posterior": [0.2]}, r"prior has shape \(1,\) and posterior \(1,\)"),
+        ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [0.2]}, r"instrument has shape \(1,\), not \(1, 1\)"),
         ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": ["a", "b"]}, "2 cluster names for 1 questions"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "cluster": []}, "0 cluster names for 1 questions"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "group": ["a", "b"]}, "2 group names for 1 questions"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "group": []}, "0 group names for 1 questions"),
-        ({"prior": [[0.2]], "posterior": [[0.2]], "group": np.array([])}, "0 group names for 1 questions"),
+        ({"prior": [[0.2]], "posterior": [[2]], "group": []}, "0 group names for 1 questions.*posterior 2 at"),
     ],
 )
-def test_what_cannot_be_used_is_refused_by_name_and_place(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_bad_arrays_are_refused_with_every_problem(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         martingale_score(**arguments)
 
 

@@ -116,12 +116,6 @@ def test_r_squared_with_groups_is_that_within_them() -> None:
     assert r_squared(change, level, group) == pytest.approx(1 - full.ssr / without.ssr, rel=1e-9)
 
 
-def test_r_squared_of_an_exact_line_is_not_above_one() -> None:
-    for seed in range(50):
-        level = np.random.default_rng(seed).random((20, 2, 1))
-        assert 1 - 1e-9 < r_squared(level / 10, level, np.zeros(20, dtype=np.intp)) <= 1
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.3, 0.7])
 @pytest.mark.parametrize("steps", [1, 2])
 def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) -> None:
@@ -133,7 +127,7 @@ def test_the_cross_epoch_slope_equals_its_formula(missing: float, steps: int) ->
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2, 0.4])
-def test_the_cross_epoch_slope_equals_its_formula_in_many_small_groups(missing: float) -> None:
+def test_the_cross_epoch_slope_of_many_small_groups(missing: float) -> None:
     change, level, instrument, cluster, _ = drawn(3, missing)
     data = (change, level, instrument, cluster, cluster_codes(np.random.default_rng(0).integers(0, 20, N).tolist()))
     found = cross_epoch_slope(*data)
@@ -141,7 +135,7 @@ def test_the_cross_epoch_slope_equals_its_formula_in_many_small_groups(missing: 
     assert 15 < found.n < N, "some are alone in their group"
 
 
-def test_the_cross_epoch_slope_equals_two_stage_least_squares_over_all_pairs() -> None:
+def test_the_cross_epoch_slope_equals_two_stage_least_squares() -> None:
     from statsmodels.sandbox.regression.gmm import IV2SLS
 
     change, level, instrument, cluster, group = drawn(4)
@@ -159,27 +153,8 @@ def test_the_cross_epoch_slope_equals_two_stage_least_squares_over_all_pairs() -
     assert cross_epoch_slope(change, level, instrument, cluster, group).estimate == pytest.approx(fit.params[0])
 
 
-def test_with_two_epochs_it_is_the_ratio_of_the_mean_covariances() -> None:
-    change, level, _, cluster, _ = drawn(5, steps=1)
-    d, x = change[:, :2, 0], level[:, :2, 0]
-    crossed = [np.cov(x[:, j], d[:, i])[0, 1] for i, j in ((0, 1), (1, 0))]
-    found = cross_epoch_slope(d[:, :, None], x[:, :, None], x, cluster, np.zeros(N, dtype=np.intp))
-    assert found.estimate == pytest.approx(np.mean(crossed) / np.cov(x.T)[0, 1])
-
-
-def test_the_error_of_the_level_moves_least_squares_and_not_the_crossed_slope() -> None:
-    rng = np.random.default_rng(6)
-    belief = rng.normal(0, 1, (20000, 1))
-    level = belief + rng.normal(0, 1, (20000, 2))
-    change = (0.3 * belief - (level - belief))[:, :, None]
-    question, one = np.arange(20000), np.zeros(20000, dtype=np.intp)
-    crossed = cross_epoch_slope(change, level[:, :, None], level, question, one)
-    assert crossed.estimate == pytest.approx(0.3, abs=0.04)
-    assert ols_slope(change, level[:, :, None], question, one).estimate == pytest.approx(0.5 * 0.3 - 0.5, abs=0.02)
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_the_order_of_questions_epochs_and_cluster_numbers_does_not_matter(missing: float) -> None:
+def test_order_and_cluster_numbers_do_not_matter(missing: float) -> None:
     rng = np.random.default_rng(7)
     data = drawn(8, missing)
     order, epochs = rng.permutation(N), rng.permutation(EPOCHS)
@@ -214,44 +189,13 @@ def test_turning_the_proposition_round_changes_nothing(missing: float) -> None:
     assert reliability(1 - level, 1 - instrument, group) == pytest.approx(reliability(level, instrument, group))
 
 
-def test_an_intercept_for_each_group_takes_up_what_groups_have_in_common() -> None:
+def test_shifts_of_groups_do_not_matter() -> None:
     change, level, instrument, cluster, group = drawn(10, 0.2)
     shift = np.array([0.0, 5.0, -9.0])[group]
     moved = (change - shift[:, None, None], level + shift[:, None, None], instrument + shift[:, None])
     same(cross_epoch_slope(*moved, cluster, group), cross_epoch_slope(change, level, instrument, cluster, group), 1e-6)
     one = np.zeros_like(group)
     assert cross_epoch_slope(*moved, cluster, one).estimate < -0.5, "without, the groups' differences are the slope"
-
-
-def but_for_the_count(found: Slope, n: int, intercepts: int) -> Slope:
-    """The same slope as if the same scores were those of n questions: each intercept now costs a smaller share."""
-    wider = np.sqrt((n - 1) / (n - intercepts) / ((found.n - 1) / found.degrees))
-    error, mde = found.error * wider, found.mde * wider
-    half = (found.upper - found.lower) / 2 * wider
-    p = 2 * stats.t.sf(stats.t.isf(found.p / 2, found.clusters - 1) / wider, found.clusters - 1)
-    middle = found.estimate
-    return Slope(middle, middle - half, middle + half, error, p, mde, n, found.clusters, n - intercepts)
-
-
-@pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_asking_every_question_twice_within_its_cluster_adds_nothing(missing: float) -> None:
-    data = drawn(11, missing)
-    change, level, instrument = (np.repeat(values, 2, axis=0) for values in data[:3])
-    codes = np.repeat(data[3], 2), np.repeat(data[4], 2)
-    once, twice = cross_epoch_slope(*data), cross_epoch_slope(change, level, instrument, *codes)
-    assert twice.n == 2 * once.n
-    same(twice, but_for_the_count(once, twice.n, 3))
-    pooled, doubled = ols_slope(data[0], data[1], data[3], data[4]), ols_slope(change, level, *codes)
-    assert doubled.n == 2 * pooled.n
-    same(doubled, but_for_the_count(pooled, doubled.n, 3))
-    one = np.zeros_like(data[4])
-    once, twice = (
-        cross_epoch_slope(*data[:4], one),
-        cross_epoch_slope(change, level, instrument, codes[0], np.repeat(one, 2)),
-    )
-    assert vars(twice) | {"n": once.n, "degrees": once.degrees} == pytest.approx(vars(once))
-    apart = cross_epoch_slope(change, level, instrument, np.arange(2 * N), np.repeat(one, 2))
-    assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"
 
 
 def test_a_missing_value_leaves_out_its_own_pairs_and_no_others() -> None:
@@ -271,13 +215,6 @@ def test_a_missing_value_leaves_out_its_own_pairs_and_no_others() -> None:
     kept = change.copy()
     kept[0, 1:] = np.nan
     assert cross_epoch_slope(kept, level, lone, cluster, group).n == N - 1
-
-
-def test_an_added_question_without_any_value_changes_nothing() -> None:
-    data = drawn(13)
-    change, level, instrument = (np.concatenate([values, np.full_like(values[:1], np.nan)]) for values in data[:3])
-    cluster, group = np.append(data[3], 99), np.append(data[4], 7)
-    same(cross_epoch_slope(change, level, instrument, cluster, group), cross_epoch_slope(*data))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -307,7 +244,7 @@ def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:
     assert np.isfinite([pooled.estimate, pooled.lower, pooled.upper]).all(), "of how attempts at one question differ"
 
 
-def test_groups_of_two_have_the_error_of_a_regression_of_their_differences() -> None:
+def test_groups_of_two_equal_a_regression_of_differences() -> None:
     import statsmodels.api as sm
 
     change, level, _, _, _ = drawn(25)
@@ -373,14 +310,6 @@ def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:
     assert (found.estimate, found.lower, found.upper, found.error, found.p, found.mde) == (0, 0, 0, 0, 1, 0)
 
 
-@pytest.mark.parametrize("part", [0, 1, 2])
-def test_arrays_of_another_number_of_questions_are_refused(part: int) -> None:
-    change, level, instrument, cluster, group = drawn(17)
-    short = [values[:-1] if part == i else values for i, values in enumerate((change, level, instrument))]
-    with pytest.raises(ValueError, match="shape"):
-        cross_epoch_slope(short[0], short[1], short[2], cluster, group)
-
-
 def test_reliability_is_the_correlation_between_epochs() -> None:
     _, level, instrument, _, group = drawn(18, steps=1)
     one = np.zeros_like(group)
@@ -419,24 +348,6 @@ def test_the_first_stage_equals_the_f_statistic_of_statsmodels() -> None:
     assert first_stage(level, instrument, cluster, group) == pytest.approx(expected / ((N - 1) / (N - 3)), rel=1e-9)
 
 
-def test_the_first_stage_grows_with_questions_and_reliability_and_is_one_for_chance() -> None:
-    rng = np.random.default_rng(21)
-
-    def mean(n: int, error: float) -> float:
-        found = []
-        for _ in range(150):
-            level = (rng.normal(0, 1, (n, 1)) if error < 9 else 0) + rng.normal(0, error, (n, 2))
-            found.append(first_stage(level[:, :, None], level, np.arange(n), np.zeros(n, dtype=np.intp)))
-        return float(np.mean(found))
-
-    # Of a correlation r over n questions, F is about n r² / (1 - r²), and a little more where errors are counted twice.
-    assert mean(200, 9) == pytest.approx(1, abs=0.4)
-    assert mean(50, 1) < 0.7 * mean(100, 1) < 0.5 * mean(200, 1)
-    assert mean(100, 0.5) > 3 * mean(100, 1)
-    still = np.repeat(rng.random((20, 1)), 2, axis=1)
-    assert first_stage(still[:, :, None], still, np.arange(20), np.zeros(20, dtype=np.intp)) > 1e9
-
-
 def test_variance_and_covariance_within_a_question() -> None:
     first = np.array([[0.1, 0.4, 0.7], [0.2, np.nan, 0.6], [0.5, 0.5, np.nan], [np.nan, np.nan, 0.1]])
     second = np.array([[0.2, 0.1, 0.6], [0.1, 0.9, 0.3], [0.4, np.nan, 0.8], [0.2, 0.3, 0.1]])
@@ -447,10 +358,13 @@ def test_variance_and_covariance_within_a_question() -> None:
     assert np.isnan(covariance[2:]).all()
 
 
-def test_variance_within_a_question_is_unbiased() -> None:
-    rng = np.random.default_rng(19)
-    error = rng.normal(0, 1, (40000, 2))
-    other = 0.5 * error + rng.normal(0, 1, (40000, 2))
-    variance, covariance = within(error, other)
-    assert variance.mean() == pytest.approx(1, abs=0.03)
-    assert covariance.mean() == pytest.approx(0.5, abs=0.03)
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_repeating_questions_within_clusters_adds_nothing(missing: float) -> None:
+    change, level, instrument, cluster, _ = drawn(11, missing)
+    one = np.zeros(2 * N, dtype=np.intp)
+    once = cross_epoch_slope(change, level, instrument, cluster, one[:N])
+    repeated = [np.repeat(values, 2, axis=0) for values in (change, level, instrument)]
+    twice = cross_epoch_slope(*repeated, np.repeat(cluster, 2), one)
+    assert vars(twice) | {"n": once.n, "degrees": once.degrees} == pytest.approx(vars(once))
+    apart = cross_epoch_slope(*repeated, np.arange(2 * N), one)
+    assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"

@@ -67,7 +67,7 @@ def test_log_odds_are_held() -> None:
     assert logit_shifts(beliefs, ["a"])["net_sycophancy_logit"].estimate == pytest.approx(np.log(0.995 / 0.005))
 
 
-def test_shifts_turn_round_with_the_arms_and_vanish_where_both_speakers_move_alike() -> None:
+def test_shifts_change_sign_with_the_speakers() -> None:
     rng = np.random.default_rng(0)
     beliefs = rng.random((30, len(ARMS), 2))
     swap = [ARMS.index(name) for name in ("neutral", "third_yes", "third_no", "user_yes", "user_no")] + [5, 6]
@@ -85,7 +85,7 @@ def test_shifts_turn_round_with_the_arms_and_vanish_where_both_speakers_move_ali
     assert opinion_shifts(alike, letters(30))["net_sycophancy"].estimate == pytest.approx(0)
 
 
-def test_a_question_enters_a_figure_only_with_every_arm_it_needs() -> None:
+def test_a_figure_uses_questions_with_all_its_arms() -> None:
     beliefs = BELIEFS.copy()
     beliefs[0, ARMS.index("third_no")] = np.nan
     beliefs[1, ARMS.index("user_no"), 1] = np.nan
@@ -120,7 +120,7 @@ def test_brier_under_random_wrong_and_right_opinions() -> None:
     assert unknown["brier_wrong"].n == 1
 
 
-def test_caving_is_counted_against_the_models_own_side_and_less_the_third_partys() -> None:
+def test_caving_is_against_the_models_own_side() -> None:
     beliefs = cube(
         neutral=[[0.7, 0.8], [0.2, 0.2], [0.5, 0.5], [0.9, 0.4]],
         user_yes=[[0.9, 0.9], [0.6, 0.4], [0.9, 0.9], [0.9, 0.9]],
