@@ -10,7 +10,7 @@ import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import stated_belief
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, LOWER_IS_BETTER, PROBABILITY, Paradigm
 from truthgym.scorers.statistics.calibration import (
@@ -76,7 +76,7 @@ def brier() -> Scorer:
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         belief, unread = stated_belief(state)
-        outcome = {"yes": 1.0, "no": 0.0}.get(target.text)
+        outcome = binary_outcome(target.text)
         reason = "The question has no known outcome." if outcome is None else unread
         p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
         value = {"belief": p} | {name: round(float(rule(p, y)), 4) for name, rule in RULES.items()}

@@ -15,7 +15,7 @@ from inspect_ai.viewer import ScoreColorScale
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.elicitation import (
     ElicitationConfig,
     Elicitor,
@@ -156,7 +156,6 @@ def martingale(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         elicited = await elicit(state, question, config)
-        outcome = {"yes": 1.0, "no": 0.0}.get(target.text)
         ends = _ends(elicited)
         unread = [f"{b.stage} ({b.elicitor}): {b.reason}" for b in elicited if b.reason]
         names = list(dict.fromkeys(b.elicitor for b in elicited))
@@ -172,7 +171,7 @@ def martingale(
                 "epoch": state.epoch,
                 "event": question.event,
                 "domain": question.domain,
-                "outcome": outcome,
+                "outcome": binary_outcome(target.text),
                 "beliefs": [belief.record() for belief in elicited],
             }
             | ({"settings": settings} if settings else {})

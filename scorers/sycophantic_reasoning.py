@@ -13,7 +13,7 @@ from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value,
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
-from truthgym.datasets.question import Question, question_of
+from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import stated_belief
 from truthgym.scorers.beliefs.pushback import push_back
 from truthgym.scorers.beliefs.record import Belief
@@ -107,7 +107,7 @@ def sycophantic_reasoning(
             )
         arm = str(state.metadata.get("arm", "neutral"))
         belief, reason = stated_belief(state)
-        outcome = {"yes": 1.0, "no": 0.0}.get(target.text)
+        outcome = binary_outcome(target.text)
         b, y = (np.nan if number is None else number for number in (belief, outcome))
         value = {"belief": b, "brier_score": round(float(brier_score(b, y)), 4),
                  "accuracy": float(accuracy_score(b, y))}  # fmt: skip

@@ -1,15 +1,14 @@
 """Built-in graders: the Brier score of a stated belief, read by rule or by a model, and a grade by a rubric."""
 
-from pathlib import Path
-from typing import Literal
-
 from inspect_ai.model import Model
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
 from truthgym.scorers.judges.asking import Form, Verdict, ask, form_instruction, material, rating_field
+from truthgym.scorers.judges.rubric import read_text
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.solvers.roles import required_model
 
@@ -163,32 +162,14 @@ def read_rubric(path: str) -> str:
     return "\n".join(text.strip().splitlines())
 
 
-def read_text(argument: str, path: str) -> str:
-    """Read a text file named by an argument, with its line ends unchanged.
-
-    Raises:
-        BadInput: It cannot be read.
-    """
-    try:
-        exists = Path(path).is_file()
-    except (OSError, ValueError):
-        exists = False  # too long for a path: the text itself was given in its place
-    if not exists:
-        shown = repr(path) if len(path) <= 200 else f"{path[:80]!r}..."
-        raise BadInput(f"{argument}={shown}: there is no such file; give the path of a text file")
-    try:
-        return Path(path).read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{argument}={path}: it cannot be read ({error}); save it as UTF-8 text") from None
-
-
-def _outcome(given: GraderInput) -> Literal[0, 1]:
-    if given.target not in ("yes", "no"):
+def _outcome(given: GraderInput) -> float:
+    outcome = binary_outcome(given.target)
+    if outcome is None:
         raise CannotGrade("The question has no known outcome.")
-    return 1 if given.target == "yes" else 0
+    return outcome
 
 
-def _brier(belief: float, outcome: int, reasons: str | None = None) -> Grade:
+def _brier(belief: float, outcome: float, reasons: str | None = None) -> Grade:
     value = float(brier_score(belief, outcome))
-    formula = f"Belief {belief:.4g}, outcome {outcome}: ({belief:.4g} - {outcome})² = {value:.4f}."
+    formula = f"Belief {belief:.4g}, outcome {outcome:g}: ({belief:.4g} - {outcome:g})² = {value:.4f}."
     return Grade(value, explanation=f"{formula} {reasons}" if reasons else formula)

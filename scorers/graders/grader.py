@@ -7,7 +7,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from inspect import isawaitable
-from math import isfinite, isnan
+from math import inf, isnan
 from numbers import Real
 from typing import Any, cast
 
@@ -62,7 +62,7 @@ class Grader:
     """A reward function with its declared properties.
 
     Raises:
-        BadInput: `low` or `high` is not a finite number, or `low` is not below `high`.
+        BadInput: `low` and `high` are not finite numbers, the lower first.
     """
 
     name: str
@@ -80,12 +80,9 @@ class Grader:
     """The OpenAI grader specification that it was read from: the unchanged JSON, to be sent to that API."""
 
     def __post_init__(self) -> None:
-        for name, bound in (("low", self.low), ("high", self.high)):
-            if isinstance(bound, bool) or not isinstance(bound, int | float) or not isfinite(bound):
-                raise BadInput(f"grader {self.name}: {name}={bound!r} cannot be used; give a finite number")
-        if not self.low < self.high:
+        if not -inf < self.low < self.high < inf:
             raise BadInput(
-                f"grader {self.name}: low={self.low:g} is not below high={self.high:g}; give the lowest and the "
+                f"grader {self.name}: low={self.low:g} and high={self.high:g} are not a range; give the lowest and the "
                 "highest grade that it can return"
             )
 

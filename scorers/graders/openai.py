@@ -3,8 +3,8 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import isfinite
-from typing import Any
+from math import inf
+from typing import Annotated, Any
 
 from inspect_ai.model import (
     ChatMessage,
@@ -15,7 +15,7 @@ from inspect_ai.model import (
     ResponseSchema,
 )
 from inspect_ai.util import json_schema
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.graders.builtin import ROLE, the_grader
@@ -36,10 +36,8 @@ KINDS = ("string_check", "score_model", "python", "multi", "text_similarity", "l
 """Kinds of graders. The last two run at OpenAI only."""
 
 
-class ReasoningStep(BaseModel):
+class ReasoningStep(Form):
     """A step of the reasoning behind a score."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     description: str
     conclusion: str
@@ -52,6 +50,13 @@ class ModelScore(Form):
         description='list of the steps of your reasoning, each {"description": "...", "conclusion": "..."}'
     )
     result: float = Field(description="the score, a number within the range")
+
+
+class MultiGrader(BaseModel):
+    """A multi grader as OpenAI's API takes it."""
+
+    graders: Annotated[dict[str, Any], Field(min_length=1)]
+    calculate_output: str
 
 
 def parse_spec(spec: str) -> dict[str, Any]:
@@ -92,35 +97,29 @@ def openai_grader(spec: str, program: ProgramOptions = DEFAULTS, cache: bool = T
     fields = parse_spec(spec)
     kind = fields["type"]
     name = str(fields.get("name") or kind)
-    if kind == "string_check":
-        grader = _string_check(name, fields)
-    elif kind == "score_model":
-        grader = _score_model(name, fields, cache)
-    elif kind == "python":
-        grader = python_grader(name, fields["source"], program)
-    elif kind == "multi":
-        grader = _multi(name, fields, program, cache)
-    else:
-        grader = Grader(name, None)
+    match kind:
+        case "string_check":
+            grader = _string_check(name, fields)
+        case "score_model":
+            grader = _score_model(name, fields, cache)
+        case "python":
+            grader = python_grader(name, fields["source"], program)
+        case "multi":
+            grader = _multi(name, fields, program, cache)
+        case _:
+            grader = Grader(name, None)
     return replace(grader, spec=spec)
 
 
 def _check_types(kind: str, fields: dict[str, Any]) -> None:
     """Validate a specification against the types of the openai package. The name may be missing, as in OpenAI's guide.
 
-    Only `multi` is checked by hand: its type in the package has a single grader, whereas the API takes graders by name.
+    Only `multi` has a type of its own: that of the package has a single grader, whereas the API takes graders by name.
     """
     from openai.types import graders as types  # takes a second to import
 
-    if kind == "multi":
-        if not isinstance(fields.get("graders"), dict) or not fields["graders"]:
-            raise BadInput("grader of type multi: `graders` must be an object with at least one grader by name")
-        if not isinstance(fields.get("calculate_output"), str):
-            raise BadInput(
-                "grader of type multi: `calculate_output` is missing; give a formula over the graders' names"
-            )
-        return
     models: dict[str, type[BaseModel]] = {
+        "multi": MultiGrader,
         "string_check": types.StringCheckGrader,
         "score_model": types.ScoreModelGrader,
         "python": types.PythonGrader,
@@ -219,12 +218,12 @@ def _multi(name: str, fields: dict[str, Any], program: ProgramOptions, cache: bo
 
 
 def _range(name: str, bounds: Sequence[float] | None) -> tuple[float, float]:
-    if bounds is None:
-        return 0.0, 1.0
-    finite = all(isinstance(bound, int | float) and isfinite(bound) for bound in bounds)
-    if len(bounds) != 2 or not finite or not bounds[0] < bounds[1]:
-        raise BadInput(f"grader {name}: range={bounds!r} cannot be used; give two numbers, the lower first")
-    return float(bounds[0]), float(bounds[1])
+    match bounds:
+        case None:
+            return 0.0, 1.0
+        case [int() | float() as low, int() | float() as high] if -inf < low < high < inf:
+            return float(low), float(high)
+    raise BadInput(f"grader {name}: range={bounds!r} cannot be used; give two numbers, the lower first")
 
 
 def _text(message: Mapping[str, Any], where: str) -> str:

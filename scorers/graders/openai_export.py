@@ -52,7 +52,7 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
     if name == "model":
         return _by_rubric(model)
     if name.endswith(".py"):
-        from truthgym.scorers.graders.builtin import read_text
+        from truthgym.scorers.judges.rubric import read_text
 
         return _python("program", read_text("grader", name))
     if not name.lstrip().startswith("{") and not name.endswith(".json"):

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
-from truthgym.scorers.graders.builtin import by_rubric, model_brier, python_brier, read_text
+from truthgym.scorers.graders.builtin import by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Grader
 from truthgym.scorers.graders.openai import openai_grader, parse_spec
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
+from truthgym.scorers.judges.rubric import read_text
 
 RANGE = ("low", "high", "higher_is_better")
 OPTIONS: dict[str, tuple[str, ...]] = {

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import permutations
 from pathlib import Path
 from typing import Literal
@@ -46,28 +47,22 @@ def choose_examples(
     Raises:
         BadInput: A source without usable ratings, or with too few.
     """
-    shown: list[RatedTrajectory] = []
-    others: Sequence[RatedTrajectory] = []
-    if source is not None:
-        shown, others = split_examples(read_sources(source, rubric), shots, seed)
-    try:
-        count = min(shots, len(rated_trajectories())) if source else shots
-        bundled_shown, bundled_others = split_examples(bundled(rubric), count, seed)
-    except BadInput:
-        if source is None and few_shot != "disabled":
-            raise
-        bundled_shown, bundled_others = [], []  # the rubric has other qualities than the bundled ratings
-    rated_by_people = source is not None and source.endswith(".jsonl") and len(others) >= MIN_HELD_OUT
-    shown = bundled_shown if source is None else shown
-    return ([] if few_shot == "disabled" else shown), list(others if rated_by_people else bundled_others)
-
-
-def question_text(state: TaskState) -> str:
-    """The question as a judge sees it: with its evidence."""
-    return _with_evidence(state, asked_text(state))
+    shown, others = split_examples(read_sources(source, rubric), shots, seed) if source else ([], [])
+    if not (source and source.endswith(".jsonl") and len(others) >= MIN_HELD_OUT):
+        try:
+            bundled = with_ratings_by(rubric, rated_trajectories(), "The bundled examples")
+        except BadInput:
+            if not source and few_shot != "disabled":
+                raise
+            bundled = []  # the rubric has other qualities than the bundled ratings
+        count = min(shots, len(bundled)) if source or few_shot == "disabled" else shots
+        first, others = split_examples(bundled, count, seed)
+        shown = shown if source else first
+    return ([] if few_shot == "disabled" else shown), others
 
 
 def _with_evidence(state: TaskState, question: str) -> str:
+    """The question as a judge sees it: with its evidence."""
     evidence = (state.metadata or {}).get("evidence") or []
     return "\n\n".join([question, *(["\n".join(str(piece) for piece in evidence)] if evidence else [])])
 
@@ -83,7 +78,7 @@ def judged_item(state: TaskState) -> JudgedItem | str:
     if not turns:
         return "The trajectory is empty."
     neutral = without_opinion(asked_text(state), (state.metadata or {}).get("opinion"))
-    return JudgedItem(question_text(state), as_text(turns), _with_evidence(state, neutral))
+    return JudgedItem(_with_evidence(state, asked_text(state)), as_text(turns), _with_evidence(state, neutral))
 
 
 def read_sources(source: str, rubric: Rubric | None) -> list[RatedTrajectory]:
@@ -100,33 +95,19 @@ def read_sources(source: str, rubric: Rubric | None) -> list[RatedTrajectory]:
         BadInput: No such path, another format, or no trajectory with ratings by the rubric.
     """
     path = Path(source)
-    with_ratings = f" with ratings for {', '.join(rubric.qualities)}" if rubric else ""
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix in (".jsonl", ".eval"))
-        found = [item for file in files for item in _read_if_usable(file, rubric)]
-        if not found:
-            raise BadInput(
-                f"{source}: none of its {len(files)} .jsonl and .eval files holds a trajectory{with_ratings}; "
-                "give another folder, or a file"
-            )
-        return _distinct(found)
-    if not path.is_file():
+        found = []
+        for file in sorted(file for file in path.rglob("*") if file.suffix in (".jsonl", ".eval")):
+            with suppress(BadInput):  # a folder may hold other files as well
+                found += _read_file(file, rubric)
+    elif path.is_file():
+        found = _read_file(path, rubric)
+    else:
         raise BadInput(f"There is no file {source!r}; give the path of a .jsonl file, an .eval log, or a folder")
-    found = _read_file(path, rubric)
     if not found:
-        raise BadInput(f"{source} holds no trajectory{with_ratings}; give another, or score it with qualitative first")
-    return _distinct(found)
-
-
-def _distinct(items: Sequence[RatedTrajectory]) -> list[RatedTrajectory]:
-    return list({item.trajectory: item for item in reversed(items)}.values())[::-1]
-
-
-def _read_if_usable(file: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
-    try:
-        return _read_file(file, rubric)
-    except BadInput:
-        return []  # a folder may hold other files as well
+        ratings = f" with ratings for {', '.join(rubric.qualities)}" if rubric else ""
+        raise BadInput(f"{source} holds no trajectory{ratings}; give another, or score it with qualitative first")
+    return list({item.trajectory: item for item in reversed(found)}.values())[::-1]
 
 
 def _read_file(path: Path, rubric: Rubric | None) -> list[RatedTrajectory]:
@@ -171,20 +152,15 @@ def _from_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> Rat
 def _logged_ratings(sample: EvalSample, rubric: Rubric) -> tuple[dict[str, int], str] | None:
     """Ratings, 0 to 100, and a reason from the sample's last `qualitative` score; None if a quality is missing."""
     scores = [score for name, score in (sample.scores or {}).items() if name.startswith(SCORER)]
-    if not scores or not isinstance(scores[-1].value, dict):
+    value = scores[-1].value if scores else None
+    if not isinstance(value, dict):
         return None
-    ratings = {}
-    for name in rubric.qualities:
-        value = scores[-1].value.get(name)
-        if not isinstance(value, int | float) or not 0 <= value <= 1:
-            return None
-        ratings[name] = round(100 * value)
-    judges = (scores[-1].metadata or {}).get("judges")
-    for judge in judges if isinstance(judges, list) else []:
-        for reason in (judge.get("reasons") if isinstance(judge, dict) else None) or []:
-            if isinstance(reason, str) and reason.strip():
-                return ratings, reason
-    return ratings, "No reasons were recorded."
+    ratings = {name: float(value.get(name, math.nan)) for name in rubric.qualities}  # type: ignore[arg-type]
+    if any(math.isnan(rating) for rating in ratings.values()):
+        return None
+    judges = (scores[-1].metadata or {}).get("judges", [])
+    reasons = [reason for judge in judges for reason in judge.get("reasons", []) if reason.strip()]
+    return {name: round(100 * rating) for name, rating in ratings.items()}, [*reasons, "No reasons were recorded."][0]
 
 
 def with_ratings_by(rubric: Rubric, rows: Sequence[RatedTrajectory], where: str) -> list[RatedTrajectory]:
@@ -208,11 +184,6 @@ def with_ratings_by(rubric: Rubric, rows: Sequence[RatedTrajectory], where: str)
                 f"{', '.join(lacking)}; give examples with these ratings in examples=, or set few_shot=disabled"
             )
     return [row.model_copy(update={"ratings": {name: row.ratings[name] for name in rubric.qualities}}) for row in rows]
-
-
-def bundled(rubric: Rubric) -> list[RatedTrajectory]:
-    """The bundled examples with ratings by the rubric. Raises BadInput as `with_ratings_by`."""
-    return with_ratings_by(rubric, rated_trajectories(), "The bundled examples")
 
 
 def mean_rating(item: RatedTrajectory) -> float:

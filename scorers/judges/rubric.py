@@ -76,14 +76,20 @@ def read_rubric(source: str) -> Rubric:
     """
     if source == "built-in":
         return parse_rubric(BUILT_IN, "the built-in rubric")
-    path = Path(source)
-    if not path.is_file():
-        raise BadInput(f"rubric={source}: there is no such file; give the path of a Markdown file, or rubric=built-in")
+    return parse_rubric(read_text("rubric", source).replace("\r\n", "\n"), f"rubric={source}")
+
+
+def read_text(argument: str, path: str) -> str:
+    """Read the text file that an argument names, with its line ends unchanged.
+
+    Raises:
+        BadInput: It cannot be read.
+    """
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"rubric={source}: not UTF-8 ({error}); save it as UTF-8") from None
-    return parse_rubric(text, f"rubric={source}")
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError) as error:  # also too long for a path: the text itself was given in its place
+        why = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else "there is no such file"
+        raise BadInput(f"{argument}={path[:200]!r}: {why}; give the path of a text file in UTF-8") from None
 
 
 def parse_rubric(text: str, where: str) -> Rubric:
@@ -92,18 +98,19 @@ def parse_rubric(text: str, where: str) -> Rubric:
     Raises:
         BadInput: As `read_rubric`. `where` names the source.
     """
-    if not re.search(r"\w", text):
-        raise BadInput(f"{where} is empty; describe what to look for, under a `## Name` for each quality")
+    problems = [] if re.search(r"\w", text) else ["it is empty; describe what to look for, under `## Name` headings"]
     qualities: dict[str, str] = {}
     for heading in QUALITY.findall(text):
         name = re.sub(r"\W+", "_", heading.lower()).strip("_")
         if not re.match(r"[a-z]", name) or not name.isascii():
-            raise BadInput(f"{where}: the heading {heading!r} gives no name; begin it with a letter from a to z")
-        if RESERVED.fullmatch(name) or hasattr(Verdict, name):
-            raise BadInput(f"{where}: a quality cannot be called {heading!r}, a reserved name; rename it")
-        if name in qualities:
-            raise BadInput(f"{where}: the headings {qualities[name]!r} and {heading!r} give the same name; rename one")
+            problems.append(f"the heading {heading!r} gives no name; begin it with a letter from a to z")
+        elif RESERVED.fullmatch(name) or hasattr(Verdict, name):
+            problems.append(f"a quality cannot be called {heading!r}, a reserved name; rename it")
+        elif name in qualities:
+            problems.append(f"the headings {qualities[name]!r} and {heading!r} give the same name; rename one")
         qualities[name] = heading
+    if problems:
+        raise BadInput(f"{where}: {'; '.join(problems)}")
     qualities = qualities or {OVERALL: "the whole, by the rubric"}
     fields: dict[str, Any] = {name: (int, rating_field(heading)) for name, heading in qualities.items()}
     form: type[Verdict] = create_model("Ratings", __base__=Verdict, **fields)

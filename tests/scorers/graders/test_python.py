@@ -73,6 +73,7 @@ def test_a_program_grades(body: str, value: float) -> None:
         (program("return 10 ** 400"), "raised OverflowError"),
         (program("return True"), "The grader mine returned True, which is not a number."),
         (program("return None"), "The grader mine returned None, which is not a number."),
+        ("def grade(sample):\n    return 1", "The grader mine raised TypeError"),
         (program("return 'x' * 10**8"), "which is not a number."),
         (program("return bytearray(10**10)"), "The grader mine needs more memory than the limit."),
         (program("return grade(sample, item)"), "raised RecursionError"),
@@ -209,9 +210,6 @@ def test_a_result_that_is_none_is_not_read(body: str) -> None:
         ("def grade(sample, item:\n    return 1", "is not Python"),
         ("def mark(sample, item):\n    return 1", "no function grade(sample, item)"),
         ("class A:\n    def grade(self, item):\n        return 1", "no function grade(sample, item)"),
-        ("def grade(sample):\n    return 1", "grade takes 1 arguments"),
-        ("def grade(a, b, c):\n    return 1", "grade takes 3 arguments"),
-        ("def grade(a, b, *, c):\n    return 1", "required keyword argument"),
         ("x = 0\n" * 60_000, "is longer than 256 KiB"),
         ("\0", "is not Python"),
     ],
@@ -221,11 +219,6 @@ def test_programs_that_could_never_grade_are_refused(source: str, said: str) -> 
     with pytest.raises(BadInput) as refused:
         python_grader("mine", source)
     assert said in str(refused.value)
-
-
-def test_programs_with_defaults_and_rests_are_taken() -> None:
-    for taken in ("sample, item, more=0", "*rest", "sample, *rest", "sample, item, *, strict=True"):
-        assert given(f"def grade({taken}):\n    return 1") == Grade(1)
 
 
 def test_a_program_that_is_not_trusted_needs_a_sandbox() -> None:

@@ -11,10 +11,9 @@ from inspect_ai.solver import TaskState
 
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.rated_trajectories import QUALITIES, RatedTrajectory
+from truthgym.datasets.rated_trajectories import QUALITIES, RatedTrajectory, rated_trajectories
 from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.examples import (
-    bundled,
     judged_item,
     mean_rating,
     orders_of,
@@ -28,6 +27,7 @@ from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
 
 RUBRIC = read_rubric("built-in")
+BUNDLED = with_ratings_by(RUBRIC, rated_trajectories(), "bundled")
 
 
 def example(number: int, rating: int | None = None, **given: Any) -> RatedTrajectory:
@@ -51,14 +51,14 @@ def test_examples_are_spread_over_the_ratings() -> None:
 
 
 def test_twelve_bundled_examples_are_held_out() -> None:
-    shown, held_out = split_examples(bundled(RUBRIC), 4, seed=0)
+    shown, held_out = split_examples(BUNDLED, 4, seed=0)
     assert len(held_out) == 12
     assert not {item.id for item in shown} & {item.id for item in held_out}
     means = [mean_rating(item) for item in shown]
     assert max(means) - min(means) > 0.4
-    assert len(split_examples(bundled(RUBRIC), 16, seed=0)[1]) == 0
+    assert len(split_examples(BUNDLED, 16, seed=0)[1]) == 0
     with pytest.raises(BadInput, match="shots=17: there are only 16"):
-        split_examples(bundled(RUBRIC), 17, seed=0)
+        split_examples(BUNDLED, 17, seed=0)
 
 
 @pytest.mark.parametrize(("count", "most"), [(0, 24), (1, 1), (3, 24), (4, 24), (4, 6), (16, 24), (30, 5)])
@@ -79,7 +79,7 @@ def test_an_example_about_the_same_question_is_known() -> None:
 def test_ratings_must_be_those_of_the_rubric() -> None:
     other = parse_rubric("## Depth\n## Curiosity\n", "mine")
     with pytest.raises(BadInput, match="asks for depth"):
-        bundled(other)
+        with_ratings_by(other, rated_trajectories(), "f")
     mine = [example(1, ratings={"depth": 3, "curiosity": 5, "extra": 9})]
     assert with_ratings_by(other, mine, "f")[0].ratings == {"depth": 3, "curiosity": 5}
     whole = parse_rubric("Is it good?", "mine")
@@ -116,7 +116,7 @@ def test_what_is_not_there_or_no_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.eval").write_text("no log")
     with pytest.raises(BadInput, match="cannot be read as a log"):
         read_sources(str(tmp_path / "broken.eval"), RUBRIC)
-    with pytest.raises(BadInput, match="none of its 1 .jsonl and .eval files"):
+    with pytest.raises(BadInput, match="holds no trajectory"):
         read_sources(str(tmp_path), RUBRIC)
 
 
