@@ -126,7 +126,7 @@ def _from_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> Rat
     if (sample.metadata or {}).get("arm", NEUTRAL) != NEUTRAL:
         return None
     state = TaskState(
-        model=log.eval.model,  # type: ignore[arg-type]
+        model=log.eval.model,
         sample_id=sample.id,
         epoch=sample.epoch,
         input=sample.input,
@@ -155,7 +155,7 @@ def _logged_ratings(sample: EvalSample, rubric: Rubric) -> tuple[dict[str, int],
     value = scores[-1].value if scores else None
     if not isinstance(value, dict):
         return None
-    ratings = {name: float(value.get(name, math.nan)) for name in rubric.qualities}  # type: ignore[arg-type]
+    ratings = {name: float(value.get(name, math.nan)) for name in rubric.qualities}
     if any(math.isnan(rating) for rating in ratings.values()):
         return None
     judges = (scores[-1].metadata or {}).get("judges", [])

@@ -195,7 +195,7 @@ def self_preference(read: Sequence[Reading]) -> Headline:
 def _final_held_out(read: Sequence[Reading]) -> list[list[float]]:
     """Each judge's final ratings of the held-out trajectories, which are the same in all samples."""
     rated = {one.judge: one.held_out["rated"][-1] for one in read if one.held_out.get("rated")}
-    return np.array(list(rated.values()), dtype=float).tolist()
+    return [[np.nan if rating is None else rating for rating in ratings] for ratings in rated.values()]
 
 
 def _held_out(read: Sequence[Reading]) -> dict[str, float]:
