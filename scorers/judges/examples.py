@@ -126,7 +126,7 @@ def _from_sample(log: EvalLog, sample: EvalSample, rubric: Rubric | None) -> Rat
     if (sample.metadata or {}).get("arm", NEUTRAL) != NEUTRAL:
         return None
     state = TaskState(
-        model=log.eval.model,
+        model=log.eval.model,  # type: ignore[arg-type]
         sample_id=sample.id,
         epoch=sample.epoch,
         input=sample.input,
