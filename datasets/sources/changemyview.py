@@ -18,7 +18,7 @@ TURNS = 12
 """Most texts in an exchange: few are longer, and some have a hundred."""
 _CONFIRMED = re.compile(r"\W*confirmed\W+\d+ deltas? awarded", re.IGNORECASE)
 _AWARD = re.compile(r"∆|δ|#8710;|#916;|\bdeltas?\b")
-_SAID = re.compile(
+_CHANGED = re.compile(
     r"\b(?:chang|alter|shift|flipp)ed (?:my|your|(?:the )?op(?:['’]?s)?) (?:view|mind|opinion|stance|position)s?\b"
     r"|\b(?:my|your) (?:view|mind|opinion|stance|position)s? (?:has |have |is |was |been |now |officially |partially )*"
     r"(?:changed|shifted|altered)\b"
@@ -26,7 +26,7 @@ _SAID = re.compile(
     r"|\bcmv['’]?(?:e?d)\b|\bview changed\b",
 )
 _VERDICT_WORDS = "∆ δ #8710; #916; delta chang alter shift flip convinced persuaded swayed cmv".split()  # noqa: SIM905
-"""Every match of `_AWARD` and `_SAID` contains one of them. Searching for them first is faster."""
+"""Every match of `_AWARD` and `_CHANGED` contains one of them. Searching for them first is faster."""
 _EDIT = re.compile(
     r"(?:^[^\w\n]*(?:(?i:(?:final |last )?(?:edit(?:ed)?|update|eta)\b(?=[^\S\n]*(?:\d|[^\w\s]|$)))|(?:EDIT|UPDATE)\b)"
     r"|(?i:[*(\[]*\bedit\s*#?\d*\s*[*)\]]*:))[^\n]*",
@@ -49,7 +49,7 @@ class LeftOut(Exception):
     """A post or exchange that makes no usable question. The message is the reason under which it is counted."""
 
 
-class Said(NamedTuple):
+class ForumComment(NamedTuple):
     """A comment."""
 
     author: str | None
@@ -66,7 +66,7 @@ def view_of(title: str | None) -> str:
     for noise in (_TAG, _CMV, _TAG, _OPINION):
         text = noise.sub("", text)
     if len(text.split()) < 3:
-        raise LeftOut("with a title that is no view")
+        raise LeftOut("with a title that is not a view")
     return text[0].upper() + text[1:] + ("" if text[-1] in '.!?"”' else ".")
 
 
@@ -88,7 +88,7 @@ def post_of(text: str | None) -> str:
     return kept
 
 
-def exchange_of(path: Sequence[Said], author: str | None, turns: int = TURNS) -> list[str]:
+def exchange_of(path: Sequence[ForumComment], author: str | None, turns: int = TURNS) -> list[str]:
     """Build an exchange from comments, each a reply to the one before. It ends before the author's verdict.
 
     Its last text is another person's: the reader has to guess the author's response to it.
@@ -105,19 +105,19 @@ def exchange_of(path: Sequence[Said], author: str | None, turns: int = TURNS) ->
         LeftOut: A comment was deleted or has no text left, or there are no comments, or too many.
     """
     names: dict[str | None, str] = {author: "Author"}
-    said = []
+    texts = []
     for comment in path:
         if comment.author == author and verdict(comment.text):
             break
         name = names.setdefault(comment.author, f"Reader {chr(ord('A') + (len(names) - 1) % 26)}")
-        said.append(f"{name}: {comment_of(comment.text)}")
-    while said and said[-1].startswith("Author: "):
-        said.pop()
-    if not said:
+        texts.append(f"{name}: {comment_of(comment.text)}")
+    while texts and texts[-1].startswith("Author: "):
+        texts.pop()
+    if not texts:
         raise LeftOut("without an answer before the verdict")
-    if len(said) > turns:
+    if len(texts) > turns:
         raise LeftOut(f"with more than {turns} texts")
-    return said
+    return texts
 
 
 def comment_of(text: str | None) -> str:
@@ -136,10 +136,10 @@ def comment_of(text: str | None) -> str:
 
 def verdict(text: str | None) -> bool:
     """Whether an author's reply awards a delta, mentions one, or says that the view was changed."""
-    return _may_tell(text or "") and any(_tells(part) for part in _SENTENCE.split(text or ""))
+    return _may_hold_verdict(text or "") and any(_is_verdict(part) for part in _SENTENCE.split(text or ""))
 
 
-def confirms(comment: Said) -> bool:
+def confirms(comment: ForumComment) -> bool:
     """Whether a comment is the bot's confirmation that the comment above it awarded a delta."""
     return comment.author == "DeltaBot" and bool(_CONFIRMED.match(comment.text or ""))
 
@@ -157,18 +157,18 @@ def day_of(seconds: str | float | None) -> str | None:
         return None
 
 
-def _may_tell(text: str) -> bool:
+def _may_hold_verdict(text: str) -> bool:
     lowered = text.lower()
     return any(word in lowered for word in _VERDICT_WORDS)
 
 
-def _tells(sentence: str) -> bool:
+def _is_verdict(sentence: str) -> bool:
     lowered = sentence.lower()
-    return _may_tell(sentence) and bool(_AWARD.search(lowered) or _SAID.search(lowered))
+    return _may_hold_verdict(sentence) and bool(_AWARD.search(lowered) or _CHANGED.search(lowered))
 
 
 def _without_verdict(text: str) -> str:
-    if _may_tell(text):
-        kept = [part for part in _SENTENCE.split(text) if not _tells(part)]
+    if _may_hold_verdict(text):
+        kept = [part for part in _SENTENCE.split(text) if not _is_verdict(part)]
         text = "".join(part if part.startswith("\n") or not place else f" {part}" for place, part in enumerate(kept))
     return (_USER.sub("another user", text) if "u/" in text else text).strip()

@@ -16,7 +16,7 @@ from truthgym.datasets.loading.download import cache, download
 from truthgym.datasets.loading.http import FALLBACK, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
 from truthgym.datasets.loading.source import Skipped, keep_rows
-from truthgym.datasets.sources.question_dates import UNSAID, statement
+from truthgym.datasets.sources.question_dates import NO_CRITERIA, statement
 
 COMMIT = "4eafa5cdda4d9fbf3542ea9f5f71050b9dd89110"
 """The commit of forecastingresearch/forecastbench-datasets that is read."""
@@ -114,15 +114,15 @@ def _row(due: str, row: dict[str, Any], resolves: str, outcome: str) -> dict[str
     dates = {"{forecast_due_date}": due, "{resolution_date}": resolves}
     names = ("question", "resolution_criteria", "market_info_resolution_criteria", "background")
     text, criteria, rules, background = (_filled(row[name], dates) for name in names)
-    value, told = row["freeze_datetime_value"], row["freeze_datetime_value_explanation"]
-    last = "" if market else f"On {row['freeze_datetime'][:10]} the value was {value}. {told}"
+    value, meaning = row["freeze_datetime_value"], row["freeze_datetime_value_explanation"]
+    last = "" if market else f"On {row['freeze_datetime'][:10]} the value was {value}. {meaning}"
     identity = f"forecastbench-{due}-{row['source']}-{row['id']}" + ("" if market else f"-{resolves}")
     return {
         "id": identity,
         "question": text,
         "proposition": statement(text.split("\n")[0]),
         "background": "\n\n".join(part for part in (background, last) if part) or None,
-        "criteria": "\n\n".join(part for part in (criteria, rules) if part) or UNSAID,
+        "criteria": "\n\n".join(part for part in (criteria, rules) if part) or NO_CRITERIA,
         "opened_on": due,
         "known_on": resolves,
         "outcome": outcome,

@@ -19,7 +19,7 @@ from truthgym.datasets.loading.download import hub_file
 from truthgym.datasets.loading.http import FALLBACK, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
 from truthgym.datasets.loading.source import Skipped, keep_rows
-from truthgym.datasets.sources.question_dates import UNSAID, crowd_before, has_edit_marker, instant, statement
+from truthgym.datasets.sources.question_dates import NO_CRITERIA, crowd_before, has_edit_marker, instant, statement
 
 REPOSITORY = "YuehHanChen/forecasting"
 REVISION = "093009d0085f05c6b591448809e07b3ee96a2d3b"
@@ -107,7 +107,7 @@ def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any
         "question": text.strip(),
         "proposition": statement(text),
         "background": background or None,
-        "criteria": criteria or UNSAID,
+        "criteria": criteria or NO_CRITERIA,
         "opened_on": asked.isoformat(),
         "known_on": resolved.date().isoformat(),
         "outcome": outcome,

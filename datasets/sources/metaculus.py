@@ -17,7 +17,7 @@ from truthgym.datasets.loading.http import get_page
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.sources.question_dates import (
-    UNSAID,
+    NO_CRITERIA,
     crowd_before,
     date_at_fraction,
     has_edit_marker,
@@ -156,7 +156,7 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
         "question": text,
         "proposition": statement(text),
         "background": background or None,
-        "criteria": criteria or UNSAID,
+        "criteria": criteria or NO_CRITERIA,
         "opened_on": day.isoformat(),
         "known_on": resolved.date().isoformat(),
         "outcome": outcome,
@@ -167,8 +167,8 @@ def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date
     }
 
 
-def _text(held: dict[str, Any], name: str) -> str:
-    value = held.get(name)
+def _text(of: dict[str, Any], name: str) -> str:
+    value = of.get(name)
     return value.strip() if isinstance(value, str) else ""
 
 
@@ -181,10 +181,10 @@ def _field(post: dict[str, Any]) -> str:
 
 def _community(of: dict[str, Any]) -> Iterator[tuple[datetime, float]]:
     """Times and community predictions. An account without access to them gets null at any depth."""
-    held: Any = of
+    history: Any = of
     for name in ("aggregations", "recency_weighted", "history"):
-        held = held.get(name) if isinstance(held, dict) else None
-    for entry in held if isinstance(held, list) else ():
+        history = history.get(name) if isinstance(history, dict) else None
+    for entry in history if isinstance(history, list) else ():
         centers = entry.get("centers") if isinstance(entry, dict) else None
         begins = entry.get("start_time") if isinstance(entry, dict) else None
         value = centers[0] if isinstance(centers, list) and centers else None

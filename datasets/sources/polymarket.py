@@ -19,7 +19,7 @@ from truthgym.datasets.loading.selection import parse_day
 from truthgym.datasets.loading.source import Skipped, keep_rows
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.question_dates import (
-    UNSAID,
+    NO_CRITERIA,
     crowd_before,
     date_at_fraction,
     has_edit_marker,
@@ -182,7 +182,7 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
         "id": f"polymarket-{market['id']}",
         "question": text.strip(),
         "proposition": statement(text),
-        "criteria": criteria or UNSAID,
+        "criteria": criteria or NO_CRITERIA,
         "opened_on": day.isoformat(),
         "known_on": known.isoformat(),
         "outcome": outcome,

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 
-UNSAID = "The platform that asked the question decides."
+NO_CRITERIA = "The platform that asked the question decides."
 """The criteria where a platform states none."""
 _EDIT = re.compile(
     r"^\W*(?:(?:admin|author|creator|mod|moderator)\W+)?(?:edit(?:ed|s)?|update[ds]?|clarifications?)\b[^\n]{0,30}[:\d]",

@@ -115,10 +115,10 @@ def _read(files: Sequence[Callable[[], Path]], columns: Sequence[str]) -> Iterat
         path = file()
         number = 0
         with open_parquet(path, "delete it to download it again") as opened:
-            lacking = [name for name in columns if name not in opened.schema_arrow.names]
-            if lacking:
+            missing = [name for name in columns if name not in opened.schema_arrow.names]
+            if missing:
                 raise BadInput(
-                    f"reviewbench: {path} lacks the columns {', '.join(lacking)}; give the files of ReviewBench"
+                    f"reviewbench: {path} lacks the columns {', '.join(missing)}; give the files of ReviewBench"
                 )
             for batch in opened.iter_batches(BATCH, columns=list(columns)):
                 for row in batch.to_pylist():

@@ -17,7 +17,16 @@ from truthgym.datasets.loading.download import cache, download, lines
 from truthgym.datasets.loading.http import FALLBACK, get_json, is_url
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Skipped
-from truthgym.datasets.sources.changemyview import TURNS, LeftOut, Said, day_of, event_of, exchange_of, post_of, view_of
+from truthgym.datasets.sources.changemyview import (
+    TURNS,
+    ForumComment,
+    LeftOut,
+    day_of,
+    event_of,
+    exchange_of,
+    post_of,
+    view_of,
+)
 
 RECORD = 3778298
 """The record at Zenodo. Its files never change: another version has another number."""
@@ -97,8 +106,8 @@ def pairs(skipped: Skipped, known_after: date | None, *, location: str = HOST) -
                 if comments[0].id in seen:
                     raise LeftOut("that stand in several pairs")
                 seen.add(comments[0].id)
-                said = [Said("a reader", comment.body) for comment in comments]
-                yield where, row_of(pair.submission, comments[0].id, said, outcome, comments[-1].created_utc)
+                texts = [ForumComment("a reader", comment.body) for comment in comments]
+                yield where, row_of(pair.submission, comments[0].id, texts, outcome, comments[-1].created_utc)
             except LeftOut as why:
                 skipped[str(why)] += 1
 
@@ -123,7 +132,12 @@ def posts(skipped: Skipped, known_after: date | None, *, location: str = HOST) -
 
 
 def row_of(
-    post: Submission, identity: str, said: list[Said], outcome: str, day: str | float | None, turns: int = TURNS
+    post: Submission,
+    identity: str,
+    comments: list[ForumComment],
+    outcome: str,
+    day: str | float | None,
+    turns: int = TURNS,
 ) -> dict[str, Any]:
     """Build a row of `cmv_binary` from a post and comments on it.
 
@@ -133,7 +147,7 @@ def row_of(
     return {
         "id": f"webis-{_bare(post)}-{identity}",
         **_head(post, question_too=True),
-        "exchange": exchange_of(said, post.author, turns),
+        "exchange": exchange_of(comments, post.author, turns),
         "outcome": outcome,
         "known_on": day_of(day or post.created_utc),
     }

@@ -14,7 +14,7 @@ from pydantic import Field
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Skipped
-from truthgym.datasets.sources.changemyview import BOTS, GONE, TURNS, LeftOut, Said, confirms, verdict
+from truthgym.datasets.sources.changemyview import BOTS, GONE, TURNS, ForumComment, LeftOut, confirms, verdict
 from truthgym.datasets.sources.webis_cmv import HOST, Submission, records, row_of
 
 THREADS = "threads.jsonl.bz2"
@@ -30,9 +30,9 @@ class Reply(msgspec.Struct):
     children: list["Reply"] = msgspec.field(default_factory=list)
 
     @property
-    def said(self) -> Said:
+    def comment(self) -> ForumComment:
         """Its author and text."""
-        return Said(self.author, self.body)
+        return ForumComment(self.author, self.body)
 
 
 class Thread(Submission):
@@ -75,8 +75,8 @@ def threads(
             skipped["with no delta, or no other branch without one"] += 1
         for outcome, path, reply in found:
             try:
-                said = [comment.said for comment in path]
-                yield where, row_of(thread, path[-1].id, said, outcome, reply.created_utc, max_turns)
+                comments = [one.comment for one in path]
+                yield where, row_of(thread, path[-1].id, comments, outcome, reply.created_utc, max_turns)
             except LeftOut as why:
                 skipped[str(why)] += 1
 
@@ -88,7 +88,7 @@ def _answered(thread: Thread, turns: int) -> Iterator[Answered]:
     lost: list[list[Answered]] = []
     for top in thread.comments:
         replies = [(path, reply) for path, reply in _replies(top, thread.author) if len(path) <= turns]
-        awards = [(path, reply) for path, reply in replies if any(confirms(child.said) for child in reply.children)]
+        awards = [(path, reply) for path, reply in replies if any(confirms(child.comment) for child in reply.children)]
         if awards:
             won.append(("yes", *awards[0]))
         elif replies and not _awarded(top) and not any(verdict(reply.body) for _, reply in replies):
@@ -111,4 +111,4 @@ def _replies(comment: Reply, author: str, above: Above = ()) -> Iterator[tuple[A
 
 
 def _awarded(comment: Reply) -> bool:
-    return confirms(comment.said) or any(_awarded(child) for child in comment.children)
+    return confirms(comment.comment) or any(_awarded(child) for child in comment.children)

@@ -204,16 +204,16 @@ def _conversations(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _leaves(path: Path, file: "pyarrow.parquet.ParquetFile") -> list[str]:
-    held = [file.schema.column(number).path for number in range(len(file.schema))]
-    needed = {name: [leaf for leaf in held if leaf == name] for name in COLUMNS if name != "conversation"}
+    leaves = [file.schema.column(number).path for number in range(len(file.schema))]
+    needed = {name: [leaf for leaf in leaves if leaf == name] for name in COLUMNS if name != "conversation"}
     for part in OF_A_TURN:  # the names between the two parts depend on the writer of the file
         needed[f"conversation.{part}"] = [
-            leaf for leaf in held if leaf.startswith("conversation.") and leaf.endswith(f".{part}")
+            leaf for leaf in leaves if leaf.startswith("conversation.") and leaf.endswith(f".{part}")
         ]
-    lacking = [name for name, leaves in needed.items() if len(leaves) != 1]
-    if lacking:
-        raise BadInput(f"wildchat_1m: {path} lacks the columns {', '.join(lacking)}; give the files of WildChat-1M")
-    return [leaf for leaves in needed.values() for leaf in leaves]
+    missing = [name for name, found in needed.items() if len(found) != 1]
+    if missing:
+        raise BadInput(f"wildchat_1m: {path} lacks the columns {', '.join(missing)}; give the files of WildChat-1M")
+    return [leaf for found in needed.values() for leaf in found]
 
 
 def _first_turns(batch: "pyarrow.RecordBatch") -> list[dict[str, Any]]:
@@ -222,8 +222,8 @@ def _first_turns(batch: "pyarrow.RecordBatch") -> list[dict[str, Any]]:
 
     conversation = batch.column("conversation")
     starts = conversation.offsets.slice(0, len(batch))
-    held = compute.greater(compute.fill_null(compute.list_value_length(conversation), 0), 0)
-    first = conversation.values.take(compute.if_else(held, starts, pyarrow.scalar(None, starts.type)))
+    not_empty = compute.greater(compute.fill_null(compute.list_value_length(conversation), 0), 0)
+    first = conversation.values.take(compute.if_else(not_empty, starts, pyarrow.scalar(None, starts.type)))
     columns = {name: batch.column(name) for name in COLUMNS if name != "conversation"}
     columns["timestamp"] = columns["timestamp"].cast(pyarrow.date32())
     texts = {part: compute.struct_field(first, part) for part in OF_A_TURN}

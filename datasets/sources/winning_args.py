@@ -26,8 +26,8 @@ from truthgym.datasets.sources.changemyview import (
     BOTS,
     GONE,
     TURNS,
+    ForumComment,
     LeftOut,
-    Said,
     day_of,
     event_of,
     exchange_of,
@@ -90,11 +90,11 @@ def winning_args(
     """
     path = _file(location, md5)
     lines = _Lines()
-    for _, uttered in _utterances(path):
-        lines.note(uttered)
+    for _, utterance in _utterances(path):
+        lines.note(utterance)
     lines.trace()
-    for _, uttered in _utterances(path):
-        lines.keep(uttered)
+    for _, utterance in _utterances(path):
+        lines.keep(utterance)
     posts = _conversations(path)
     seen: set[str] = set()
     for pair, outcome, ids in lines.lines():
@@ -104,14 +104,14 @@ def winning_args(
             if ids[0] in seen:
                 raise LeftOut("that stand in several pairs")
             seen.add(ids[0])
-            head, author = _head(root, posts, lines.said.get(root))
-            said = [lines.said.get(one, Said(None, None)) for one in ids]
+            head, author = _head(root, posts, lines.comments.get(root))
+            comments = [lines.comments.get(one, ForumComment(None, None)) for one in ids]
             if outcome == "no" and any((one, author) in lines.verdicts for one in ids):
                 raise LeftOut("in which the author speaks of a delta that was not awarded")
-            shown = exchange_of([comment for comment in said if comment.author not in BOTS], author, max_turns)
+            exchange = exchange_of([comment for comment in comments if comment.author not in BOTS], author, max_turns)
             day = day_of(lines.time.get(ids[-1]))
             identity = f"winning-args-{root.removeprefix('t3_')}-{ids[0].removeprefix('t1_')}"
-            yield where, {"id": identity, **head, "exchange": shown, "outcome": outcome, "known_on": day}
+            yield where, {"id": identity, **head, "exchange": exchange, "outcome": outcome, "known_on": day}
         except LeftOut as why:
             skipped[str(why)] += 1
 
@@ -146,7 +146,7 @@ class _Lines:
     def __init__(self) -> None:
         self.above: dict[str, str | None] = {}
         self.root: dict[str, str] = {}
-        self.said: dict[str, Said] = {}
+        self.comments: dict[str, ForumComment] = {}
         self.time: dict[str, float | str | None] = {}
         self.verdicts: set[tuple[str, str | None]] = set()
         """Texts whose replies mention a verdict, with the reply's author: a delta that the bot rejects has no mark."""
@@ -154,24 +154,24 @@ class _Lines:
         self._paths: dict[tuple[str, int], list[str]] = {}
         self._wanted: set[str] = set()
 
-    def note(self, uttered: Utterance) -> None:
-        self.above[uttered.id] = uttered.reply_to
-        if uttered.meta.success in (0, 1):
-            self.root[uttered.id] = uttered.root
-            for pair in uttered.meta.pair_ids or []:
-                self._marked[pair, uttered.meta.success].append(uttered.id)
+    def note(self, utterance: Utterance) -> None:
+        self.above[utterance.id] = utterance.reply_to
+        if utterance.meta.success in (0, 1):
+            self.root[utterance.id] = utterance.root
+            for pair in utterance.meta.pair_ids or []:
+                self._marked[pair, utterance.meta.success].append(utterance.id)
 
     def trace(self) -> None:
         for key, marked in self._marked.items():
             self._paths[key] = max((self._path(one) for one in marked), key=len)
             self._wanted.update(self._paths[key], [self.root[marked[0]]])
 
-    def keep(self, uttered: Utterance) -> None:
-        if uttered.id in self._wanted:
-            self.said[uttered.id] = Said(uttered.user, uttered.text)
-            self.time[uttered.id] = uttered.timestamp
-        if uttered.reply_to in self._wanted and verdict(uttered.text):
-            self.verdicts.add((uttered.reply_to, uttered.user))
+    def keep(self, utterance: Utterance) -> None:
+        if utterance.id in self._wanted:
+            self.comments[utterance.id] = ForumComment(utterance.user, utterance.text)
+            self.time[utterance.id] = utterance.timestamp
+        if utterance.reply_to in self._wanted and verdict(utterance.text):
+            self.verdicts.add((utterance.reply_to, utterance.user))
 
     def lines(self) -> Iterator[tuple[str, str, list[str]]]:
         for (pair, success), path in self._paths.items():
@@ -184,12 +184,12 @@ class _Lines:
         return path[::-1]
 
 
-def _head(root: str, posts: dict[str, dict[str, Any]], said: Said | None) -> tuple[dict[str, Any], str]:
+def _head(root: str, posts: dict[str, dict[str, Any]], comment: ForumComment | None) -> tuple[dict[str, Any], str]:
     post = posts.get(root, {})
-    author = post.get("op-userID") or (said.author if said else None)
+    author = post.get("op-userID") or (comment.author if comment else None)
     if author is None or author in GONE:
         raise LeftOut("with a post whose author is gone")
-    view, text = view_of(post.get("op-title")), post_of(post.get("op-text-body") or (said.text if said else None))
+    view, text = view_of(post.get("op-title")), post_of(post.get("op-text-body") or (comment.text if comment else None))
     return {"view": view, "post": text, "event": event_of(root)}, author
 
 
@@ -214,19 +214,19 @@ def _utterances(path: Path) -> Iterator[tuple[str, Utterance]]:
 
 def _conversations(path: Path) -> dict[str, dict[str, Any]]:
     with _member(path, "conversations.json") as file:
-        held = json.load(file)
+        conversations = json.load(file)
     # Later versions of ConvoKit put the same fields under "meta".
-    return {root: post.get("meta", post) for root, post in held.items()}
+    return {root: post.get("meta", post) for root, post in conversations.items()}
 
 
 @contextmanager
 def _member(path: Path, name: str) -> Iterator[IO[bytes]]:
     try:
-        with zipfile.ZipFile(path) as held:
-            names = [one for one in held.namelist() if one.endswith(f"/{name}") and not one.startswith("__MACOSX")]
+        with zipfile.ZipFile(path) as archive:
+            names = [one for one in archive.namelist() if one.endswith(f"/{name}") and not one.startswith("__MACOSX")]
             if not names:
                 raise BadInput(f"{path.name} has no {name}; give ConvoKit's winning-args-corpus.zip")
-            with held.open(names[0]) as file:
+            with archive.open(names[0]) as file:
                 yield file
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
         raise BadInput(

@@ -3,8 +3,8 @@
 import pytest
 
 from truthgym.datasets.sources.changemyview import (
+    ForumComment,
     LeftOut,
-    Said,
     comment_of,
     confirms,
     day_of,
@@ -41,7 +41,7 @@ def test_a_title_is_read_as_a_view(title: str, view: str) -> None:
 
 @pytest.mark.parametrize("title", [None, "", "CMV", "CMV: abortion", "[Mod Post] CMV: rules"])
 def test_a_title_of_a_word_or_two_is_no_view(title: str | None) -> None:
-    with pytest.raises(LeftOut, match="title that is no view"):
+    with pytest.raises(LeftOut, match="title that is not a view"):
         view_of(title)
 
 
@@ -116,11 +116,11 @@ def test_a_verdict_is_seen(text: str) -> None:
 
 
 PATH = [
-    Said("reader", "They sleep."),
-    Said("op", "So do dogs."),
-    Said("other", "Dogs bark, too."),
-    Said("op", "∆ That is so."),
-    Said("reader", "Thanks!"),
+    ForumComment("reader", "They sleep."),
+    ForumComment("op", "So do dogs."),
+    ForumComment("other", "Dogs bark, too."),
+    ForumComment("op", "∆ That is so."),
+    ForumComment("reader", "Thanks!"),
 ]
 
 
@@ -136,14 +136,17 @@ def test_an_exchange_ends_with_what_the_author_answered() -> None:
     ("path", "why"),
     [
         ([], "without an answer before the verdict"),
-        ([Said("op", "I add this.")], "without an answer before the verdict"),
-        ([Said("reader", "[deleted]")], "with a comment that was deleted"),
-        ([Said("reader", None)], "with a comment that was deleted"),
-        ([Said("reader", "EDIT: Thanks for the delta!")], "with a comment that is about its effect alone"),
-        ([Said("reader", "No."), Said("op", "Yes.")] * 6 + [Said("reader", "No.")], "with more than 12 texts"),
+        ([ForumComment("op", "I add this.")], "without an answer before the verdict"),
+        ([ForumComment("reader", "[deleted]")], "with a comment that was deleted"),
+        ([ForumComment("reader", None)], "with a comment that was deleted"),
+        ([ForumComment("reader", "EDIT: Thanks for the delta!")], "with a comment that is about its effect alone"),
+        (
+            [ForumComment("reader", "No."), ForumComment("op", "Yes.")] * 6 + [ForumComment("reader", "No.")],
+            "with more than 12 texts",
+        ),
     ],
 )
-def test_an_exchange_of_which_nothing_can_be_made_is_left_out(path: list[Said], why: str) -> None:
+def test_an_exchange_of_which_nothing_can_be_made_is_left_out(path: list[ForumComment], why: str) -> None:
     with pytest.raises(LeftOut, match=why):
         exchange_of(path, "op")
 
@@ -159,7 +162,7 @@ def test_an_exchange_of_which_nothing_can_be_made_is_left_out(path: list[Said], 
     ],
 )
 def test_the_bot_alone_confirms(author: str, text: str | None, said: bool) -> None:
-    assert confirms(Said(author, text)) is said
+    assert confirms(ForumComment(author, text)) is said
 
 
 def test_an_event_is_the_same_in_every_archive() -> None:

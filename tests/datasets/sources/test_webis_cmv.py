@@ -118,7 +118,7 @@ def test_pairs_are_questions(tmp_path: Path) -> None:
     [
         ({"selftext": "[deleted]"}, {"with a post that was deleted or empty": 2}),
         ({"selftext": None}, {"with a post that was deleted or empty": 2}),
-        ({"title": "CMV"}, {"with a title that is no view": 2}),
+        ({"title": "CMV"}, {"with a title that is not a view": 2}),
     ],
 )
 def test_a_post_that_cannot_be_used_is_counted(

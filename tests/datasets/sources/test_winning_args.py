@@ -120,7 +120,7 @@ def test_it_says_that_no_licence_is_stated() -> None:
         ([u for u in UTTERANCES if u["id"] != "t1_w2"], POST, {"with a comment that was deleted": 1}),
         (UTTERANCES, {**POST, "op-userID": "[missing]"}, {"with a post whose author is gone": 2}),
         (changed("t3_aaa", text=""), {**POST, "op-text-body": ""}, {"with a post that was deleted or empty": 2}),
-        (UTTERANCES, {**POST, "op-title": None}, {"with a title that is no view": 2}),
+        (UTTERANCES, {**POST, "op-title": None}, {"with a title that is not a view": 2}),
     ],
 )
 def test_what_cannot_be_used_is_counted(
