@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.http import FALLBACK, RETRY_STATUS, RetryLater, is_url, retries
+from truthgym.datasets.loading.http import FALLBACK, RETRY_STATUS, RetryLater, is_url, limited, retries
+from truthgym.datasets.loading.row_files import read_lines
 
 if TYPE_CHECKING:
     import httpx
 
 logger = getLogger(__name__)
-
-MAX_LINE_BYTES = 64 * 2**20
-"""A thread of some thousand comments is a line of ten million bytes."""
 
 
 def cache(name: str) -> Path:
@@ -131,22 +129,18 @@ def lines(path: Path) -> Iterator[tuple[str, bytes]]:
     """Read a text file, plain or compressed with bzip2, as (place, line) pairs. Empty lines are skipped.
 
     Raises:
-        BadInput: The file does not exist, is damaged, or has a line of more than 64 MiB. Names the line.
+        BadInput: The file does not exist, is damaged, or has a line that is too long. Names the line.
     """
     if not path.is_file():
         raise BadInput(f"There is no file {path}; give its path, or its folder")
-    number = 0
+    place = path.name
     try:
         with bz2.open(path, "rb") if path.suffix == ".bz2" else path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES + 1):
-                number += 1
-                if len(line) > MAX_LINE_BYTES:
-                    raise BadInput(f"{path.name} line {number}: longer than {MAX_LINE_BYTES} bytes; download it again")
-                if not line.isspace():
-                    yield f"{path.name} line {number}", line
+            for place, line in read_lines(file, path.name):
+                yield place, line
     except (OSError, EOFError) as error:
         raise BadInput(
-            f"{path.name}, after line {number}: {error}; the file is damaged or incomplete: remove {path} and try again"
+            f"After {place}: {error}; the file is damaged or incomplete: remove {path} and try again"
         ) from None
 
 
@@ -164,7 +158,9 @@ def _append(client: "httpx.Client", address: str, part: Path, fallback: str) -> 
             raise BadInput(f"{address}: the server answered {status}; {fallback}")
         # 200 is the whole file, even if a range was requested.
         with part.open("ab" if response.status_code == 206 else "wb") as file:
-            for chunk in response.iter_raw():  # written at once, so that none is lost when the connection breaks off
+            for chunk in limited(
+                response, response.iter_raw()
+            ):  # written at once, so that none is lost when the connection breaks off
                 file.write(chunk)
 
 

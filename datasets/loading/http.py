@@ -1,9 +1,17 @@
-"""HTTP: JSON from APIs that limit their rate, break off, or answer with an error page; and the retries of downloads."""
+"""HTTP: JSON from APIs that limit their rate, break off, or answer with an error page; and the retries of downloads.
 
-from collections.abc import Mapping
+What a server sends is read within limits of size, time and pages: no answer can fill the memory or last forever.
+"""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pydantic_core import from_json
+
 from truthgym.datasets.errors import BadInput, shown
+from truthgym.datasets.loading.row_files import MAX_BYTES
 
 if TYPE_CHECKING:
     import httpx
@@ -12,14 +20,33 @@ if TYPE_CHECKING:
 ATTEMPTS = 6
 MAX_DELAY = 120.0
 """Most seconds between two attempts, even if the server asks for more."""
+MIN_RATE = 1000
+"""Least bytes a second, on average over a response that takes longer than `GRACE`."""
+GRACE = 60.0
+"""Seconds."""
+MAX_PAGES = 2000
+"""Most pages of one listing. The largest listing that is known, of Metaculus, has some hundreds."""
 RETRY_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP statuses after which a request is repeated."""
 FALLBACK = 'use source="bundled"'
+ACCEPT = {"Accept-Encoding": "gzip"}
+"""Of the compressions that httpx unpacks, the one whose chunks cannot become very large."""
 
 
 def is_url(location: str) -> bool:
     """Whether a location is an HTTP address, not a path."""
     return location.startswith(("http://", "https://"))
+
+
+def check_secret(place: str, secret: str) -> str:
+    """A token without the white space around it. The token is never shown.
+
+    Raises:
+        BadInput: It is empty or has a character that a header cannot have. Names the place.
+    """
+    if not re.fullmatch(r"[!-~]+", secret.strip()):
+        raise BadInput(f"{place} is not a token: it must be one word of ASCII characters; copy it again")
+    return secret.strip()
 
 
 class RetryLater(Exception):
@@ -28,7 +55,7 @@ class RetryLater(Exception):
     def __init__(self, response: "httpx.Response") -> None:
         super().__init__(f"{response.status_code} {response.reason_phrase}")
         after = response.headers.get("Retry-After", "")
-        self.after = float(after) if after.isdigit() else 0.0
+        self.after = float(after) if re.fullmatch("[0-9]{1,9}", after) else 0.0
         """Seconds to wait, from the header `Retry-After`."""
 
 
@@ -49,11 +76,28 @@ def retries(pause: float) -> "Retrying":
     return Retrying(stop=stop_after_attempt(ATTEMPTS), wait=wait, retry=retry, reraise=True)
 
 
+def limited(response: "httpx.Response", chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the chunks of a response while they come fast enough.
+
+    Raises:
+        BadInput: After a minute, less than a kilobyte a second has come.
+    """
+    began = time.monotonic()
+    for chunk in chunks:
+        yield chunk
+        seconds = time.monotonic() - began
+        if seconds > GRACE and response.num_bytes_downloaded < MIN_RATE * seconds:
+            raise BadInput(
+                f"{response.url}: {response.num_bytes_downloaded} bytes came in {seconds:.0f} seconds; try again later"
+            )
+
+
 def get_json(
     client: "httpx.Client",
     address: str,
     parameters: Mapping[str, str | int] | None = None,
     *,
+    post: Mapping[str, str] | None = None,
     fallback: str = FALLBACK,
     pause: float = 1.0,
 ) -> Any:  # noqa: ANN401 (JSON)
@@ -63,58 +107,86 @@ def get_json(
         client: The client, with headers and timeouts.
         address: URL, absolute or relative to the client's base URL.
         parameters: Parameters of the query.
+        post: Post these fields as JSON instead.
         fallback: What the user can do if it fails, for the message.
         pause: Seconds before the second attempt.
 
     Raises:
-        BadInput: The request fails, or the response is not JSON. Names the address and the response.
+        BadInput: The request fails, or the response is not JSON, too large or too slow. Names the address and the
+            response.
     """
     import httpx
 
+    method, query = "POST" if post else "GET", dict(parameters or {}) or None
     try:
-        response = retries(pause)(_get, client, address, dict(parameters or {}))
+        request = client.build_request(method, address, params=query, json=post, headers=ACCEPT)
+        response, content = retries(pause)(_send, client, request)
     except (httpx.HTTPError, httpx.InvalidURL, RetryLater) as error:
         why = f"{error}, {ATTEMPTS} times" if isinstance(error, RetryLater) else str(error) or type(error).__name__
         raise BadInput(
             f"{client.base_url.join(address)} cannot be read ({why}); check the network, or {fallback}"
         ) from None
+    start = content[:80].decode(errors="replace")
     if response.status_code != 200:
         status = f"{response.status_code} {response.reason_phrase}"
-        raise BadInput(f"{response.url}: the server answered {status} ({response.text[:80]!r}); {fallback}")
+        raise BadInput(f"{response.url}: the server answered {status} ({start!r}); {fallback}")
     try:
-        return response.json()
-    except (ValueError, RecursionError) as error:
-        raise BadInput(
-            f"{response.url}: not JSON ({error}), but {response.text[:80]!r}; try again later, or {fallback}"
-        ) from None
+        return from_json(content, allow_inf_nan=False)
+    except ValueError as error:
+        raise BadInput(f"{response.url}: not JSON ({error}), but {start!r}; try again later, or {fallback}") from None
 
 
-def get_page(
+def _send(client: "httpx.Client", request: "httpx.Request") -> tuple["httpx.Response", bytes]:
+    response = client.send(request, stream=True)
+    try:
+        if response.status_code in RETRY_STATUS:
+            raise RetryLater(response)
+        if response.headers.get("Content-Encoding", "gzip") not in ("gzip", "identity"):
+            raise BadInput(f"{response.url}: compressed as {response.headers['Content-Encoding']!r}, which is not read")
+        content = bytearray()
+        for chunk in limited(response, response.iter_bytes()):
+            content += chunk
+            if len(content) > MAX_BYTES:
+                raise BadInput(f"{response.url}: the response is larger than {MAX_BYTES} bytes; ask for less")
+        return response, bytes(content)
+    finally:
+        response.close()
+
+
+def read_pages(
     client: "httpx.Client",
     address: str,
-    parameters: Mapping[str, str | int],
+    query: Mapping[str, str | int],
     name: str,
+    following: Callable[[dict[str, Any], list[dict[str, Any]]], Mapping[str, str | int] | None],
     *,
     fallback: str = FALLBACK,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Get a JSON object that lists objects under a name.
+) -> Iterator[dict[str, Any]]:
+    """Yield the objects that the pages of an API list.
 
-    Returns:
-        The object, and the list.
+    Args:
+        client: The client.
+        address: URL of the listing.
+        query: Parameters of the first page.
+        name: The name under which a page lists its objects.
+        following: Returns what the query of the next page changes, from a page and its objects. None ends the listing.
+        fallback: What the user can do if it fails, for the message.
 
     Raises:
-        BadInput: As `get_json`, or the response has another shape.
+        BadInput: As `get_json`; or a page has another shape, comes twice, or is one too many.
     """
-    page = get_json(client, address, parameters, fallback=fallback)
-    listed = page.get(name) if isinstance(page, dict) else None
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        place = client.base_url.join(address)
-        raise BadInput(f"{place}: expected a list of objects under {name!r}, got {shown(page)}; {fallback}")
-    return page, listed
-
-
-def _get(client: "httpx.Client", address: str, parameters: dict[str, str | int]) -> "httpx.Response":
-    response = client.get(address, params=parameters or None)
-    if response.status_code in RETRY_STATUS:
-        raise RetryLater(response)
-    return response
+    place, seen = client.base_url.join(address), set()
+    for _ in range(MAX_PAGES):
+        page = get_json(client, address, query, fallback=fallback)
+        objects = page.get(name) if isinstance(page, dict) else None
+        if not isinstance(objects, list) or not all(isinstance(one, dict) for one in objects):
+            raise BadInput(f"{place}: expected a list of objects under {name!r}, got {shown(page)}; {fallback}")
+        yield from objects
+        change = following(page, objects) if objects else None
+        if not change:
+            return
+        if (key := str(change)) in seen:
+            raise BadInput(f"{place}: the page after {key} came twice; try again later, or {fallback}")
+        seen.add(key)
+        query = {**query, **change}
+    raise BadInput(f"{place}: more than {MAX_PAGES} pages; ask for less, or {fallback}")

@@ -1,10 +1,11 @@
 """Row files: .jsonl and .parquet files of questions, read row by row, each row with the place to name in an error."""
 
+from codecs import BOM_UTF8 as BOM
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pydantic_core import from_json
 
@@ -18,8 +19,8 @@ Row = tuple[str, dict[str, Any]]
 RowFilter = Callable[[dict[str, Any]], str | None]
 """From a row to the reason why it is left out, or None if it is kept."""
 FILE_SUFFIXES = (".jsonl", ".parquet")
-MAX_LINE_BYTES = 16 * 2**20
-"""A longer line is not a question, and would fill the memory."""
+MAX_BYTES = 64 * 2**20
+"""Most bytes that are parsed as one piece: a line, a JSON file, a member of an archive, an API's response."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
@@ -61,10 +62,38 @@ def read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 (JSON)
         BadInput: The file does not exist, cannot be read, or is not JSON.
     """
     check_file(path)
+    with path.open("rb") as file:
+        return parse_json(file, str(path), remedy)
+
+
+def parse_json(file: IO[bytes], where: str, remedy: str) -> Any:  # noqa: ANN401 (JSON)
+    """Parse an open file as JSON.
+
+    Raises:
+        BadInput: It is not JSON, or too large. Names the place.
+    """
+    content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise BadInput(f"{where}: larger than {MAX_BYTES} bytes; {remedy}")
     try:
-        return from_json(path.read_text(encoding="utf-8-sig"))
+        return from_json(content.removeprefix(BOM))
     except ValueError as error:
-        raise BadInput(f"{path}: not JSON ({error}); {remedy}") from None
+        raise BadInput(f"{where}: not JSON ({error}); {remedy}") from None
+
+
+def read_lines(file: IO[bytes], name: str) -> Iterator[tuple[str, bytes]]:
+    """Read the lines of an open file, each with its place. Empty lines are skipped.
+
+    Raises:
+        BadInput: A line is too long. Names the line.
+    """
+    number = 0
+    while line := file.readline(MAX_BYTES + 1):
+        number += 1
+        if len(line) > MAX_BYTES:
+            raise BadInput(f"{name} line {number}: longer than {MAX_BYTES} bytes; write one JSON object a line")
+        if line.strip():
+            yield f"{name} line {number}", line
 
 
 @contextmanager
@@ -87,18 +116,12 @@ def open_parquet(path: Path, remedy: str = "download or convert it again") -> It
 
 def _jsonl_rows(path: Path) -> Iterator[Row]:
     with path.open("rb") as file:
-        number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            where = f"{path.name} line {number}"
-            if len(line) > MAX_LINE_BYTES:
-                raise BadInput(f"{where}: longer than {MAX_LINE_BYTES} bytes; write one question a line")
+        for where, line in read_lines(file, path.name):
             try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+                text = line.decode("utf-8-sig").strip()
             except UnicodeDecodeError as error:
                 raise BadInput(f"{where}: not UTF-8 ({error}); save the file as UTF-8") from None
-            if text:
-                yield where, _parse(where, text)
+            yield where, _parse(where, text)
 
 
 def _parse(where: str, text: str) -> dict[str, Any]:

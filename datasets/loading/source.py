@@ -12,7 +12,7 @@ from datetime import date
 from inspect import Parameter, signature
 from logging import getLogger
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from inspect_ai.util import warn_once
 from pydantic import SkipValidation
@@ -26,7 +26,10 @@ Skipped = Annotated[Counter[str], SkipValidation]
 """Counter of rows that a source leaves out, by reason. `validate_call` must pass it on, not copy it."""
 
 
-Place = TypeVar("Place")
+Parsed = dict[str, Any] | str
+"""A row, or the reason why it is left out."""
+Record = tuple[str, Parsed | Callable[[], Parsed]]
+"""The place of a row, and the row, now or when it is called."""
 
 
 @dataclass(frozen=True)
@@ -47,24 +50,32 @@ class Source:
         return dict(list(signature(self.rows).parameters.items())[2:])
 
 
-def keep_rows(
-    rows: Iterable[tuple[Place, dict[str, Any] | str]], skipped: Counter[str], asked_from: date | None = None
-) -> Iterator[tuple[Place, dict[str, Any]]]:
+def keep_rows(records: Iterable[Record], skipped: Counter[str], asked_from: date | None = None) -> Iterator[Row]:
     """Yield rows without their empty fields, and count those that are left out.
 
     Args:
-        rows: Places, each with a row or with the reason why there is none.
+        records: Places, each with a row or the reason why there is none, or with the function that returns one of them.
         skipped: Counts the reasons.
         asked_from: Leave out questions that are asked before this day. Those that were still open on it would be
             selected by their outcome: what does not happen by its date stays open longer.
+
+    Raises:
+        BadInput: A function fails: the source has sent something in another shape. Names the place.
     """
-    for place, row in rows:
+    for where, record in records:
+        try:
+            row = record() if callable(record) else record
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, OSError) as error:
+            raise BadInput(
+                f"{where}: not in the published shape ({type(error).__name__}: {error}); try again later, or use "
+                "another source"
+            ) from None
         if isinstance(row, dict) and asked_from and row["opened_on"] < asked_from.isoformat():
             row = f"asked before {asked_from}"
         if isinstance(row, str):
             skipped[row] += 1
         else:
-            yield place, {name: value for name, value in row.items() if value is not None}
+            yield where, {name: value for name, value in row.items() if value is not None}
 
 
 def source_rows(

@@ -14,6 +14,8 @@ from typing import NamedTuple
 BOTS = frozenset({"DeltaBot", "AutoModerator"})
 GONE = frozenset({"", "[deleted]", "[removed]", "[missing]"})
 """Placeholders for a deleted text or name."""
+MAX_TITLE = 1000
+"""Longest title to read. The forum allows 300 characters."""
 TURNS = 12
 """Most texts in an exchange: few are longer, and some have a hundred."""
 _CONFIRMED = re.compile(r"\W*confirmed\W+\d+ deltas? awarded", re.IGNORECASE)
@@ -29,13 +31,13 @@ _VERDICT_WORDS = "∆ δ #8710; #916; delta chang alter shift flip convinced per
 """Every match of `_AWARD` and `_CHANGED` contains one of them. Searching for them first is faster."""
 _EDIT = re.compile(
     r"(?:^[^\w\n]*(?:(?i:(?:final |last )?(?:edit(?:ed)?|update|eta)\b(?=[^\S\n]*(?:\d|[^\w\s]|$)))|(?:EDIT|UPDATE)\b)"
-    r"|(?i:[*(\[]*\bedit\s*#?\d*\s*[*)\]]*:))[^\n]*",
+    r"|(?i:[*(\[]{0,9}\bedit\s*(?:#\d*\s*|\d+\s*)?[*)\]]*:))[^\n]*",
     re.MULTILINE,
 )
 """An edit, to the end of its line."""
-_FOOTER = re.compile(
-    r"[\s_>*&;#]*(?:Hello, users of (?:CMV|/?r/changemyview)|This is a footnote from (?:your|the CMV) mod).*", re.DOTALL
-)
+_FOOTER = re.compile(r"Hello, users of (?:CMV|/?r/changemyview)|This is a footnote from (?:your|the CMV) mod")
+_RULE = re.compile(r"[\s_>*&;#]*")
+"""What stands between a post and the moderators' footer."""
 _USER = re.compile(r"(?<![\w/])/?u/[A-Za-z0-9_-]{3,20}")
 _SENTENCE = re.compile(r"(?<=[.!?])[^\S\n]+|(?=\n)")
 _TAG = re.compile(r"^\s*\[[^\]]*\]\s*|\s*\[[^\]]*\]\s*$")
@@ -62,7 +64,7 @@ def view_of(title: str | None) -> str:
     Raises:
         LeftOut: Fewer than three words remain.
     """
-    text = " ".join(html.unescape(title or "").split())
+    text = " ".join(html.unescape(title or "").split())[:MAX_TITLE]
     for noise in (_TAG, _CMV, _TAG, _OPINION):
         text = noise.sub("", text)
     if len(text.split()) < 3:
@@ -79,7 +81,12 @@ def post_of(text: str | None) -> str:
     if (text or "").strip() in GONE:
         raise LeftOut("with a post that was deleted or empty")
     kept = html.unescape(text or "")
-    kept = (_FOOTER.sub("", kept) if "footnote" in kept or "Hello, users of" in kept else kept).strip()
+    if footer := _FOOTER.search(kept):
+        before = (
+            kept[footer.start() - 1 :: -1] if footer.start() else ""
+        )  # reversed: a search would take quadratic time
+        kept = before[_RULE.match(before).end() :][::-1]  # type: ignore[union-attr] (it matches the empty text)
+    kept = kept.strip()
     while (edit := _EDIT.search(kept)) and not kept[: edit.start()].strip():
         kept = kept[edit.end() :].strip()  # the text after a leading edit is older
     kept = _without_verdict(kept[: edit.start()] if edit else kept)

@@ -15,7 +15,7 @@ from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.download import cache, download
 from truthgym.datasets.loading.http import FALLBACK, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
-from truthgym.datasets.loading.source import Skipped, keep_rows
+from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.sources.question_dates import NO_CRITERIA, statement
 
 COMMIT = "4eafa5cdda4d9fbf3542ea9f5f71050b9dd89110"
@@ -71,14 +71,14 @@ def round_rows(due: str, skipped: Counter[str], location: str = LOCATION) -> Ite
     """Read the questions of the round that was due on a day, written as 2026-05-10."""
     try:
         yield from keep_rows(_round(due, skipped, location), skipped)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (LookupError, TypeError, AttributeError) as error:
         raise BadInput(
             f"ForecastBench, round {due}: not in the shape that was published at {COMMIT[:7]} "
             f"({type(error).__name__}: {error}); read that commit"
         ) from None
 
 
-def _round(due: str, skipped: Counter[str], location: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
+def _round(due: str, skipped: Counter[str], location: str) -> Iterator[Record]:
     resolved = _read(f"{location}/resolution_sets/{due}_resolution_set.json")
     asked = _read(f"{location}/question_sets/{resolved['question_set']}")
     # A combination of questions has a list of ids.

@@ -4,21 +4,22 @@ The set of Halawi and others, "Approaching Human-Level Forecasting with Language
 keeps on the Hugging Face Hub as `YuehHanChen/forecasting`. A source of `forecasting`.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.datasets.loading.download import hub_file
 from truthgym.datasets.loading.http import FALLBACK, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
-from truthgym.datasets.loading.source import Skipped, keep_rows
+from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.sources.question_dates import NO_CRITERIA, crowd_before, has_edit_marker, instant, statement
 
 REPOSITORY = "YuehHanChen/forecasting"
@@ -72,16 +73,14 @@ def halawi(
     return keep_rows(_rows(names, after_days, permission, location), skipped, known_after)
 
 
-def _rows(
-    names: Sequence[str], after_days: int, permission: bool, location: str | None
-) -> Iterator[tuple[str, dict[str, Any] | str]]:
+def _rows(names: Sequence[str], after_days: int, permission: bool, location: str | None) -> Iterator[Record]:
     for name in names:
         path = _file(f"{name}.json", location)
         questions = read_json(path, f"delete it to download it again, or {FALLBACK}")
-        if not isinstance(questions, list) or not all(isinstance(of, dict) for of in questions):
-            raise BadInput(f"halawi: {path} is not a JSON array of questions; give the published file, or {FALLBACK}")
+        if not isinstance(questions, list):
+            raise BadInput(f"{path}: not a JSON array of questions; give the published file, or {FALLBACK}")
         for number, of in enumerate(questions, start=1):
-            yield f"{name}.json question {number}", _row(of, after_days, permission)
+            yield f"{name}.json question {number}", partial(_row, of, after_days, permission)
 
 
 def _row(of: dict[str, Any], after_days: int, permission: bool) -> dict[str, Any] | str:
@@ -139,7 +138,7 @@ def _event(platform: str, address: str, text: str) -> str:
 def _crowd(given: object, opened: datetime) -> Iterator[tuple[datetime, float]]:
     """Times and probabilities, which the files encode as JSON in a string."""
     try:
-        pairs = json.loads(given) if isinstance(given, str) else given
+        pairs = from_json(given) if isinstance(given, str) else given
     except ValueError:
         return
     for pair in pairs if isinstance(pairs, list) else ():

@@ -7,15 +7,16 @@ source of `forecasting`.
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.http import get_page
+from truthgym.datasets.loading.http import check_secret, read_pages
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped, keep_rows
+from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.sources.question_dates import (
     NO_CRITERIA,
     crowd_before,
@@ -85,25 +86,22 @@ def _token(path: str | None) -> str:
     if path is None:
         raise BadInput(f"metaculus: its API requires a token; {remedy} with -T token_file=PATH")
     try:
-        words = Path(path).expanduser().read_text(encoding="utf-8").split()
+        text = Path(path).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"metaculus: token_file={path} cannot be read ({type(error).__name__}); {remedy}") from None
-    # The content of the file is never shown.
-    if len(words) != 1 or not words[0].isascii():
-        raise BadInput(f"metaculus: token_file={path} does not contain one word; {remedy}")
-    return words[0]
+    return check_secret(f"metaculus: the content of token_file={path}", text)
 
 
 def _rows(
     known_after: date | None, token: str, asked: float, least_forecasters: int, location: str
-) -> Iterator[tuple[str, dict[str, Any] | str]]:
+) -> Iterator[Record]:
     import httpx
 
     headers = {"Authorization": f"Token {token}", "User-Agent": "truthgym"}
     today = datetime.now(UTC).date()
     with httpx.Client(base_url=location, headers=headers, timeout=60) as client:
         for post in _posts(client, known_after):
-            yield f"Metaculus, post {post.get('id')}", _row(post, asked, least_forecasters, today)
+            yield f"Metaculus, post {post.get('id')}", partial(_row, post, asked, least_forecasters, today)
 
 
 def _posts(client: "httpx.Client", known_after: date | None) -> Iterator[dict[str, Any]]:
@@ -115,15 +113,19 @@ def _posts(client: "httpx.Client", known_after: date | None) -> Iterator[dict[st
         "include_descriptions": "true",
         "order_by": "published_at",  # posts added meanwhile come last and shift no page
         "limit": PAGE,
+        "offset": 0,
     }
     if known_after:
         query["scheduled_resolve_time__gt"] = known_after.isoformat()
-    offset, more = 0, True
-    while more:
+    offset = 0
+
+    def following(page: dict[str, Any], posts: list[dict[str, Any]]) -> dict[str, int] | None:
         # The URL of the next page in a response is not followed: the token is sent only to the given location.
-        page, posts = get_page(client, "posts/", query | {"offset": offset}, "results", fallback=FALLBACK)
-        yield from posts
-        offset, more = offset + len(posts), bool(posts and page.get("next"))
+        nonlocal offset
+        offset += len(posts)
+        return {"offset": offset} if page.get("next") else None
+
+    return read_pages(client, "posts/", query, "results", following, fallback=FALLBACK)
 
 
 def _row(post: dict[str, Any], asked: float, least_forecasters: int, today: date) -> dict[str, Any] | str:

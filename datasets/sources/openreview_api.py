@@ -9,12 +9,13 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.http import get_page
+from truthgym.datasets.loading.http import check_secret, get_json, read_pages
 from truthgym.datasets.loading.row_files import Row
-from truthgym.datasets.loading.source import Skipped, keep_rows
+from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
 
 if TYPE_CHECKING:
@@ -79,65 +80,41 @@ def venue_name(venue: str) -> str:
     return " ".join(part for part in (found["series"], found["year"], "" if track == "Conference" else track) if part)
 
 
-def _papers(venue: str, ratings: bool, location: str) -> Iterator[tuple[str, dict[str, Any] | str]]:
+def _papers(venue: str, ratings: bool, location: str) -> Iterator[Record]:
     import httpx
 
-    with httpx.Client(base_url=location, timeout=SECONDS, headers={"User-Agent": "truthgym"}) as client:
-        _log_in(client)
-        for note in _notes(client, venue):
-            try:
-                where = f"OpenReview, {venue}, paper {note['id']}"
-                row = _row(note, venue, ratings)
-            except (KeyError, TypeError, AttributeError) as error:
-                raise BadInput(
-                    f"OpenReview, {venue}: a submission is not in the shape of API 2 ({type(error).__name__}: "
-                    f'{error}); use source="reviewbench"'
-                ) from None
-            yield where, row
-
-
-def _log_in(client: "httpx.Client") -> None:
-    import httpx
-
-    token = os.environ.get("OPENREVIEW_TOKEN")
-    name, password = os.environ.get("OPENREVIEW_USERNAME"), os.environ.get("OPENREVIEW_PASSWORD")
-    if not token and name and password:
-        try:
-            answer = client.post("/login", json={"id": name, "password": password})
-            given = answer.json()
-        except (httpx.HTTPError, ValueError) as error:
-            raise BadInput(f"OpenReview: logging in failed ({type(error).__name__}); check the network") from None
-        token = given.get("token") if isinstance(given, dict) else None
-        if not token:
-            second = isinstance(given, dict) and given.get("mfaPending")
-            why = "the account asks for a second factor" if second else f"HTTP {answer.status_code}"
-            raise BadInput(
-                f"OpenReview: logging in as {name} failed ({why}); check OPENREVIEW_USERNAME and OPENREVIEW_PASSWORD, "
-                "or give a token in OPENREVIEW_TOKEN"
-            )
-    if token:
-        client.headers["Authorization"] = f"Bearer {token}"
-
-
-def _notes(client: "httpx.Client", venue: str) -> Iterator[dict[str, Any]]:
     # As OpenReview's own client: ordered by id, from the last id on, so that nothing is missed or repeated when
     # submissions come and go meanwhile.
-    asked: dict[str, str | int] = {
-        "invitation": f"{venue}/-/Submission", "details": "directReplies", "sort": "id", "limit": PAGE
-    }  # fmt: skip
-    while True:
-        _, notes = get_page(client, "/notes", asked, "notes", fallback=FALLBACK)
-        if not notes:
-            break
-        yield from notes
-        if notes[-1]["id"] == asked.get("after"):
-            raise BadInput(f"OpenReview, {venue}: the page after {asked['after']} came twice; try again later")
-        asked["after"] = notes[-1]["id"]
-    if "after" not in asked:
+    query = {"invitation": f"{venue}/-/Submission", "details": "directReplies", "sort": "id", "limit": PAGE}
+    note = None
+    with httpx.Client(base_url=location, timeout=SECONDS, headers={"User-Agent": "truthgym"}) as client:
+        _log_in(client)
+        for note in read_pages(client, "/notes", query, "notes", _following, fallback=FALLBACK):
+            yield f"OpenReview, {venue}, paper {note.get('id')}", partial(_row, note, venue, ratings)
+    if note is None:
         raise BadInput(
             f"OpenReview, {venue}: API 2 shows no submissions of this venue; check the id (venues before the end of "
             '2023 are not on this API), or use source="reviewbench"'
         )
+
+
+def _following(_: dict[str, Any], notes: list[dict[str, Any]]) -> dict[str, str]:
+    return {"after": str(notes[-1].get("id"))}
+
+
+def _log_in(client: "httpx.Client") -> None:
+    token = os.environ.get("OPENREVIEW_TOKEN")
+    name, password = os.environ.get("OPENREVIEW_USERNAME"), os.environ.get("OPENREVIEW_PASSWORD")
+    if not token and name and password:
+        remedy = f"log in as {name} with the right OPENREVIEW_PASSWORD, or give a token in OPENREVIEW_TOKEN"
+        answer = get_json(client, "/login", post={"id": name, "password": password}, fallback=remedy)
+        token = answer.get("token") if isinstance(answer, dict) else None
+        if not isinstance(token, str):
+            second = isinstance(answer, dict) and answer.get("mfaPending")
+            why = "the account asks for a second factor" if second else "the server sent no token"
+            raise BadInput(f"OpenReview: {why}; {remedy}")
+    if token:
+        client.headers["Authorization"] = f"Bearer {check_secret('OpenReview: OPENREVIEW_TOKEN', token)}"
 
 
 def _row(note: dict[str, Any], venue: str, ratings: bool) -> dict[str, Any] | str:

@@ -4,19 +4,20 @@ Read from Polymarket's two public APIs: Gamma, which lists markets, and the pric
 They change every day, so only `truthgym fetch` reads this source. A source of `forecasting`.
 """
 
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from truthgym.datasets.errors import BadInput, shown, validate_call
-from truthgym.datasets.loading.http import FALLBACK, get_page
+from truthgym.datasets.loading.http import FALLBACK, read_pages
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.selection import parse_day
-from truthgym.datasets.loading.source import Skipped, keep_rows
+from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.question import split_of
 from truthgym.datasets.sources.question_dates import (
     NO_CRITERIA,
@@ -98,20 +99,23 @@ def polymarket(
             "past, or an earlier known_after"
         )
     markets = _markets(gamma, first, last, least_days, least_volume)
-    rows = ((market, _row(market, asked, share, least_days)) for market in markets)
-    return _with_prices(keep_rows(rows, skipped, known_after), clob if prices else None)
+    records: Iterator[Record] = (
+        (f"Polymarket, market {market.get('id')}", partial(_row, market, asked, share, least_days))
+        for market in markets
+    )
+    return _with_prices(keep_rows(records, skipped, known_after), clob if prices else None)
 
 
-def _with_prices(rows: Iterable[tuple[dict[str, Any], dict[str, Any]]], clob: str | None) -> Iterator[Row]:
+def _with_prices(rows: Iterator[Row], clob: str | None) -> Iterator[Row]:
     import httpx
 
     with httpx.Client(base_url=clob or CLOB, headers=NAMED, timeout=30) as books:
-        for market, row in rows:
-            token = _by_answer(market, "clobTokenIds").get("yes")
+        for where, row in rows:
+            token = row.pop("token", None)
             if clob and token:
                 crowd = crowd_before(date.fromisoformat(row["opened_on"]), _history(books, token), STALE)
                 row |= {} if crowd is None else {"crowd": crowd}
-            yield f"Polymarket, market {market['id']}", row
+            yield where, row
 
 
 def _markets(gamma: str, first: date, last: date, least_days: int, least_volume: int) -> Iterator[dict[str, Any]]:
@@ -136,20 +140,14 @@ def _ended_on(listing: "httpx.Client", day: date, least_days: int, least_volume:
         "include_tag": "true",
         "limit": PAGE,
     }
-    cursors: set[str] = set()
-    while True:
-        page, markets = get_page(listing, "/markets/keyset", asked, "markets")
-        for market in markets:
-            end = instant(market.get("endDate"))
-            if end and end.date() == day:  # midnight ends one day's page and begins the next one's
-                yield market
-        cursor = page.get("next_cursor")
-        if not cursor or not markets:
-            return
-        if cursor in cursors:
-            raise BadInput(f"{listing.base_url}markets/keyset: the page after {cursor!r} leads to it again; try later")
-        cursors.add(cursor)
-        asked["after_cursor"] = str(cursor)
+    for market in read_pages(listing, "/markets/keyset", asked, "markets", _following):
+        end = instant(market.get("endDate"))
+        if end and end.date() == day:  # midnight ends one day's page and begins the next one's
+            yield market
+
+
+def _following(page: dict[str, Any], markets: list[dict[str, Any]]) -> dict[str, str] | None:
+    return {"after_cursor": str(page["next_cursor"])} if page.get("next_cursor") else None
 
 
 def _row(market: dict[str, Any], asked: float, share: float, least_days: int) -> dict[str, Any] | str:
@@ -189,13 +187,14 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
         "event": f"polymarket-{event}",
         "field": _field(market),
         "recorded": f"https://polymarket.com/event/{event}",
+        "token": _by_answer(market, "clobTokenIds").get("yes"),
     }
 
 
 def _texts(given: object) -> list[str]:
     """Parse a list of texts, which Gamma encodes as JSON in a string."""
     try:
-        read = json.loads(given) if isinstance(given, str) else given
+        read = from_json(given) if isinstance(given, str) else given
     except ValueError:
         return []
     return [str(item) for item in read] if isinstance(read, list) else []
@@ -250,11 +249,10 @@ def _in_share(event: str, share: float) -> bool:
 
 def _history(books: "httpx.Client", token: str) -> Iterator[tuple[datetime, float]]:
     asked: dict[str, str | int] = {"market": token, "interval": "max", "fidelity": HALF_DAY}
-    _, points = get_page(books, "/prices-history", asked, "history")
-    for point in points:
+    for point in read_pages(books, "/prices-history", asked, "history", lambda *_: None):
         try:
             moment, price = datetime.fromtimestamp(point["t"], UTC), float(point["p"])
-        except (TypeError, KeyError, ValueError, OverflowError):
+        except (TypeError, KeyError, ValueError, OverflowError, OSError):
             raise BadInput(f"{books.base_url}: {shown(point)} is not a time and a price; {FALLBACK}") from None
         if 0 <= price <= 1:
             yield moment, price

@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta
 NO_CRITERIA = "The platform that asked the question decides."
 """The criteria where a platform states none."""
 _EDIT = re.compile(
-    r"^\W*(?:(?:admin|author|creator|mod|moderator)\W+)?(?:edit(?:ed|s)?|update[ds]?|clarifications?)\b[^\n]{0,30}[:\d]",
+    r"^[^\w\n]*(?:(?:admin|author|creator|mod|moderator)\W+)?(?:edit(?:ed|s)?|update[ds]?|clarifications?)\b[^\n]{0,30}[:\d]",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -36,9 +36,9 @@ def instant(value: object) -> datetime | None:
         return None
     try:
         read = datetime.fromisoformat(value.strip())
-    except ValueError:
+        return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         return None
-    return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
 
 
 def date_at_fraction(opened: datetime, planned_end: datetime, fraction: float) -> date:

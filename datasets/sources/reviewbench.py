@@ -1,16 +1,18 @@
 """ReviewBench: ICLR papers with their reviews and decisions, gathered from OpenReview. A source of `openreview`."""
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import from_json
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.download import parquet_files
 from truthgym.datasets.loading.row_files import Row, open_parquet
-from truthgym.datasets.loading.source import Skipped, keep_rows
+from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 from truthgym.datasets.sources.openreview_paper import abstract_of, event_of, outcome_of, review_of
 
 REPOSITORY = "Samarth0710/reviewbench"
@@ -61,9 +63,7 @@ def reviewbench(
     return keep_rows(_papers(files, known_after, ratings), skipped)
 
 
-def _papers(
-    files: Sequence[Callable[[], Path]], known_after: date | None, ratings: bool
-) -> Iterator[tuple[str, dict[str, Any] | str]]:
+def _papers(files: Sequence[Callable[[], Path]], known_after: date | None, ratings: bool) -> Iterator[Record]:
     outcomes = Counter((of["year"], outcome_of(of["decision"] or "")) for _, of in _read(files, ("year", "decision")))
     for where, of in _read(files, COLUMNS):
         year, outcome = of["year"], outcome_of(of["decision"] or "")
@@ -78,11 +78,12 @@ def _papers(
         elif not all((of[name] or "").strip() for name in ("forum_id", "title", "abstract")):
             yield where, "without a title or an abstract"
         else:
-            yield where, _row(of, outcome, where, ratings)
+            yield where, partial(_row, of, outcome, ratings)
 
 
-def _row(of: dict[str, Any], outcome: str, where: str, ratings: bool) -> dict[str, Any]:
+def _row(of: dict[str, Any], outcome: str, ratings: bool) -> dict[str, Any]:
     opened, known = DAYS.get(of["year"], (None, None))
+    reviews = [review_of(fields, ratings) for fields in from_json(of["reviews_json"] or "[]")]
     return {
         "id": f"openreview-{of['forum_id']}",
         "title": of["title"].strip(),
@@ -94,20 +95,8 @@ def _row(of: dict[str, Any], outcome: str, where: str, ratings: bool) -> dict[st
         "known_on": known and known.isoformat(),
         "event": event_of(of["title"]),
         "recorded": f"https://openreview.net/forum?id={of['forum_id']}",
-        "reviews": _reviews(of["reviews_json"], where, ratings) or None,
+        "reviews": [text for text in reviews if text] or None,
     }
-
-
-def _reviews(text: str | None, where: str, ratings: bool) -> list[str]:
-    try:
-        given = json.loads(text or "[]")
-        reviews = [review_of(fields, ratings) for fields in given]
-    except (ValueError, AttributeError, TypeError) as error:
-        raise BadInput(
-            f"{where}, column reviews_json: not a JSON list of reviews ({type(error).__name__}: {error}); read "
-            f"ReviewBench at {REVISION}"
-        ) from None
-    return [review for review in reviews if review]
 
 
 def _read(files: Sequence[Callable[[], Path]], columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,7 +12,7 @@ from truthgym.datasets.errors import BadInput, one_of, validate_call, whole_numb
 from truthgym.datasets.loading.download import parquet_files
 from truthgym.datasets.loading.http import FALLBACK
 from truthgym.datasets.loading.row_files import Row, RowFilter, open_parquet
-from truthgym.datasets.loading.source import Skipped, keep_rows
+from truthgym.datasets.loading.source import Record, Skipped, keep_rows
 
 if TYPE_CHECKING:
     import pyarrow
@@ -160,7 +160,7 @@ def _files(location: str | None, shards: int | str | Sequence[int | str] | None)
 
 def _messages(
     files: Iterable[Callable[[], Path]], reason_to_drop: RowFilter, toxic: bool, redacted: bool
-) -> Iterator[tuple[str, dict[str, Any] | str]]:
+) -> Iterator[Record]:
     seen: set[int] = set()
     for file in files:
         path = file()

@@ -4,7 +4,6 @@ For 3,051 posts its authors (Tan and others, "Winning Arguments", 2016) paired a
 delta with a similar one that was not. No licence of the data is stated, so it is read only if the user names it.
 """
 
-import json
 import zipfile
 import zlib
 from collections import defaultdict
@@ -20,7 +19,7 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.download import cache, download
 from truthgym.datasets.loading.http import is_url
-from truthgym.datasets.loading.row_files import Row
+from truthgym.datasets.loading.row_files import Row, parse_json, read_lines
 from truthgym.datasets.loading.source import Skipped
 from truthgym.datasets.sources.changemyview import (
     BOTS,
@@ -204,8 +203,7 @@ def _file(location: str, md5: str) -> Path:
 def _utterances(path: Path) -> Iterator[tuple[str, Utterance]]:
     decoder = msgspec.json.Decoder(Utterance)
     with _member(path, "utterances.jsonl") as file:
-        for number, line in enumerate(file, start=1):
-            where = f"{path.name}, utterances.jsonl line {number}"
+        for where, line in read_lines(file, f"{path.name}, utterances.jsonl"):
             try:
                 yield where, decoder.decode(line)
             except msgspec.DecodeError as error:
@@ -214,7 +212,7 @@ def _utterances(path: Path) -> Iterator[tuple[str, Utterance]]:
 
 def _conversations(path: Path) -> dict[str, dict[str, Any]]:
     with _member(path, "conversations.json") as file:
-        conversations = json.load(file)
+        conversations = parse_json(file, f"{path.name}, conversations.json", "download it again")
     # Later versions of ConvoKit put the same fields under "meta".
     return {root: post.get("meta", post) for root, post in conversations.items()}
 

@@ -51,7 +51,7 @@ def test_malformed_lines_are_refused(tmp_path: Path, content: bytes, parts: list
 
 
 def test_long_lines_are_not_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_files, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(row_files, "MAX_BYTES", 1000)
     path = tmp_path / "mine.jsonl"
     path.write_bytes(b'{"a": 1}\n{"a": "' + b"x" * 5000 + b'"}')
     with pytest.raises(BadInput, match=r"mine.jsonl line 2: longer than 1000 bytes"):

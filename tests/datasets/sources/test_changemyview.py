@@ -175,3 +175,12 @@ def test_an_event_is_the_same_in_every_archive() -> None:
 )
 def test_a_time_is_read_as_a_day(seconds: str | float | None, day: str | None) -> None:
     assert day_of(seconds) == day
+
+
+@pytest.mark.parametrize("run", ["\n", "*", " \n", "&gt;"])
+def test_texts_are_read_in_linear_time(run: str) -> None:
+    text = "Dogs sleep. A footnote, delta, edit" + run * 100_000 + "b"
+    assert post_of(text)
+    assert comment_of(text)
+    with pytest.raises(LeftOut):
+        view_of("[" * 100_000)

@@ -138,9 +138,9 @@ def test_without_permission_nothing_is_read(api: Server, token_file: str, given:
     ("written", "said"),
     [
         (None, "its API requires a token"),
-        ("", "does not contain one word"),
-        (f"Token {TOKEN}", "does not contain one word"),
-        ("gehéim", "does not contain one word"),
+        ("", "is not a token"),
+        (f"Token {TOKEN}", "is not a token"),
+        ("gehéim", "is not a token"),
     ],
 )
 def test_without_a_token_nothing_is_read(api: Server, tmp_path: Path, written: str | None, said: str) -> None:
@@ -237,6 +237,21 @@ def test_what_cannot_be_asked_is_counted(read: Read, changed: dict[str, Any], wh
     rows, skipped = read(changed, post(2))
     assert [row["id"] for row in rows] == ["metaculus-2"]
     assert skipped == {why: 1}
+
+
+FAR = {"recency_weighted": {"history": [{"start_time": 1e30, "centers": [0.5]}]}}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        post(nr_forecasters="many"),
+        post(of={"aggregations": FAR}),
+    ],
+)
+def test_bad_fields_are_one_error(read: Read, changed: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="Metaculus, post 1: not in the published shape"):
+        read(changed)
 
 
 def test_pages_are_turned_and_the_token_goes_nowhere_else(api: Server, read: Read) -> None:

@@ -27,6 +27,7 @@ def at(text: str) -> datetime:
         ("2026-01-01T01:00:00+02:00", datetime(2025, 12, 31, 23, tzinfo=UTC)),
         ("2024-03-01", datetime(2024, 3, 1, tzinfo=UTC)),
         ("soon", None),
+        ("0001-01-01T00:00:00+14:00", None),
         ("", None),
         (None, None),
         (1700000000, None),
@@ -79,3 +80,8 @@ def test_later_additions_are_seen(text: str) -> None:
 )
 def test_what_speaks_of_edits_is_none(text: str) -> None:
     assert not has_edit_marker(text)
+
+
+def test_a_marker_is_searched_in_linear_time() -> None:
+    for text in ("\n" * 100_000, "admin" + "\n" * 100_000, "*" * 100_000):
+        assert not has_edit_marker(text)
