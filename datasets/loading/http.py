@@ -175,7 +175,8 @@ def read_pages(
     Raises:
         BadInput: As `get_json`; or a page has another shape, comes twice, or is one too many.
     """
-    place, seen = client.base_url.join(address), set()
+    place = client.base_url.join(address)
+    seen: set[str] = set()
     for _ in range(MAX_PAGES):
         page = get_json(client, address, query, fallback=fallback)
         objects = page.get(name) if isinstance(page, dict) else None

@@ -85,7 +85,9 @@ def _papers(venue: str, ratings: bool, location: str) -> Iterator[Record]:
 
     # As OpenReview's own client: ordered by id, from the last id on, so that nothing is missed or repeated when
     # submissions come and go meanwhile.
-    query = {"invitation": f"{venue}/-/Submission", "details": "directReplies", "sort": "id", "limit": PAGE}
+    query: dict[str, str | int] = {
+        "invitation": f"{venue}/-/Submission", "details": "directReplies", "sort": "id", "limit": PAGE
+    }  # fmt: skip
     note = None
     with httpx.Client(base_url=location, timeout=SECONDS, headers={"User-Agent": "truthgym"}) as client:
         _log_in(client)
