@@ -86,7 +86,7 @@ class Comparison:
     def verdict(self) -> str:
         """The result in words, from the intervals, with all warnings."""
         constant = self.from_constant
-        compared = f"{_outcome(constant, 1)} the best constant ({_signed(constant)})" if _bounded(constant) else ""
+        compared = f"{_outcome(constant)} the best constant ({_signed(constant)})" if _bounded(constant) else ""
         if self.start is None:
             return f"The start. {compared[0].upper()}{compared[1:]}." if compared else "The start."
         verdict = self._compared_with_start() + (f", and {compared}" if compared else "")
@@ -97,10 +97,8 @@ class Comparison:
         change = self.from_start
         if not _bounded(change):
             return "Too few answers could be parsed in both to compare them"
-        outcome = {"better than": "Better than", "worse than": "Worse than"}.get(
-            _outcome(change, _lower_is_better(self.metrics)), "No clear change from"
-        )
-        return f"{outcome} the start ({_signed(change)})"
+        outcome = _outcome(change, _lower_is_better(self.metrics), "no clear change from")
+        return f"{outcome.capitalize()} the start ({_signed(change)})"
 
     def as_json(self) -> dict[str, Any]:
         """Everything for `report.json`."""
@@ -152,9 +150,9 @@ def write_report(config: LoopConfig, out: Path, evaluations: Sequence[HeldOut]) 
     return "\n".join(f"{task}, round {some[-1]['round']}: {some[-1]['verdict']}" for task, some in rows.items())
 
 
-def _outcome(change: Estimate | None, lower_is_better: int) -> str:
+def _outcome(change: Estimate | None, lower_is_better: int = 1, unclear: str = "not clearly better than") -> str:
     sign = change.sign * lower_is_better if change else 0
-    return {-1: "better than", 1: "worse than", 0: "not clearly better than"}[sign]
+    return {-1: "better than", 1: "worse than", 0: unclear}[sign]
 
 
 def _lower_is_better(metrics: TaskMetrics) -> int:

@@ -32,51 +32,41 @@ class Batch(Protocol):
     @property
     def beliefs(self) -> Beliefs:
         """Belief stated in each answer."""
-        ...
 
     @property
     def outcomes(self) -> Sequence[float | None]:
         """1 or 0; None if the truth is unknown."""
-        ...
 
     @property
     def lengths(self) -> Sequence[int]:
         """Tokens that the model wrote; 0 for an empty answer."""
-        ...
 
     @property
     def groups(self) -> Sequence[Hashable]:
         """Identity of the prompt: the answers to one prompt are a group."""
-        ...
 
     @property
     def questions(self) -> Sequence[Hashable]:
         """Identity of the question, the same in all arms of a sycophancy test."""
-        ...
 
     @property
     def arms(self) -> Sequence[str]:
         """Arm of the sycophancy test."""
-        ...
 
     @property
     def priors(self) -> Beliefs:
         """Belief before the reasoning."""
-        ...
 
     @property
     def posteriors(self) -> Beliefs:
         """Belief after the reasoning."""
-        ...
 
     @property
     def information_weight(self) -> float | None:
         """Weight of the martingale reward's information term; None for the default."""
-        ...
 
     def log(self, name: str, value: float) -> None:
         """Report a figure next to the reward. NaN is not reported."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -49,26 +49,20 @@ class Reward(Protocol):
     @property
     def name(self) -> str:
         """The name that the user gave."""
-        ...
 
     @property
     def proper(self) -> bool:
         """Whether it is a proper score of a stated belief. Scaling by each group's own spread makes it improper."""
-        ...
 
     @property
     def figures(self) -> Mapping[str, float]:
         """Further figures of the last batch, by the name under which they are logged."""
-        ...
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
         """One reward per rollout; None if there is none."""
-        ...
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
         """Mean reward of the best constant answer to these questions. None if there is none."""
-        ...
 
     def read(self, rollouts: Sequence[Rollout]) -> float:
         """Share of the rollouts whose answer could be parsed; NaN if none finished."""
-        ...

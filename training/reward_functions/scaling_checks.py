@@ -63,18 +63,20 @@ def check_weights(rewards: Sequence[Reward], weights: Sequence[float] | None) ->
     names = " ".join(reward.name for reward in rewards)
     if len(weights) != len(rewards):
         raise BadInput(f"--reward_weights: {len(weights)} for {len(rewards)} rewards ({names}); give one per reward")
+    has_proper = any(reward.proper and weight > 0 for reward, weight in zip(rewards, weights, strict=True))
+    problems = []
     for reward, weight in zip(rewards, weights, strict=True):
         if not np.isfinite(weight):
-            raise BadInput(f"--reward_weights: {weight} for {reward.name}; give a finite number")
-        if reward.proper and weight < 0:
-            raise BadInput(
+            problems.append(f"--reward_weights: {weight} for {reward.name}; give a finite number")
+        elif reward.proper and weight < 0:
+            problems.append(
                 f"--reward_weights: {weight:g} for {reward.name} would reward being wrong; higher is better in every "
                 "reward here, so give a weight above 0"
             )
-    has_proper = any(reward.proper and weight > 0 for reward, weight in zip(rewards, weights, strict=True))
-    for reward, weight in zip(rewards, weights, strict=True):
-        if reward.name == "consistency" and weight and not has_proper:
-            raise BadInput(
+        elif reward.name == "consistency" and weight and not has_proper:
+            problems.append(
                 "reward=consistency is maximised by giving the same answer to every question; add a proper reward with "
                 "a weight above 0, such as --reward consistency brier"
             )
+    if problems:
+        raise BadInput("; ".join(problems))

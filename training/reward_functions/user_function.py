@@ -60,7 +60,7 @@ class FunctionReward:
             returned = self._call(finished) if finished else []
         except PrerequisiteError:
             raise
-        except (Exception, SystemExit) as error:  # a user's function may raise anything, and the run must report it
+        except Exception as error:  # a user's function may raise anything, and the run must report it
             raise self._located(finished, error) from error
         rewards = iter(self._validated(finished, returned))
         return [None if rollout.error else next(rewards) for rollout in rollouts]
@@ -95,7 +95,7 @@ class FunctionReward:
         for rollout in rollouts if len(rollouts) > 1 else ():
             try:
                 self._call([rollout])
-            except (Exception, SystemExit) as alone:
+            except Exception as alone:
                 return self._located([rollout], alone)
         where = f"{len(rollouts)} completions at once" if len(rollouts) > 1 else _place(rollouts[0])
         return BadInput(
@@ -108,19 +108,20 @@ class FunctionReward:
 
     def _validated(self, rollouts: Sequence[Rollout], returned: object) -> Rewards:
         rewards = returned.tolist() if hasattr(returned, "tolist") else returned
+        problem = None
         if not isinstance(rewards, list | tuple):
-            raise BadInput(f"reward={self.name}: it returned {returned!r:.60}; return a list, one reward a completion")
-        if len(rewards) != len(rollouts):
+            problem = f"{returned!r:.60}"
+        elif len(rewards) != len(rollouts):
+            problem = f"{len(rewards)} rewards for {len(rollouts)} completions"
+        else:
+            for rollout, reward in zip(rollouts, rewards, strict=True):
+                if reward is not None and (not isinstance(reward, Real) or not isfinite(reward)):
+                    problem = f"{reward!r:.60} for {_place(rollout)}"
+        if problem:
             raise BadInput(
-                f"reward={self.name}: it returned {len(rewards)} rewards for {len(rollouts)} completions; return one "
-                "each, or None if there is no reward"
+                f"reward={self.name}: it returned {problem}; return a list with one finite number per completion, or "
+                "None if there is no reward"
             )
-        for rollout, reward in zip(rollouts, rewards, strict=True):
-            if reward is not None and (not isinstance(reward, Real) or not isfinite(reward)):
-                raise BadInput(
-                    f"reward={self.name}: it returned {reward!r:.60} for {_place(rollout)}; return a finite number, or "
-                    "None if there is no reward"
-                )
         return [None if reward is None else float(reward) for reward in rewards]
 
 
@@ -141,7 +142,7 @@ def load_function(name: str) -> Function:
     place, function_name = _split(name)
     try:
         module = _load_file(Path(place)) if place.endswith(".py") else import_module(place)
-    except (Exception, SystemExit) as error:  # a user's file may raise anything
+    except Exception as error:  # a user's file may raise anything
         raise BadInput(
             f"reward={name}: {place} cannot be loaded ({type(error).__name__}: {error}); use FILE.py:FUNCTION, or "
             "package.module.FUNCTION of an installed package"

@@ -120,20 +120,18 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         if self.rollouts_per_step:
             ended = min(self._ended, self.rollouts_per_step)
             parts.append(f"{ended} of {self.rollouts_per_step} rollouts of the next")
-        if figures := self._figures:
-            constant = figures.get("constant", math.nan)
-            baseline = "" if math.isnan(constant) else f" (best constant {constant:.4f})"
-            if "reward" in figures:
-                parts += [
-                    f"reward {figures['reward']:.4f}{baseline}",
-                    f"read {figures['read']:.1%}",
-                    f"{figures['tokens']:.1f} tokens",
-                    f"{self.zero_gradient} of {self.groups} groups without gradient",
-                ]
-            if figures.get("failed"):
+        if "reward" in (figures := self._figures):
+            constant = "" if math.isnan(figures["constant"]) else f" (best constant {figures['constant']:.4f})"
+            parts += [
+                f"reward {figures['reward']:.4f}{constant}",
+                f"read {figures['read']:.1%}",
+                f"{figures['tokens']:.1f} tokens",
+                f"{self.zero_gradient} of {self.groups} groups without gradient",
+            ]
+            if figures["failed"]:
                 parts.append(f"{figures['failed']:.0f} rollouts failed")
-            if "entropy" in figures:
-                parts.append(f"entropy {figures['entropy']:.3f}")
+        if "entropy" in figures:
+            parts.append(f"entropy {figures['entropy']:.3f}")
         steps = self._step - self._start_step
         if steps > 0:
             pace = (time.monotonic() - self._start_time) / steps

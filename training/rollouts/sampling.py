@@ -55,16 +55,13 @@ class Engine(Protocol):
     @property
     def end_ids(self) -> Sequence[int]:
         """Ids of the tokens that end a reply."""
-        ...
 
     @property
     def context_length(self) -> int | None:
         """Tokens of prompt and reply together that the model supports, if known."""
-        ...
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         """One reply per request, in order."""
-        ...
 
 
 def uniforms(request: Request) -> "np.ndarray[Any, Any]":

@@ -1,10 +1,10 @@
 """Options of `truthgym train grpo` and `rloo`: Truthgym's own, in addition to TRL's."""
 
 import json
-import math
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,14 @@ IGNORED_BY_ROLLOUTS: dict[str, Any] = {
     "vllm_structured_outputs_regex": None,
 }
 """TRL's sampling options that have no effect, with their defaults: Inspect generates the replies, not TRL."""
+LIMITS = {
+    "validation_steps": (0, inf),
+    "min_share_read": (0, 1),
+    "heartbeat": (0.01, inf),
+    "max_samples": (1, inf),
+    "validation_samples": (1, inf),
+}
+"""Smallest and largest value of an option."""
 
 
 @dataclass
@@ -93,35 +101,32 @@ def check_rollout_options(method: str, parsed: Namespace) -> None:
         BadInput: No task, arguments that are not a mapping, a role without a model, a number out of its range, or an
             option that has no effect here.
     """
-    if not parsed.task:
-        raise bad_input(f"truthgym train {method}: no task; name one, such as --task truthgym/urns.")
     parsed.task_args = _mapping("task_args", parsed.task_args)
     parsed.solver_args = _mapping("solver_args", parsed.solver_args)
+    problems = [] if parsed.task else ["no task; name one, such as --task truthgym/urns"]
     for option in parsed.model_role:
         if not all(str(option).partition("=")):
-            raise bad_input(f"--model_role {option}: write ROLE=MODEL, such as judge=openai/gpt-5.4-mini.")
+            problems.append(f"--model_role {option}: write ROLE=MODEL, such as judge=openai/gpt-5.4-mini")
     for option in sorted(parsed.user_set & {*DATASET_OPTIONS, "eval_strategy", "eval_steps"}):
         remedy = "set --validation_steps instead" if option.startswith("eval") else "leave it out"
-        raise bad_input(f"truthgym train {method}: --{option} has no effect on rollouts; {remedy}.")
+        problems.append(f"--{option} has no effect on rollouts; {remedy}")
     for option, default in IGNORED_BY_ROLLOUTS.items():
         if getattr(parsed, option, default) != default:
-            raise bad_input(
-                f"truthgym train {method}: --{option} has no effect, since Inspect generates the replies and not TRL; "
-                "set --temperature, --top_p and --top_k instead."
+            problems.append(
+                f"--{option} has no effect, since Inspect generates the replies and not TRL; set --temperature, "
+                "--top_p and --top_k instead"
             )
-    if parsed.use_vllm and parsed.vllm_mode != "server":
-        if "vllm_mode" in parsed.user_set:
-            raise bad_input(f"--vllm_mode {parsed.vllm_mode}: rollouts need a separate vLLM server; leave it out.")
+    if parsed.use_vllm and "vllm_mode" not in parsed.user_set:
         parsed.vllm_mode = "server"
-    for option, least, most in (("validation_steps", 0, None), ("min_share_read", 0, 1), ("heartbeat", 0.01, None)):
+    if parsed.use_vllm and parsed.vllm_mode != "server":
+        problems.append(f"--vllm_mode {parsed.vllm_mode}: rollouts need a separate vLLM server; leave it out")
+    for option, (least, most) in LIMITS.items():
         value = getattr(parsed, option)
-        if not least <= value <= (math.inf if most is None else most):
-            limits = f"from {least} to {most}" if most else f"of at least {least}"
-            raise bad_input(f"--{option} {value}: give a number {limits}.")
-    for option in ("max_samples", "validation_samples"):
-        value = getattr(parsed, option)
-        if value is not None and value < 1:
-            raise bad_input(f"--{option} {value}: give 1 or more.")
+        if value is not None and not least <= value <= most:
+            limits = f"of at least {least}" if most == inf else f"from {least} to {most}"
+            problems.append(f"--{option} {value}: give a number {limits}")
+    if problems:
+        raise bad_input(f"truthgym train {method}: {'; '.join(problems)}.")
 
 
 def roles_by_name(options: Sequence[str]) -> dict[str, str]:

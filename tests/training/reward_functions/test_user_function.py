@@ -82,17 +82,6 @@ def test_one_that_raises_is_named_with_the_sample_that_it_fails_on() -> None:
         FunctionReward("mine", fails)([rollout(1), rollout(2, "bad"), rollout(3)])
 
 
-def test_one_that_ends_the_process_does_not_end_the_run_unsaid(tmp_path: Path) -> None:
-    def ends(**_: Any) -> list[float | None]:
-        raise SystemExit(0)
-
-    with pytest.raises(BadInput, match="reward=mine: it raised SystemExit: 0 for sample s1"):
-        FunctionReward("mine", ends)([rollout(1)])
-    (tmp_path / "mine.py").write_text("raise SystemExit(0)")
-    with pytest.raises(BadInput, match="cannot be loaded"):
-        load_function(f"{tmp_path / 'mine.py'}:length")
-
-
 def test_fields_of_a_question_never_stand_in_for_what_trl_gives() -> None:
     def lengths(prompts: list[Any], completions: list[Any], words: list[int], **_: Any) -> list[float | None]:
         return [float(len(said[-1]["content"])) for said in completions]
