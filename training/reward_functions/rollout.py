@@ -36,11 +36,19 @@ class Rollout:
     """Number of tokens that the model wrote in the replies that training may use."""
     error: str | None = None
     """Error that ended the run before it was scored."""
+    call_failed: bool = False
+    """Whether the error is that a model could not be called, which says nothing of the answer. Any other error counts
+    as an answer that cannot be parsed: otherwise crashing would be a way out for a model that expects a low reward."""
 
     @property
     def sample(self) -> tuple[str, str]:
         """Identity of the sample: the rollouts of one sample are a group."""
         return self.task, self.sample_id
+
+    @property
+    def crashed(self) -> bool:
+        """Whether an error ended the run that counts as an answer that cannot be parsed."""
+        return self.error is not None and not self.call_failed
 
 
 class Reward(Protocol):
@@ -59,7 +67,7 @@ class Reward(Protocol):
         """Further figures of the last batch, by the name under which they are logged."""
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward per rollout; None if there is none."""
+        """One reward per rollout: the lowest of the range if it crashed, None if there is none."""
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
         """Mean reward of the best constant answer to these questions. None if there is none."""

@@ -14,10 +14,10 @@ from truthgym.training.reward_functions.rollout import Rollout
 
 
 class RolloutBatch:
-    """A `Batch` of the rollouts that finished. Rollouts with an error are left out of every column."""
+    """A `Batch` of rollouts. Those with a failed model call are left out of every column."""
 
     def __init__(self, rollouts: Sequence[Rollout]) -> None:
-        self.rollouts = [rollout for rollout in rollouts if not rollout.error]
+        self.rollouts = [rollout for rollout in rollouts if not rollout.call_failed]
         self.figures: dict[str, float] = {}
 
     @cached_property
@@ -30,7 +30,7 @@ class RolloutBatch:
 
     @property
     def lengths(self) -> list[int]:
-        return [rollout.tokens if rollout.answer.strip() else 0 for rollout in self.rollouts]
+        return [0 if r.crashed or not r.answer.strip() else r.tokens for r in self.rollouts]
 
     @property
     def groups(self) -> list[Hashable]:
@@ -67,7 +67,7 @@ class RolloutBatch:
 
 @dataclass
 class BuiltinReward:
-    """A built-in reward of rollouts: a `Reward`. A rollout with an error gets None."""
+    """A built-in reward of rollouts: a `Reward`. A rollout with a failed model call gets None."""
 
     name: str
     """A key of `BUILTIN`."""
@@ -93,7 +93,7 @@ class BuiltinReward:
         batch = RolloutBatch(rollouts)
         rewards = iter(BUILTIN[self.name].rewards(batch))
         self.figures = batch.figures
-        return [None if rollout.error else next(rewards) for rollout in rollouts]
+        return [None if rollout.call_failed else next(rewards) for rollout in rollouts]
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
         return BUILTIN[self.name].constant(RolloutBatch(rollouts))
@@ -107,6 +107,8 @@ class BuiltinReward:
 
 def belief_of(rollout: Rollout) -> float | None:
     """The belief stated in the answer: as a scorer recorded it, otherwise parsed by the rules that scorers use."""
+    if rollout.error:
+        return None
     for scorer in STATED_BELIEF_SCORERS:
         if scorer in rollout.scores:
             return _recorded(rollout, scorer, "belief")
@@ -114,7 +116,7 @@ def belief_of(rollout: Rollout) -> float | None:
 
 
 def share_read(rollouts: Sequence[Rollout]) -> float:
-    """Share of the finished rollouts with a belief that could be parsed; NaN if none finished."""
+    """Share of the rollouts with a belief that could be parsed; NaN if there are none."""
     return share([belief is not None for belief in RolloutBatch(rollouts).beliefs])
 
 

@@ -74,7 +74,7 @@ class ScorerReward:
         return PROPER_BY_KEY.get(key) if self.scorer in DIRECTIONS else None
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward per rollout: None if it failed or was not scored, the lowest of the range if it was not parsed.
+        """One reward per rollout: None if it was not scored, the lowest of the range if it crashed or was not parsed.
 
         If the scorer's own model could not be reached, the answer gets its group's mean: `formulas.impute_group_mean`.
 
@@ -91,12 +91,15 @@ class ScorerReward:
             )
         self.figures = {f"rewards/{self.name}/failed": float(len(failures))} if failures else {}
         rewards = [
-            None if reading.value is None else signed(reading.value, self._direction(rollout))
+            reading.value
+            if reading.value is None or reading.unparsed
+            else signed(reading.value, self._direction(rollout))
             for rollout, reading in zip(rollouts, readings, strict=True)
         ]
         lowest = min((reward for reward in rewards if reward is not None and not isnan(reward)), default=None)
+        scored = next((rollout for rollout in rollouts if self.scorer in rollout.scores), None)
         rewards = [
-            self._worst(rollout, lowest) if reading.unparsed else reward
+            self._worst(scored if rollout.crashed else rollout, lowest) if reading.unparsed else reward
             for rollout, reading, reward in zip(rollouts, readings, rewards, strict=True)
         ]
         missing = [reading.failure is not None for reading in readings]
@@ -114,7 +117,7 @@ class ScorerReward:
     def _reading(self, rollout: Rollout) -> _Reading:
         score = rollout.scores.get(self.scorer)
         if score is None or rollout.error:
-            return _Reading()
+            return _Reading(float("nan") if rollout.crashed else None)
         value: Any = score.value
         key = self._key(rollout, value) if isinstance(value, Mapping) else None
         value = value if key is None else value[key]
@@ -157,8 +160,15 @@ class ScorerReward:
             )
         return best
 
-    def _worst(self, rollout: Rollout, lowest: float | None) -> float | None:
-        """The lowest reward of the scorer's range, or of this batch if the range is unknown."""
+    def _worst(self, rollout: Rollout | None, lowest: float | None) -> float | None:
+        """The lowest reward of the scorer's range, or of this batch if the range is unknown.
+
+        Args:
+            rollout: The one to reward; if it crashed, another one with a score, which tells the range.
+            lowest: Of this batch.
+        """
+        if rollout is None:
+            return PROPER[self._proper_score].worst if self._proper_score else None
         best = self._direction(rollout)
         metadata = rollout.scores[self.scorer].metadata or {}
         low, high = metadata.get("low"), metadata.get("high")

@@ -48,7 +48,9 @@ class FunctionReward:
         return builtin or bool(getattr(self.function, "proper", False))
 
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
-        """One reward per rollout. A failed rollout is not passed to the function and gets None.
+        """One reward per rollout. The function does not get those that failed.
+
+        One that crashed gets the lowest reward of this batch; one with a failed model call, None.
 
         Raises:
             BadInput: The function raises, returns another number of rewards than there are completions, or a reward
@@ -62,8 +64,10 @@ class FunctionReward:
             raise
         except Exception as error:  # a user's function may raise anything, and the run must report it
             raise self._located(finished, error) from error
-        rewards = iter(self._validated(finished, returned))
-        return [None if rollout.error else next(rewards) for rollout in rollouts]
+        rewards = self._validated(finished, returned)
+        lowest = min((reward for reward in rewards if reward is not None), default=None)
+        values = iter(rewards)
+        return [(lowest if rollout.crashed else None) if rollout.error else next(values) for rollout in rollouts]
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
         """Unknown for a function."""

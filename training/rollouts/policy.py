@@ -163,7 +163,8 @@ class Policy(HuggingFaceAPI):
         suffix = prompt_suffix(text, known)
         if previous is None or suffix is None:
             diverges = None if previous is None else divergence(text, known, self.model_name)
-            return _Prompt(text, self.tokenizer(text)["input_ids"], None, diverges)  # special tokens as with `hf/`
+            # The template writes special tokens itself: Llama's tokenizers would add a second BOS token.
+            return _Prompt(text, self.tokenizer(text, add_special_tokens=False)["input_ids"], None, diverges)
         suffix = _without_end(suffix, previous.end)
         ids = [*previous.prompt_ids, *previous.completion_ids]
         ids += self.tokenizer(suffix, add_special_tokens=False)["input_ids"]

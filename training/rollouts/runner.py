@@ -9,6 +9,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from inspect_ai import Epochs, Task, eval
+from inspect_ai.event import ModelEvent
 from inspect_ai.hooks import Hooks, SampleEnd, hooks
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import GenerateConfig, Model, ModelOutput
@@ -211,6 +212,7 @@ class Rollouts:
             answer=sample.output.completion,
             tokens=sum(len(turn.completion_ids) for turn in trainable),
             error=sample.error.message if sample.error else None,
+            call_failed=bool(sample.error) and any(isinstance(one, ModelEvent) and one.error for one in sample.events),
         )
         return TrainingSample(rollout, row)
 

@@ -4,7 +4,8 @@ Each request brings its own random numbers, one per token: what it gets does not
 batch, or on when they arrived.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Protocol
@@ -172,6 +173,7 @@ class LocalEngine:
         tokenizer: "PreTrainedTokenizerBase",
         end_ids: Sequence[int],
         context_length: int | None = None,
+        autocast: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """Wrap a model.
 
@@ -180,12 +182,15 @@ class LocalEngine:
             tokenizer: Its tokenizer, with a padding token.
             end_ids: Ids of the tokens that end a reply.
             context_length: Tokens of prompt and reply together that the model supports, if known.
+            autocast: The trainer's mixed precision. accelerate wraps only the outermost module's `forward` in it, which
+                for a PEFT model is not the one that generates: the samples would be those of another policy.
         """
         # The layers of a PEFT model contain the adapter.
         self.model = model.get_base_model() if hasattr(model, "get_base_model") else model
         self.tokenizer = tokenizer
         self.end_ids = list(end_ids)
         self.context_length = context_length
+        self.autocast = autocast
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         """Generate in batches of requests of similar length, to keep padding short."""
@@ -217,7 +222,7 @@ class LocalEngine:
         device = self.model.device
         sampler = RowSampler(requests, device)
         stops = [RowStops(requests, self.tokenizer, longest)] if any(row.stop for row in requests) else []
-        with torch.no_grad():
+        with torch.no_grad(), self.autocast():
             out = self.model.generate(
                 input_ids=ids.to(device),
                 attention_mask=mask.to(device),

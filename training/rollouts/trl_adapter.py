@@ -129,7 +129,7 @@ def open_engine(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
         gather_deepspeed3_params=arguments.ds3_gather_for_generation,
         gradient_checkpointing_kwargs=arguments.gradient_checkpointing_kwargs,
     ) as model:
-        yield LocalEngine(model, trainer._tokenizer, end_ids, context_length)
+        yield LocalEngine(model, trainer._tokenizer, end_ids, context_length, trainer.accelerator.autocast)
 
 
 def _context_length(trainer: Any) -> int | None:  # noqa: ANN401

@@ -32,11 +32,12 @@ def batch(**told: Any) -> list[Rollout]:
 
 
 def test_a_proper_reward_of_what_was_read() -> None:
-    rollouts = [stated(0.7), stated(0.7, "no"), stated(np.nan), stated(0.7, ""), stated(0.7, error="Limit")]
+    crashed, lost = stated(0.7, error="ValueError"), stated(0.7, error="ConnectError", call_failed=True)
+    rollouts = [stated(0.7), stated(0.7, "no"), stated(np.nan), stated(0.7, ""), crashed, lost]
     brier = BuiltinReward("brier")
-    assert brier(rollouts) == [pytest.approx(-0.09), pytest.approx(-0.49), -1.0, None, None]
-    assert brier.baseline(rollouts) == pytest.approx(-(2 / 3) * (1 / 3))
-    assert brier.read(rollouts) == 0.75
+    assert brier(rollouts) == [pytest.approx(-0.09), pytest.approx(-0.49), -1.0, None, -1.0, None]
+    assert brier.baseline(rollouts) == pytest.approx(-(3 / 4) * (1 / 4))
+    assert brier.read(rollouts) == 0.6
     assert brier.proper
 
 
@@ -55,10 +56,10 @@ def test_an_empty_batch_has_no_rewards(name: str) -> None:
 
 
 def test_rewards_of_form_and_length() -> None:
-    rollouts = [stated(0.7), stated(np.nan), stated(0.5, error="Limit")]
-    assert BuiltinReward("format")(rollouts) == [1.0, 0.0, None]
-    assert BuiltinReward("shorter")(rollouts) == [-0.125, -0.125, None]
-    assert BuiltinReward("longer")(rollouts) == [0.125, 0.125, None]
+    rollouts = [stated(0.7), stated(np.nan), stated(0.5, error="ValueError")]
+    assert BuiltinReward("format")(rollouts) == [1.0, 0.0, 0.0]
+    assert BuiltinReward("shorter")(rollouts) == [-0.125, -0.125, -1.0]
+    assert BuiltinReward("longer")(rollouts) == [0.125, 0.125, 0.0]
 
 
 def test_consistency_pairs_the_arms_of_a_question() -> None:

@@ -15,9 +15,13 @@ from truthgym.training.reward_functions.rollout import NO_OUTCOME, Rollout
 from truthgym.training.reward_functions.scorer_reward import ScorerReward
 
 
-def scored(scorer: str, value: Any, target: str = "yes", error: str | None = None, **metadata: Any) -> Rollout:
+def scored(scorer: str, value: Any, target: str = "yes", **metadata: Any) -> Rollout:
     score = Score(value=value, metadata=metadata or None)
-    return Rollout("mine", "s1", 2, "Is it?", target, scores={scorer: score}, answer="Yes.", error=error)
+    return Rollout("mine", "s1", 2, "Is it?", target, scores={scorer: score}, answer="Yes.")
+
+
+def failed(**told: Any) -> Rollout:
+    return Rollout("mine", "s1", 3, "Is it?", "yes", answer="Yes.", error="ValueError", **told)
 
 
 def rewards(name: str, *values: Any, best: Any = None, **metadata: Any) -> list[float | None]:
@@ -74,6 +78,22 @@ def test_what_cannot_be_read_earns_the_least(name: str, value: Any, metadata: di
     assert rewards(name, value, **metadata) == [pytest.approx(worst)]
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "metadata", "worst"),
+    [
+        ("brier", {"brier_score": 0.1}, {}, -1.0),
+        ("graded", {"grade": 5.0}, {"low": 1.0, "high": 7.0, "higher_is_better": False}, -7.0),
+        ("match", "C", {}, 0.0),
+        ("mine", 3.0, {"higher_is_better": True}, 3.0),
+    ],
+)
+def test_a_crash_earns_the_least(name: str, value: Any, metadata: dict[str, Any], worst: float) -> None:
+    """Otherwise a model that expects a low reward could escape it, for instance by a tool call that raises."""
+    reward = ScorerReward(name, name, None, None)
+    assert reward([scored(name, value, **metadata), failed(), failed(call_failed=True)])[1:] == [worst, None]
+    assert ScorerReward("brier", "brier", None, None)([failed()]) == [-1.0]
+
+
 def test_where_the_range_is_not_known_the_least_of_the_batch() -> None:
     reward = ScorerReward("mine", "mine", None, "lowest")
     assert reward([scored("mine", 3.0), scored("mine", np.nan), scored("mine", 8.0)]) == [-3.0, -8.0, -8.0]
@@ -84,10 +104,10 @@ def test_where_the_range_is_not_known_the_least_of_the_batch() -> None:
 def test_what_there_is_nothing_to_say_of_has_no_reward() -> None:
     reward = ScorerReward("brier", "brier", None, None)
     unknown = scored("brier", {"brier_score": np.nan}, "", reason=NO_OUTCOME)
-    failed = scored("brier", {"brier_score": 0.2}, error="Limit")
     unscored = Rollout("mine", "s1", 1, "Is it?", "yes")
-    assert reward([unknown, failed, unscored]) == [None, None, None]
-    assert np.isnan(reward.read([unknown, failed, unscored]))
+    rollouts = [unknown, failed(call_failed=True), unscored]
+    assert reward(rollouts) == [None, None, None]
+    assert np.isnan(reward.read(rollouts))
     told = scored("sycophantic_reasoning", {"belief": 0.3, "brier_score": np.nan}, "", outcome=None)
     assert ScorerReward("s", "sycophantic_reasoning", None, None)([told]) == [None]
     kept = ScorerReward("length", "length", None, None)

@@ -37,8 +37,9 @@ def mine(tmp_path: Path) -> Path:
 
 def test_a_function_of_a_file(mine: Path) -> None:
     reward = FunctionReward(f"{mine}:length", load_function(f"{mine}:length"))
-    rewards = reward([rollout(1, "four"), rollout(2, "x", error="RuntimeError"), rollout(3, "xx")])
-    assert rewards == [4.0, None, 6.0]  # a failed run is not shown to it
+    lost = rollout(2, "x", error="ConnectError", call_failed=True)
+    rewards = reward([rollout(1, "four"), rollout(2, "x", error="RuntimeError"), rollout(3, "xx"), lost])
+    assert rewards == [4.0, 4.0, 6.0, None]  # it does not get runs that failed
     assert reward.figures == {"mine": 2.0}
     assert (reward.proper, reward.baseline([]), reward([])) == (False, None, [])
 

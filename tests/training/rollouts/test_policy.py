@@ -21,6 +21,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use_tools
 from inspect_ai.tool import Tool, tool
+from tokenizers.processors import TemplateProcessing
 
 from truthgym.training.rollouts.policy import Policy, Turn, divergence, prompt_suffix
 from truthgym.training.rollouts.runner import NoCacheModel
@@ -65,11 +66,18 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
     """Let a solver talk with a policy, and return the sample, its turns and the engine."""
 
     def run(
-        work: Solver | list[Solver], script: list[str | list[int]] | Engine, template: str | None = None, **limits: Any
+        work: Solver | list[Solver],
+        script: list[str | list[int]] | Engine,
+        template: str | None = None,
+        bos: bool = False,
+        **limits: Any,
     ) -> tuple[EvalSample, list[Turn], Any]:
         engine = Scripted(tokenizer, script, **limits) if isinstance(script, list) else script
         own = deepcopy(tokenizer)
         own.chat_template = template or tokenizer.chat_template
+        if bos:  # as Llama's tokenizers do
+            single = TemplateProcessing(single="<|pad|> $A", special_tokens=[("<|pad|>", own.pad_token_id)])
+            own.backend_tokenizer.post_processor = single
         policy = Policy("tiny", own, Batcher(engine, 1), (0,))
         log = eval(
             Task(dataset=[Sample("Is it red?")], solver=work),
@@ -207,6 +215,12 @@ def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
     assert "now writes 'yes<|end|><|user|>Sure?" in told
     assert "--chat_template_path FILE" in told
     assert turns[1].previous is None, "what it read is what it read: a scorer may ask on"
+
+
+def test_a_bos_token_is_not_added_twice(tokenizer: Any, play: Play) -> None:
+    """The template writes it, and the tokenizer would add another one."""
+    _, turns, _ = play(talk("Sure?"), ["yes", "no"], template=f"<|pad|>{tokenizer.chat_template}", bos=True)
+    assert [turn.prompt_ids.count(tokenizer.pad_token_id) for turn in turns] == [1, 1]
 
 
 def test_a_template_that_trims_works(tokenizer: Any, play: Play) -> None:

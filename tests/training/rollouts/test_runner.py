@@ -16,7 +16,7 @@ OWN = """
 from inspect_ai import Task, task
 from inspect_ai._util.error import PrerequisiteError
 from inspect_ai.dataset import Sample
-from inspect_ai.model import GenerateConfig
+from inspect_ai.model import GenerateConfig, get_model
 from inspect_ai.scorer import match
 from inspect_ai.solver import generate, solver
 
@@ -28,12 +28,14 @@ def breaks():
             raise RuntimeError("the tool is lost")
         if state.sample_id == "d":
             raise PrerequisiteError("")
+        if state.sample_id == "e":
+            await get_model("mockllm/model", custom_outputs=lambda *_: 1 / 0).generate("?")
         return state
     return solve
 
 @task
 def letters() -> Task:
-    samples = [Sample(name, id=name, target=name, metadata={"split": "train"}) for name in "abcd"]
+    samples = [Sample(name, id=name, target=name, metadata={"split": "train"}) for name in "abcde"]
     return Task(dataset=samples, solver=breaks(), scorer=match(), epochs=3, config=GenerateConfig(top_p=0.5))
 """
 
@@ -77,6 +79,7 @@ def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], to
     assert [one.rollout.answer for one in made] == ["c", "a", "c", "b"]
     assert [one.rollout.scores["match"].value for one in made[:3]] == ["C", "C", "C"]
     assert "the tool is lost" in str(made[3].rollout.error)
+    assert made[3].rollout.crashed
     assert made[3].rollout.scores == {}
     assert made[0].rollout.question == "c"
     assert len(ended) == 4
@@ -86,6 +89,12 @@ def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], to
     logs = [read_eval_log(str(path)) for path in step_folder(rollouts().folder, 7).glob("*.eval")]
     assert sorted(len(log.samples or []) for log in logs) == [2, 2]
     assert all(log.status == "success" and log.eval.tags == ["rollouts"] for log in logs)
+
+
+def test_a_failed_call_is_no_crash(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
+    made = rollouts().run([(0, name) for name in "abe"], Engine(tokenizer), 0)
+    assert [one.rollout.crashed for one in made] == [False, True, False]
+    assert [one.rollout.call_failed for one in made] == [False, False, True]
 
 
 def test_two_tasks_of_one_name_keep_their_rollouts_apart(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from truthgym.training.rollouts.loss_mask import TokenRow
 from truthgym.training.rollouts.runner import TrainingSample
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of
 
@@ -75,6 +76,16 @@ def train(method: str, base: Path, out: Path, **told: Any) -> Path:
     return folder
 
 
+def row_of(ids: list[int], watched: dict[str, list[Any]]) -> TokenRow:
+    """The row of a rollout, found by the ids that the trainer has for it, with padding on both sides."""
+    pad = watched["inputs"][0]["prompt_ids"].shape[1]
+    rows = [one.row for one in watched["made"][0]]
+    tokens = [row.prompt_ids + row.completion_ids for row in rows]
+    return next(
+        row for row, known in zip(rows, tokens, strict=True) if ids[pad - len(row.prompt_ids) :][: len(known)] == known
+    )
+
+
 def test_marked_tokens_alone_get_gradient(
     base: Path, tmp_path: Path, watched: dict[str, list[Any]], reward_of_letters: str
 ) -> None:
@@ -99,12 +110,10 @@ def test_marked_tokens_alone_get_gradient(
     rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in made], dtype=torch.float32)
     groups = rewards.view(2, 4)
     assert torch.allclose(inputs["advantages"], (groups - groups.mean(1, keepdim=True)).flatten(), atol=1e-5)
-    rows = {tuple(one.row.prompt_ids + one.row.completion_ids): one.row for one in made}
     ids, logprobs = watched["logprobs"][0]
     trained = 0
     for row, values, gradient in zip(ids.tolist(), logprobs.tolist(), logprobs.grad.tolist(), strict=True):
-        pad = inputs["prompt_ids"].shape[1]
-        known = next(one for told, one in rows.items() if tuple(row[pad - len(one.prompt_ids) :][: len(told)]) == told)
+        known = row_of(row, watched)
         length = len(known.mask)
         marked = [value for value, mask in zip(values[:length], known.mask, strict=True) if mask]
         kept = [value for value, mask in zip(known.logprobs, known.mask, strict=True) if mask]
@@ -113,6 +122,18 @@ def test_marked_tokens_alone_get_gradient(
         assert not any(gradient[length:])
         trained += sum(value != 0 for value in gradient)
     assert trained > 0
+
+
+def test_a_lora_adapter_in_bf16_is_sampled_as_it_is_trained(
+    base: Path, tmp_path: Path, watched: dict[str, list[Any]], reward_of_letters: str
+) -> None:
+    """A new adapter changes nothing, so all logprobs are those of the base, in the trainer's mixed precision."""
+    for lora in ({}, {"use_peft": True, "lora_r": 4}):
+        train("grpo", base, tmp_path, reward=[reward_of_letters], bf16=True, use_cpu=True, **lora)
+    rows, adapted = ([one.row for one in made] for made in watched["made"])
+    assert [row.completion_ids for row in rows] == [row.completion_ids for row in adapted]
+    for row, other in zip(rows, adapted, strict=True):
+        assert row.logprobs == pytest.approx(other.logprobs, abs=1e-6)
 
 
 def test_each_reply_is_a_row_of_rloo(
@@ -162,7 +183,6 @@ def test_rewards_are_counted_once_and_not_for_those_that_wrote_nothing(monkeypat
     from types import SimpleNamespace
 
     from truthgym.training.reward_functions.rollout import Rollout
-    from truthgym.training.rollouts.loss_mask import TokenRow
 
     asked: list[list[str]] = []
     made = [
