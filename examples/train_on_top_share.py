@@ -12,6 +12,7 @@ Complete steps are skipped, so the same command resumes an interrupted study. Th
 import argparse
 import math
 import os
+import random
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from truthgym.training.trainers.model_card import read_card
 
 SELECTIONS = {
     "all": Selection(everything=True),  # control: training on all of its own answers
+    "random tenth": Selection(everything=True),  # control: as few rows as the top tenth, see `study`
     "top tenth": Selection(score="brier_score", top=0.1),
     "top half": Selection(score="brier_score", top=0.5),
     "best of each question": Selection(score="brier_score", best_per_question=True),
@@ -93,6 +95,11 @@ def study(
     for name, selection in SELECTIONS.items():
         dataset = out / "data" / f"{base.name}-{name.replace(' ', '-')}"
         result = convert([answers.location.removeprefix("file://")], "sft", dataset, selection, overwrite=True)
+        if name == "random tenth":
+            rows = (dataset / "train.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+            drawn = random.Random(seed).sample(rows, round(len(rows) / 10))
+            (dataset / "train.jsonl").write_text("".join(drawn), encoding="utf-8")
+            result.rows["train"] = len(drawn)
         options = {"model_name_or_path": str(base), "dataset_name": str(dataset), "output_dir": str(out), "seed": seed}
         folder = sft(options | TRAINING)
         after = evaluate(test, f"hf/{folder}", out / "logs" / folder.name / "test", epochs, display)
