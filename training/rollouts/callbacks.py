@@ -219,11 +219,17 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
             self._evaluate(state)
 
     def _evaluate(self, state: TrainerState) -> None:
-        with open_engine(self.trainer) as engine:  # in every process: sharded weights have to be gathered from all
-            if not state.is_world_process_zero:
-                return
-            samples = self.rollouts.run(self.keys, engine, state.global_step)
-        rollouts = [sample.rollout for sample in samples]
+        """Each process asks its share of the questions: waiting for one of them would exceed NCCL's timeout."""
+        from accelerate.utils import gather_object  # type: ignore[import-untyped]
+
+        accelerator = self.trainer.accelerator
+        place, processes = accelerator.process_index, accelerator.num_processes
+        with open_engine(self.trainer) as engine:
+            rank = (place,) if processes > 1 else ()
+            samples = self.rollouts.run(self.keys[place::processes], engine, state.global_step, rank)
+        rollouts = gather_object([sample.rollout for sample in samples])
+        if not state.is_world_process_zero:
+            return
         figures: dict[str, float] = {"eval_share_read": self.rewards[0].read(rollouts)}
         for reward in self.rewards:
             known = [value for value in reward(rollouts) if value is not None]

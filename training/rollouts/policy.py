@@ -168,7 +168,7 @@ class Policy(HuggingFaceAPI):
         suffix = _without_end(suffix, previous.end)
         ids = [*previous.prompt_ids, *previous.completion_ids]
         ids += self.tokenizer(suffix, add_special_tokens=False)["input_ids"]
-        return _Prompt(known + previous.end + suffix, ids, previous)
+        return _Prompt(text, ids, previous)
 
     def _request(self, key: tuple[Any, ...], prompt_ids: list[int], config: GenerateConfig) -> Request:
         max_tokens = config.max_tokens or self.max_tokens() or 1024
@@ -260,6 +260,17 @@ def divergence(rendered: str, known: str, model: str) -> str:
         "earlier messages unchanged with --chat_template_path FILE, train a solver with one turn, or use `truthgym "
         "train rloo`, which trains each reply by itself"
     )
+
+
+def keeps_reasoning(tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether a tokenizer's chat template leaves a reply with reasoning as it is when the conversation continues."""
+    user, reply = {"role": "user", "content": "?"}, "<think>\nHm.\n</think>\n\nYes."
+
+    def render(*messages: dict[str, str]) -> str:
+        return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
+
+    later = render(user, {"role": "assistant", "content": reply}, user)
+    return prompt_suffix(later, render(user) + reply) is not None
 
 
 def _common_prefix(rendered: str, known: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from truthgym.training.rollouts.sampling import Batcher, Engine
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from truthgym.training.rollouts.policy import Policy
+    from truthgym.training.rollouts.policy import Policy, Turn
 
 Key = tuple[int, str]
 """Identifies a sample: the index of its task, and its id."""
@@ -111,7 +111,7 @@ class Rollouts:
 
         Raises:
             BadInput: All samples failed, a solver sets another temperature than training, or the chat template changes
-                earlier messages.
+                earlier messages in all samples.
         """
         counts = Counter(keys)
         samples: dict[Key, list[TrainingSample]] = {}
@@ -147,6 +147,10 @@ class Rollouts:
             _COLLECT.reset(token)
         _check(logs, [data.sample for data in ended])
         task_of = {log.eval.eval_id: task for task, log in zip(numbers, logs, strict=True)}
+        if self.whole_conversations:
+            _check_divergence(
+                [trainable_turns(data.sample, policy.turns.get(data.sample.uuid or "", {})) for data in ended]
+            )
         samples: dict[Key, list[TrainingSample]] = {key: [] for key in keys}
         for data in sorted(ended, key=lambda data: data.sample.epoch):
             key = task_of[data.eval_id], str(data.sample.id)
@@ -187,8 +191,6 @@ class Rollouts:
         turns = policy.turns.get(sample.uuid or "", {})
         trainable = trainable_turns(sample, turns)
         for turn in trainable:
-            if self.whole_conversations and turn.divergence:
-                raise BadInput(turn.divergence)
             if turn.temperature != self.sampling.temperature:
                 raise BadInput(
                     f"{questions.name}: its solver samples at temperature {turn.temperature}, and training assumes "
@@ -236,6 +238,17 @@ def archive_steps_from(folder: Path, step: int) -> list[Path]:
             names = (archive / f"{path.name}-{i}" for i in range(1, 10_000))
             moved.append(path.rename(next(name for name in names if not name.exists())))
     return moved
+
+
+def _check_divergence(samples: Sequence[Sequence["Turn"]]) -> None:
+    """Raise if no conversation continues from its own tokens.
+
+    A few may diverge under any template, for instance after reasoning that was cut off: then each part is a row.
+    """
+    turns = [turn for sample in samples for turn in sample]
+    reasons = [turn.divergence for turn in turns if turn.divergence]
+    if reasons and not any(turn.previous for turn in turns):
+        raise BadInput(reasons[0])
 
 
 def _check(logs: Sequence[EvalLog], samples: Sequence[EvalSample]) -> None:

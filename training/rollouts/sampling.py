@@ -22,6 +22,8 @@ MAX_BATCH = 256
 """Most requests for which tokens are generated at once."""
 IDLE_SECONDS = 1.0
 """Seconds without a new request after which waiting requests are served, even if running samples may send more."""
+SERVER_CALLS = 64
+"""Calls of a server at a time: as many connections as TRL's client keeps open."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class _Waiting:
 class Batcher:
     """Batches the requests of concurrent samples.
 
-    A batch is served when every running sample waits for a reply, so its members never depend on timing.
+    A batch is served when every running sample waits for a reply, so its members never depend on timing. A server
+    batches by itself, so it gets each request at once.
     """
 
     def __init__(self, engine: Engine, samples: int) -> None:
@@ -102,9 +105,12 @@ class Batcher:
         """Number of batches served so far."""
         self._waiting: list[_Waiting] = []
         self._serving = anyio.Lock()
+        self._server_calls = anyio.CapacityLimiter(SERVER_CALLS)
 
     async def __call__(self, request: Request) -> Generated:
         """Generate for one request. An error of the engine is raised for each request of the batch."""
+        if getattr(self.engine, "concurrent", False):
+            return (await anyio.to_thread.run_sync(self.engine, [request], limiter=self._server_calls))[0]
         waiting = _Waiting(request)
         self._waiting.append(waiting)
         try:
@@ -324,14 +330,28 @@ class RowSampler:
         return allowed
 
 
-class ServerEngine:
-    """A vLLM server to which TRL sends the weights of the model in training."""
+class VLLMEngine:
+    """vLLM with the weights of the model in training: a server, or an engine in this process."""
 
-    def __init__(self, client: Any, end_ids: Sequence[int], context_length: int | None = None) -> None:  # noqa: ANN401
-        """Wrap TRL's `VLLMClient`. The other arguments are those of `LocalEngine`."""
-        self.client = client
+    def __init__(
+        self,
+        generate: Callable[[list[list[int]], Request], tuple[Sequence[Sequence[int]], Sequence[Any]]],
+        end_ids: Sequence[int],
+        context_length: int | None = None,
+        concurrent: bool = False,
+    ) -> None:
+        """Wrap TRL's way to vLLM. The other arguments are those of `LocalEngine`.
+
+        Args:
+            generate: Token ids and log-probabilities of a reply to each prompt, with the settings of a request.
+            end_ids: See `LocalEngine`.
+            context_length: See `LocalEngine`.
+            concurrent: Whether it takes calls at any time and batches them itself.
+        """
+        self.generate = generate
         self.end_ids = list(end_ids)
         self.context_length = context_length
+        self.concurrent = concurrent
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         """Send one call for all requests with the same sampling settings."""
@@ -339,17 +359,8 @@ class ServerEngine:
         for at, row in enumerate(requests):
             by_settings.setdefault((row.max_tokens, row.temperature, row.top_p, row.top_k, row.stop), []).append(at)
         replies: dict[int, Generated] = {}
-        for (max_tokens, temperature, top_p, top_k, stop), places in by_settings.items():
-            answer = self.client.generate(
-                prompts=[list(requests[at].prompt_ids) for at in places],
-                max_tokens=max_tokens,
-                temperature=temperature,
-                top_p=top_p,
-                top_k=top_k,
-                logprobs=0,
-                generation_kwargs={"stop": list(stop), "include_stop_str_in_output": True} if stop else None,
-            )
-            logprobs = [[token[0] for token in row] for row in answer["logprobs"]]
-            for at, ids, values in zip(places, answer["completion_ids"], logprobs, strict=True):
-                replies[at] = Generated(list(ids), values)
+        for places in by_settings.values():
+            ids, logprobs = self.generate([list(requests[at].prompt_ids) for at in places], requests[places[0]])
+            for at, row, values in zip(places, ids, logprobs, strict=True):
+                replies[at] = Generated(list(row), [token[0] for token in values])
         return [replies[at] for at in range(len(requests))]

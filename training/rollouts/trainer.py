@@ -5,13 +5,14 @@
 
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import registry_lookup
 from truthgym.training.artifacts import card_metadata, hash_model
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Reward
@@ -28,6 +29,7 @@ from truthgym.training.rollouts.questions import (
     task_function,
 )
 from truthgym.training.rollouts.runner import Key, Rollouts, Sampling, archive_steps_from
+from truthgym.training.rollouts.sampling import MAX_BATCH
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of, rollout_trainer
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer, check_model
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 
     from truthgym.training.rollouts.callbacks import ProgressCallback
 
+REPLIES = {"steps": 1, "attempts": 1, "questions": 1, "turns": 2}
+"""Replies for each unit of an argument of a solver."""
 HASHED_SPLIT = (
     "Evaluate on questions that were not trained on: {names} split their samples by a hash of the id, so an evaluation "
     "of all samples includes those trained on. The logs of the rollouts list them."
@@ -66,7 +70,7 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
     # The model. Its shape is read before TRL's options are built: from then on ZeRO-3 shards every model that is made.
     base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
     config = base_config(base, revision, trusted)
-    tokenizer = _tokenizer(base, revision, trusted, parsed.chat_template_path)
+    tokenizer = load_tokenizer(method, base, revision, trusted, parsed.chat_template_path)
     shape = shape_of(config, "words", lora_config(parsed))
     arguments = build_options(method, parsed, False)
     training = arguments.training
@@ -98,7 +102,10 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
     with ExitStack() as lock:
         if not acquire_folder(run, lock):
             return folder
-        report_memory(run, parsed, shape, _longest(questions, tokenizer) + int(training.max_completion_length))
+        replies = _replies(parsed.solver, parsed.solver_args)
+        length = _longest(questions, tokenizer) + replies * int(training.max_completion_length)
+        sampled = 0 if training.use_vllm else min(MAX_BATCH, training.generation_batch_size // training.world_size)
+        report_memory(run, parsed, shape, length, sampled)
         if parsed.overwrite and folder.exists() and is_main_process():
             clear_folder(folder)
         training.output_dir = str(run.checkpoints)
@@ -153,13 +160,41 @@ def _train(run: Run, parsed: Namespace, questions: Sequence[Questions], rewards:
         progress.stop()
 
 
-def _tokenizer(base: str, revision: str, trusted: bool, template: str | None) -> "PreTrainedTokenizerBase":
-    """The base model's tokenizer, with another chat template if the user gave one."""
+def load_tokenizer(
+    method: str, base: str, revision: str = "main", trusted: bool = False, template: str | None = None
+) -> "PreTrainedTokenizerBase":
+    """The base model's tokenizer, with another chat template if the user gave one or training needs one.
+
+    GRPO trains whole conversations. If the model's template drops the reasoning of earlier turns, as Qwen3's does, it
+    is replaced by TRL's variant that keeps it, if there is one.
+
+    Args:
+        method: `grpo` or `rloo`.
+        base: See `base_tokenizer`.
+        revision: See `base_tokenizer`.
+        trusted: See `base_tokenizer`.
+        template: A file.
+
+    Raises:
+        BadInput: There is no such file, or no tokenizer.
+    """
+    from trl.chat_template_utils import get_training_chat_template
+
+    from truthgym.training.rollouts.policy import keeps_reasoning
+
     tokenizer = base_tokenizer(base, revision, trusted, conversational=template is None)
     if template:
         if not Path(template).is_file():
             raise BadInput(f"--chat_template_path {template}: there is no such file")
         tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
+    elif method == "grpo" and not keeps_reasoning(tokenizer):
+        own = tokenizer.chat_template
+        with suppress(ValueError):  # TRL has no variant of this template
+            tokenizer.chat_template = get_training_chat_template(tokenizer) or own
+        if not keeps_reasoning(tokenizer):
+            tokenizer.chat_template = own
+        elif tokenizer.chat_template != own:
+            log_main(f"{base}: TRL's chat template replaces the model's, which drops the reasoning of earlier turns")
     return tokenizer
 
 
@@ -217,9 +252,18 @@ def _dataset(questions: Sequence[Questions], keys: Sequence[Key], dataset: str |
     )
 
 
+def _replies(solver: str | None, args: Mapping[str, Any]) -> int:
+    """Replies of the model in one sample, from the arguments of Truthgym's solvers; 1 for a task's own solver."""
+    function = registry_lookup("solver", solver or "")
+    defaults = {name: one.default for name, one in signature(function).parameters.items()} if function else {}
+    counts = {name: value for name, value in (defaults | dict(args)).items() if name in REPLIES}
+    return 1 + sum(REPLIES[name] * value for name, value in counts.items() if isinstance(value, int))
+
+
 def _longest(questions: Sequence[Questions], tokenizer: "PreTrainedTokenizerBase") -> int:
-    """Tokens of the longest question: a lower bound, since solvers add instructions."""
-    texts = [str(sample.input) for one in questions for sample in one.samples.values()]
+    """Tokens of the longest question with its evidence: a lower bound, since solvers add instructions."""
+    samples = [sample for one in questions for sample in one.samples.values()]
+    texts = [f"{sample.input} {(sample.metadata or {}).get('evidence', '')}" for sample in samples]
     return max(len(tokenizer(text)["input_ids"]) for text in sorted(texts, key=len)[-8:])
 
 

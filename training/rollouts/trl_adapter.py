@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from truthgym.training.rollouts.runner import Key, Rollouts, TrainingSample
-from truthgym.training.rollouts.sampling import Engine, LocalEngine, ServerEngine
+from truthgym.training.rollouts.sampling import Engine, LocalEngine, Request, VLLMEngine
 from truthgym.training.trainers.training_run import Run
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from truthgym.training.reward_functions.formulas import Rewards
     from truthgym.training.reward_functions.rollout import Reward, Rollout
 
+Generate = Callable[[list[list[int]], Request], tuple[list[list[int]], list[Any]]]
 SAMPLE = "sample"
 """Key in a prompt's message that identifies its sample: TRL passes only the prompt to the adapter."""
 
@@ -111,17 +112,24 @@ class RolloutAdapter:
 
 @contextmanager
 def open_engine(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
-    """The engine that generates with the trainer's weights: the model itself, or a vLLM server that has them."""
-    end_ids, context_length = trainer.eos_token_ids, _context_length(trainer)
-    if trainer.args.use_vllm:
+    """The engine that generates with the trainer's weights: the model itself, or vLLM, to which they are sent."""
+    end_ids, arguments = trainer.eos_token_ids, trainer.args
+    context_length = getattr(trainer.model.config.get_text_config(), "max_position_embeddings", None)
+    if arguments.use_vllm:
         if trainer.state.global_step != trainer._last_loaded_step:
             trainer.vllm_generation.sync_weights()
             trainer._last_loaded_step = trainer.state.global_step
-        yield ServerEngine(_client(trainer), end_ids, context_length)
+        if arguments.vllm_mode == "server":
+            client = _client(trainer)
+            context_length = client.get_server_info()["model_config"]["max_model_len"]
+            yield VLLMEngine(_from_server(client), end_ids, context_length, concurrent=True)
+        else:
+            limits = (context_length, arguments.vllm_max_model_length)
+            context_length = min((limit for limit in limits if limit), default=None)
+            yield VLLMEngine(_from_this_process(trainer.vllm_generation), end_ids, context_length)
         return
     from trl.models.utils import unwrap_model_for_generation
 
-    arguments = trainer.args
     warnings.filterwarnings("ignore", message=".*is_gradient_checkpointing", category=FutureWarning)  # TRL's own call
     with unwrap_model_for_generation(
         trainer.model_wrapped,
@@ -132,14 +140,40 @@ def open_engine(trainer: Any) -> Iterator[Engine]:  # noqa: ANN401
         yield LocalEngine(model, trainer._tokenizer, end_ids, context_length, trainer.accelerator.autocast)
 
 
-def _context_length(trainer: Any) -> int | None:  # noqa: ANN401
-    """Tokens of prompt and reply together that the model and the server support, if known."""
-    config = trainer.model.config.get_text_config()
-    limits = [
-        getattr(config, "max_position_embeddings", None),
-        getattr(trainer.args, "vllm_max_model_length", None) if trainer.args.use_vllm else None,
-    ]
-    return min((limit for limit in limits if limit), default=None)
+def _stop(request: Request) -> dict[str, Any] | None:
+    return {"stop": list(request.stop), "include_stop_str_in_output": True} if request.stop else None
+
+
+def _from_server(client: Any) -> Generate:  # noqa: ANN401
+    """Generate with TRL's `VLLMClient`."""
+
+    def generate(prompts: list[list[int]], request: Request) -> tuple[list[list[int]], list[Any]]:
+        answer = client.generate(
+            prompts=prompts,
+            max_tokens=request.max_tokens,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_k=request.top_k,
+            logprobs=0,
+            generation_kwargs=_stop(request),
+        )
+        return answer["completion_ids"], answer["logprobs"]
+
+    return generate
+
+
+def _from_this_process(generation: Any) -> Generate:  # noqa: ANN401
+    """Generate with the engine of TRL's `VLLMGeneration`, which reads its settings from its attributes."""
+
+    def generate(prompts: list[list[int]], request: Request) -> tuple[list[list[int]], list[Any]]:
+        generation.max_completion_length = request.max_tokens
+        generation.temperature, generation.top_p, generation.top_k = request.temperature, request.top_p, request.top_k
+        generation.generation_kwargs = _stop(request) or {}
+        generation.logprobs = 0  # of the sampled token only; RLOOTrainer does not ask for them
+        _, ids, logprobs, _ = generation.generate(prompts, None, num_generations=1)
+        return ids, logprobs
+
+    return generate
 
 
 def _client(trainer: Any) -> Any:  # noqa: ANN401

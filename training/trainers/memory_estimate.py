@@ -20,6 +20,11 @@ arXiv:2205.05198, with an attention that keeps no S x S matrix): 34 B S H A; wit
 2 B S H A + 34 B S H. Twice that in fp32. Logits: TRL's fused head makes them in tiles of 4096 tokens x 32768 words,
 10 bytes each. A reward model makes none.
 
+GRPO and RLOO alternate between the update and sampling, so the larger of the two counts. Sampling R rollouts of at most
+S tokens keeps the KV cache, 2 A K D numbers a token with K key-value heads of D units, and 24 bytes for each logit of
+the R next tokens: in fp32 as computed and normalised, and summed up in fp64. S is the question with its evidence and
+all replies of the solver. A vLLM server keeps its own.
+
 CUDA's own half gigabyte and fragmentation are not counted: a run that barely fits by this may still run out of memory.
 """
 
@@ -56,6 +61,8 @@ class Shape:
     hidden: int
     vocabulary: int
     """0 for a model without logits over words."""
+    cached: int = 0
+    """Numbers that the KV cache keeps of each token."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class Workload:
     """Bits of a loaded weight: 32, 16, 8 or 4."""
     mixed: bool = True
     """Whether the forward pass is in bf16 or fp16."""
+    rollouts: int = 0
+    """Sequences that the model samples at a time."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +92,12 @@ class Need:
     """Weights, gradients and optimiser moments."""
     activations: int
     logits: int
+    sampling: int = 0
+    """KV cache and logits of rollouts."""
 
     @property
     def total(self) -> int:
-        return self.states + self.activations + self.logits
+        return self.states + max(self.activations + self.logits, self.sampling)
 
 
 def predict(shape: Shape, load: Workload, configuration: Configuration = "single_gpu", gpus: int = 1) -> Need:
@@ -100,7 +111,8 @@ def predict(shape: Shape, load: Workload, configuration: Configuration = "single
     unit = load.sequences * load.length * shape.hidden * (1 if load.mixed or load.bits == 16 else 2)
     kept = 2 * unit * shape.layers + 34 * unit if load.checkpointing else 34 * unit * shape.layers
     logits = 10 * min(load.sequences * load.length * shape.vocabulary, TILE)
-    return Need(int(states), int(kept), int(logits))
+    numbers = shape.cached * load.length * (2 if load.mixed or load.bits == 16 else 4)
+    return Need(int(states), int(kept), int(logits), load.rollouts * (numbers + 24 * shape.vocabulary))
 
 
 def _weight(load: Workload) -> float:
@@ -153,7 +165,10 @@ def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # n
             raise bad_input(f"The LoRA options do not fit the model: {error}") from None
     text = config.get_text_config()
     vocabulary = text.vocab_size if head == "words" else 0
-    return Shape(parameters, largest, adapter, text.num_hidden_layers, text.hidden_size, vocabulary)
+    heads = text.num_attention_heads
+    width = getattr(text, "head_dim", None) or text.hidden_size // heads
+    cached = 2 * text.num_hidden_layers * (getattr(text, "num_key_value_heads", None) or heads) * width
+    return Shape(parameters, largest, adapter, text.num_hidden_layers, text.hidden_size, vocabulary, cached)
 
 
 def device_memory() -> int:
@@ -176,7 +191,9 @@ def lora_config(parsed: Namespace) -> "PeftConfig | None":
     return cast("PeftConfig | None", get_peft_config(model))
 
 
-def workload(method: str, parsed: Namespace, length: int, checkpointing: bool, mixed: bool) -> Workload:
+def workload(
+    method: str, parsed: Namespace, length: int, checkpointing: bool, mixed: bool, rollouts: int = 0
+) -> Workload:
     """The workload that options describe.
 
     Args:
@@ -185,6 +202,7 @@ def workload(method: str, parsed: Namespace, length: int, checkpointing: bool, m
         length: Tokens of the longest row.
         checkpointing: Whether gradient checkpointing is on.
         mixed: Whether the forward pass is in bf16 or fp16.
+        rollouts: Sequences that the model samples at a time.
     """
     bits = {"bfloat16": 16, "float16": 16}.get(parsed.dtype, 32)
     # GRPO and RLOO load a reference model only if the KL term has a weight.
@@ -196,6 +214,7 @@ def workload(method: str, parsed: Namespace, length: int, checkpointing: bool, m
         reference=reference and not parsed.use_peft,
         bits=4 if parsed.load_in_4bit else 8 if parsed.load_in_8bit else bits,
         mixed=mixed,
+        rollouts=rollouts,
     )
 
 
@@ -209,6 +228,7 @@ def memory_report(need: Need, available: int, configuration: Configuration, gpus
         gpus: Number of devices.
     """
     parts = {"weights, gradients and optimiser": need.states, "activations": need.activations, "logits": need.logits}
+    parts |= {"or sampling": need.sampling} if need.sampling else {}
     listed = ", ".join(f"{name} {size / GB:.1f}" for name, size in parts.items())
     devices = f"{gpus} device{'s' * (gpus > 1)}"
     report = f"Predicted memory with {configuration} on {devices}: {need.total / GB:.1f} GB on each ({listed})"
@@ -217,5 +237,6 @@ def memory_report(need: Need, available: int, configuration: Configuration, gpus
     return (
         f"Warning: {report}, but only {available / GB:.1f} GB available. If it runs out of memory: train an adapter "
         "(--use_peft), with --dtype bfloat16 or --load_in_4bit; lower --per_device_train_batch_size and raise "
-        "--gradient_accumulation_steps; lower --max_length; or shard over more GPUs (--accelerate_config zero3)."
+        "--gradient_accumulation_steps; lower --max_length or --max_completion_length; or shard over more GPUs "
+        "(--accelerate_config zero3)."
     )

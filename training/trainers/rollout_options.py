@@ -116,10 +116,13 @@ def check_rollout_options(method: str, parsed: Namespace) -> None:
                 f"--{option} has no effect, since Inspect generates the replies and not TRL; set --temperature, "
                 "--top_p and --top_k instead"
             )
-    if parsed.use_vllm and "vllm_mode" not in parsed.user_set:
+    if parsed.user_set & {"vllm_server_base_url", "vllm_server_host"} and "vllm_mode" not in parsed.user_set:
         parsed.vllm_mode = "server"
-    if parsed.use_vllm and parsed.vllm_mode != "server":
-        problems.append(f"--vllm_mode {parsed.vllm_mode}: rollouts need a separate vLLM server; leave it out")
+    if parsed.use_vllm and parsed.vllm_mode == "colocate" and parsed.vllm_tensor_parallel_size > 1:
+        problems.append(
+            f"--vllm_tensor_parallel_size {parsed.vllm_tensor_parallel_size}: the processes run different samples, so "
+            "their engines cannot work in step; leave it out, or use --vllm_mode server"
+        )
     for option, (least, most) in LIMITS.items():
         value = getattr(parsed, option)
         if value is not None and not least <= value <= most:

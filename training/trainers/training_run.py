@@ -259,11 +259,11 @@ def acquire_folder(run: Run, lock: ExitStack) -> bool:
     return not run.finished
 
 
-def report_memory(run: Run, parsed: Namespace, shape: Shape, longest: int) -> None:
+def report_memory(run: Run, parsed: Namespace, shape: Shape, longest: int, rollouts: int = 0) -> None:
     """Print the predicted memory for rows of at most `longest` tokens, with a warning if it exceeds the device's."""
     training = run.arguments.training
     mixed = bool(training.bf16 or training.fp16)
-    load = workload(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed)
+    load = workload(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed, rollouts)
     configuration = launched_configuration(training.world_size)
     need = predict(shape, load, configuration, training.world_size)
     log_main(memory_report(need, device_memory(), configuration, training.world_size))

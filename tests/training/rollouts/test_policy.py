@@ -26,6 +26,7 @@ from tokenizers.processors import TemplateProcessing
 from truthgym.training.rollouts.policy import Policy, Turn, divergence, prompt_suffix
 from truthgym.training.rollouts.runner import NoCacheModel
 from truthgym.training.rollouts.sampling import Batcher, Engine, Generated, LocalEngine, Request
+from truthgym.training.rollouts.trainer import load_tokenizer
 
 STRIPS = """{% for m in messages %}<|{{ m.role }}|>
 {%- if m.role == 'assistant' and not loop.last %}{{ m.content.split('</think>')[-1] }}
@@ -192,8 +193,8 @@ def test_a_reply_says_why_it_ended(tokenizer: Any, play: Play) -> None:
 
 def test_another_end_token_than_the_templates_stays(tokenizer: Any, play: Play) -> None:
     other = tokenizer.convert_tokens_to_ids("<|tool|>")
-    _, turns, _ = play(talk("Sure?"), [[20, other], "Well."], end_ids=[tokenizer.eos_token_id, other])
-    assert turns[1].previous is turns[0]
+    _, turns, _ = play(talk("Sure?", "Really?"), [[20, other], "Well."], end_ids=[tokenizer.eos_token_id, other])
+    assert [turn.previous for turn in turns] == [None, *turns[:2]]
     assert turns[1].prompt_ids[len(turns[0].prompt_ids) :][:3] == [20, other, tokenizer.eos_token_id]
 
 
@@ -215,6 +216,21 @@ def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
     assert "now writes 'yes<|end|><|user|>Sure?" in told
     assert "--chat_template_path FILE" in told
     assert turns[1].previous is None, "what it read is what it read: a scorer may ask on"
+
+
+@pytest.mark.parametrize("method", ["grpo", "rloo"])
+def test_thinking_stays_in_later_turns_of_grpo(method: str, tokenizer: Any, play: Play, tmp_path: Path) -> None:
+    """Qwen3's own template drops it; TRL has one that does not."""
+    import trl
+
+    own = deepcopy(tokenizer)
+    own.chat_template = (Path(trl.__path__[0]) / "chat_templates" / "qwen3.jinja").read_text()
+    own.save_pretrained(tmp_path / "qwen3")
+    replies = ["<think>\nMaybe.\n</think>\n\nyes", "<think>\nSure.\n</think>\n\nno", "<think>\nIt is"]
+    for template, kept in ((own.chat_template, False), (load_tokenizer(method, str(tmp_path / "qwen3")).chat_template,
+                                                        method == "grpo")):  # fmt: skip
+        _, turns, _ = play(talk("Sure?", "Really?"), replies, template=template)
+        assert [turn.previous for turn in turns] == ([None, *turns[:2]] if kept else [None] * 3)
 
 
 def test_a_bos_token_is_not_added_twice(tokenizer: Any, play: Play) -> None:

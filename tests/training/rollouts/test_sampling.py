@@ -1,10 +1,12 @@
 """Sampling: tokens come as often as the model gives them probability, alike whatever is beside them."""
 
+import inspect
 import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -13,7 +15,8 @@ import pytest
 from anyio.abc import TaskGroup
 
 from truthgym.training.rollouts import sampling
-from truthgym.training.rollouts.sampling import Batcher, Generated, LocalEngine, Request, ServerEngine, uniforms
+from truthgym.training.rollouts.sampling import Batcher, Generated, LocalEngine, Request, VLLMEngine, uniforms
+from truthgym.training.rollouts.trl_adapter import _from_server, _from_this_process, open_engine
 
 PROMPTS = ([7, 8, 9], [300, 301], [12, 13, 14, 15, 16, 17])
 
@@ -209,7 +212,8 @@ def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
             self.wfile.write(told)
 
         def do_GET(self) -> None:
-            self._answer({"data": [{"id": "tiny"}]})
+            info = {"vllm_config": {"model_config": {"max_model_len": 77}}}
+            self._answer(info if "server_info" in self.path else {"data": [{"id": "tiny"}]})
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -238,7 +242,7 @@ def test_a_server_is_asked_through_trls_own_client(
     monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)  # it asks for the package, and never uses it
     url, asked = server
     client = vllm_client.VLLMClient(base_url=url)
-    made = ServerEngine(client, [2])(
+    made = VLLMEngine(_from_server(client), [2])(
         [
             request(0, PROMPTS[0], temperature=1.0),
             request(1, PROMPTS[1], temperature=2.0, stop=("\n",)),
@@ -255,13 +259,65 @@ def test_a_server_is_asked_through_trls_own_client(
     ]
 
 
+def test_the_context_is_the_servers(server: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the model's: a prompt longer than the server's context would end the run."""
+    from trl.generation import vllm_client
+
+    monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)
+    client = vllm_client.VLLMClient(base_url=server[0])
+    text = SimpleNamespace(max_position_embeddings=4096)
+    trainer = SimpleNamespace(
+        args=SimpleNamespace(use_vllm=True, vllm_mode="server"),
+        state=SimpleNamespace(global_step=4),
+        accelerator=SimpleNamespace(is_main_process=True),
+        vllm_generation=SimpleNamespace(vllm_client=client),
+        _last_loaded_step=4,
+        eos_token_ids=[0],
+        model=SimpleNamespace(config=SimpleNamespace(get_text_config=lambda: text)),
+    )
+    with open_engine(trainer) as engine:
+        assert engine.context_length == 77
+
+
+def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.nn import Module
+    from trl.generation import vllm_generation
+
+    asked: list[tuple[Any, Any]] = []
+
+    def reply(prompt: dict[str, list[int]]) -> SimpleNamespace:
+        ids = prompt["prompt_token_ids"]
+        logprobs = [{7: SimpleNamespace(logprob=-0.5, rank=1)}, {1: SimpleNamespace(logprob=-0.25, rank=1)}]
+        return SimpleNamespace(prompt_token_ids=ids, outputs=[SimpleNamespace(token_ids=[7, 1], logprobs=logprobs)])
+
+    def generate(prompts: list[dict[str, list[int]]], sampling_params: Any, use_tqdm: bool) -> list[Any]:
+        asked.append(([one["prompt_token_ids"] for one in prompts], sampling_params))
+        return [reply(one) for one in prompts]
+
+    monkeypatch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)
+    generation = object.__new__(vllm_generation.VLLMGeneration)
+    settings = {"mode": "colocate", "enable_sleep_mode": False, "tensor_parallel_size": 1, "repetition_penalty": 1.0}
+    settings |= {"min_p": None, "structured_outputs_regex": None, "accelerator": None, "model": Module()}
+    vars(generation).update(settings, llm=SimpleNamespace(generate=generate), logprobs=None)
+    requests = [request(0, temperature=0.7, top_p=0.9, top_k=5, stop=("\n",)), request(1, PROMPTS[1])]
+    made = VLLMEngine(_from_this_process(generation), [1])(requests)
+    assert made == [Generated([7, 1], [-0.5, -0.25])] * 2
+    assert [prompts for prompts, _ in asked] == [[PROMPTS[0]], [PROMPTS[1]]]
+    first, second = (vars(sampling) for _, sampling in asked)
+    assert first == {"n": 1, "repetition_penalty": 1.0, "temperature": 0.7, "top_p": 0.9, "top_k": 5, "min_p": 0.0,
+                     "max_tokens": 6, "logprobs": 0, "stop": ["\n"], "include_stop_str_in_output": True}  # fmt: skip
+    assert "stop" not in second
+    assert inspect.signature(vllm_generation.VLLMGeneration.__init__).parameters.keys() >= settings.keys() - {"model"}
+
+
 class LengthEngine:
     """Generates the length of each prompt, and keeps which samples it served together."""
 
     end_ids, context_length = (2,), None
 
-    def __init__(self) -> None:
+    def __init__(self, concurrent: bool = False) -> None:
         self.served: list[list[str]] = []
+        self.concurrent = concurrent
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         self.served.append([str(one.key[1]) for one in requests])
@@ -274,9 +330,11 @@ def of_sample(sample: str, count: int = 0, length: int = 1) -> Request:
     return Request(("task", sample, 1, count), [5] * length, 4)
 
 
-def served(samples: int, work: Callable[[Batcher, TaskGroup], Awaitable[None]]) -> list[list[str]]:
+def served(
+    samples: int, work: Callable[[Batcher, TaskGroup], Awaitable[None]], concurrent: bool = False
+) -> list[list[str]]:
     """Let samples at work ask, and tell which of them were served together."""
-    engine = LengthEngine()
+    engine = LengthEngine(concurrent)
 
     async def run() -> None:
         async with anyio.create_task_group() as group:
@@ -299,6 +357,15 @@ def test_waiting_samples_are_served_together_in_key_order() -> None:
             group.start_soon(sample, batcher, name, calls, wait)
 
     assert served(3, work) == [["a", "b", "c"], ["a", "b"], ["b"]]
+
+
+def test_a_server_gets_each_request_at_once() -> None:
+    async def work(batcher: Batcher, group: TaskGroup) -> None:
+        with anyio.fail_after(0.5):  # half of what a batch waits for the other samples
+            for count in range(2):
+                assert (await batcher(of_sample("a", count))).ids == [1]
+
+    assert served(3, work, concurrent=True) == [["a"], ["a"]]
 
 
 def test_concurrent_requests_of_a_sample_count_once() -> None:

@@ -189,6 +189,23 @@ def test_a_dataset_of_prompts_says_what_is_asked(train: Train, tmp_path: Path) -
         assert {str(sample.id) for sample in log.samples or []} == set(chosen)
 
 
+@pytest.mark.parametrize(
+    ("solver", "args", "replies"),
+    [
+        (None, {}, 1),
+        ("truthgym/direct", {}, 1),
+        ("truthgym/chain_of_thought", {}, 5),
+        ("truthgym/chain_of_thought", {"steps": 2}, 3),
+        ("truthgym/self_debate", {"turns": 1}, 3),
+        ("own.py@mine", {"colour": 3}, 1),
+    ],
+)
+def test_replies_of_a_sample_are_predicted(solver: str | None, args: dict[str, Any], replies: int) -> None:
+    from truthgym.training.rollouts.trainer import _replies
+
+    assert _replies(solver, args) == replies
+
+
 class Stop(Exception):
     pass
 

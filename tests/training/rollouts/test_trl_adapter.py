@@ -213,10 +213,10 @@ def test_rewards_are_counted_once_and_not_for_those_that_wrote_nothing(monkeypat
     monkeypatch.setattr("accelerate.utils.gather_object", lambda held: held + held)  # another process had the same
     hook = RolloutAdapter(SimpleNamespace(run=runs), [Letters()], lambda *seen: told.append(seen))  # type: ignore[arg-type]
     trainer = SimpleNamespace(
-        args=SimpleNamespace(use_vllm=True, vllm_max_model_length=None),
+        args=SimpleNamespace(use_vllm=True, vllm_mode="colocate", vllm_max_model_length=None),
         state=SimpleNamespace(global_step=4),
         accelerator=SimpleNamespace(process_index=1, is_main_process=True),
-        vllm_generation=SimpleNamespace(vllm_client=None),
+        vllm_generation=None,
         _last_loaded_step=4,
         eos_token_ids=[0],
         model=SimpleNamespace(config=SimpleNamespace(get_text_config=SimpleNamespace)),

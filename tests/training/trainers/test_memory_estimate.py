@@ -70,6 +70,17 @@ def test_an_adapter_and_a_reference_model() -> None:
     assert predict(adapted, LOAD, "zero3", 8).states < predict(adapted, LOAD, "zero2", 8).states
 
 
+def test_the_cache_of_rollouts_counts() -> None:
+    """In its own phase: the update and sampling alternate."""
+    qwen = Shape(4_000_000_000, 400_000_000, 0, 36, 2560, 151_936, cached=2 * 36 * 8 * 128)
+    load = Workload(sequences=8, length=4096, checkpointing=True, rollouts=128)
+    need, update = predict(qwen, load), predict(qwen, Workload(sequences=8, length=4096, checkpointing=True))
+    assert need.sampling == 128 * (2 * 36 * 8 * 128 * 4096 * 2 + 24 * 151_936)
+    assert need.total - need.states == need.sampling > update.total - update.states
+    assert "or sampling 77.8" in memory_report(need, need.total, "single_gpu")
+    assert predict(qwen, Workload(sequences=8, length=4096, mixed=False, rollouts=128)).sampling > 1.9 * need.sampling
+
+
 def test_too_little_memory_is_a_warning_with_remedies() -> None:
     need = Need(40_000_000_000, 3_000_000_000, 500_000_000)
     enough = memory_report(need, need.total, "single_gpu")
@@ -89,7 +100,7 @@ def test_parameters_are_counted_without_allocating() -> None:
     config = Qwen3Config(**sizes, num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True)
     layer = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64 + 2 * 16
     words = shape_of(config)
-    assert words == Shape(64_000 + 2 * layer + 64, 64_000, 0, 2, 64, 1000), "tied weights count once"
+    assert words == Shape(64_000 + 2 * layer + 64, 64_000, 0, 2, 64, 1000, 2 * 2 * 2 * 16), "tied weights count once"
     lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
     inputs_and_outputs = 2 * (64 + 64) + 2 * (64 + 32) + 3 * (64 + 128)
     assert shape_of(config, lora=lora).adapter == 2 * 4 * inputs_and_outputs

@@ -117,6 +117,19 @@ def test_defaults_that_depend_on_other_options() -> None:
     assert not built("sft", validated=True, eval_strategy="no").training.load_best_model_at_end
 
 
+@pytest.mark.parametrize("method", BY_ROLLOUTS)
+def test_vllm_runs_where_trls_options_say(method: str) -> None:
+    def mode(**options: Any) -> str:
+        task = {"task": "truthgym/urns", "dataset_name": None, "use_vllm": True}
+        return str(built(method, **task, **options).training.vllm_mode)
+
+    assert mode() == "colocate"
+    assert mode(vllm_gpu_memory_utilization=0.4, vllm_enable_sleep_mode=True) == "colocate"
+    assert mode(vllm_server_base_url="http://localhost:8000") == mode(vllm_mode="server") == "server"
+    with pytest.raises(BadInput, match="--vllm_tensor_parallel_size 2"):
+        mode(vllm_tensor_parallel_size=2)
+
+
 def test_settings_are_the_options_that_change_the_result() -> None:
     def settings(**options: Any) -> dict[str, Any]:
         return dict(built("sft", **options).settings())
