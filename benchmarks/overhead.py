@@ -2,11 +2,12 @@
 
     python benchmarks/overhead.py
 
-Two bare tasks hold the same conversations in the same words, with no trajectory and Inspect's own `includes` scorer:
-`chain` is put together from Inspect's own solvers (`prompt_template`, `user_message`, `generate`), `by hand` is one
-solver of a dozen lines. All run in one process, in turn, on a mock model: n = 300 questions x 3 epochs, the median of 5
-runs each, after one run of each to warm up (imports, the first log). CPU time of the process, not wall time. On a busy
-machine even that wanders by a tenth and more, so the number of Python function calls, which does not, stands beside it.
+Ours is `urns` with the one paradigm `brier`, which asks nothing more. Two bare tasks hold the same conversations in the
+same words, with no trajectory and Inspect's own `includes` scorer: `chain` is put together from Inspect's own solvers
+(`prompt_template`, `user_message`, `generate`), `by hand` is one solver of a dozen lines. The script stops if the tasks
+do not send the same messages. All run in one process, in turn, on a mock model: n = 300 questions x 3 epochs, the
+median of 5 runs each, after one run of each to warm up (imports, the first log). CPU time of the process, not wall
+time. It varies with the load of the machine by a tenth and more; the number of Python function calls does not.
 """
 
 import argparse
@@ -15,10 +16,11 @@ import pstats
 import statistics
 import tempfile
 import time
+from collections import Counter
 
 from inspect_ai import Task, eval
 from inspect_ai.dataset import MemoryDataset, Sample
-from inspect_ai.model import ChatMessageUser, Model, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import ChatMessage, ChatMessageUser, Model, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import includes
 from inspect_ai.solver import Generate, Solver, TaskState, generate, prompt_template, solver, user_message
 
@@ -66,20 +68,24 @@ def prompts(n: int, number: int) -> MemoryDataset:
                 target="0.6",
                 metadata={f"say_{t}": text for t, text in enumerate(said[i.id or ""])},
             )
-            for i in urns(n=n).dataset
+            for i in urns(n=n, paradigms="brier").dataset
         ]
     )
 
 
 def ours(n: int, number: int) -> Task:
-    task = urns(n=n)
+    task = urns(n=n, paradigms="brier")
     if number > 1:
         task.solver = chain_of_thought(steps=number - 1)
     return task
 
 
-def model() -> Model:
-    def reply(*_: object) -> ModelOutput:
+def model(heard: Counter[tuple[str, ...]] | None = None) -> Model:
+    """A mock model. It counts the conversations that it is sent in `heard`, if that is given."""
+
+    def reply(messages: list[ChatMessage], *_: object) -> ModelOutput:
+        if heard is not None:
+            heard.update([tuple(message.text for message in messages)])
         output = ModelOutput.from_content("mockllm/model", REPLY)
         output.usage = ModelUsage(input_tokens=100, output_tokens=10, total_tokens=110)
         return output
@@ -87,11 +93,11 @@ def model() -> Model:
     return get_model("mockllm/model", custom_outputs=reply, memoize=False)
 
 
-def cpu_seconds(task: Task) -> float:
+def cpu_seconds(task: Task, heard: Counter[tuple[str, ...]] | None = None) -> float:
     with tempfile.TemporaryDirectory() as logs:
-        began = time.process_time()
-        log = eval(task, model=model(), display="none", log_dir=logs)[0]
-        spent = time.process_time() - began
+        start = time.process_time()
+        log = eval(task, model=model(heard), display="none", log_dir=logs)[0]
+        spent = time.process_time() - start
     assert log.status == "success", log.error
     return spent
 
@@ -106,12 +112,15 @@ def function_calls(task: Task) -> int:
 
 def compare(n: int, runs: int, number: int) -> None:
     made = {"ours": ours(n, number), "chain": chain(n, number), "by hand": by_hand(n, number)}
+    heard: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in made}
+    for name, task in made.items():
+        cpu_seconds(task, heard[name])
+    assert heard["ours"] == heard["chain"] == heard["by hand"], "the tasks do not send the same messages"
+    assert heard["ours"].total() == number * n * 3
     spent: dict[str, list[float]] = {name: [] for name in made}
-    for turn in range(runs + 1):
+    for _ in range(runs):
         for name, task in made.items():
-            seconds = cpu_seconds(task)
-            if turn:
-                spent[name].append(seconds)
+            spent[name].append(cpu_seconds(task))
     counted = {name: function_calls(task) for name, task in made.items()}
     for name in ("chain", "by hand"):
         ratios = [o / b for o, b in zip(spent["ours"], spent[name], strict=True)]

@@ -2,6 +2,7 @@
 
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
+from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation, paragraphs
 
@@ -17,6 +18,7 @@ CONCLUDE = "Give your answer."
 
 
 @solver
+@validate_call
 def direct() -> Solver:
     """Ask for the answer in one turn. One model call a sample.
 

@@ -10,6 +10,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
+from truthgym.solvers.direct import direct
 from truthgym.solvers.examples import Example, Turn
 from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import length_control
@@ -20,6 +21,8 @@ from truthgym.solvers.wrapped_solver import wrapped_solver
 
 Make = Callable[..., Any]
 WRONG: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
+    (direct, {"steps": 2}, ("direct: there is no argument 'steps'",)),
+    (chain_of_thought, {"step": 2}, ("did you mean 'steps'",)),
     *((dialogue, {"turns": turns}, (f"dialogue: turns={turns!r}",)) for turns in (0, 1.5, "2", None)),
     (chain_of_thought, {"steps": 0}, ("chain_of_thought: steps=0", "greater than or equal to 1")),
     (self_debate, {"turns": 0, "order": "revesed"}, ("turns=0", "order='revesed'", "did you mean 'reversed'")),
@@ -56,7 +59,7 @@ WRONG: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
         (wrapped_solver, {"where": "few_shot", "base": base}, (f"few_shot: base={base!r}", "NAME: {argument: value}"))
         for base in ("chain", "inspect_ai/chian", "", None, 5, {}, [], ["direct", "dialogue"], {"direct": "steps"})
     ),
-    (wrapped_solver, {"where": "few_shot", "base": {"direct": {"steps": 2}}}, ("unexpected keyword argument",)),
+    (wrapped_solver, {"where": "few_shot", "base": {"direct": {"steps": 2}}}, ("direct: there is no argument 'steps'",)),
     (wrapped_solver, {"where": "few_shot", "base": {"few_shot": {}}}, ("few_shot: source is missing",)),
 ]
 
