@@ -1,10 +1,10 @@
-"""What does every reasoning mode cost, alone and with every way to measure beliefs? Writes docs/cost.md.
+"""What does each reasoning mode cost, alone and with each way to measure beliefs? Writes docs/cost.md.
 
     python benchmarks/modes.py docs/cost.md
 
-Counts model calls and tokens in the logs of reference agents on urn questions, and holds the calls to the formulas,
-which are those of the docstrings. A reference agent's replies are short: the calls carry over to any model, the tokens
-do not, but their ratios between modes tell what is sent again with every turn.
+Counts model calls and tokens in the logs of reference agents on urn questions, and checks the calls against the
+formulas of the docstrings. A reference agent's replies are short: the calls apply to any model, the tokens do not, but
+their ratios between modes show what is sent again with each turn.
 """
 
 import argparse
@@ -33,31 +33,29 @@ from truthgym.tasks import (
 from truthgym.tasks.paradigms import Paradigms
 
 QUESTIONS = 20
-
-
 INTERVIEWER = {"interviewer": "reference/interviewer"}
 DEBATERS = {"debater_a": "reference/bayesian", "debater_b": "reference/entrenched"}
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A reasoning mode as it is run, and what its docstring says that it costs."""
+    """A reasoning mode with its arguments, and the cost that its docstring gives."""
 
     name: str
     solver: Callable[[str], Solver]
     """From the path of a scored log to the solver."""
     formula: str
     calls: int
-    """Calls of the model itself, where no revision is asked for."""
+    """Calls of the model itself, without revisions."""
     turns: int
-    """What it says about the question itself."""
+    """Its replies about the question itself."""
     others: int = 0
     """Calls of models in other roles."""
     roles: dict[str, str] = field(default_factory=dict)
 
 
 def interview(mode: str, formula: str, others: int = 0) -> Mode:
-    """The interview in one of its modes."""
+    """An interview in one of its modes."""
     domains = "forecasting" if mode == "stationary_ood" else ()
     name = f"bootstrap_interview(3, {mode})"
     return Mode(name, lambda _: bootstrap_interview(3, mode, domains=domains), formula, 4, 1, others, INTERVIEWER)  # type: ignore[arg-type]
@@ -94,13 +92,14 @@ PROTOCOLS: dict[str, tuple[dict[str, object] | None, str, Callable[[float], floa
 }
 """Ways to measure beliefs: arguments of `martingale`, and the calls that they add, in words and from the turns."""
 
-PAGE = """# What every reasoning mode costs
+PAGE = """# What does it cost?
 
-Made by `python benchmarks/modes.py docs/cost.md`: calls and tokens per question and epoch, counted in the logs of
-reference agents on {questions} urn questions with four pieces of evidence each. A cell is *model calls / tokens read
-and written*, of all roles together. The first column is the mode scored by a paradigm that asks nothing (`brier`); the
-others add the `martingale` score with its ways to measure beliefs. The script stops where a count differs from its
-formula.
+Model calls and tokens per question and epoch, counted in the logs of reference agents on {questions} urn questions with
+four pieces of evidence each. Multiply by questions and epochs. A cell is *model calls / tokens read and written*, over
+all roles. The first column scores with a paradigm that makes no calls (`brier`); the others add `martingale` with its
+ways to measure beliefs. [Judges](cost_judges.md) have a page of their own.
+
+Written by `python benchmarks/modes.py docs/cost.md`, which stops if a count differs from its formula.
 
 {head}
 {rows}
@@ -109,19 +108,19 @@ formula.
 |---|---|---|
 {protocols}
 
-*Turns* are what the model says about the question itself: replies in an interview are about others and are not
-counted; where other models debate, only the model's own conclusion is. Reasoning that a provider shows apart is one
-more turn for a judge. A revision in `length_control` is one call and one turn more; its figure holds the
-{revisions:.2g} revisions a question that the reference agent needed.
+*Turns* are the model's replies about the question itself. Replies in an interview do not count, and if other models
+debate, only the model's own conclusion does. Reasoning content that a provider returns separately is one more turn for
+a judge. A revision in `length_control` is one more call and one more turn; its row includes the {revisions:.2g}
+revisions per question that the reference agent needed.
 
-A reference agent's replies are short. The calls carry over to any model; the tokens do not, but they show what is sent
-again with every turn: tokens grow with the square of the turns, which a provider's prompt cache takes most of back.
+The replies of reference agents are short. The calls apply to any model; the tokens do not, but they show what is sent
+again with each turn: tokens grow with the square of the number of turns, most of which a provider's prompt cache saves.
 """
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one question in one epoch, on average."""
+    """Means per question and epoch."""
 
     calls: float
     tokens: float
@@ -129,7 +128,7 @@ class Cost:
 
 
 def cost(mode: Mode, protocol: dict[str, object] | None, examples: str, logs: str) -> Cost:
-    """Run a mode with a way to measure beliefs, and count."""
+    """Run a mode with a way to measure beliefs, and count calls and tokens."""
     paradigms: Paradigms = "brier" if protocol is None else {"martingale": protocol}
     roles = mode.roles | ({} if protocol is None else {"judge": "reference/judge"})
     log = eval(
@@ -151,19 +150,19 @@ def cost(mode: Mode, protocol: dict[str, object] | None, examples: str, logs: st
 
 
 def main(out: str) -> None:
-    """Count, compare with the formulas, and write the page."""
+    """Count, check against the formulas, and write the page."""
     rows, revisions = [], 0.0
     with tempfile.TemporaryDirectory() as logs:
-        asked = urns(n=200, seed=1, split="train", paradigms="brier")
-        examples = eval(asked, model="reference/bayesian", log_dir=logs, display="none")[0].location
+        questions = urns(n=200, seed=1, split="train", paradigms="brier")
+        examples = eval(questions, model="reference/bayesian", log_dir=logs, display="none")[0].location
         for mode in MODES:
             cells = []
             for arguments, _, added in PROTOCOLS.values():
-                found = cost(mode, arguments, examples, logs)
-                revisions = max(revisions, found.revisions)
-                expected = mode.calls + mode.others + found.revisions + added(mode.turns + found.revisions)
-                assert abs(found.calls - expected) < 1e-9, f"{mode.name}: {found.calls} calls, expected {expected}"
-                cells.append(f"{found.calls:.4g} / {found.tokens:,.0f}")
+                counted = cost(mode, arguments, examples, logs)
+                revisions = max(revisions, counted.revisions)
+                expected = mode.calls + mode.others + counted.revisions + added(mode.turns + counted.revisions)
+                assert abs(counted.calls - expected) < 1e-9, f"{mode.name}: {counted.calls} calls, expected {expected}"
+                cells.append(f"{counted.calls:.4g} / {counted.tokens:,.0f}")
             rows.append(f"| `{mode.name}` | {mode.formula} | {' | '.join(cells)} |")
             print(rows[-1], flush=True)
     head = f"| mode | calls alone | {' | '.join(PROTOCOLS)} |\n|---|---|{'---|' * len(PROTOCOLS)}"

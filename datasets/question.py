@@ -39,7 +39,7 @@ Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
 Outcome = Literal["yes", "no"]
 
 
-class Question(BaseModel, frozen=True):
+class Question(BaseModel, frozen=True, defer_build=True):
     """The metadata of a question. Domains add fields in a subclass."""
 
     domain: str

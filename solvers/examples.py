@@ -13,7 +13,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 from inspect_ai.util import Store
 from pydantic import BaseModel, Field, ValidationError, field_validator
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.question import Question, Split, may_be_shown_with
 from truthgym.solvers.trajectory import Step, from_question, recorded_answer, recorded_steps
@@ -195,6 +195,4 @@ def _of_row(where: str, row: dict[str, object]) -> Example:
     try:
         return Example.model_validate(row)
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"{where}, field {place}: {first['msg']}; correct the row, or give an .eval log") from None
+        raise bad_fields(where, error, list(Example.model_fields)) from None

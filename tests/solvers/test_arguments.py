@@ -59,7 +59,7 @@ WRONG: list[tuple[Make, dict[str, Any], tuple[str, ...]]] = [
         (wrapped_solver, {"where": "few_shot", "base": base}, (f"few_shot: base={base!r}", "NAME: {argument: value}"))
         for base in ("chain", "inspect_ai/chian", "", None, 5, {}, [], ["direct", "dialogue"], {"direct": "steps"})
     ),
-    (wrapped_solver, {"where": "few_shot", "base": {"direct": {"steps": 2}}}, ("direct: there is no argument 'steps'",)),
+    (wrapped_solver, {"where": "few_shot", "base": {"direct": {"steps": 2}}}, ("no argument 'steps'",)),
     (wrapped_solver, {"where": "few_shot", "base": {"few_shot": {}}}, ("few_shot: source is missing",)),
 ]
 

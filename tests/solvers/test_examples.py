@@ -253,13 +253,12 @@ ROW: dict[str, Any] = json.loads(example("q", 0.5).model_dump_json())
 @pytest.mark.parametrize(
     ("row", "problem"),
     [
-        ({"score": "good"}, "field score: .*valid number"),
         ({"score": float("nan")}, "not JSON"),
-        ({"split": "dev"}, "field split: .*'train', 'validation' or 'test'"),
-        ({"messages": ROW["messages"][:1]}, "field messages: .*at least 2 items"),
-        ({"messages": ROW["messages"][::-1]}, "field messages: .*must alternate"),
-        ({"messages": ROW["messages"] + ROW["messages"][:1]}, "field messages: .*must alternate"),
-        ({"messages": [{"role": "system", "content": "Hm."}] * 2}, "field messages.0.role"),
+        ({"split": "dev", "score": "good"}, "the field `split`: .*'train', 'validation' or 'test'.*the field `score`"),
+        ({"messages": ROW["messages"][:1]}, "the field `messages`: .*at least 2 items"),
+        ({"messages": ROW["messages"][::-1]}, "the field `messages`: .*must alternate"),
+        ({"messages": ROW["messages"] + ROW["messages"][:1]}, "the field `messages`: .*must alternate"),
+        ({"messages": [{"role": "system", "content": "Hm."}] * 2}, "the field `messages.0.role`"),
     ],
     ids=str,
 )
