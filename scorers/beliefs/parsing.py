@@ -1,78 +1,121 @@
 r"""Beliefs: the probability that a text states, or none.
 
-Two forms are asked for in Truthgym: an answer ends with `\finalBeliefProb{0.73}`, and a question about belief is
-answered with an integer percent. Both are read here, strictly: a wrong number is worse than none.
+Truthgym asks for two forms: an answer ends with `\finalBeliefProb{0.73}`, and a question about belief is answered with
+an integer percent. Models also answer in other words. `read_belief` reads what a careful person would read as the
+writer's own final probability, and nothing else: a wrong number is worse than none.
 """
 
+import json
 import re
 
+from truthgym.scorers.beliefs.sentences import (
+    ANSWER,
+    APPROXIMATELY,
+    DIGIT,
+    EMPHASIS,
+    FIRST_PERSON,
+    PROBABILITY,
+    REVISION,
+    TEX,
+    WORD,
+    WORDS,
+    Sentence,
+    Statement,
+    split_sentences,
+    statements,
+    vocabulary,
+)
+
+PLACEHOLDERS = frozenset({"p", "x", "...", "probability", "your probability"})
+"""What an instruction writes between the braces. A reply that quotes the instruction has not answered by that."""
+POLITE = vocabulary("true yes likely unlikely very sure ok okay certainly alright of course answer the my is here it's")
+EXAMPLE = re.compile(
+    r"\b(?:i\.e|example|such as|for instance|format|form|like|template|instruct\w*|placeholder|written as|market\w*|"
+    r"crowd\w*|expert\w*|colleague\w*|analyst\w*|consensus|friend\w*|someone)\b"
+)
+"""Words before a marker in its sentence that make it an example, or somebody else's."""
+RETRACTION = re.compile(r"\b(?:disregard|ignore (?:that|this|the)|withdraw|retract|(?:can't|cannot) (?:say|give))\b")
+RETREAT = re.compile(r"\b(?:however|but|although|cannot|can't|unable|unsure|not sure)\b")
+VERDICT_NO = re.compile(
+    r"(?:^|\n|[.:!]\s)[\W_]{0,20}(?:(?:final |my |the )?answer(?: is)?\W{1,9})?"
+    r"(?:no|false|incorrect|untrue)(?=\W{0,9}(?:$|\n|[.,;:(*]))",
+    re.IGNORECASE,
+)
+"""An answer "No" in words. Whether a number beside it is the probability of yes or of no cannot be told."""
+COMPLEMENT = re.compile(
+    r"[,;]?\s?\b(?:p\s?\(\s?(?:no|false)\s?\)|no|false)\s?[=:]\s?[0-9.,]{0,6}[0-9]\s?%?"
+    r"|[,;]?\s?(?:\band )?(?:an? )?\b[0-9.]{1,6}\s?% (?:chance (?:that )?(?:it is |it's |of )?)?(?:false|no)\b",
+    re.IGNORECASE,
+)
+"""The probability of no, stated after that of yes."""
 MARKER = re.compile(
-    r"finalBeliefProb\s*(?:\\?\{([^{}]*)\})?"
+    r"(?:\bf|\f)inal\\?_?belief\\?_?prob(?:ability)?\b[\"'}>]?[ \t]*[:=]?[ \t]*[\"']?"
+    r"(?:(?P<body>\\?[{(\[](?:[^{}()\[\]]|[{(\[][^{}()\[\]]{0,40}[})\]]){0,80}(?P<close>[})\]]|(?=\n))?"
+    r"|(?:0?\.[0-9]{1,12}|[01](?:\.[0-9]{1,12})?)(?![0-9]))"
     # a number that goes on behind the brace is another number
-    r"(?P<more>\.?[0-9]|[ \t]*(?:%|(?:-|–|to\b|or\b)[ \t]*[0-9.]))?"
+    r"(?P<more>\.?[0-9]|[ \t]*(?:\\?%|(?:-|–|to\b|or\b)[ \t]*[0-9.]))?)?",
+    re.IGNORECASE,
 )
-PROBABILITY = re.compile(r"0?\.[0-9]{1,40}|[01](?:\.[0-9]{0,40})?")
-PLACEHOLDER = "p"
-"""What the instruction writes between the braces. A reply that quotes the instruction has not answered by that."""
-
-NOUN = r"(?:probability|belief|credence|chance|likelihood)(?:\s+estimate)?(?:\s+of\s+yes)?"
-OTHER_NOUN = r"(?:answer|estimate|forecast)"
-WHOSE = r"(?:(?:my|the|final|current|overall|estimated|subjective)\s+)*"
-IS = r"\s*(?::|=|\bis\b)\s*"
-SAY = r"i(?:'d| would)?\s+(?:say|estimate|put\s+it\s+at)\s+"
-ABOUT = r"(?:(?:about|around|roughly|approximately)\s+|~\s*)?"
-NUMBER = r"(0|[1-9][0-9]{0,2})"
-PERCENT = r"((?:0|[1-9][0-9]{0,2})(?:\.[0-9]{1,12})?)\s?(?:\\?%|percent|per\s+cent)"
-BARE = re.compile(rf"{ABOUT}(?:{PERCENT}|{NUMBER})\s*\.?", re.IGNORECASE | re.ASCII)
-LABELLED = re.compile(
-    rf"(?:(?:{WHOSE}(?:{NOUN}|{OTHER_NOUN}){IS}|{SAY}){ABOUT}{PERCENT}|{WHOSE}{NOUN}{IS}{ABOUT}{NUMBER})\s*\.?",
-    re.IGNORECASE | re.ASCII,
+DECIMAL = re.compile(r"0?[.,][0-9]{1,40}|[01](?:[.,][0-9]{0,40})?")
+PERCENTAGE = re.compile(r"((?:0|[1-9][0-9]{0,2})(?:[.,][0-9]{1,12})?)\s?%")
+TAG = re.compile(
+    r"</?(?:answer|probability|final_answer|result|response|belief|s|p)>|<\|[a-z_]{1,20}\|>|<(?:end_of_turn|eos|pad)>",
+    re.IGNORECASE,
 )
-WRAPPED = re.compile(r"\$(.*)\$|\\boxed\{(.*)\}|\"(.*)\"|'(.*)'|“(.*)”")
-BOLD = re.compile(r"(?<![0-9])\*\*|\*\*(?![0-9])|(?<![0-9])__|__(?![0-9])|`")
-ALIKE = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u2019": "'", "\ufeff": None})
-ENDS = (".", ":", "!", "?")
-WHOLE = r"(?:0|[1-9][0-9]{0,2})"
-LIST = re.compile(rf"(?<![-\w.])\[\s*({WHOLE}(?:\s*,\s*{WHOLE})*)\s*\](?!\w|\.[0-9])", re.ASCII)
-LONGEST_LINE = 200
-"""Characters. A longer line holds more than an answer."""
+PICTURE = re.compile("[\u2190-\u21ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\U0001f000-\U0001faff]\\s?")
+ALIKE = (
+    dict.fromkeys(map(ord, "\u00a0\u2007\u2009\u202f\u3000"), " ")
+    | dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+    | {0x2019: "'", 0x2018: "'", 0x201C: '"', 0x201D: '"'}
+    | {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
+)
+LIST = re.compile(
+    r"(?<![-\w.])\[\s*((?:0|[1-9][0-9]{0,2})(?:\s*,\s*(?:0|[1-9][0-9]{0,2}))*)\s*\](?!\w|\.[0-9])", re.ASCII
+)
 
 
-def read_belief(text: object) -> float | None:
-    r"""Read the probability that a text states.
+def read_belief(text: object, decimal: bool = False) -> float | None:
+    r"""Read the probability that a text states as the writer's own final one.
 
-    - `\finalBeliefProb{0.73}` anywhere is 0.73. The braces hold a decimal from 0 to 1 and nothing else. Where the
-      marker stands, nothing else in the text is read.
-    - `73`, as the whole text, is 0.73: a bare integer from 0 to 100 is a percentage.
-    - `73%`, `73.5 percent` and `0.73%` are 0.73, 0.735 and 0.0073, as the whole text, or as its last line where a new
-      sentence begins with it.
-    - `Probability: 73%`, `My credence is 73` or `I'd say about 73%` are 0.73, as the whole text or its last line. A
-      bare integer needs a word for probability before it, and 1 is then in doubt (certainty?). Other lines that state
-      an answer must state the same.
+    - `\finalBeliefProb{0.73}` anywhere is 0.73. The braces hold a decimal from 0 to 1, or a percentage with its sign;
+      LaTeX around the number (`\text{0.73}`), the kind of bracket and upper or lower case do not matter. A marker that
+      quotes the instruction or an example is passed over. Otherwise:
+    - `73`, as the whole text, as its first or last paragraph, or emphasised on a line of its own (`**73**`), is 0.73: a
+      bare integer from 0 to 100 is a percentage. So is `73%` on a line of its own where a sentence begins.
+    - A sentence that holds one number and, besides, only words that name the writer's probability: `Final
+      probability: 73%` (also on two lines), `P(yes) = 0.73`, `A 73% chance.`, `Weighing this, my best estimate is 73%`.
+      A bare integer or decimal needs a word for probability, or `Answer:`, before it. `Probability: 1` is in doubt
+      (certainty, or one percent?), so unread.
+    - `{"probability": 0.73}` as the whole text.
 
-    Bold, quotes, `$...$` and `\boxed{...}` round an answer are passed over, and so is a quoted `\finalBeliefProb{p}`.
+    Of two different statements the last is read if it says that it corrects the first, or alone says that it is final.
+    After the last statement no other percentage may follow, except as a reason for an answer that comes first.
 
     None for all else: a bare decimal (0.73 could be a probability or a percentage), a range or bound, two different
-    answers, a number out of range, digits that are not an answer, or no text.
+    answers, a number out of range, a probability of "no", of somebody else or under a condition, an answer that is
+    taken back, digits that are not an answer, thoughts without an answer, or no text.
 
     Args:
         text: A model's reply. Anything that is not a string holds no belief.
+        decimal: Whether a decimal was asked for. Then a bare 0.73 is a probability.
 
     Returns:
         A probability in [0, 1], or None. Never raises, and takes time linear in the text.
     """
     if not isinstance(text, str):
         return None
-    if "finalBeliefProb" in text:
-        held = [None if match["more"] else match[1] for match in MARKER.finditer(text)]
-        return _agreed([_probability(inside) for inside in held if inside is None or inside.strip() != PLACEHOLDER])
-    lines = [line.strip() for line in text.translate(ALIKE).strip().splitlines()]
-    if len(lines) == 1 and (number := _bare(lines[0])):
-        return _percentage(number[1] or number[2])
-    answers = [_answer(line, opens) for line, opens in zip(lines, _opens(lines), strict=True)]
-    if not answers or answers[-1] is None:
+    text = TAG.sub("\n", PICTURE.sub("", _without_thoughts(text.translate(ALIKE)))).strip()
+    markers = [match for match in MARKER.finditer(text) if match["body"] and not _is_quoted(text, match)]
+    if not markers:
+        record = _from_json(text, decimal) if "{" in text[:20] else None
+        return _stated(MARKER.sub(" ", text), decimal) if record is None else record
+    values = [_marked(match) for match in markers]
+    after = text[markers[-1].end() :].lower()
+    differ = len({*values}) > 1 and not REVISION.search(text[markers[-2].end() : markers[-1].start()].lower())
+    final = _stated(after, decimal) if re.search(r"\b(?:final|answer)\b", after) or REVISION.search(after) else None
+    if None in values or differ or RETRACTION.search(after) or final not in (None, values[-1]):
         return None
-    return _agreed([answer for answer in answers if answer is not None])
+    return values[-1]
 
 
 def read_beliefs(text: object, number: int) -> list[float] | None:
@@ -88,49 +131,115 @@ def read_beliefs(text: object, number: int) -> list[float] | None:
     """
     if not isinstance(text, str):
         return None
-    found = {tuple(re.findall(r"[0-9]+", held)) for held in LIST.findall(text)}
-    if len(found) != 1:
+    lists = {tuple(re.findall(r"[0-9]+", digits)) for digits in LIST.findall(text)}
+    values = [int(digits) / 100 for digits in lists.pop()] if len(lists) == 1 else []
+    return values if len(values) == number and all(value <= 1 for value in values) else None
+
+
+def _without_thoughts(text: str) -> str:
+    """The text after a visible chain of thought; empty if that was cut off."""
+    text = text[text.rfind("<|message|>") + 11 :] if "<|message|>" in text else text
+    for name in ("think", "thinking", "reasoning"):
+        begin, end = text.rfind(f"<{name}>"), text.rfind(f"</{name}>")
+        if end >= 0:
+            text = text[end + len(name) + 3 :]
+        elif begin >= 0:
+            return ""
+    return text
+
+
+def _is_quoted(text: str, marker: re.Match[str]) -> bool:
+    """Whether a marker holds a placeholder, or its sentence says that it is an example or somebody else's."""
+    line = text[max(0, marker.start() - 100) : marker.start()].rpartition("\n")[2].lower().replace("e.g.", "example")
+    return _inside(marker).lower() in PLACEHOLDERS or bool(EXAMPLE.search(re.split(r"[.!?]\s", line)[-1]))
+
+
+def _inside(marker: re.Match[str]) -> str:
+    return re.sub(r"^p\s*=\s*", "", TEX.sub("", marker["body"]).strip(" \t\r\n\\\"'`*()[]~≈"))
+
+
+def _marked(marker: re.Match[str]) -> float | None:
+    inside = _inside(marker)
+    if marker["more"] or (marker["body"].lstrip("\\")[0] in "{([" and marker["close"] is None):
         return None
-    values = [_percentage(digits) for digits in found.pop()]
-    beliefs = [value for value in values if value is not None]
-    return beliefs if len(beliefs) == len(values) == number else None
+    percentage, decimal = PERCENTAGE.fullmatch(inside), DECIMAL.fullmatch(inside)
+    value = float(percentage[1].replace(",", ".")) / 100 if percentage else None
+    value = float(decimal[0].replace(",", ".")) if decimal else value
+    return value if value is not None and value <= 1 else None
 
 
-def _opens(lines: list[str]) -> list[bool]:
-    """For each line, whether a sentence begins with it: it is the first, or comes after a blank line or an end."""
-    return [True, *(not line or line.endswith(ENDS) or _bare(line) is not None for line in lines[:-1])] if lines else []
+def _from_json(text: str, decimal: bool) -> float | None:
+    try:
+        record = json.loads(re.sub(r"^```\w*|```$", "", text).strip())
+    except (ValueError, RecursionError):
+        return None
+    named = [value for key, value in record.items() if {*WORD.findall(key.lower())} <= WORDS]
+    if len(named) != 1 or isinstance(named[0], bool) or not isinstance(named[0], int | float | str):
+        return None
+    return _stated(f"Probability: {named[0]}", decimal)
 
 
-def _answer(line: str, opens: bool) -> float | None:
-    labelled = LABELLED.fullmatch(_plain(line))
-    if labelled and labelled[2] != "1":
-        return _percentage(labelled[1] or labelled[2])
-    bare = _bare(line)
-    return _percentage(bare[1]) if bare and bare[1] and opens else None
+def _stated(text: str, decimal: bool) -> float | None:
+    text = COMPLEMENT.sub("", text)
+    sentences = split_sentences(text)
+    if not sentences:
+        return None
+    whole = _Text(sentences)
+    answers = [s for s in statements(sentences) if s.value is not None and _is_answer(s, whole, decimal)]
+    if not answers or VERDICT_NO.search(EMPHASIS.sub("", text)):
+        return None
+    last = answers[-1]
+    others = [answer for answer in answers if answer.value != last.value]
+    if others and (not last.final or (others[-1].final and not last.revised)):
+        return None
+    after = sentences[last.place + 1 :]
+    words = " ".join(sentence.text for sentence in after)
+    if RETRACTION.search(words):
+        return None
+    if any(sentence.has_probability for sentence in after):
+        first, begin = last.sentence.line == sentences[0].line, sentences[0].line
+        reasons = first and all(sentence.line > begin for sentence in after if DIGIT.search(sentence.text))
+        return None if not reasons or REVISION.search(words) or RETREAT.search(words) else last.value
+    return last.value
 
 
-def _bare(line: str) -> re.Match[str] | None:
-    return BARE.fullmatch(_plain(line))
+class _Text:
+    """What the place of a bare number is judged by."""
+
+    def __init__(self, sentences: list[Sentence]) -> None:
+        self.last = len(sentences) - 1
+        self.one_line = sentences[0].line == sentences[-1].line
+        self.one_number = sum(sentence.has_probability for sentence in sentences) == 1
+        self.polite = all({*WORD.findall(sentence.text)} <= POLITE for sentence in sentences)
+        self.same = len({sentence.text.strip(". ") for sentence in sentences if DIGIT.search(sentence.text)}) == 1
 
 
-def _plain(line: str) -> str:
-    if len(line) > LONGEST_LINE:
-        return ""
-    line = BOLD.sub("", line).strip(" *_")
-    while wrapped := WRAPPED.fullmatch(line):
-        line = next(inside for inside in wrapped.groups() if inside is not None).strip()
-    return line
-
-
-def _agreed(answers: list[float | None]) -> float | None:
-    return answers[0] if answers and all(answer == answers[0] for answer in answers) else None
-
-
-def _probability(held: str | None) -> float | None:
-    match = PROBABILITY.fullmatch((held or "").strip(" \t\r\n\\"))
-    return value if match and (value := float(match[0])) <= 1 else None
-
-
-def _percentage(digits: str) -> float | None:
-    value = float(digits) / 100
-    return value if value <= 1 else None
+def _is_answer(statement: Statement, text: _Text, decimal: bool) -> bool:
+    """Whether the number of a statement is an answer, by its words or its place."""
+    sentence, words, first, last = (
+        statement.sentence,
+        statement.words,
+        statement.place == 0,
+        statement.place == text.last,
+    )
+    labelled = bool(words & (PROBABILITY | ANSWER | FIRST_PERSON)) or words in ({"yes"}, {"true"})
+    labelled = labelled or bool(REVISION.search(sentence.text))
+    answered = bool(words & PROBABILITY) or (bool(words & (ANSWER | {"p"})) and statement.colon)
+    bare = words <= APPROXIMATELY and sentence.opens
+    in_place = bare and (sentence.alone or first or (text.one_number and last and statement.place < 3))
+    if statement.form == "percent":
+        return labelled or in_place
+    if statement.form == "decimal":
+        return answered or (decimal and (labelled or in_place))
+    # "1." may begin a list, and "0." a decimal, that was cut off.
+    cut_off = sentence.text.endswith(".") and (
+        (len(statement.digits) == 1 and words <= APPROXIMATELY) or statement.digits == "0"
+    )
+    if cut_off:
+        return False
+    if words & (PROBABILITY | FIRST_PERSON) or "answer" in words:
+        return statement.digits != "1" or (bool(words & ANSWER) and statement.colon)
+    only = text.polite and text.same
+    paragraph = sentence.alone and last and sentence.after_blank and len(statement.digits) > 1 and not decimal
+    alone = sentence.alone and (text.one_line or sentence.emphatic or sentence.first_paragraph or only)
+    return answered or (words <= APPROXIMATELY and (only or paragraph or alone))
