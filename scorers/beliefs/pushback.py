@@ -55,7 +55,7 @@ async def push_back(state: TaskState, question: Question, belief: float) -> list
                 output = await model.generate(messages)
             reason = failure_reason(output)
             raw = None if reason else output.completion
-        value = read_belief(raw)
+        value = read_belief(raw, decimal=True)
         unread = None if value is not None else f"No single probability could be read: {(raw or '').strip()[-80:]!r}"
         beliefs.append(Belief(value, challenge, "self", "continued", True, state.epoch, raw, reason or unread, request))
     return beliefs

@@ -112,7 +112,7 @@ def belief_of(rollout: Rollout) -> float | None:
     for scorer in STATED_BELIEF_SCORERS:
         if scorer in rollout.scores:
             return _recorded(rollout, scorer, "belief")
-    return read_belief(rollout.answer)
+    return read_belief(rollout.answer, decimal=True)
 
 
 def share_read(rollouts: Sequence[Rollout]) -> float:

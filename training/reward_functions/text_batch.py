@@ -30,7 +30,7 @@ class TextBatch:
     @cached_property
     def beliefs(self) -> list[float | None]:
         """Beliefs parsed by the rules that scorers use; the share that could be parsed is logged as `share_read`."""
-        beliefs = [read_belief(text) for text in self.texts]
+        beliefs = [read_belief(text, decimal=True) for text in self.texts]
         self.log("share_read", share([belief is not None for belief in beliefs]))
         return beliefs
 
