@@ -7,7 +7,6 @@ instructions, which solvers add), a `target` of "yes" or "no" where truth is kno
 
 import re
 from datetime import date
-from hashlib import sha256
 from typing import Annotated, Any, Literal, TypeVar
 
 from inspect_ai.dataset import Sample
@@ -15,10 +14,9 @@ from inspect_ai.solver import TaskState
 from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
 
 from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.splits import Split as Split
+from truthgym.datasets.splits import split_of as split_of
 
-Split = Literal["train", "validation", "test"]
-SHARES: dict[Split, float] = {"train": 0.6, "validation": 0.2, "test": 0.2}
-"""Share of events in each split."""
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -82,19 +80,6 @@ def may_be_shown_with(question: Question, event: str, proposition: str | None, o
 
 
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
-
-
-def split_of(event: str) -> Split:
-    """The split of an event, by a hash of its name: reordering or growing a dataset moves no event.
-
-    Expected shares: train 0.6, validation 0.2, test 0.2.
-    """
-    position = int.from_bytes(sha256(event.encode()).digest()[:8]) / 2**64
-    for split, share in SHARES.items():
-        if position < share:
-            return split
-        position -= share
-    return "test"
 
 
 def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuestion:  # noqa: ANN401

@@ -12,10 +12,12 @@ from typing import BinaryIO
 
 import zstandard
 
-from truthgym.evallog.errors import bad_input
+from truthgym.evallog.errors import MALFORMED, bad_input
 
 ZSTD = 93
 """Zip's number of the compression that Inspect writes. Earlier versions deflated, and other tools may store."""
+MAX_SIZE = 256 * 2**20
+"""Bytes of the largest member that is read. Inspect writes larger samples in chunks (`inspect log convert-chunked`)."""
 LOCAL_HEADER_SIZE = 30
 """Bytes of a local file header before the name and the extra field (APPNOTE.TXT of PKWARE, section 4.3.7)."""
 
@@ -44,15 +46,10 @@ class EvalArchive:
         try:
             with zipfile.ZipFile(path) as archive:
                 self._members = {
-                    member.filename: (
-                        member.header_offset,
-                        member.compress_size,
-                        member.file_size,
-                        member.compress_type,
-                    )
-                    for member in archive.infolist()
+                    one.filename: (one.header_offset, one.compress_size, one.file_size, one.CRC, one.compress_type)
+                    for one in archive.infolist()
                 }
-        except (zipfile.BadZipFile, ValueError, struct.error) as error:
+        except (*MALFORMED, OSError) as error:
             raise bad_input(
                 f"{self.name} is not a complete .eval log ({error}). Copy it again from its source; if its run "
                 f"crashed, try `inspect log recover {self.name}`"
@@ -72,7 +69,12 @@ class EvalArchive:
         Raises:
             BadInput: The member's bytes do not match the archive's directory.
         """
-        offset, packed_size, size, method = self._members[name]
+        offset, packed_size, size, checksum, method = self._members[name]
+        if max(packed_size, size) > MAX_SIZE:
+            raise bad_input(
+                f"{self.name}: its member {name} has {size:,} bytes, more than {MAX_SIZE:,}; rewrite the log in chunks "
+                "with `inspect log convert-chunked`, or remove the sample"
+            )
         assert self._file is not None  # opened by `with`
         file = self._file.fileno()
         try:
@@ -81,9 +83,9 @@ class EvalArchive:
             name_size, extra_size = struct.unpack_from("<HH", header, 26)
             packed = os.pread(file, packed_size, offset + LOCAL_HEADER_SIZE + name_size + extra_size)
             content = self._decompress(packed, size, method)
-        except (struct.error, zstandard.ZstdError, zlib.error):
+        except (*MALFORMED, OSError):
             content = b""
-        if len(content) != size:
+        if len(content) != size or zlib.crc32(content) != checksum:
             raise bad_input(f"{self.name}: its member {name} is damaged; copy the log again from its source")
         return content
 
@@ -96,15 +98,19 @@ class EvalArchive:
             self._file.close()
 
     def _decompress(self, packed: bytes, size: int, method: int) -> bytes:
-        if method == zipfile.ZIP_STORED or not size:
-            return packed[:size]
+        """Decompress a member, at most one byte more than the directory says."""
+        if not size:
+            return b""
+        if method == zipfile.ZIP_STORED:
+            return packed
         if method == zipfile.ZIP_DEFLATED:
-            return zlib.decompress(packed, -zlib.MAX_WBITS)
+            return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, size + 1)
         if method == ZSTD:
-            content: bytes = self._zstd.decompress(packed, max_output_size=size)
-            if len(content) < size:  # a large member has several frames, of which this was the first
-                content = self._zstd.decompressobj(read_across_frames=True).decompress(packed)
-            return content
+            if zstandard.frame_content_size(packed) in (-1, size):  # unknown, or a single frame
+                content: bytes = self._zstd.decompress(packed, max_output_size=size)
+                if len(content) == size:
+                    return content
+            return self._zstd.stream_reader(packed, read_across_frames=True).read(size + 1)
         raise bad_input(
             f"{self.name}: its members are compressed by zip method {method}, which Inspect does not write; pack them "
             f"again with method {ZSTD} (zstd), 8 (deflate) or 0 (stored)"

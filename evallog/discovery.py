@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
+from itertools import groupby
 from pathlib import Path
 
 from truthgym.evallog.errors import bad_input
@@ -91,6 +92,12 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
             f"None of the {len(logs)} logs in {_names(places)} is of a finished run ({statuses}); finish the run with "
             "`inspect eval-retry LOG`, or add --unfinished to use the samples so far"
         )
+    differing = (
+        "logs with the eval id of another log here but other content, of which the newest that has a sample counts"
+    )
+    runs = groupby(sorted(used, key=lambda log: log.header.eval.eval_id), key=lambda log: log.header.eval.eval_id)
+    for copies in (list(group) for _, group in runs):
+        left_out[differing] += len({log.digest() for log in copies}) - 1 if len(copies) > 1 else 0
     used.sort(key=lambda log: (log.finished, log.header.completed_at, log.modified), reverse=True)
     return used, left_out
 

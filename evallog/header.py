@@ -1,6 +1,7 @@
 """Reads the header of a log: its run and its status."""
 
 import contextlib
+from collections import Counter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,11 @@ from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import decode_json
 
 Status = Literal["started", "success", "cancelled", "error"]
+
+
+class Scorer(msgspec.Struct):
+    name: str
+    options: dict[str, Any] | None = None
 
 
 class Spec(msgspec.Struct, kw_only=True):
@@ -24,6 +30,8 @@ class Spec(msgspec.Struct, kw_only=True):
     solver: str | None = None
     """None if the run used the task's own solver."""
     solver_args: dict[str, Any] | None = None
+    scorers: list[Scorer] | None = None
+    """In the order in which they scored."""
 
 
 class PlanStep(msgspec.Struct):
@@ -58,6 +66,23 @@ class Header(msgspec.Struct, kw_only=True):
     def solver_name(self) -> str:
         """The name of the run's solver, or else of the last solver of the task."""
         return self.eval.solver or (self.plan.steps[-1].solver if self.plan.steps else "")
+
+    @property
+    def rescored(self) -> dict[str, str]:
+        """Names of scores that repeat an earlier one (same scorer, same options), with the earlier one's name.
+
+        `inspect score --action append` adds a number to a scorer's name if the log has it: `martingale1` is the second
+        scoring by `martingale`.
+        """
+        counts, first, repeated = Counter[str](), dict[str, str](), dict[str, str]()
+        for scorer in self.eval.scorers or []:
+            base = scorer.name.rpartition("/")[2]
+            name = f"{base}{counts[base] or ''}"
+            counts[base] += 1
+            earlier = first.setdefault(f"{base} {scorer.options}", name)
+            if earlier != name:
+                repeated[name] = earlier
+        return repeated
 
 
 def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:

@@ -18,16 +18,25 @@ from typing import Any, TypeVar
 import msgspec
 
 from truthgym.evallog.archive import EvalArchive
-from truthgym.evallog.errors import bad_input
+from truthgym.evallog.errors import MALFORMED, bad_input
 from truthgym.evallog.header import parse_header
-from truthgym.evallog.schema import Attachments, Events, LoggedSample, Outcome, SampleList, SampleName, decode_json
+from truthgym.evallog.schema import (
+    Attachments,
+    Events,
+    LoggedSample,
+    Outcome,
+    SampleList,
+    SampleName,
+    decode_json,
+    refers,
+)
 
 FORMAT = 2
 """The version of the log format that `schema` describes."""
 EVENTS, AFTER_EVENTS = b',"events":[', b'],"model_usage":{'
 """A sample's events and timelines are between these. No JSON string contains them: its quotation marks are escaped."""
-ATTACHMENT_SCHEMES = ("attachment://", "tc://")
-"""Prefixes of a reference to an attachment. Inspect used `tc://` before `attachment://`."""
+SCHEMES = ("attachment", "tc")
+"""Schemes of references to an attachment. Inspect used `tc` before `attachment`."""
 CHUNKED = re.compile(r"^(samples/.*_epoch_\d+/)sample\.json$", re.DOTALL)
 """Name of the main member of a chunked sample. Its other members are in the same folder."""
 
@@ -42,7 +51,8 @@ class LogReader:
             for member, sample in log.samples(good):
                 ...
 
-    No file is open between two readings. A remote log is copied once, and the copy is removed by `close`.
+    If a scorer scored the log more than once with the same options, its name stands for the newest of these scores. No
+    file is open between two readings. A remote log is copied once, and the copy is removed by `close`.
 
     Args:
         path: An .eval or .json log, local or remote (s3://..., whatever fsspec can read).
@@ -58,6 +68,7 @@ class LogReader:
         self._local = self._local_file()
         self._archive = None if self._local.suffix == ".json" else EvalArchive(self._local, self.path)
         self.header = parse_header(self._local, self._archive, self.path)
+        self._rescored = self.header.rescored
         self._outcomes = msgspec.json.Decoder(Outcome)
         self._samples = msgspec.json.Decoder(LoggedSample)
 
@@ -130,6 +141,13 @@ class LogReader:
 
     def _read(self, member: str, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome, bytes, bytes]:
         """Decode a sample. Also returns its JSON in the current format, without its events and with them."""
+        sample, head, content = self._decoded(member, decoder)
+        for newer, name in self._rescored.items() if sample.scores else ():
+            if newer in sample.scores:
+                sample.scores[name] = sample.scores.pop(newer)
+        return sample, head, content
+
+    def _decoded(self, member: str, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome, bytes, bytes]:
         content = self._content(member, with_messages=decoder.type is LoggedSample)
         sample, head = _decode(content, decoder)
         if self.header.version != FORMAT:
@@ -161,7 +179,7 @@ class LogReader:
 
         try:
             sample = EvalSample.model_validate(json.loads(content))
-        except ValueError as error:
+        except MALFORMED as error:
             reason = str(error).partition("\n")[0]
             raise bad_input(
                 f"{self.path}: Inspect cannot read its member {member} ({reason}); check that it is not damaged"
@@ -170,14 +188,16 @@ class LogReader:
 
     def _sample(self, sample: LoggedSample, head: bytes, content: bytes) -> LoggedSample:
         """The full sample: with its attachments, and with its tools if it called one."""
-        if any(f'"{scheme}'.encode() in head for scheme in ATTACHMENT_SCHEMES):
+        contents = [sample.input, *(message.content for message in sample.messages)]
+        sample.plain = all(message.is_text for message in sample.messages)
+        if any(map(refers, contents)) if sample.plain else any(b"://" in bytes(one) for one in contents):
             attachments = decode_json(content, msgspec.json.Decoder(Attachments)).attachments
             resolved = _with_attachments(decode_json(head, msgspec.json.Decoder()), attachments)
             sample = self._samples.decode(msgspec.json.encode(resolved))
+            sample.plain = all(message.is_text for message in sample.messages)
         if any(message.tool_calls for message in sample.messages):
             events = decode_json(content, msgspec.json.Decoder(Events))
             sample.tools = _with_attachments(events.tools, events.attachments)
-        sample.plain = all(message.is_text for message in sample.messages)
         return sample
 
     @cached_property
@@ -203,7 +223,7 @@ def _decode(content: bytes, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[
             if not part.isascii():
                 part.decode()  # texts that stay encoded are not checked otherwise
             sample = decode_json(part, decoder)
-        except ValueError:
+        except MALFORMED:
             sample = None
         if sample is not None and sample.uuid:
             break
@@ -218,8 +238,8 @@ def _without_events(content: bytes) -> bytes:
 def _with_attachments(value: Any, attachments: dict[str, str]) -> Any:  # noqa: ANN401
     """A value with references replaced by their attachments. A reference without an attachment stays."""
     if isinstance(value, str):
-        scheme, separator, key = value.partition("://")
-        return attachments.get(key, value) if separator and f"{scheme}://" in ATTACHMENT_SCHEMES else value
+        scheme, _, key = value.partition("://")
+        return attachments.get(key, value) if scheme in SCHEMES else value
     if isinstance(value, list):
         return [_with_attachments(item, attachments) for item in value]
     if isinstance(value, dict):

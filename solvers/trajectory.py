@@ -121,40 +121,31 @@ def steps_of_messages(
     """
     steps: list[Step] = []
     for message in messages:
-        speaker = (others or {}).get(message.id)
-        own = trainable and message.source == "generate" and speaker is None
         if not isinstance(message, ChatMessageAssistant) or message.source == "input":
             steps.append(input_step(message))
             continue
-        reasoning = [] if isinstance(message.content, str) else message.content
-        for content in reasoning:
+        speaker = (others or {}).get(message.id)
+        own = trainable and message.source == "generate" and speaker is None
+        step = Step(
+            role="assistant",
+            text=message.text,
+            # An assistant message with a tool call leads to the reply, it is not the reply. It is a step without text.
+            kind="reasoning" if message.tool_calls else kind,
+            trainable=own,
+            message_id=message.id,
+            speaker=speaker,
+        )
+        for content in [] if isinstance(message.content, str) else message.content:
             if isinstance(content, ContentReasoning):
                 summary = (message.model or "").startswith(SUMMARISERS)
                 withheld = content.redacted or not content.reasoning or summary
                 shown = content.reasoning if summary and not content.redacted else ""
-                text = (content.summary or shown) if withheld else content.reasoning
-                steps.append(
-                    Step(
-                        role="assistant",
-                        text=text,
-                        kind="auxiliary" if kind == "auxiliary" else "reasoning",
-                        trainable=own and not withheld,
-                        message_id=message.id,
-                        redacted=withheld,
-                        speaker=speaker,
-                    )
-                )
-        # An assistant message with a tool call leads to the reply, it is not the reply.
-        kind_here: Kind = "reasoning" if message.tool_calls else kind
-        if message.text or not message.tool_calls:
-            steps.append(
-                Step(
-                    role="assistant",
-                    text=message.text,
-                    kind=kind_here,
-                    trainable=own,
-                    message_id=message.id,
-                    speaker=speaker,
-                )
-            )
+                changes = {
+                    "text": (content.summary or shown) if withheld else content.reasoning,
+                    "kind": "auxiliary" if kind == "auxiliary" else "reasoning",
+                    "trainable": own and not withheld,
+                    "redacted": withheld,
+                }
+                steps.append(step.model_copy(update=changes))
+        steps.append(step)
     return steps

@@ -70,7 +70,7 @@ def test_a_kill_during_replacement_loses_nothing(logs: Path, tmp_path: Path) -> 
     assert call(logs, "--to", "sft", "--out", tmp_path / "d").exit_code == 0
     before = (tmp_path / "d" / "train.jsonl").read_bytes()
     (tmp_path / "d").rename(tmp_path / ".d.replaced")
-    assert "which end is better" in refused(logs, "--to", "sft", "--out", tmp_path / "d", "--score", "belief")
+    assert "already exists" in refused(logs, "--to", "sft", "--out", tmp_path / "d")
     assert (tmp_path / "d" / "train.jsonl").read_bytes() == before
 
 
@@ -142,7 +142,9 @@ def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
         output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
         return output
 
-    task = Task([Sample(id=i, input=f"2 + 2 + 0 * {i}?", target="4") for i in range(20)], scorer=match(), name="sums")
+    items = [Sample(id=i, input=f"2 + 2 + 0 * {i}?", target="4") for i in range(20)]
+    reserved = [Sample(id=i, input=f"{i} is for tests.", target="4", metadata={"split": "test"}) for i in range(20, 40)]
+    task = Task(items + reserved, scorer=match(), name="sums")
     model = get_model("mockllm/model", custom_outputs=reply)
     eval(task, model=model, display="log", log_dir=str(tmp_path / "logs"), log_realtime=False)
     said = refused(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d")
@@ -151,7 +153,9 @@ def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
     result = call(tmp_path / "logs", "--to", "sft", "--out", tmp_path / "d", "--any-task", "--top", "1")
     assert result.exit_code == 0, result.exception
     assert "questions of the test split" in result.output
-    assert '"score":1.0' in (tmp_path / "d" / "train.jsonl").read_text()
+    rows = (tmp_path / "d" / "train.jsonl").read_text()
+    assert '"score":1.0' in rows
+    assert "is for tests" not in rows
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP and SIGKILL")

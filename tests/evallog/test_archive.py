@@ -1,6 +1,7 @@
 """The members of a zip file as zipfile writes it, in every way of packing that a log may have."""
 
 import struct
+import tracemalloc
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -16,9 +17,11 @@ TEXT = b'{"said": "' + b"It may well rain. " * 200 + b'"}'
 ZSTD = 93
 
 
-def by_hand(name: str, packed: bytes, size: int, method: int, wide: bool = False, extra: bytes = b"") -> bytes:
+def by_hand(
+    name: str, packed: bytes, size: int, method: int, wide: bool = False, extra: bytes = b"", text: bytes = TEXT
+) -> bytes:
     """A zip file with one member, whose directory keeps its numbers in a zip64 field if it is `wide`."""
-    crc = zlib.crc32(TEXT)
+    crc = zlib.crc32(text)
     called = name.encode()
     local = struct.pack("<4sHHHHHIIIHH", b"PK\x03\x04", 20, 0, method, 0, 0, crc, len(packed), size, len(called), 0)
     local = local[:28] + struct.pack("<H", len(extra)) + called + extra + packed
@@ -111,6 +114,40 @@ def test_a_damaged_member_is_refused(tmp_path: Path, packed: bytes, size: int, m
     path.write_bytes(by_hand("a.json", packed, size, method))
     with EvalArchive(path) as members, pytest.raises(BadInput, match=said):
         members.read("a.json")
+
+
+@pytest.mark.parametrize("method", [0, 8, ZSTD])
+def test_any_flipped_bit_is_noticed(tmp_path: Path, method: int) -> None:
+    text = bytes(range(256)) * 4
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    deflated = deflate.compress(text) + deflate.flush()
+    packed = {0: text, 8: deflated, ZSTD: zstandard.compress(text)}[method]
+    whole = by_hand("a.json", packed, len(text), method, text=text)
+    path = tmp_path / "a.eval"
+    for bit in range(0, 8 * len(whole), 11):
+        flipped = bytearray(whole)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            with EvalArchive(path) as members:
+                assert all(members.read(name) == text for name in members.names)
+        except BadInput:
+            pass
+
+
+@pytest.mark.parametrize("method", [8, ZSTD])
+def test_a_member_unpacks_to_what_the_directory_says(tmp_path: Path, method: int) -> None:
+    bomb = bytes(300_000_000)
+    deflate = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
+    packed = deflate.compress(bomb) + deflate.flush() if method == 8 else zstandard.compress(bomb)
+    path = tmp_path / "a.eval"
+    for size, match in ((len(TEXT), "damaged"), (len(bomb), "300,000,000 bytes.*convert-chunked")):
+        path.write_bytes(by_hand("a.json", packed, size, method))
+        tracemalloc.start()
+        with EvalArchive(path) as members, pytest.raises(BadInput, match=match):
+            members.read("a.json")
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+        tracemalloc.stop()
 
 
 def test_a_damaged_directory_is_refused(tmp_path: Path) -> None:

@@ -264,6 +264,24 @@ def test_files_that_are_not_logs_are_refused(solved: Path, tmp_path: Path) -> No
         LogReader(tmp_path / "d.json")
 
 
+DEEP = b"[" * 200_000 + b"]" * 200_000
+
+
+@pytest.mark.parametrize("value", [b'"\xff"', DEEP], ids=["not UTF-8", "deep"])
+def test_a_hostile_value_is_one_error(solved: Path, tmp_path: Path, value: bytes) -> None:
+    def spoil(name: str, content: bytes) -> bytes:
+        return content.replace(b'"messages":[', b'"messages":[{"role":"user","content":%b},' % value, 1)
+
+    with (
+        LogReader(rewritten(solved, tmp_path / "a.eval", spoil)) as log,
+        pytest.raises(BadInput, match=r"a\.eval: Inspect cannot read its member samples/"),
+    ):
+        next(log.samples())
+    (tmp_path / "a.json").write_bytes(b'{"version":2,"samples":[%b]}' % value)
+    with pytest.raises(BadInput, match=r"a\.json cannot be read as a log"):
+        LogReader(tmp_path / "a.json")
+
+
 def test_a_sample_with_an_unknown_schema_is_refused(solved: Path, tmp_path: Path) -> None:
     def broken(name: str, content: bytes) -> bytes:
         return b'{"id": "a"}' if name.startswith("samples/") else content

@@ -56,7 +56,7 @@ def test_reasoning_content_and_reply_are_two_steps(solve: Solve, says: Says, thi
     assert len({s.message_id for s in trajectory}) == 1
 
 
-def test_an_empty_reply_is_a_step_all_the_same(solve: Solve, says: Says, rain: Rain) -> None:
+def test_an_empty_reply_is_a_step(solve: Solve, says: Says, rain: Rain) -> None:
     last = solve(says(""), direct(), rain()).store_as(Trajectory).steps[-1]
     assert (last.role, last.kind, last.text) == ("assistant", "answer", "")
 
@@ -68,12 +68,15 @@ def test_a_tool_call_is_reasoning_and_its_result_is_input() -> None:
         ChatMessageAssistant(content="Let me look.", tool_calls=[call], source="generate"),
         ChatMessageTool(content="Clouds.", tool_call_id="1", function="look"),
         ChatMessageAssistant(content=thought, tool_calls=[call], source="generate"),
+        ChatMessageAssistant(content="", tool_calls=[call], source="generate"),
         ChatMessageAssistant(content="Rain.", source="generate"),
     ]
     assert [(s.role, s.kind, s.text, s.trainable) for s in steps_of_messages(messages, "answer", True)] == [
         ("assistant", "reasoning", "Let me look.", True),
         ("tool", "auxiliary", "Clouds.", False),
         ("assistant", "reasoning", "I should look.", True),
+        ("assistant", "reasoning", "", True),
+        ("assistant", "reasoning", "", True),
         ("assistant", "answer", "Rain.", True),
     ]
 
@@ -101,7 +104,7 @@ def test_assistant_messages_of_the_dataset_are_input() -> None:
     ]
 
 
-def test_reasoning_before_what_is_auxiliary_is_auxiliary() -> None:
+def test_reasoning_before_an_auxiliary_reply_is_auxiliary() -> None:
     said = ChatMessageAssistant(content=[ContentReasoning(reasoning="Water?"), ContentText(text="Water.")])
     assert [(s.kind, s.trainable) for s in steps_of_messages([said], "auxiliary", False)] == [("auxiliary", False)] * 2
 

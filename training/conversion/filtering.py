@@ -3,8 +3,12 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
+import msgspec
+
+from truthgym.datasets.splits import split_of
 from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import Outcome, QuestionFacts
@@ -54,7 +58,7 @@ class SampleFilter:
         self.read += 1
         keys = self._keys(log, sample)
         facts = sample.facts
-        event, split = (facts.event, facts.split) if facts else self._hashed_split(log, sample)
+        event, split = self._split(log, sample, facts)
         everything = self.selection.everything
         if not self._seen.isdisjoint(keys):
             reason: str | None = "samples that another log also holds"
@@ -81,19 +85,19 @@ class SampleFilter:
         run_key = hash((self.logs[log].header.eval.task_id, sample.id, sample.epoch))
         return (run_key, hash(sample.uuid)) if sample.uuid else (run_key,)
 
-    def _hashed_split(self, log: int, sample: Outcome) -> tuple[str, str]:
-        """The event and the split of a sample of another project."""
+    def _split(self, log: int, sample: Outcome, facts: QuestionFacts | None) -> tuple[str, str]:
+        """The sample's event and split. A split that was edited in the log cannot free a test question for training."""
+        if facts:
+            return facts.event, "test" if _split_of(facts.event) == "test" else facts.split
         task = self.logs[log].header.eval.task
         if not self._any_task:
             raise bad_input(
-                f"{self.logs[log].path}: its task {task} is not a Truthgym task, so its samples have no split that "
+                f"{self.logs[log].path}: its task {task} is not a Truthgym task, so its samples may have no split that "
                 "reserves questions for evaluation; give logs of Truthgym's tasks, or add --any-task to split samples "
-                "by a hash of their ids"
+                "without one by a hash of their ids"
             )
-        from truthgym.datasets.question import split_of
-
         event = f"{task} {sample.id}"
-        return event, split_of(event)
+        return event, str(msgspec.json.decode(sample.metadata).get("split") or split_of(event))
 
     def _wrong_split(self, split: str) -> str | None:
         if split == "test":
@@ -105,6 +109,9 @@ class SampleFilter:
     def _intern(self, text: str) -> str:
         """The same object for equal texts, to save memory: the epochs of a question share theirs."""
         return self._texts.setdefault(text, text)
+
+
+_split_of = cache(split_of)
 
 
 def _unusable(sample: Outcome, facts: QuestionFacts | None) -> str | None:
@@ -223,7 +230,8 @@ def on_correct_side(sample: Outcome) -> bool | None:
     None if no scorer (`brier`, or another one that records both) has recorded the belief and the outcome.
     """
     for score in (sample.scores or {}).values():
-        belief, outcome = score.details.get("belief"), score.details.get("outcome")
+        details = score.details
+        belief, outcome = details.get("belief"), details.get("outcome")
         if belief is None and isinstance(score.value, dict):
             belief = score.value.get("belief")
         if isinstance(belief, int | float) and isinstance(outcome, int | float) and math.isfinite(belief):

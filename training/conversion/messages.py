@@ -11,7 +11,8 @@ Reasoning = Literal["keep", "drop", "only"]
 TrlMessage = dict[str, Any]
 """`role` and `content`; with tools `tool_calls`, `name`, `tool_call_id`. The content is a text as JSON (`msgspec.Raw`),
 which is copied into the row as it is, a text, or blocks if there are images."""
-THOUGHT = "<think>\n{thought}\n</think>\n\n{text}"
+THOUGHT_START = "<think>\n"
+THOUGHT = THOUGHT_START + "{thought}\n</think>\n\n{text}"
 """How reasoning models' chat templates write reasoning before the reply."""
 SUPPORTED_PARTS = ("text", "reasoning", "image", "audio")
 """Parts of a message that a row can hold. TRL's trainers support no others, such as videos."""

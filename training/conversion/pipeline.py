@@ -13,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from truthgym.evallog.discovery import LogFile
-from truthgym.evallog.errors import bad_input
+from truthgym.evallog.errors import MALFORMED, bad_input
 from truthgym.evallog.reader import LogReader
 from truthgym.evallog.schema import LoggedSample, Outcome
 from truthgym.training.conversion.config import ConversionConfig
@@ -64,6 +64,8 @@ class Conversion:
         self.samples, self.config, self.progress = samples, config, progress
         self.fallbacks: Counter[str] = Counter()
         """Samples that Inspect's own reader read, by reason."""
+        self._place = ""
+        """The sample that is being converted, for errors."""
         self._sizes = [max(1, log.size) for log in samples.logs]
         # For labels, the threshold separates good from bad: trajectories on both sides are kept.
         labels = config.row_kind == "unpaired"
@@ -78,6 +80,11 @@ class Conversion:
         one_pass = self.config.row_kind in ("sft", "steps") and self.config.validation == "none"
         try:
             yield from self.single_pass() if one_pass and not self.samples.selection.ranks else self.two_pass()
+        except MALFORMED as error:
+            raise bad_input(
+                f"{self._place} has a value that cannot be used ({type(error).__name__}: {error}); remove the sample, "
+                "or convert other logs"
+            ) from error
         finally:
             for log in self.samples.logs:
                 log.reader.close()
@@ -136,6 +143,7 @@ class Conversion:
 
     def emit(self, split: str, candidate: Candidate, sample: LoggedSample, good: bool = False) -> RowsOfSplit:
         """The rows of one trajectory. One of which no row can be made is counted as left out."""
+        self._place = f"{self.samples.logs[candidate.log].path}: its member {candidate.member}"
         try:
             self._check_parts(sample)
             rows = self._rows_of(candidate, sample, good)
@@ -167,6 +175,7 @@ class Conversion:
             for done, (member, sample) in enumerate(read(reader)):
                 if not done % PROGRESS_INTERVAL:
                     self._report(log, done / len(reader))
+                self._place = f"{file.path}: its member {member}"
                 candidate = self.samples.candidate(log, member, sample)
                 if candidate is not None:
                     yield sample, candidate
@@ -223,6 +232,7 @@ class Conversion:
         self.progress(1.0)
 
     def _sample(self, candidate: Candidate) -> LoggedSample:
+        self._place = f"{self.samples.logs[candidate.log].path}: its member {candidate.member}"
         ((_, sample),) = self.samples.logs[candidate.log].reader.samples([candidate.member])
         return sample
 

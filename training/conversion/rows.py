@@ -9,6 +9,7 @@ import msgspec
 from truthgym.evallog.schema import LoggedSample
 from truthgym.training.conversion.filtering import numbers, on_correct_side
 from truthgym.training.conversion.messages import (
+    THOUGHT_START,
     Reasoning,
     TrlMessage,
     Turn,
@@ -55,7 +56,7 @@ def sft_rows(sample: LoggedSample, form: Form, reasoning: Reasoning) -> Iterator
     found = False
     for prompt, completion in replies(turns, reasoning):
         found = True
-        yield with_tools({"prompt": prompt, "completion": [completion]}, sample)
+        yield with_tools({"prompt": prompt, "completion": [completion], **_thinking(completion)}, sample)
     if not found:
         raise SkipSample(NO_REASONING if reasoning == "only" else NO_REPLY)
 
@@ -66,6 +67,8 @@ def _conversation(turns: Sequence[Turn], reasoning: Reasoning) -> list[TrlMessag
     trainable = 0
     for turn in turns:
         message: TrlMessage | None = turn.message
+        if turn.trainable and turn.thought and reasoning == "drop":
+            raise SkipSample("conversations whose reasoning cannot be dropped (use --form prompt-completion)")
         if turn.message["role"] == "assistant":
             message = reply_message(turn, reasoning) if turn.trainable and messages else None
             trainable += message is not None
@@ -163,26 +166,57 @@ def preference_row(better: LoggedSample, worse: LoggedSample, reasoning: Reasoni
     chosen, rejected = (reply_message(turns[i], reasoning) if turns[i].trainable else None for turns in (first, second))
     if i and chosen and rejected:
         prompt = [turn.message for turn in first[:i]]
-        return with_tools({"prompt": prompt, "chosen": [chosen], "rejected": [rejected]}, better)
+        return _pair(prompt, chosen, rejected, better)
 
     if _question_text(better) != _question_text(worse):
         raise SkipSample("pairs whose questions are worded differently")
     chosen, rejected = _answer(first, reasoning), _answer(second, reasoning)
-    if not chosen or not rejected or chosen == rejected or _question_text(better) is None or better.facts is None:
+    if not chosen or not rejected or _same(chosen, rejected) or _question_text(better) is None or better.facts is None:
         raise SkipSample("pairs without answers to compare")
-    return with_tools({"prompt": _direct_prompt(better), "chosen": [chosen], "rejected": [rejected]}, better)
+    return _pair(_direct_prompt(better), chosen, rejected, better)
+
+
+def _pair(prompt: list[TrlMessage], chosen: TrlMessage, rejected: TrlMessage, sample: LoggedSample) -> Row:
+    return with_tools(
+        {"prompt": prompt, "chosen": [chosen], "rejected": [rejected], **_thinking(chosen, rejected)}, sample
+    )
+
+
+def _thinking(*replies: TrlMessage) -> Row:
+    """Tells the chat templates of reasoning models that the replies have no reasoning.
+
+    Without it, such a template begins each reply with an empty think block, and a model that is trained on the reply
+    learns not to think. With it, the block belongs to the prompt, which is not trained on.
+    """
+    thinks = any(str(reply["content"]).startswith(THOUGHT_START) for reply in replies)
+    return {"chat_template_kwargs": {} if thinks else {"enable_thinking": False}}
 
 
 def _divergence(first: Sequence[Turn], second: Sequence[Turn], reasoning: Reasoning) -> int | None:
     """Index of the first turn at which two trajectories differ. None if the shorter one is a prefix of the other."""
     for i, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one.message != other.message:
+        if not _same(one.message, other.message):
             return i
         # Equal messages may still come with different reasoning.
         trainable = one.trainable and other.trainable
-        if trainable and reply_message(one, reasoning) != reply_message(other, reasoning):
+        if trainable and not _same(reply_message(one, reasoning), reply_message(other, reasoning)):
             return i
     return None
+
+
+def _same(one: TrlMessage | None, other: TrlMessage | None) -> bool:
+    """Whether two messages differ in nothing but the ids of their tool calls, which are random."""
+    return one == other or (one is not None and other is not None and _without_ids(one) == _without_ids(other))
+
+
+def _without_ids(message: TrlMessage) -> TrlMessage:
+    content = message["content"]
+    calls = [call["function"] for call in message.get("tool_calls", ())]
+    return message | {
+        "content": content if isinstance(content, list) else text_of(message),
+        "tool_calls": calls,
+        "tool_call_id": None,
+    }
 
 
 def example_row(sample: LoggedSample, candidate: Candidate) -> Row:

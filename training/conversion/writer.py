@@ -1,9 +1,9 @@
 """Writes a converted dataset: a folder of rows with a card, for `datasets.load_dataset` and every TRL trainer."""
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -11,7 +11,7 @@ import msgspec
 
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
-from truthgym.training.artifacts import METADATA_KEY, card_metadata, hash_file
+from truthgym.training.artifacts import METADATA_KEY, card_metadata, folder_lock, hash_file
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {
@@ -60,6 +60,7 @@ COLUMNS = {
     "chosen": "the better of two replies",
     "rejected": "the worse of two replies",
     "margin": "how much better the trajectory of the chosen reply scored, above 0",
+    "chat_template_kwargs": "arguments of the chat template: the reply has no think block",
     "label": "whether the reply's trajectory is one of the better ones",
     "completions": "the steps of the reasoning",
     "labels": "for each step, whether the belief after it is at least as close to the outcome as before",
@@ -89,14 +90,11 @@ class DatasetFolder:
             BadInput: It exists and `overwrite` is False, or it is not a dataset of this project, which is never
                 overwritten.
         """
-        self.out = Path(os.path.abspath(out))  # noqa: PTH100 (`.` has no name, and links are not resolved)
+        self.out = Path(out).resolve()
         if self.out.suffix in (".jsonl", ".json", ".parquet", ".arrow"):
             raise bad_input(f"--out {out}: a dataset is a folder with a card in it; give {Path(out).with_suffix('')}")
-        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
-            if not overwrite:
-                raise bad_input(f"{out} already exists; give another --out, or add --overwrite")
-            if card_metadata(self.out).get("kind") not in USES:
-                raise bad_input(f"{out} is not a dataset of truthgym, so it is not overwritten; give another --out")
+        self._overwrite = overwrite
+        self._check()
         self.counts: Counter[str] = Counter()
         """Rows by split."""
         self._format: FileFormat = file_format
@@ -105,25 +103,47 @@ class DatasetFolder:
         self._buffer = bytearray()
         self.columns: dict[str, bool] = {}
         """Each column, and whether all its values have its type."""
+        self._lock = ExitStack()
         self._partial = self.out.with_name(f".{self.out.name}.partial")
         self._replaced = self.out.with_name(f".{self.out.name}.replaced")
 
+    def _check(self) -> None:
+        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
+            if not self._overwrite:
+                raise bad_input(f"{self.out} already exists; give another --out, or add --overwrite")
+            if card_metadata(self.out).get("kind") not in USES:
+                raise bad_input(
+                    f"{self.out} is not a dataset of truthgym, so it is not overwritten; give another --out"
+                )
+
     def __enter__(self) -> "DatasetFolder":
         try:
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            if self._replaced.exists() and not self.out.exists():
-                self._replaced.rename(self.out)  # `finish` was killed between its two renames
-            shutil.rmtree(self._replaced, ignore_errors=True)
-            shutil.rmtree(self._partial, ignore_errors=True)
-            self._partial.mkdir()
+            with ExitStack() as stack:
+                stack.enter_context(folder_lock(self._partial))
+                if self._replaced.exists() and not self.out.exists():
+                    self._replaced.rename(self.out)  # `finish` was killed between its two renames
+                self._check()  # another conversion may have written it since
+                shutil.rmtree(self._replaced, ignore_errors=True)
+                shutil.rmtree(self._partial, ignore_errors=True)
+                self._partial.mkdir()
+                self._lock = stack.pop_all()
         except OSError as error:
-            raise bad_input(f"--out {self.out} cannot be written ({error}); give another folder") from None
+            raise self._unwritable(error) from None
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         for file in self._files.values():
-            file.close()
+            with suppress(OSError):  # what is in its buffer may not fit on the disk either
+                file.close()
         shutil.rmtree(self._partial, ignore_errors=True)
+        self._lock.close()
+        if isinstance(error, OSError):
+            raise self._unwritable(error) from None
+
+    def _unwritable(self, error: OSError) -> Exception:
+        return bad_input(
+            f"--out {self.out} cannot be written ({error}); give another folder, or free space on its disk"
+        )
 
     def write(self, split: str, row: Mapping[str, Any]) -> None:
         """Add a row to a split. Values of None are omitted from it."""

@@ -81,6 +81,11 @@ def load_data(
         raise bad_input(
             f"The dataset {name} has no rows in the split {train!r}; convert with a selection that keeps more."
         )
+    if "test" in (rows.unique("split") if "split" in rows.column_names else ()):
+        raise bad_input(
+            f"The dataset {name} has rows of the test split, which is reserved for evaluation (column `split`); remove "
+            "them, or convert the logs again."
+        )
     columns = next((names for names in COLUMNS[method] if set(names) <= set(rows.column_names)), None)
     if columns is None:
         readable = " or ".join(" + ".join(names) for names in COLUMNS[method])

@@ -4,18 +4,23 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai import eval
+from inspect_ai.agent import react
 from inspect_ai.log import EvalLog, EvalSample, ProvenanceData, read_eval_log, write_eval_log
-from inspect_ai.model import ChatMessageAssistant
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
 from inspect_ai.scorer import Score
-from inspect_ai.tool import ToolCall
+from inspect_ai.tool import Tool, ToolCall, tool
 
+from tests.fixtures import Run, Says
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import split_of
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.urns import urns
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
@@ -105,15 +110,16 @@ def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_p
                 sample.id = ids.setdefault(sample.id, len(ids) + 1)
                 sample.uuid = f"{task} {sample.uuid}"
                 sample.metadata["event"] = f"{task} {sample.id}"
+                sample.metadata["split"] = split_of(sample.metadata["event"])
                 sample.messages[0].content = f"{task}: {sample.messages[0].text}"
 
         return change
 
     logs = [edited(numbered(task), f"{task}.eval") for task in ("one", "two")]
-    questions = len({sample.id for sample in of_split(logs[0], "train")})
-    assert convert(logs, "prompts", tmp_path / "prompts").rows["train"] == 2 * questions
+    questions = sum(len({sample.id for sample in of_split(one, "train")}) for one in logs)
+    assert convert(logs, "prompts", tmp_path / "prompts").rows["train"] == questions
     best = convert(logs, "sft", tmp_path / "best", Selection(best_per_question=True))
-    assert best.rows["train"] == 2 * 2 * questions
+    assert best.rows["train"] == 2 * questions
     convert(logs, ConversionConfig("preference", pairs="all"), tmp_path / "pairs")
     assert all(row["rejected_uuid"].startswith(row["task"]) for row in rows(tmp_path / "pairs"))
 
@@ -241,10 +247,142 @@ def test_openai_pairs_do_not_diverge_at_tool_calls(edited: Edited, tmp_path: Pat
             assert isinstance(reply, ChatMessageAssistant)
             if sample.metadata["surface"] == held.samples[0].metadata["surface"]:  # type: ignore[index]
                 reply.content = ""
-                reply.tool_calls = [ToolCall(id=str(sample.epoch), function="count", arguments={})]
+                reply.tool_calls = [ToolCall(id="c", function="count", arguments={"epoch": sample.epoch})]
 
     made = convert([edited(calls)], ConversionConfig("openai", method="preference"), tmp_path / "d")
     assert made.left_out["pairs that diverge at a tool call, which OpenAI does not compare"]
+
+
+@pytest.fixture
+def tool_log(run: Run, says: Says) -> Path:
+    """An agent that calls a tool without a word, and then answers, twice for each question, with other call ids."""
+
+    def reply(messages: list[ChatMessage]) -> ModelOutput | str:
+        if messages[-1].role == "tool":
+            return rf"It is known. \finalBeliefProb{{{next(beliefs)}}}"
+        return ModelOutput.for_tool_call("mockllm/model", "look", {"at": "urn"}, content="")
+
+    @tool
+    def look() -> Tool:
+        async def execute(at: str) -> str:
+            """Look.
+
+            Args:
+                at: Where.
+            """
+            return "Red."
+
+        return execute
+
+    beliefs = cycle([0.2, 0.9, 0.6])
+    agent = run_agent(react(prompt=None, tools=[look()], submit=False))
+    task = urns(n=6, draws=2, split="train", paradigms="brier")
+    return Path(run(task, says(reply), solver=agent, epochs=2).location)
+
+
+def test_tool_calls_without_text_are_trained_on(tool_log: Path, tmp_path: Path) -> None:
+    samples = read_eval_log(str(tool_log)).samples or []
+    replies = sum(message.role == "assistant" for sample in samples for message in sample.messages)
+    assert replies == 2 * len(samples)
+    convert([tool_log], "sft", tmp_path / "sft", Selection(everything=True))
+    made = rows(tmp_path / "sft")
+    assert len(made) == replies
+    assert sum("tool_calls" in row["completion"][0] for row in made) == len(samples)
+    convert([tool_log], ConversionConfig("sft", form="messages"), tmp_path / "messages", Selection(everything=True))
+    assert len(rows(tmp_path / "messages")) == len(samples)
+    convert([tool_log], "prompts", tmp_path / "prompts")
+    assert all(row["prompt"][-1]["role"] == "user" for row in rows(tmp_path / "prompts"))
+
+
+def test_pairs_differ_in_more_than_the_ids_of_tool_calls(tool_log: Path, tmp_path: Path) -> None:
+    convert([tool_log], "preference", tmp_path / "d")
+    for row in rows(tmp_path / "d"):
+        assert row["prompt"][-1]["role"] == "tool"
+        assert row["chosen"][0]["content"] != row["rejected"][0]["content"]
+
+
+def test_an_edited_split_does_not_free_test_questions(edited: Edited, log: Path, tmp_path: Path) -> None:
+    def edit(held: EvalLog) -> None:
+        for sample in held.samples or []:
+            sample.metadata["split"] = "train"
+
+    convert([edited(edit)], "sft", tmp_path / "d", Selection(everything=True))
+    reserved = {sample.uuid for sample in of_split(log, "test")}
+    assert reserved
+    assert not reserved & {row["sample_uuid"] for row in rows(tmp_path / "d")}
+
+
+@pytest.mark.parametrize("template", ["qwen3", "glm4moe"])
+def test_dropped_reasoning_trains_no_empty_think_block(log: Path, tmp_path: Path, template: str) -> None:
+    from transformers.utils.chat_template_utils import render_jinja_template
+    from trl import chat_template_utils
+
+    jinja = (Path(chat_template_utils.__file__).parent / "chat_templates" / f"{template}.jinja").read_text()
+
+    def render(messages: Rows, **options: Any) -> str:
+        return str(render_jinja_template([messages], chat_template=jinja, **options)[0][0])
+
+    convert([log], "sft", tmp_path / "d", Selection(count=1))
+    for row in rows(tmp_path / "d"):
+        options = row["chat_template_kwargs"]
+        prompt = render(row["prompt"], add_generation_prompt=True, **options)
+        whole = render([*row["prompt"], *row["completion"]], **options)
+        assert whole.startswith(prompt)
+        assert "think" not in whole.removeprefix(prompt)
+
+
+def test_the_newest_of_repeated_scores_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
+    def rescore(held: EvalLog) -> None:
+        assert held.eval.scorers
+        held.eval.scorers += held.eval.scorers
+        for sample in held.samples or []:
+            assert sample.scores
+            sample.scores["brier1"] = Score(value={"brier_score": 0.125})
+
+    made = convert([edited(rescore), log], "sft", tmp_path / "d", Selection(top=1.0))
+    assert {row["score"] for row in rows(tmp_path / "d")} == {0.125}
+    assert sum(number for reason, number in made.left_out.items() if "but other content" in reason) == 1
+
+
+def test_a_number_that_no_float_holds_is_one_error(edited: Edited, tmp_path: Path) -> None:
+    def spoil(held: EvalLog) -> None:
+        for sample in held.samples or []:
+            assert sample.scores
+            sample.scores["brier"].value = {"brier_score": 10**400}
+
+    with pytest.raises(BadInput, match=r"edited\.eval: its member samples/.* has a value that cannot be used"):
+        convert([edited(spoil)], "sft", tmp_path / "d")
+
+
+def test_two_conversions_to_one_folder(log: Path, tmp_path: Path) -> None:
+    first, second = DatasetFolder(tmp_path / "d"), DatasetFolder(tmp_path / "d")
+    with first:
+        with pytest.raises(BadInput, match="in use by another command"), second:
+            pass
+        first.write("train", {"a": 1})
+        first.finish({"kind": "sft"}, "d", "")
+    with pytest.raises(BadInput, match="already exists"), second:
+        pass
+    assert rows(tmp_path / "d") == [{"a": 1}]
+    assert [path.name for path in tmp_path.iterdir()] == ["d"]
+
+
+def test_a_link_is_overwritten_at_its_target(log: Path, tmp_path: Path) -> None:
+    convert([log], "sft", tmp_path / "d", Selection(count=1))
+    (tmp_path / "link").symlink_to(tmp_path / "d")
+    for count in (2, 3):
+        convert([log], "sft", tmp_path / "link", Selection(count=count), overwrite=True)
+        assert len({row["sample_uuid"] for row in rows(tmp_path / "d")}) == count
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "link"]
+
+
+def test_a_full_disk_is_one_error(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+    monkeypatch.setattr(Path, "open", lambda path, *a, **k: opened(Path("/dev/full") if path.name == "train.jsonl"
+                                                                   else path, *a, **k))  # fmt: skip
+    with pytest.raises(BadInput, match="No space left on device"):
+        convert([log], "sft", tmp_path / "d", Selection(everything=True))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_refused(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,6 +44,8 @@ def test_what_cannot_be_trained_on_is_refused(tmp_path: Path) -> None:
     name = dataset(tmp_path / "data", SFT)
     with pytest.raises(BadInput, match="but dpo reads prompt"):
         load_data("dpo", name)
+    with pytest.raises(BadInput, match="rows of the test split"):
+        load_data("sft", dataset(tmp_path / "leak", SFT | {"split": "train"}, SFT | {"split": "test"}))
     with pytest.raises(BadInput, match="has no split 'all'"):
         load_data("sft", name, train="all")
     with pytest.raises(BadInput, match="does not exist"):
