@@ -162,7 +162,7 @@ def convert(way: str, log: str) -> tuple[int, list[float]]:
 
     from truthgym.cli.convert import command
 
-    for name in ("truthgym.training.convert", "rich.progress", "yaml"):
+    for name in ("truthgym.training.convert", "rich.progress", "yaml", "filelock"):
         import_module(name)
     to, *options = way.split()
     out = f"{log}-{os.getpid()}"

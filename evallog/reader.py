@@ -28,15 +28,14 @@ from truthgym.evallog.schema import (
     SampleList,
     SampleName,
     decode_json,
-    refers,
 )
 
 FORMAT = 2
 """The version of the log format that `schema` describes."""
 EVENTS, AFTER_EVENTS = b',"events":[', b'],"model_usage":{'
 """A sample's events and timelines are between these. No JSON string contains them: its quotation marks are escaped."""
-SCHEMES = ("attachment", "tc")
-"""Schemes of references to an attachment. Inspect used `tc` before `attachment`."""
+SCHEMES, REFERENCES = ("attachment", "tc"), (b'"att', b'"tc:')
+"""Schemes of references to an attachment, and how a text of one begins. Inspect used `tc` before `attachment`."""
 CHUNKED = re.compile(r"^(samples/.*_epoch_\d+/)sample\.json$", re.DOTALL)
 """Name of the main member of a chunked sample. Its other members are in the same folder."""
 
@@ -189,13 +188,16 @@ class LogReader:
     def _sample(self, sample: LoggedSample, head: bytes, content: bytes) -> LoggedSample:
         """The full sample: with its attachments, and with its tools if it called one."""
         contents = [sample.input, *(message.content for message in sample.messages)]
-        sample.plain = all(message.is_text for message in sample.messages)
-        if any(map(refers, contents)) if sample.plain else any(b"://" in bytes(one) for one in contents):
+        starts = [bytes(memoryview(one)[:4]) for one in contents]
+        if any(
+            start in REFERENCES or (start[:1] != b'"' and b"://" in bytes(one))
+            for start, one in zip(starts, contents, strict=True)
+        ):
             attachments = decode_json(content, msgspec.json.Decoder(Attachments)).attachments
             resolved = _with_attachments(decode_json(head, msgspec.json.Decoder()), attachments)
             sample = self._samples.decode(msgspec.json.encode(resolved))
-            sample.plain = all(message.is_text for message in sample.messages)
-        if any(message.tool_calls for message in sample.messages):
+        sample.plain = all(message.is_text for message in sample.messages)
+        if not sample.plain and any(message.tool_calls for message in sample.messages):
             events = decode_json(content, msgspec.json.Decoder(Events))
             sample.tools = _with_attachments(events.tools, events.attachments)
         return sample

@@ -27,13 +27,6 @@ class Part(msgspec.Struct, gc=False):
 
 CONTENT = msgspec.json.Decoder(str | list[Part])
 QUOTE = ord('"')
-REFERENCES = (b'"attachment://', b'"tc://')
-
-
-def refers(text: Raw) -> bool:
-    """Whether a text is a reference to an attachment."""
-    view = memoryview(text)
-    return view[1:3] in (b"at", b"tc") and bytes(view[:14]).startswith(REFERENCES)
 
 
 class Message(msgspec.Struct, gc=False):

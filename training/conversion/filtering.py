@@ -224,14 +224,24 @@ def _all_numbers(sample: Outcome) -> dict[str, float]:
     return found
 
 
+class Recorded(msgspec.Struct, gc=False):
+    """What a scorer's metadata say of a belief."""
+
+    belief: Any = None
+    outcome: Any = None
+
+
+RECORDED = msgspec.json.Decoder(Recorded | None)
+
+
 def on_correct_side(sample: Outcome) -> bool | None:
     """Whether the belief stated in the answer is on the side of the outcome. A belief of 0.5 is on neither.
 
     None if no scorer (`brier`, or another one that records both) has recorded the belief and the outcome.
     """
     for score in (sample.scores or {}).values():
-        details = score.details
-        belief, outcome = details.get("belief"), details.get("outcome")
+        recorded = RECORDED.decode(score.metadata)
+        belief, outcome = (recorded.belief, recorded.outcome) if recorded else (None, None)
         if belief is None and isinstance(score.value, dict):
             belief = score.value.get("belief")
         if isinstance(belief, int | float) and isinstance(outcome, int | float) and math.isfinite(belief):

@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import msgspec
 
-from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import MALFORMED, bad_input
 from truthgym.evallog.reader import LogReader
 from truthgym.evallog.schema import LoggedSample, Outcome
@@ -150,8 +149,9 @@ class Conversion:
         except SkipSample as reason:
             self.samples.left_out[str(reason)] += 1
             return
+        columns = self._columns(candidate, sample)
         for row in rows:
-            yield split, row if self.config.row_kind == "few_shot" else self._finish(row, candidate, sample)
+            yield split, self._finish(row, columns, candidate, sample)
 
     def _rows_of(self, candidate: Candidate, sample: LoggedSample, good: bool) -> list[Row]:
         match self.config.row_kind:
@@ -224,8 +224,8 @@ class Conversion:
                 skipped |= {pair.chosen: str(reason), pair.rejected: str(reason)}
                 continue
             used |= {pair.chosen, pair.rejected}
-            row = self._finish(row, pair.chosen, better)
-            yield split, row | self._rejected_columns(pair, worse) if config.to == "preference" else row
+            columns = self._columns(pair.chosen, better) | self._rejected_columns(pair, worse)
+            yield split, self._finish(row, columns, pair.chosen, better)
         # Samples are counted, not pairs: each is used, or left out for one reason.
         rest = (skipped.get(c, "samples without a partner that has another score") for c in candidates if c not in used)
         self.samples.left_out.update(rest)
@@ -252,36 +252,38 @@ class Conversion:
         if kind := unsupported_part(sample):
             raise SkipSample(f"trajectories with a {kind} in them")
 
-    def _finish(self, row: Row, candidate: Candidate, sample: LoggedSample) -> Row:
-        """A row in the format of its reader, with the columns that trace it to its log."""
-        log = self.samples.logs[candidate.log]
-        if self.config.to == "openai":
-            from truthgym.training.conversion.openai_format import preference, reinforcement, supervised
-
-            place = f"{log.path}, sample {sample.id}, epoch {sample.epoch}"
-            formats = {"supervised": supervised, "preference": preference, "reinforcement": reinforcement}
-            decoded = msgspec.json.decode(msgspec.json.encode({**row, "sample_id": str(sample.id)}))
-            return formats[self.config.method](decoded, place)
+    def _columns(self, candidate: Candidate, sample: LoggedSample) -> Row:
+        """The columns that trace a row to its log, and the outcome if every trajectory is taken."""
+        run = self.samples.logs[candidate.log].header.eval
         outcome = outcome_columns(sample) if self.samples.selection.everything else {}
-        return with_image_column(row) | outcome | _trace_columns(log, candidate, sample)
+        return outcome | {
+            "log": self.samples.logs[candidate.log].path,
+            "eval_id": run.eval_id,
+            "task": run.task,
+            "sample_id": str(sample.id),
+            "sample_uuid": sample.uuid,
+            "epoch": sample.epoch,
+            "model": candidate.model,
+            "solver": candidate.solver,
+            "score": None if math.isnan(candidate.score) else candidate.score,
+            "split": candidate.split,
+            "event": candidate.event,
+        }
+
+    def _finish(self, row: Row, columns: Row, candidate: Candidate, sample: LoggedSample) -> Row:
+        """A row in the format of its reader."""
+        match self.config.to:
+            case "few_shot":
+                return row
+            case "openai":
+                from truthgym.training.conversion.openai_format import preference, reinforcement, supervised
+
+                formats = {"supervised": supervised, "preference": preference, "reinforcement": reinforcement}
+                decoded = msgspec.json.decode(msgspec.json.encode({**row, "sample_id": str(sample.id)}))
+                return formats[self.config.method](decoded, self._place)
+            case _:
+                return (row if sample.plain else with_image_column(row)) | columns
 
     def _report(self, log: int, share: float) -> None:
         """Report progress: the logs before this one are done, and a share of this one."""
         self.progress((sum(self._sizes[:log]) + share * self._sizes[log]) / sum(self._sizes))
-
-
-def _trace_columns(log: LogFile, candidate: Candidate, sample: LoggedSample) -> Row:
-    run = log.header.eval
-    return {
-        "log": log.path,
-        "eval_id": run.eval_id,
-        "task": run.task,
-        "sample_id": str(sample.id),
-        "sample_uuid": sample.uuid,
-        "epoch": sample.epoch,
-        "model": candidate.model,
-        "solver": candidate.solver,
-        "score": None if math.isnan(candidate.score) else candidate.score,
-        "split": candidate.split,
-        "event": candidate.event,
-    }

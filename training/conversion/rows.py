@@ -188,7 +188,8 @@ def _thinking(*replies: TrlMessage) -> Row:
     Without it, such a template begins each reply with an empty think block, and a model that is trained on the reply
     learns not to think. With it, the block belongs to the prompt, which is not trained on.
     """
-    thinks = any(str(reply["content"]).startswith(THOUGHT_START) for reply in replies)
+    contents = [reply["content"] for reply in replies]
+    thinks = any(isinstance(content, str) and content.startswith(THOUGHT_START) for content in contents)
     return {"chat_template_kwargs": {} if thinks else {"enable_thinking": False}}
 
 
@@ -257,7 +258,7 @@ def outcome_columns(sample: LoggedSample) -> Row:
         "limit": sample.limit.type if sample.limit else None,
         "error": sample.error.message if sample.error else sample.store.ended,
         "invalidated": sample.invalidation is not None,
-        "arm": msgspec.json.decode(sample.metadata).get("arm"),
+        "arm": sample.facts.arm if sample.facts else None,
     }
 
 
@@ -275,7 +276,7 @@ def with_image_column(row: Mapping[str, Any]) -> Row:
 
 def with_tools(row: Row, sample: LoggedSample) -> Row:
     """A row with a column `tools` if the trajectory used tools."""
-    return row | ({"tools": sample.tools} if sample.tools else {})
+    return row | {"tools": sample.tools} if sample.tools else row
 
 
 def _question_text(sample: LoggedSample) -> str | None:

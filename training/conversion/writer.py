@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 
@@ -97,6 +97,7 @@ class DatasetFolder:
         self._check()
         self.counts: Counter[str] = Counter()
         """Rows by split."""
+        self._typed: set[tuple[str, type]] = set()
         self._format: FileFormat = file_format
         self._files: dict[str, BinaryIO] = {}
         self._encode = msgspec.json.Encoder().encode_into
@@ -147,20 +148,10 @@ class DatasetFolder:
 
     def write(self, split: str, row: Mapping[str, Any]) -> None:
         """Add a row to a split. Values of None are omitted from it."""
-        columns = self.columns
-        values = {}
+        values = {column: value for column, value in row.items() if value is not None}
         for column, value in row.items():
-            if value is None:
-                columns.setdefault(column, True)
-                continue
-            values[column] = value
-            if not columns.setdefault(column, True):
-                continue
-            # Messages with a role and a text have a type; with tool calls or images they are any JSON value.
-            if column in MESSAGES:
-                columns[column] = _are_texts(value)
-            elif column in PYTHON_TYPES and type(value) not in PYTHON_TYPES[column]:
-                columns[column] = False
+            if (column, type(value)) not in self._typed:
+                self._note(column, value)
         if split not in self._files:
             self._files[split] = (self._partial / f"{split}.jsonl").open("wb", buffering=BUFFER_SIZE)
         try:
@@ -171,6 +162,18 @@ class DatasetFolder:
         self._files[split].write(self._buffer)
         self._buffer.clear()
         self.counts[split] += 1
+
+    def _note(self, column: str, value: object) -> None:
+        """Record whether a value has its column's type. A value of a type that was seen before is not looked at."""
+        typed = self.columns.setdefault(column, True)
+        if value is None:
+            return
+        # Messages with a role and a text have a type; with tool calls or images they are any JSON value.
+        if column in MESSAGES:
+            self.columns[column] = typed and _are_texts(cast("list[dict[str, Any]]", value))
+        else:
+            self._typed.add((column, type(value)))
+            self.columns[column] = typed and type(value) in PYTHON_TYPES.get(column, (type(value),))
 
     def add(self, name: str, content: Mapping[str, Any]) -> None:
         """Add a JSON file to the folder."""
