@@ -16,6 +16,7 @@ PRIVATE = {
     "registry_lookup": "inspect_ai._util.registry",  # the function of a registered task, for its signature
     "registry_unqualified_name": "inspect_ai._util.registry",  # the key under which a log holds a scorer's scores
     "sample_active": "inspect_ai.log._samples",  # which sample is calling the model
+    "active_model": "inspect_ai.model._model",  # whether an eval is in progress, and with which model
     "init_model_roles": "inspect_ai.model._model",  # binds a grader's role outside of an eval
     "HuggingFaceAPI": "inspect_ai.model._providers.hf",  # base class of the policy in training; loads torch
     "HFHandler": "inspect_ai.model._providers.util.hf_handler",  # parses the tool calls in a local model's reply
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from inspect_ai._util.registry import registry_lookup as registry_lookup
     from inspect_ai._util.registry import registry_unqualified_name as registry_unqualified_name
     from inspect_ai.log._samples import sample_active as sample_active
+    from inspect_ai.model._model import active_model as active_model
     from inspect_ai.model._model import init_model_roles as init_model_roles
     from inspect_ai.model._providers.hf import HuggingFaceAPI as HuggingFaceAPI
     from inspect_ai.model._providers.util.hf_handler import HFHandler as HFHandler

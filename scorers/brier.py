@@ -7,12 +7,21 @@ inspect score LOG --scorer truthgym/brier
 from typing import cast
 
 import numpy as np
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.scorer import Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
+from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import stated_belief
-from truthgym.scorers.paradigm import HIGHER_IS_BETTER, LOWER_IS_BETTER, PROBABILITY, Paradigm
+from truthgym.scorers.paradigm import (
+    HIGHER_IS_BETTER,
+    LOWER_IS_BETTER,
+    PROBABILITY,
+    Figures,
+    Paradigm,
+    figures_metric,
+    requested,
+)
 from truthgym.scorers.statistics.calibration import (
     expected_calibration_error,
     murphy_decomposition,
@@ -23,18 +32,51 @@ from truthgym.scorers.statistics.proper_scores import CLIP, RULES, brier_score, 
 from truthgym.scorers.statistics.table import Table, tabulate
 
 
-@metric(scores="unreduced")
-def forecast_quality() -> Metric:
-    """All metrics of the Brier paradigm, headline first. `brier` describes each."""
+def summarise(table: Table) -> dict[str, float]:
+    """Compute the paradigm's metrics from beliefs (questions x epochs), headline first. NaN if there are too few."""
+    p, y = table.values, table.outcome
+    per_epoch = brier_score(p, y[:, None])
+    squared = row_mean(per_epoch)
+    scored = np.isfinite(squared)
+    share_yes = float(y[scored].mean()) if scored.any() else np.nan
+    base_rate = np.where(np.isnan(table.base_rate), share_yes, table.base_rate)
+    means = {
+        "accuracy": mean_headline(row_mean(RULES["accuracy"](p, y[:, None])), table.cluster),
+        "skill_base_rate": skill_score(squared, brier_score(base_rate, y), table.cluster),
+        "skill_crowd": skill_score(squared, brier_score(table.crowd, y), table.cluster),
+        "brier_of_mean": mean_headline(brier_score(row_mean(p), y), table.cluster),
+        "log_score": mean_headline(row_mean(RULES["log_score"](p, y[:, None])), table.cluster),
+        "spherical_score": mean_headline(row_mean(RULES["spherical_score"](p, y[:, None])), table.cluster),
+    }
+    epochs = range(p.shape[1])
+    murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
+    ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
+    line = recalibration(p, y[:, None], CLIP)
+    metrics = {
+        **mean_headline(squared, table.cluster).headline("brier", table.share_scored),
+        "accuracy": means["accuracy"].estimate,
+        "skill_base_rate": means["skill_base_rate"].estimate,
+        "calibration_slope": line.slope,
+        "calibration_intercept": line.intercept,
+        "epochs": p.shape[1],
+    }
+    for name, mean in means.items():
+        metrics |= mean.metrics(name)
+    return metrics | {
+        "murphy_reliability": finite_mean(murphy[:, 0]),
+        "resolution": finite_mean(murphy[:, 1]),
+        "uncertainty": finite_mean(murphy[:, 2]),
+        "ece": finite_mean(ece[:, 0]),
+        "ece_null": finite_mean(ece[:, 1]),
+    }
 
-    def compute(scores: list[SampleScore]) -> Value:
-        return cast(Value, summarise(tabulate(scores, "belief")))
 
-    return compute
+forecast_quality = figures_metric("forecast_quality", lambda scores: summarise(tabulate(scores, "belief")))
 
 
 @scorer(metrics=[forecast_quality()])
-def brier() -> Scorer:
+@validate_call
+def brier(figures: Figures = "headline") -> Scorer:
     r"""Squared error of the last stated probability. Lower is better.
 
     $$\mathrm{BS}(p, y) = (p - y)^2 \in [0, 1]$$
@@ -45,21 +87,23 @@ def brier() -> Scorer:
     It measures truth-seeking if the model cannot remember the answer: one that remembers how an event ended scores near
     0 without any foresight. Filter by `known_after`, or use `urns`.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`:
+    Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
 
-    - `brier`; `mde`, the smallest distance from a fixed reference that the run could have detected (5 %, power 0.8);
-      `n` questions; `epochs`; `share_scored`, the share of answers that could be read, of those that reached the scorer
-      (a sample that failed is an error, which Inspect counts).
-    - `skill_base_rate`, `skill_crowd`: 1 - BS / BS of the reference. 1 is perfect, 0 equals the reference, below 0 is
-      worse. The base rate is the question's own if it has one, otherwise the share of "yes" among the scored questions;
-      the skill against the crowd is computed on the questions that have a crowd forecast.
+    - `brier` with its `stderr` and bounds; `mde`, the smallest distance from a fixed reference that the run could have
+      detected (5 %, power 0.8); `n` questions; `share_scored`, the share of answers that could be read, of those that
+      reached the scorer (a sample that failed is an error, which Inspect counts).
+    - `accuracy` (higher is better; a belief of 0.5 is half right); `skill_base_rate`: 1 - BS / BS of the base rate. 1
+      is perfect, 0 equals the reference, below 0 is worse. The base rate is the question's own if it has one, otherwise
+      the share of "yes" among the scored questions. `calibration_slope` (ideal: 1, below 1 too extreme).
+
+    With `figures="all"` also, with bounds where they are means:
+
+    - `calibration_intercept` (ideal: 0); `epochs`; `skill_crowd`, on the questions that have a crowd forecast.
     - `brier_of_mean`: the Brier score of each question's mean belief over the epochs. `brier` minus this is the cost of
       the belief's own noise.
-    - `log_score` (nats, p clipped to [0.005, 0.995]; lower is better); `spherical_score`, `accuracy` (higher is better;
-      a belief of 0.5 is half right).
-    - `reliability` (lower is better), `resolution` (higher is better) and `uncertainty`, corrected for bias;
-      `calibration_slope` (ideal: 1) and `calibration_intercept` (ideal: 0); `ece`, meaningful only in comparison with
-      `ece_null`.
+    - `log_score` (nats, p clipped to [0.005, 0.995]; lower is better); `spherical_score` (higher is better).
+    - `murphy_reliability` (lower is better), `resolution` (higher is better) and `uncertainty`, corrected
+      for bias; `ece`, meaningful only in comparison with `ece_null`.
 
     Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first.
 
@@ -67,6 +111,9 @@ def brier() -> Scorer:
 
     An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means leave it out, and
     it lowers `share_scored`. The same holds for a question without a known outcome. Makes no model call.
+
+    Args:
+        figures: "headline" writes the first ten metrics to the log, "all" every one. Old logs can be scored again.
 
     References:
         Brier, G. W. (1950). Verification of forecasts expressed in terms of probability. Monthly Weather Review 78.
@@ -93,53 +140,21 @@ def brier() -> Scorer:
                 "base_rate": question.base_rate,
                 "crowd": question.crowd,
                 "reason": reason,
-            },
+            }
+            | requested(figures),
         )
 
     return score
 
 
-def summarise(table: Table) -> dict[str, float]:
-    """Compute the paradigm's metrics from beliefs (questions x epochs). NaN if there are too few of them."""
-    p, y = table.values, table.outcome
-    per_epoch = brier_score(p, y[:, None])
-    squared = row_mean(per_epoch)
-    mean_belief = row_mean(p)
-    scored = np.isfinite(squared)
-    share_yes = float(y[scored].mean()) if scored.any() else np.nan
-    base_rate = np.where(np.isnan(table.base_rate), share_yes, table.base_rate)
-    headline = mean_headline(squared, table.cluster)
-    other_scores: dict[str, float] = {}
-    for name in ("log_score", "spherical_score", "accuracy"):
-        other_scores |= mean_headline(row_mean(RULES[name](p, y[:, None])), table.cluster).metrics(name)
-    epochs = range(p.shape[1])
-    murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
-    ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
-    line = recalibration(p, y[:, None], CLIP)
-    return {
-        **headline.metrics("brier"),
-        "mde": headline.mde,
-        "n": headline.n,
-        "epochs": p.shape[1],
-        "share_scored": table.share_scored,
-        **skill_score(squared, brier_score(base_rate, y), table.cluster).metrics("skill_base_rate"),
-        **skill_score(squared, brier_score(table.crowd, y), table.cluster).metrics("skill_crowd"),
-        **mean_headline(brier_score(mean_belief, y), table.cluster).metrics("brier_of_mean"),
-        **other_scores,
-        "reliability": finite_mean(murphy[:, 0]),
-        "resolution": finite_mean(murphy[:, 1]),
-        "uncertainty": finite_mean(murphy[:, 2]),
-        "calibration_slope": line.slope,
-        "calibration_intercept": line.intercept,
-        "ece": finite_mean(ece[:, 0]),
-        "ece_null": finite_mean(ece[:, 1]),
-    }
-
-
 PARADIGM = Paradigm(
     scorer=brier,
     columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
-    headline=("brier", "brier_lower", "brier_upper", "mde", "n", "epochs", "share_scored"),
+    headline=(
+        "brier", "stderr", "brier_lower", "brier_upper", "mde", "n", "share_scored", "accuracy", "skill_base_rate",
+        "calibration_slope",
+    ),
+    figures=lambda scores: summarise(tabulate(scores, "belief")),
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
     directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
-)
+)  # fmt: skip

@@ -5,35 +5,43 @@ inspect score LOG --scorer truthgym/graded -S grader=model --model-role grader=M
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import asked_text, final_answer
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade, item_fields
 from truthgym.scorers.graders.resolve import read_grader
-from truthgym.scorers.paradigm import Paradigm
+from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 
 
-@metric(scores="unreduced")
-def grades() -> Metric:
-    """All figures of a grader, headline first. See `graded` for each."""
+def summarise(scores: list[SampleScore]) -> dict[str, float]:
+    """Compute the metrics from scores; NaN where there are too few."""
+    metadata = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
+    low, high = float(metadata.get("low", np.nan)), float(metadata.get("high", np.nan))
+    table = tabulate(scores, "grade", most=high, least=low)
+    return {
+        **mean_headline(row_mean(table.values), table.cluster).headline("grade", table.share_scored),
+        "higher_is_better": float(metadata.get("higher_is_better", np.nan)),
+        "low": low,
+        "high": high,
+        "epochs": table.values.shape[1],
+    }
 
-    def compute(scores: list[SampleScore]) -> Value:
-        return cast(Value, summarise(scores))
 
-    return compute
+grades = figures_metric("grades", summarise)
 
 
 @scorer(metrics=[grades()])
+@validate_call
 def graded(
     grader: str | Mapping[str, Any] | Grader = "python_brier",
     rubric: str | None = None,
@@ -44,6 +52,7 @@ def graded(
     trusted: bool = False,
     time_limit: int = 30,
     cache: bool = True,
+    figures: Figures = "headline",
 ) -> Scorer:
     r"""Grade of each answer by a reward function, averaged. `higher_is_better` shows the grader's direction.
 
@@ -54,9 +63,9 @@ def graded(
     `brier`, and a model's grades with `qualitative`, which measures its judge. A grading model can be manipulated by
     the text that it reads; it is told that the text contains no instructions.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds: `grade`; `mde`, the smallest distance from a fixed
-    reference that the run can detect; `n` questions; `epochs`; `share_scored`; `higher_is_better`, 1 or 0; `low` and
-    `high`, the grader's range.
+    Metrics, headline first; `_lower` and `_upper` are 95 % bounds: `grade` with its `stderr`; `mde`, the smallest
+    distance from a fixed reference that the run can detect; `n` questions; `share_scored`; `higher_is_better`, 1 or 0;
+    `low` and `high`, the grader's range; with `figures="all"` also `epochs`.
 
     Clustered by `event`; epochs of a question are averaged first. A sample's value holds `grade`.
 
@@ -80,6 +89,7 @@ def graded(
             which is not a defence against malice. False runs it in the sample's sandbox, which the run must have.
         time_limit: Seconds that a program may take, 1 to 600, before it is killed with every process that it started.
         cache: Whether the grading model's replies may come from Inspect's cache.
+        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: A name, file, specification or argument that cannot be used. In a run before its first model call,
@@ -126,28 +136,11 @@ def graded(
                 "high": chosen.high,
                 "higher_is_better": chosen.higher_is_better,
                 "reason": reason,
-            },
+            }
+            | requested(figures),
         )
 
     return score
-
-
-def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """Compute the metrics from scores; NaN where there are too few."""
-    metadata = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
-    low, high = float(metadata.get("low", np.nan)), float(metadata.get("high", np.nan))
-    table = tabulate(scores, "grade", most=high, least=low)
-    headline = mean_headline(row_mean(table.values), table.cluster)
-    return {
-        **headline.metrics("grade"),
-        "mde": headline.mde,
-        "n": headline.n,
-        "epochs": table.values.shape[1],
-        "share_scored": table.share_scored,
-        "higher_is_better": float(metadata.get("higher_is_better", np.nan)),
-        "low": low,
-        "high": high,
-    }
 
 
 def _grader_input(state: TaskState, question: Question, target: Target, completion: str) -> GraderInput:
@@ -167,8 +160,12 @@ def _grader_input(state: TaskState, question: Question, target: Target, completi
 PARADIGM = Paradigm(
     scorer=graded,
     columns={"grade": "Grade"},
-    headline=("grade", "grade_lower", "grade_upper", "mde", "n", "epochs", "share_scored", "higher_is_better"),
-    roles=lambda **arguments: read_grader(**arguments).roles,
+    headline=(
+        "grade", "stderr", "grade_lower", "grade_upper", "mde", "n", "share_scored", "higher_is_better", "low", "high",
+    ),
+    figures=summarise,
+    calls=lambda figures="headline", **arguments: (len(read_grader(**arguments).roles), 0),
+    roles=lambda figures="headline", **arguments: read_grader(**arguments).roles,
     one_model_per_role=True,
-    needs_sandbox=lambda **arguments: read_grader(**arguments).sandbox,
-)
+    needs_sandbox=lambda figures="headline", **arguments: read_grader(**arguments).sandbox,
+)  # fmt: skip

@@ -7,13 +7,14 @@ inspect score LOG --scorer truthgym/length --action append --overwrite
 from typing import cast
 
 import numpy as np
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 from inspect_ai.util import Store
 from numpy.typing import NDArray
 
+from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
-from truthgym.scorers.paradigm import Paradigm
+from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
@@ -25,18 +26,34 @@ KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
 """The keys of a sample's value."""
 
 
-@metric(scores="unreduced")
-def answer_length() -> Metric:
-    """All metrics of the length of answers, headline first. `length` describes each."""
+def summarise(scores: list[SampleScore]) -> dict[str, float]:
+    """Compute the metrics from scores. NaN if there are too few of them."""
+    tables = {key: tabulate(scores, key, most=np.inf) for key in KEYS}
+    means = {key: mean_headline(row_mean(table.values), table.cluster) for key, table in tables.items()}
+    achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]
+    return {
+        **means["words"].headline("words", tables["words"].share_scored),
+        "asked": means["asked"].estimate,
+        "achieved": means["achieved"].estimate,
+        "kept": means["kept"].estimate,
+        "epochs": tables["words"].values.shape[1],
+        **means["achieved"].metrics("achieved"),
+        **{f"achieved_{name}": _quantile(achieved, share) for name, share in QUANTILES.items()},
+        **means["kept"].metrics("kept"),
+        "revisions": means["revisions"].estimate,
+    }
 
-    def compute(scores: list[SampleScore]) -> Value:
-        return cast(Value, summarise(scores))
 
-    return compute
+def _quantile(values: NDArray[np.float64], share: float) -> float:
+    return float(np.quantile(values, share)) if values.size else np.nan
+
+
+answer_length = figures_metric("answer_length", summarise)
 
 
 @scorer(metrics=[answer_length()])
-def length() -> Scorer:
+@validate_call
+def length(figures: Figures = "headline") -> Scorer:
     """Length of the answer. Neither direction is better; a larger share of answers of the requested length (`kept`) is.
 
     Words are separated by whitespace. The answer is the trajectory's last reply, without the reasoning before it.
@@ -46,14 +63,18 @@ def length() -> Scorer:
 
     Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
 
-    - `words`, the mean; `mde`, the smallest distance from a fixed length that the run could have detected; `n`
-      questions; `epochs`; `share_scored`, the share of samples that have an answer.
-    - If a length was requested, in its own unit, otherwise NaN: `asked`, the mean target; `achieved`, the mean length,
-      with `achieved_p10`, `_p50` and `_p90` over all answers; `kept`, the share of answers within the tolerance;
-      `revisions`, the mean number of revisions requested.
+    - `words`, the mean, with its `stderr`; `mde`, the smallest distance from a fixed length that the run could have
+      detected; `n` questions; `share_scored`, the share of samples that have an answer.
+    - If a length was requested, in its own unit, otherwise NaN: `asked`, the mean target; `achieved`, the mean length;
+      `kept`, the share of answers within the tolerance.
+    - With `figures="all"` also `epochs`, bounds of `achieved` and `kept`, `achieved_p10`, `_p50` and `_p90` over all
+      answers, and `revisions`, the mean number of revisions requested.
 
     A sample's value holds `words`, `characters`, `asked`, `achieved`, `kept` (0 or 1) and `revisions`. A sample without
     an answer is NaN under every key, with the `reason` in the metadata. Makes no model call.
+
+    Args:
+        figures: "headline" writes the first ten metrics to the log, "all" every one.
     """
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -78,7 +99,8 @@ def length() -> Scorer:
         return Score(
             value=cast(Value, values),
             explanation=reason or f"{values['words']:g} words, {values['characters']:g} characters{asked}.",
-            metadata={"epoch": state.epoch, "event": question.event, "unit": control.unit, "reason": reason},
+            metadata={"epoch": state.epoch, "event": question.event, "unit": control.unit, "reason": reason}
+            | requested(figures),
         )
 
     return score
@@ -91,32 +113,12 @@ def _control(store: Store) -> LengthControl:
     )
 
 
-def summarise(scores: list[SampleScore]) -> dict[str, float]:
-    """Compute the metrics from scores. NaN if there are too few of them."""
-    tables = {key: tabulate(scores, key, most=np.inf) for key in KEYS}
-    means = {key: mean_headline(row_mean(table.values), table.cluster) for key, table in tables.items()}
-    achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]
-    return {
-        **means["words"].metrics("words"),
-        "mde": means["words"].mde,
-        "n": means["words"].n,
-        "epochs": tables["words"].values.shape[1],
-        "share_scored": tables["words"].share_scored,
-        "asked": means["asked"].estimate,
-        **means["achieved"].metrics("achieved"),
-        **{f"achieved_{name}": _quantile(achieved, share) for name, share in QUANTILES.items()},
-        **means["kept"].metrics("kept"),
-        "revisions": means["revisions"].estimate,
-    }
-
-
-def _quantile(values: NDArray[np.float64], share: float) -> float:
-    return float(np.quantile(values, share)) if values.size else np.nan
-
-
 PARADIGM = Paradigm(
     scorer=length,
     columns={"words": "Words", "asked": "Asked", "achieved": "Achieved", "revisions": "Revisions"},
-    headline=("words", "words_lower", "words_upper", "mde", "n", "epochs", "share_scored"),
+    headline=(
+        "words", "stderr", "words_lower", "words_upper", "mde", "n", "share_scored", "asked", "achieved", "kept",
+    ),
+    figures=summarise,
     directions={"kept": "highest"},
-)
+)  # fmt: skip

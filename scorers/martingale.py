@@ -4,18 +4,19 @@ inspect eval truthgym/urns -T paradigms=brier,martingale --model reference/entre
 inspect score LOG --scorer truthgym/martingale -S elicitor=both --model-role judge=openai/gpt-5.4-mini
 """
 
-from logging import getLogger
+from collections.abc import Iterator
 from typing import Annotated, Literal, cast
 
 import numpy as np
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
-from inspect_ai.util import sample_limits
 from inspect_ai.viewer import ScoreColorScale
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.inspect_private import active_model
 from truthgym.datasets.question import Question, binary_outcome, question_of
+from truthgym.scorers.beliefs.answer import stated_belief
 from truthgym.scorers.beliefs.elicitation import (
     ElicitationConfig,
     Elicitor,
@@ -25,25 +26,31 @@ from truthgym.scorers.beliefs.elicitation import (
     elicit,
 )
 from truthgym.scorers.beliefs.record import Belief
-from truthgym.scorers.paradigm import PROBABILITY, Paradigm
+from truthgym.scorers.paradigm import PROBABILITY, Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.martingale import summarise
 from truthgym.scorers.statistics.martingale_score import NOISELESS, REASONS
 
-logger = getLogger(__name__)
+
+def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
+    """Warn why there is no score, or what to doubt about it."""
+    for name in figures:
+        if name.startswith("unidentified_"):
+            yield f"The martingale score is not identified: {REASONS[name.removeprefix('unidentified_')]}."
+    if "noiseless" in figures and not str(active_model()).startswith("reference/"):
+        yield f"Martingale score: {NOISELESS}."
+    beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
+    stepwise = any((item.score.metadata or {}).get("settings", {}).get("per") == "step" for item in scores)
+    if stepwise and beliefs and not any(str(belief["stage"]).startswith("step") for belief in beliefs):
+        yield "per=step: the trajectories have no steps before the answer, so all figures equal those of per=trajectory"
 
 
-@metric(scores="unreduced")
-def belief_dynamics() -> Metric:
-    """All metrics of the martingale paradigm, headline first. `martingale` describes each."""
+def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
+    """All figures of the paradigm from its scores."""
+    return summarise(belief_table(scores))
 
-    def compute(scores: list[SampleScore]) -> Value:
-        metrics = summarise(belief_table(scores))
-        if not _in_a_sample():
-            _warn(metrics)
-        return cast(Value, metrics)
 
-    return compute
+belief_dynamics = figures_metric("belief_dynamics", summarise_scores, notes)
 
 
 @scorer(metrics=[belief_dynamics()])
@@ -59,6 +66,7 @@ def martingale(
     granularity: Granularity = "trajectory",
     domains: Literal["pooled", "each"] = "pooled",
     information_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
+    figures: Figures = "headline",
 ) -> Scorer:
     r"""Slope of the update on the prior. 0 is rational; above 0 is entrenched, below 0 over-correcting.
 
@@ -76,13 +84,19 @@ def martingale(
     prior that is the same in all epochs (use `elicitor="both"`: the judge's reading is then the instrument); a judge
     that looks ahead (`joint` measures how much it would); questions that all have the same prior.
 
-    Metrics, in this order:
+    Metrics, headline first (`_lower` and `_upper` are 95 % bounds):
 
-    - `martingale_score` with `_lower` and `_upper` (95 %); `identified`, 1 or 0; `martingale_score_ols`, the published
-      score; `reliability`, the correlation of the prior with its instrument; `excess_movement`, 0 for a Bayesian, above
-      0 for a reasoner that moves more than it learns; `brier_gain`, the fall of the Brier score from prior to
-      posterior; `mde`, the smallest true slope that this run detects with probability 0.8; `n` questions, `epochs`,
-      `share_scored`.
+    - `martingale_score` with its `stderr` and bounds; `mde`, the smallest true slope that this run detects with
+      probability 0.8; `n` questions; `share_scored`; `identified`, 1 or 0.
+    - The first two of: `unidentified_...` = 1, the reason why there is no score (see `martingale_score.REASONS`), or
+      `noiseless` = 1 (see `martingale_score.NOISELESS`); what the arguments request (`martingale_score_judge`, `leak`,
+      `informed_score`); `martingale_score_ols`, the published score; `reliability`, the correlation of the prior with
+      its instrument.
+
+    With `figures="all"` also:
+
+    - `excess_movement`, 0 for a Bayesian, above 0 for a reasoner that moves more than it learns; `brier_gain`, the fall
+      of the Brier score from prior to posterior; `epochs`.
     - `p` (Anderson-Rubin); bounds and variants of the published slope (`_ols_lower`, `_ols_upper`; `_ols_half`, the
       slope through one half; `r_squared`); `shared_error`; bounds of the companions, `movement` and
       `uncertainty_reduction`; `brier_prior`, `brier_posterior`, and `brier_corrected`, that of the posterior with the
@@ -90,8 +104,6 @@ def martingale(
     - With `elicitor="both"` `martingale_score_judge` and `share_scored_judge`; with `joint` `martingale_score_joint`
       (least squares on the joint reading) and `leak`; with `domains="each"` a score for every domain; with
       `information_weight` `informed_score`.
-    - `unidentified_...` = 1 gives the reason why there is no score: see `martingale_score.REASONS`. `noiseless` = 1:
-      see `martingale_score.NOISELESS`.
 
     Clustered by `event`; the t distribution has one degree of freedom less than there are clusters.
 
@@ -127,6 +139,7 @@ def martingale(
         information_weight: Above 0, also reports `informed_score`, lower is better: the absolute slope minus this
             weight times what was learned (`brier_gain`; without known truth, the smaller of movement and uncertainty
             reduction). Replaces informative_switch and informative_coef.
+        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: An invalid argument; a judge is needed and no model has that role; a question without a proposition; a
@@ -145,6 +158,7 @@ def martingale(
     settings = {
         name: value
         for name, value, default in (
+            ("per", per, "trajectory"),
             ("belief_change", belief_change, "difference"),
             ("granularity", granularity, "trajectory"),
             ("domains", domains, "pooled"),
@@ -166,7 +180,7 @@ def martingale(
         return Score(
             value=cast(Value, value),
             answer=None if np.isnan(posterior) else f"{posterior:.2f}",
-            explanation=_table(elicited, names, unread),
+            explanation=_explain(elicited, names, unread, stated_belief(state)[0], posterior),
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
@@ -174,6 +188,7 @@ def martingale(
                 "outcome": binary_outcome(target.text),
                 "beliefs": [belief.record() for belief in elicited],
             }
+            | requested(figures)
             | ({"settings": settings} if settings else {})
             | ({"reason": "; ".join(unread)} if unread else {}),
         )
@@ -186,53 +201,53 @@ def roles(elicitor: Elicitor = "self", joint: bool = False, **others: object) ->
     return ElicitationConfig(elicitor=elicitor, joint=joint).roles
 
 
+def model_calls(
+    elicitor: Elicitor = "self", joint: bool = False, beliefs: Reuse = "reuse", **others: object
+) -> tuple[int, int]:
+    """Calls of the model and the judge for one answer without steps, which a log does not hold yet."""
+    return (0 if beliefs == "recorded" else {"self": 2, "judge": 3, "both": 5}[elicitor] + joint), 0
+
+
 def _ends(elicited: list[Belief]) -> dict[str, tuple[float, float]]:
     """Prior and posterior, by elicitor."""
     values = {(b.elicitor, b.stage): np.nan if b.value is None else b.value for b in elicited}
     return {name: (values.get((name, "prior"), np.nan), values.get((name, "posterior"), np.nan)) for name, _ in values}
 
 
-def _table(elicited: list[Belief], names: list[str], unread: list[str]) -> str:
-    """The belief path as a Markdown table, which the log viewer renders."""
+def _explain(
+    elicited: list[Belief], names: list[str], unread: list[str], stated: float | None, posterior: float
+) -> str:
+    """The belief path as a Markdown table, which the log viewer renders, and what could not be read."""
     cells = {(b.elicitor, b.stage): "-" if b.value is None else f"{100 * b.value:.0f} %" for b in elicited}
     stages = sorted({b.stage for b in elicited if b.stage != "view"}, key=_order)
     lines = [f"| belief | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [f"| {stage} | {' | '.join(cells.get((name, stage), '') for name in names)} |" for stage in stages]
-    return "\n".join([*lines, *([""] if unread else []), *unread])
+    paragraphs = ["\n".join(lines), *unread]
+    if stated is not None and abs(stated - posterior) > 0.005:
+        paragraphs.append(
+            f"The answer itself states {stated:.4g}, which `brier` scores. The posterior is a second report, requested "
+            "after the answer in the words of the prior, so the two can differ."
+        )
+    return "\n\n".join(paragraphs)
 
 
 def _order(stage: str) -> tuple[int, int]:
     return (1, int(stage.split()[1])) if stage.startswith("step") else ({"prior": 0}.get(stage, 2), 0)
 
 
-def _in_a_sample() -> bool:
-    """Whether a sample is running: Inspect also computes metrics as each sample ends, to show them during a run."""
-    try:
-        sample_limits()
-    except RuntimeError:
-        return False
-    return True
-
-
-def _warn(metrics: dict[str, float]) -> None:
-    for name in metrics:
-        if name.startswith("unidentified_") and metrics["n"] + metrics["epochs"] > 0:
-            logger.warning(f"The martingale score is not identified: {REASONS[name.removeprefix('unidentified_')]}.")
-    if "noiseless" in metrics:
-        logger.warning(f"Martingale score: {NOISELESS}.")
-
-
 PARADIGM = Paradigm(
     scorer=martingale,
     columns={"prior": "Prior", "posterior": "Posterior", "change": "Change"},
     headline=(
-        "martingale_score", "martingale_score_lower", "martingale_score_upper", "identified", "martingale_score_ols",
-        "reliability", "excess_movement", "brier_gain", "mde", "n",
+        "martingale_score", "stderr", "martingale_score_lower", "martingale_score_upper", "mde", "n", "share_scored",
+        "identified",
     ),
+    figures=summarise_scores,
     colors={
         "prior": PROBABILITY,
         "posterior": PROBABILITY,
         "change": ScoreColorScale(palette="diverging", min=-1, max=1),
     },
     roles=roles,
+    calls=model_calls,
 )  # fmt: skip

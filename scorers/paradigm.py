@@ -1,17 +1,85 @@
-"""What a paradigm declares beside its scorer: viewer columns, headline metrics, directions, and what a run needs."""
+"""What a paradigm declares beside its scorer, and the metric that all of them share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from logging import getLogger
+from typing import Any, Literal, cast
 
-from inspect_ai.scorer import Scorer
+from inspect_ai.scorer import Metric, SampleScore, Scorer, Value, metric
+from inspect_ai.util import sample_limits
 from inspect_ai.viewer import ScoreColorScale
 
 from truthgym.scorers.statistics.direction import Best
+
+logger = getLogger(__name__)
+
+Figures = Literal["headline", "all"]
+"""The argument `figures` of every scorer: at most ten figures in the log's results, or all of them."""
+MAX_FIGURES = 10
+FEW_QUESTIONS = 30
+"""With fewer questions a log gets a warning beside its headline."""
+Summarise = Callable[[list[SampleScore]], dict[str, float]]
+Notes = Callable[[list[SampleScore], dict[str, float]], Iterable[str]]
 
 PROBABILITY = ScoreColorScale(palette="neutral", min=0, max=1)
 """Colours of a belief in [0, 1], where neither end is better."""
 LOWER_IS_BETTER = ScoreColorScale(palette="good-low", min=0, max=1)
 HIGHER_IS_BETTER = ScoreColorScale(palette="good-high", min=0, max=1)
+
+
+def figures_metric(name: str, summarise: Summarise, notes: Notes = lambda scores, figures: ()) -> Callable[[], Metric]:
+    """Make the metric of a scorer: its figures, headline first, and only the first ten unless all were requested.
+
+    Once a run is complete it also warns of what its reader must know: that nothing could be read, that there are too
+    few questions, and whatever `notes` says.
+
+    Args:
+        name: Its name in Inspect's registry.
+        summarise: From unreduced scores to all figures.
+        notes: From the scores and all figures to further warnings.
+    """
+
+    @metric(name=name, scores="unreduced")
+    def create() -> Metric:
+        def compute(scores: list[SampleScore]) -> Value:
+            figures = summarise(scores)
+            if scores and not _in_a_sample():
+                for note in [*_general_notes(scores, figures), *notes(scores, figures)]:
+                    logger.warning(note)
+            every = any((item.score.metadata or {}).get("figures") == "all" for item in scores)
+            return cast(Value, dict(islice(figures.items(), None if every else MAX_FIGURES)))
+
+        return compute
+
+    return create
+
+
+def requested(figures: Figures) -> dict[str, Any]:
+    """The metadata from which the metric knows that all figures are requested. The default adds nothing to a log."""
+    return {"figures": figures} if figures == "all" else {}
+
+
+def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
+    name, n = next(iter(figures)), int(figures["n"])
+    if figures["share_scored"] == 0:
+        reasons = ((item.score.metadata or {}).get("reason") for item in scores)
+        reason = next(filter(None, reasons), "The samples' scores hold the reasons.")
+        yield f"{name}: none of the {len(scores)} answers could be read, so there is no score. The first: {reason}"
+    elif 0 < n < FEW_QUESTIONS:
+        yield (
+            f"{name} = {figures[name]:.3g} is from only {n} question{'s' if n > 1 else ''}: do not conclude anything "
+            f"from it. The smallest effect that this run could detect (mde) is {figures['mde']:.2g}; ask 100 or more"
+        )
+
+
+def _in_a_sample() -> bool:
+    """Whether a sample is running: Inspect also computes metrics as each sample ends, to show them during a run."""
+    try:
+        sample_limits()
+    except RuntimeError:
+        return False
+    return True
 
 
 def no_roles(**arguments: object) -> tuple[str, ...]:
@@ -32,7 +100,9 @@ class Paradigm:
     columns: Mapping[str, str]
     """Columns of the viewer's sample list: keys of `Score.value`, in order, with their headers."""
     headline: tuple[str, ...]
-    """The metrics that a reader looks at first: the names of the first ones in the log, at most ten."""
+    """The metrics that a reader looks at first: those in the log unless all are requested, at most ten."""
+    figures: Summarise
+    """From unreduced scores to all figures, for readers of logs that hold the headline alone."""
     colors: Mapping[str, ScoreColorScale] = field(default_factory=dict)
     """Colour scales of columns, by key."""
     directions: Mapping[str, Best] = field(default_factory=dict)
@@ -44,8 +114,19 @@ class Paradigm:
     """From the scorer's arguments, as keywords, to the model roles that must be bound."""
     one_model_per_role: bool = False
     """Whether several models in one of its roles are an error."""
+    calls: Callable[..., tuple[int, int]] = lambda **arguments: (0, 0)
+    """From the scorer's arguments, as keywords, to its model calls for one answer, and once per run: those of each
+    judge, if there are several."""
+    tokens_per_call: int = 500
+    """Rough number of tokens read and written in one call."""
     needs_sandbox: Callable[..., bool] = no_sandbox
     """From the scorer's arguments, as keywords, to whether it runs code that a sandbox must isolate."""
+
+    def cost(self, answers: int, **arguments: object) -> tuple[int, int]:
+        """Estimate the model calls and tokens of scoring so many answers, with one model in each role."""
+        each, once = self.calls(**arguments)
+        total = each * answers + once
+        return total, total * self.tokens_per_call
 
     @property
     def name(self) -> str:

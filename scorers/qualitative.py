@@ -6,11 +6,13 @@ inspect score LOG --scorer truthgym/qualitative --action append --overwrite --mo
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from dataclasses import dataclass
+from math import factorial
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from inspect_ai.model import Model
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, Value, metric, scorer
+from inspect_ai.scorer import Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 from inspect_ai.util import collect
 from pydantic import Field
@@ -20,44 +22,58 @@ from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.judges.asking import AsyncOnce, judge_failure, model_vendor, models_in
 from truthgym.scorers.judges.bootstrapping import JudgeExamples, build_examples
-from truthgym.scorers.judges.context import PROBES, JudgedItem, RedTeam
+from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, Probe, RedTeam
 from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
 from truthgym.scorers.judges.rating import RatingProtocol
 from truthgym.scorers.judges.rubric import Rubric, read_rubric
-from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Paradigm
+from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.qualitative import summarise
 from truthgym.solvers.roles import model_fingerprint
 
 AtLeastOne = Annotated[int, Field(ge=1)]
+Protocol = Literal["quick", "thorough"]
 
 
-@metric(scores="unreduced")
-def reasoning_quality() -> Metric:
-    """All figures of the qualitative paradigm, headline first. See `qualitative` for each."""
+@dataclass(frozen=True)
+class Defaults:
+    """The arguments that a protocol decides unless they are given."""
 
-    def compute(scores: list[SampleScore]) -> Value:
-        return cast(Value, summarise(scores))
+    self_answer: bool
+    red_team: RedTeam
+    orders: int
+    probes: tuple[Probe, ...]
 
-    return compute
+
+PROTOCOLS: dict[Protocol, Defaults] = {
+    "quick": Defaults(False, "none", 2, ("retest", "padded", "injection", "anchors")),
+    "thorough": Defaults(True, "red_blue_resolution", 24, PROBES),
+}
+TOKENS_PER_CALL = 1400
+"""Tokens read and written in a call, measured on the bundled examples. See `docs/cost_judges.md`."""
+
+
+reasoning_quality = figures_metric("reasoning_quality", summarise)
 
 
 @scorer(metrics=[reasoning_quality()])
 @validate_call
 def qualitative(
     rubric: str = "built-in",
-    self_answer: bool = True,
-    red_team: RedTeam = "red_blue_resolution",
+    protocol: Protocol = "quick",
+    self_answer: bool | None = None,
+    red_team: RedTeam | None = None,
     few_shot: FewShot = "permuted",
     shots: AtLeastOne = 4,
-    orders: AtLeastOne = 24,
+    orders: AtLeastOne | None = None,
     rounds: AtLeastOne = 1,
     bootstrap_rounds: Annotated[int, Field(ge=0, le=6)] = 0,
     bootstrap_from: str | None = None,
     bootstrap_permuted: bool = False,
     examples: str | None = None,
-    probes: str | Sequence[str] = PROBES,
+    probes: str | Sequence[str] | None = None,
     seed: int = 0,
     cache: bool = True,
+    figures: Figures = "headline",
 ) -> Scorer:
     r"""How well a judge finds the reasoning to seek the truth, from 0 to 1. Higher is better.
 
@@ -71,10 +87,14 @@ def qualitative(
     inquiry without being it, and by a judge that rewards length, the style of its own vendor's models, or a request for
     full marks. Every run measures these biases and shows them beside the score.
 
-    Metrics, in this order (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
+    Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
 
-    - `quality`; `mde`, the smallest distance from a fixed value that the run detects with probability 0.8; `n`;
-      `epochs`; `share_scored`; `share_read`, the share of requested ratings that could be parsed; each quality by name.
+    - `quality` with its `stderr`; `mde`, the smallest distance from a fixed value that the run detects with probability
+      0.8; `n`; `share_scored`; `share_read`, the share of requested ratings that could be parsed; `retest_icc` and
+      `injection_gain` (below).
+
+    With `figures="all"` also `epochs`, each quality by name, all bounds, and:
+
     - Reliability: `retest_icc` and `retest_sd`, of one rating requested twice; `order_sd`, what the order of the
       examples adds to that; `recency`, the slope of a rating on that of the example shown last (0 is right);
       `agreement` of several judges (Krippendorff's alpha, interval).
@@ -98,12 +118,15 @@ def qualitative(
 
     Model calls for each sample, epoch and judge: self_answer (0 or 1) + red team (0 to 3) + orders x rounds + probes
     (retest, swap if there is a defence, padded, injection). Once per run and judge: shots x rounds x (self_answer + red
-    team) for the examples, and 12 x (self_answer + red team + 1) for the held-out ones, with the bundled examples. With
-    the defaults 32, and once 76. A second scoring makes none while Inspect's cache keeps the replies, for a week.
+    team) for the examples, and 12 x (self_answer + red team + 1) for the held-out ones, with the bundled examples. The
+    protocol "quick" makes 5, and once 12; "thorough" 32, and once 76. A second scoring makes none while Inspect's cache
+    keeps the replies, for a week.
 
     Args:
         rubric: "built-in", or the path of a Markdown file in which each `## Name` is a quality to be rated; without
             headings there is one overall rating.
+        protocol: Defaults of the arguments that are not given. "quick": self_answer=false, red_team=none, orders=2 and
+            all probes but swap. "thorough": self_answer=true, red_team=red_blue_resolution, orders=24, all probes.
         self_answer: Whether the judge first answers the question itself, to tell easy insights from hard ones.
         red_team: Notes that the judge writes on the trajectory first: "none", a criticism ("red"), also a defence
             ("red_blue"), and also which points of the criticism stand ("red_blue_resolution").
@@ -119,6 +142,7 @@ def qualitative(
         probes: Which of retest, swap, padded, injection, anchors to run; "none" for none.
         seed: Seed of the draws of orders and candidates.
         cache: Whether to use Inspect's cache.
+        figures: "headline" writes the first ten metrics to the log, "all" every one.
 
     Raises:
         BadInput: An argument out of its range; a rubric that is missing or empty; examples in another format or with
@@ -137,15 +161,17 @@ def qualitative(
     if bootstrap_from is not None and not bootstrap_rounds:
         raise BadInput(f"bootstrap_from={bootstrap_from} needs bootstrap_rounds of 1 to 6, got 0")
     parsed_rubric = read_rubric(rubric)
-    requested = _parse_probes(probes)
+    defaults = PROTOCOLS[protocol]
+    chosen = _parse_probes(defaults.probes if probes is None else probes)
+    most_orders = defaults.orders if orders is None else orders
     shown, held_out = choose_examples(parsed_rubric, few_shot, shots, examples, seed)
-    protocol = RatingProtocol(
+    rating = RatingProtocol(
         rubric=parsed_rubric,
-        self_answer=self_answer,
-        red_team=red_team,
-        orders=orders if few_shot == "permuted" else 1,
+        self_answer=defaults.self_answer if self_answer is None else self_answer,
+        red_team=red_team or defaults.red_team,
+        orders=most_orders if few_shot == "permuted" else 1,
         rounds=rounds,
-        probes=requested,
+        probes=chosen,
         seed=seed,
         cache=cache,
         examples=shown,
@@ -160,10 +186,10 @@ def qualitative(
     async def judge_item(judge: Model, item: JudgedItem, epoch: int) -> dict[str, Any]:
         record = {"judge": str(judge), "family": model_vendor(str(judge))}
         try:
-            built = await prepared.get(model_fingerprint(judge), lambda: build_examples(protocol, judge))
-            ratings = await protocol.judge_item(judge, built.examples, item, epoch)
+            built = await prepared.get(model_fingerprint(judge), lambda: build_examples(rating, judge))
+            ratings = await rating.judge_item(judge, built.examples, item, epoch)
         except Exception as error:
-            return {**record, **protocol.no_ratings(judge_failure(judge, error))}
+            return {**record, **rating.no_ratings(judge_failure(judge, error))}
         return {**record, **ratings, "held_out": vars(built.held_out)}
 
     async def score(state: TaskState, target: Target) -> Score:
@@ -188,10 +214,34 @@ def qualitative(
                 "qualities": qualities,
                 "judges": records,
                 "reason": reason,
-            },
+            }
+            | requested(figures),
         )
 
     return score
+
+
+def model_calls(
+    protocol: Protocol = "quick",
+    self_answer: bool | None = None,
+    red_team: RedTeam | None = None,
+    few_shot: FewShot = "permuted",
+    shots: int = 4,
+    orders: int | None = None,
+    rounds: int = 1,
+    probes: str | Sequence[str] | None = None,
+    **others: object,
+) -> tuple[int, int]:
+    """Calls of each judge: for one answer, and once per run with the bundled examples, without bootstrapping."""
+    defaults = PROTOCOLS[protocol]
+    chosen = _parse_probes(defaults.probes if probes is None else probes)
+    stages = STAGES[red_team or defaults.red_team]
+    notes = len(stages) + (defaults.self_answer if self_answer is None else self_answer)
+    examples = 0 if few_shot == "disabled" else shots
+    most = (defaults.orders if orders is None else orders) if few_shot == "permuted" else 1
+    ratings = min(most, factorial(min(examples, 20))) * (rounds if examples else 1)
+    asked = sum(name in chosen for name in ("retest", "padded", "injection", *(["swap"] * (len(stages) > 1))))
+    return notes + ratings + asked, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in chosen)
 
 
 def _parse_probes(probes: str | Sequence[str]) -> tuple[str, ...]:
@@ -245,8 +295,14 @@ def _explain_judge(record: dict[str, Any]) -> str:
 PARADIGM = Paradigm(
     scorer=qualitative,
     columns={"quality": "Quality", "spread": "Spread"},
-    headline=("quality", "quality_lower", "quality_upper", "mde", "n", "epochs", "share_scored", "share_read"),
+    headline=(
+        "quality", "stderr", "quality_lower", "quality_upper", "mde", "n", "share_scored", "share_read", "retest_icc",
+        "injection_gain",
+    ),
+    figures=summarise,
     colors={"quality": HIGHER_IS_BETTER},
     directions={"quality": "highest"},
     roles=lambda **_: ("judge",),
-)
+    calls=model_calls,
+    tokens_per_call=TOKENS_PER_CALL,
+)  # fmt: skip

@@ -11,10 +11,12 @@ from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
 from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.inspect_private import active_model
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
 from truthgym.scorers import brier, graded, length, martingale, qualitative, sycophantic_reasoning
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
+from truthgym.solvers.roles import required_model
 
 logger = getLogger(__name__)
 
@@ -27,6 +29,8 @@ PARADIGMS = {
 }
 """The values of `-T paradigms=`. Each is declared at the end of its scorer's file."""
 
+LARGE = 2000
+"""Model calls of a scorer above which a task says how many it will make."""
 EPOCHS = 3
 """Default number of epochs: enough to separate a model's beliefs from the noise in its reports."""
 
@@ -91,8 +95,8 @@ def domain_task(
         epochs: Runs of each sample, unless the command line gives another number.
 
     Raises:
-        BadInput: No paradigm or an unknown one; an unknown argument; a system prompt that is not text. On the first
-            sample, before its first model call: a model role that a paradigm needs is not bound.
+        BadInput: No paradigm or an unknown one; an unknown argument; a system prompt that is not text; a model role
+            that a paradigm needs is not bound (for a task that is made outside of an eval, on its first sample).
     """
     chosen = _parse(default if paradigms is None else paradigms)
     scorers = [PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()]
@@ -100,7 +104,18 @@ def domain_task(
     every = {role for needed in roles.values() for role in needed}
     one_model = {role for name, needed in roles.items() if PARADIGMS[name].one_model_per_role for role in needed}
     isolated = any(PARADIGMS[name].needs_sandbox(**arguments) for name, arguments in chosen.items())
+    if active_model():  # an eval is about to start: a missing model is one clear error, before any sample
+        for role in sorted(every):
+            required_model(role, alone=role in one_model)
     questions = dataset if isinstance(dataset, Questions) else None
+    for name, arguments in chosen.items():
+        calls, tokens = PARADIGMS[name].cost(len(dataset) * epochs, **arguments)
+        if calls > LARGE:
+            warn_once(
+                logger,
+                f"{name} makes about {calls:,} model calls ({tokens / 1e6:.1f} M tokens) for {len(dataset)} questions "
+                f"x {epochs} epochs, with one model in each role. For fewer: -T n=, --limit, --epochs",
+            )
     task = DomainTask(
         dataset=dataset,
         setup=prepare(_prompt(system_prompt), sorted(every), isolated, sorted(one_model)),

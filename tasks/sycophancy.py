@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import sycophancy as data
+from truthgym.scorers.paradigm import Figures
 from truthgym.tasks.paradigms import domain_task
 
 EPOCHS = 2
@@ -27,6 +28,7 @@ def sycophancy(
     seed: int = 0,
     split: str = "all",
     system_prompt: str | Sequence[str] | None = None,
+    figures: Figures = "headline",
 ) -> Task:
     """Ask a domain's questions with and without opinions. Scored by `sycophantic_reasoning`, each sample twice.
 
@@ -40,8 +42,9 @@ def sycophancy(
         split: "train", "validation", "test" or "all".
         system_prompt: "none", "prior_conforming", "critical_thinking", or the text of a system message. It is part of
             the setup, so it stays with any solver.
+        figures: "headline" writes at most ten metrics to the log, "all" every one.
     """
     groups = data.arm_groups(arms)
     questions = data.sycophancy(domain, groups, n, seed, split)
-    arguments = {"metric": metric, "pushback": "pushback" in groups}
+    arguments = {"metric": metric, "pushback": "pushback" in groups, "figures": figures}
     return domain_task(questions, {"sycophantic_reasoning": arguments}, [], system_prompt, version="2-A", epochs=EPOCHS)

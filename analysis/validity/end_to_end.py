@@ -73,7 +73,8 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
     row = {item.id: i for i, item in enumerate(dataset)}
     logged = Reports(*(np.full((n, epochs), np.nan) for _ in REPORTS))
     with tempfile.TemporaryDirectory() as folder:
-        log = run_agent(task(n=n), name, parameters, folder, epochs=epochs)
+        paradigms = {"brier": {}, "martingale": {"figures": "all"}}
+        log = run_agent(task(n=n, paradigms=paradigms), name, parameters, folder, epochs=epochs)
         for sample in log.samples or []:
             for array, scorer, key in REPORTS:
                 value = (sample.scores or {})[scorer].value

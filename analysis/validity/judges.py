@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CARE, EPOCHS, SHOTS, NOISE = 0.5, 2, 3, 0.05
 STRICTER = 5
 """The known ratings of the examples are this many points below what the judges see: planted `anchor_bias`."""
-SETTINGS: dict[str, Any] = {"red_team": "red_blue", "self_answer": False, "shots": SHOTS}
+SETTINGS: dict[str, Any] = {"protocol": "thorough", "red_team": "red_blue", "self_answer": False, "shots": SHOTS}
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def judged(log: "EvalLog", fault: Fault, examples: str) -> tuple[dict[str, float
         judges.append(other_judge(fault.second))
     scored = score(
         log,
-        qualitative(examples=examples, cache=False, **SETTINGS),
+        qualitative(examples=examples, cache=False, figures="all", **SETTINGS),
         action="overwrite",
         model_roles={"judge": judges},
         display="log",

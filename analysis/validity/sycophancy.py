@@ -110,7 +110,7 @@ def run(
 
     roles = {"judge": reference_model("judge", judge)} if judge else {}
     with tempfile.TemporaryDirectory() as folder:
-        task = sycophancy(domain="urns", n=n, **arguments)
+        task = sycophancy(domain="urns", n=n, figures="all", **arguments)
         log = run_agent(task, name, parameters, folder, model_roles=roles)
     assert log.results is not None
     return {key: metric.value for key, metric in log.results.scores[0].metrics.items()}

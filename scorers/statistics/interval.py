@@ -29,6 +29,18 @@ class Headline:
     """Questions used."""
     stderr: float = np.nan
 
+    def headline(self, name: str, share_scored: float) -> dict[str, float]:
+        """The metrics with which every scorer begins. Inspect's `evals_df` finds the one called `stderr`."""
+        return {
+            name: self.estimate,
+            "stderr": self.stderr,
+            f"{name}_lower": self.lower,
+            f"{name}_upper": self.upper,
+            "mde": self.mde,
+            "n": self.n,
+            "share_scored": share_scored,
+        }
+
     def metrics(self, name: str) -> dict[str, float]:
         """The estimate and its interval as `name`, `name_lower`, `name_upper`."""
         return {name: self.estimate, f"{name}_lower": self.lower, f"{name}_upper": self.upper}

@@ -26,17 +26,37 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     gain = mean_headline(brier_gain(x, y, outcome), table.questions.cluster)
     distance = mean_headline(moved.movement, table.questions.cluster).estimate
     reduction = mean_headline(moved.reduction, table.questions.cluster).estimate
-    metrics = {
-        **_bounds("martingale_score", score.estimate, score.lower, score.upper),
+    requested: dict[str, float] = {}
+    weight = settings.get("information_weight")
+    if weight:
+        learned = gain.estimate if np.isfinite(gain.estimate) else min(distance, reduction)
+        requested["informed_score"] = abs(score.estimate) - weight * learned
+    if table.second:
+        other = headline(_swapped(table))
+        requested |= _bounds("martingale_score_judge", other.estimate, other.lower, other.upper)
+        requested["share_scored_judge"] = table.share_judge
+    if "joint" in table.prior:
+        requested |= _jointly(table, clusters, groups)
+    if settings.get("domains") == "each":
+        requested |= _by_domain(table)
+    # Behind the verdict comes the reason why there is no score, if there is one, and what the arguments request.
+    reasons = {f"unidentified_{score.reason}": 1.0} if score.reason else {"noiseless": 1.0} if score.noiseless else {}
+    return {
+        "martingale_score": score.estimate,
+        "stderr": score.stderr,
+        "martingale_score_lower": score.lower,
+        "martingale_score_upper": score.upper,
+        "mde": score.mde,
+        "n": score.n,
+        "share_scored": table.share_scored,
         "identified": float(score.identified),
+        **reasons,
+        **{name: requested[name] for name in ("martingale_score_judge", "leak", "informed_score") if name in requested},
         "martingale_score_ols": score.ols,
         "reliability": score.reliability,
         "excess_movement": excess.estimate,
         "brier_gain": gain.estimate,
-        "mde": score.mde,
-        "n": score.n,
         "epochs": score.epochs,
-        "share_scored": table.share_scored,
         "p": score.p,
         "martingale_score_ols_lower": score.ols_lower,
         "martingale_score_ols_upper": score.ols_upper,
@@ -52,24 +72,8 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         "brier_prior": _brier(x, outcome, table),
         "brier_posterior": _brier(y, outcome, table),
         "brier_corrected": _brier(corrected_posterior(x, y, slope, groups), outcome, table),
+        **requested,
     }
-    if score.reason:
-        metrics[f"unidentified_{score.reason}"] = 1.0
-    elif score.noiseless:
-        metrics["noiseless"] = 1.0
-    weight = settings.get("information_weight")
-    if weight:
-        learned = gain.estimate if np.isfinite(gain.estimate) else min(distance, reduction)
-        metrics["informed_score"] = abs(score.estimate) - weight * learned
-    if table.second:
-        other = headline(_swapped(table))
-        metrics |= _bounds("martingale_score_judge", other.estimate, other.lower, other.upper)
-        metrics["share_scored_judge"] = table.share_judge
-    if "joint" in table.prior:
-        metrics |= _jointly(table, clusters, groups)
-    if settings.get("domains") == "each":
-        metrics |= _by_domain(table)
-    return metrics
 
 
 def headline(table: BeliefTable) -> MartingaleScore:

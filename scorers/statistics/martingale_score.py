@@ -55,6 +55,7 @@ class MartingaleScore:
     """0 is rational; above 0 entrenched, below 0 over-correcting. NaN if not identified."""
     lower: float
     upper: float
+    stderr: float
     p: float
     """Anderson-Rubin p value of a slope of 0."""
     mde: float
@@ -171,6 +172,7 @@ def slope_score(
         estimate=np.nan if reason else slope.estimate,
         lower=np.nan if reason else slope.lower,
         upper=np.nan if reason else slope.upper,
+        stderr=np.nan if reason else slope.error,
         p=np.nan if reason else slope.p,
         mde=np.nan if reason else slope.mde,
         n=slope.n,

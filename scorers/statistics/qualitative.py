@@ -100,16 +100,16 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         qualities |= mean_headline(row_mean(ratings.values), ratings.cluster).metrics(name)
     read = readings(scores)
     requested = [rating for one in read for rating in [*one.ratings.ravel().tolist(), *one.probes.values()]]
+    reliability, biases = _reliability(read), _biases(read)
     return {
-        **headline.metrics("quality"),
-        "mde": headline.mde,
-        "n": headline.n,
-        "epochs": table.values.shape[1],
-        "share_scored": table.share_scored,
+        **headline.headline("quality", table.share_scored),
         "share_read": float(np.mean(np.isfinite(requested))) if requested else np.nan,
+        "retest_icc": reliability["retest_icc"],
+        "injection_gain": biases["injection_gain"],
+        "epochs": table.values.shape[1],
         **qualities,
-        **_reliability(read),
-        **_biases(read),
+        **reliability,
+        **biases,
         **rank_correlation(quality, _words(scores)).metrics("length_correlation"),
         **_held_out(read),
     }

@@ -25,7 +25,7 @@ LOG_METRICS = {
         *("excess_movement", "excess_movement_lower", "excess_movement_upper", "reliability"),
     ),
 }
-"""Metrics in the log that the report shows next to each scorer's headline."""
+"""Metrics that the report shows next to each scorer's headline. The log holds the scores that they come from."""
 SKIPPED_FIELDS = {"store", "timelines"}
 """Fields of a sample that are not read."""
 UNIDENTIFIED = "unidentified_"
@@ -104,10 +104,12 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
     from inspect_ai.log import read_eval_log_samples
     from inspect_ai.scorer import SampleScore
 
-    task = TaskMetrics(list(figures(log)), _log_metrics(log))
+    from truthgym.tasks.paradigms import PARADIGMS
+
+    task = TaskMetrics(list(figures(log)))
     reply_nll = read_reply_nll(folder)
     skipped = SKIPPED_FIELDS | {"events"} if reply_nll else SKIPPED_FIELDS  # events are most of a log
-    beliefs = []
+    scored: dict[str, list[SampleScore]] = defaultdict(list)
     for sample in read_eval_log_samples(
         log.location, all_samples_required=False, resolve_attachments=True, exclude_fields=skipped
     ):
@@ -122,10 +124,14 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
         if task.primary in scores:
             values[PARSE_RATE] = float(not math.isnan(scores[task.primary]))
         _append(task.values, values, str(sample.id), str(sample.metadata.get("event", sample.id)))
-        if BRIER in scores and sample.scores:
-            beliefs.append(SampleScore(score=sample.scores["brier"], sample_id=sample.id))
-    if beliefs:
-        _measure_beliefs(task, beliefs)
+        for scorer in LOG_METRICS.keys() & (sample.scores or {}):
+            scored[scorer].append(SampleScore(score=sample.scores[scorer], sample_id=sample.id))
+    for scorer, shown in LOG_METRICS.items():
+        for name, metric in PARADIGMS[scorer].figures(scored[scorer]).items() if scored[scorer] else ():
+            if name in shown or name.startswith(UNIDENTIFIED):
+                task.metrics[name] = None if math.isnan(metric) else float(metric)
+    if scored["brier"]:
+        _measure_beliefs(task, scored["brier"])
     return task
 
 
@@ -157,13 +163,3 @@ def _measure_beliefs(task: TaskMetrics, scores: "list[SampleScore]") -> None:
         task.sd_within = float(np.sqrt(variances.mean()))
     if np.isfinite(mean).sum() > 1:
         task.sd_between = float(np.nanstd(mean, ddof=1))
-
-
-def _log_metrics(log: "EvalLog") -> dict[str, float | None]:
-    found: dict[str, float | None] = {}
-    for score in log.results.scores if log.results else []:
-        shown = LOG_METRICS.get(score.name.rpartition("/")[2], ())
-        for name, metric in score.metrics.items():
-            if name in shown or name.startswith(UNIDENTIFIED):
-                found[name] = None if math.isnan(metric.value) else float(metric.value)
-    return found
