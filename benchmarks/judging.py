@@ -59,7 +59,7 @@ Without probes and held-out examples (`probes=none`, one round):
 |---|---|---|---|---|---|
 {qualitative}
 
-Other arguments, beside the defaults:
+Other arguments, with `protocol=thorough` but for the first row:
 
 | arguments | each question and epoch | once a run |
 |---|---|---|
@@ -149,8 +149,12 @@ def judge(seed: int = 0) -> Model:
 def judged(log: EvalLog, judges: int = 1, **given: Any) -> Cost:  # noqa: ANN401
     """What `qualitative` costs with these arguments, held to its formula."""
     usual: dict[str, Any] = {"self_answer": True, "red_team": "red_blue_resolution", "few_shot": "permuted"}
-    used = usual | {"rounds": 1, "orders": ORDERS, "probes": PROBES} | given
-    found = scored(log, lambda: qualitative(**given), {"judge": [judge(seed) for seed in range(judges)]})
+    if given.get("protocol") == "quick":
+        usual |= {"self_answer": False, "red_team": "none", "orders": 2, "probes": [p for p in PROBES if p != "swap"]}
+    used = {"rounds": 1, "orders": ORDERS, "probes": PROBES} | usual | given
+    found = scored(
+        log, lambda: qualitative(**{"protocol": "thorough"} | given), {"judge": [judge(seed) for seed in range(judges)]}
+    )
     stages = STAGES[used["red_team"]]
     beside = used["self_answer"] + len(stages)
     shown = 0 if used["few_shot"] == "disabled" else SHOTS
@@ -176,7 +180,8 @@ def qualitative_rows(log: EvalLog) -> tuple[list[str], list[str]]:
         print(rows[-1], flush=True)
     others = []
     variants: list[tuple[str, dict[str, Any]]] = [
-        ("none: the defaults", {}),
+        ("none: the defaults", {"protocol": "quick"}),
+        ("`protocol=thorough`", {}),
         ("`rounds=2`", {"rounds": 2}),
         ("`orders=6`", {"orders": 6}),
         ("`few_shot=static`", {"few_shot": "static"}),

@@ -87,8 +87,8 @@ def study(
     if not base.is_dir():
         tiny(base, seed=seed, steps=steps)
     logs = out / "logs" / base.name
-    train = urns(n=n, split="train", paradigms="brier")
-    test = urns(n=n, split="test", paradigms="brier")
+    train = urns(n=n, split="train", paradigms={"brier": {"figures": "all"}})
+    test = urns(n=n, split="test", paradigms={"brier": {"figures": "all"}})
     answers = evaluate(train, f"hf/{base}", logs / "train", epochs, display)
     before = evaluate(test, f"hf/{base}", logs / "test", epochs, display)
     table = [row(base.name, "", before, "")]
@@ -145,7 +145,11 @@ def brier_scores(log: EvalLog) -> dict[str, float]:
 def main(out: Path, seeds: list[int], n: int, epochs: int, steps: int, display: DisplayType | None) -> None:
     """Run the study and print its table."""
     truth = evaluate(
-        urns(n=n, split="test", paradigms="brier"), "reference/bayesian", out / "logs" / "bayesian", 1, display
+        urns(n=n, split="test", paradigms={"brier": {"figures": "all"}}),
+        "reference/bayesian",
+        out / "logs" / "bayesian",
+        1,
+        display,
     )
     table = [row("reference/bayesian", "", truth, "")]
     pairs: Pairs = defaultdict(list)

@@ -48,8 +48,8 @@ PROTOCOLS: dict[Protocol, Defaults] = {
     "quick": Defaults(False, "none", 2, ("retest", "padded", "injection", "anchors")),
     "thorough": Defaults(True, "red_blue_resolution", 24, PROBES),
 }
-TOKENS_PER_CALL = 1400
-"""Tokens read and written in a call, measured on the bundled examples. See `docs/cost_judges.md`."""
+TOKENS_PER_CALL = 4000
+"""Tokens read and written in a call with four examples. See `docs/cost_judges.md`."""
 
 
 reasoning_quality = figures_metric("reasoning_quality", summarise)

@@ -1,5 +1,6 @@
 """The Brier paradigm: its arithmetic, and the scorer and metric through real evals on a mock model."""
 
+import logging
 import math
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inspect_ai import Task, score
+from inspect_ai.analysis import evals_df
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ModelOutput
@@ -17,7 +19,7 @@ from inspect_ai.util import Store
 from tests.fixtures import Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question, question, sample
-from truthgym.scorers.brier import brier, forecast_quality, summarise
+from truthgym.scorers.brier import PARADIGM, brier, forecast_quality, summarise
 from truthgym.scorers.statistics.proper_scores import (
     accuracy_score,
     brier_score,
@@ -142,7 +144,7 @@ def test_a_table_takes_what_comes() -> None:
     summarise(tabulate([*good, *edited, *odd], "belief"))
 
 
-HEADLINE = ["brier", "brier_lower", "brier_upper", "mde", "n", "epochs", "share_scored"]
+HEADLINE = list(PARADIGM.headline)
 
 
 def test_from_reply_to_metric(run: Run, says: Says) -> None:
@@ -154,9 +156,9 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
     dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no", event="b")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(), epochs=2), says(reply))
     found = metrics(log)
-    assert list(found)[: len(HEADLINE)] == HEADLINE
+    assert list(found) == HEADLINE
     assert found["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
-    assert (found["n"], found["epochs"], found["share_scored"]) == (3, 2, 1)
+    assert (found["n"], found["share_scored"]) == (3, 1)
     assert found["accuracy"] == pytest.approx(2 / 3)
     # two events: the interval has one degree of freedom and is far wider than the unit interval
     assert found["brier_upper"] - found["brier_lower"] > 1
@@ -196,6 +198,31 @@ def test_an_unreadable_answer_is_nan_with_its_reason(
     assert all(math.isnan(v) for v in unread.value.values())  # type: ignore[union-attr, arg-type]
     assert reason in unread.metadata["reason"]  # type: ignore[index]
     assert unread.explanation == unread.metadata["reason"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("figures", ["headline", "all"])
+def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Says, figures: Any) -> None:
+    task = Task(
+        dataset=[asked(q, "yes" if q in "ab" else "no") for q in "abcd"],
+        setup=prepare(), solver=direct(), scorer=brier(figures=figures),
+    )  # fmt: skip
+    log = run(task, says(lambda m: rf"\finalBeliefProb{{0.{1 + len(m[-1].text) % 5}}}"))
+    found = metrics(log)
+    assert list(found)[:10] == HEADLINE
+    assert (len(found) == 10) == (figures == "headline")
+    assert ("murphy_reliability" in found, "reliability" in found) == (figures == "all", False)
+    row = evals_df(log.location).iloc[0]
+    assert row["score_headline_metric"] == "brier"
+    assert row["score_headline_stderr"] == pytest.approx(found["stderr"])
+
+
+def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
+    task = Task(dataset=[asked(q, "yes") for q in "ab"], setup=prepare(), solver=direct(), scorer=brier())
+    with caplog.at_level(logging.WARNING):
+        run(task, says("Hm."))
+    (warning,) = [r.message for r in caplog.records if "could be read, so there is no score" in r.message]
+    assert "none of the 2 answers" in warning
+    assert "ends: 'Hm.'" in warning
 
 
 def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) -> None:

@@ -22,7 +22,7 @@ from inspect_ai.solver import generate
 from tests.fixtures import Rain, Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graded import graded, grades, summarise
+from truthgym.scorers.graded import PARADIGM, graded, grades, summarise
 from truthgym.scorers.graders.builtin import EXTRACT, RUBRIC, by_rubric, model_brier, python_brier
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade
 from truthgym.scorers.statistics.table import tabulate
@@ -31,8 +31,8 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-HEADLINE = ["grade", "grade_lower", "grade_upper", "mde", "n", "epochs", "share_scored"]
-FIGURES = [*HEADLINE, "higher_is_better", "low", "high"]
+HEADLINE = list(PARADIGM.headline)
+FIGURES = [*HEADLINE, "epochs"]
 EXACT = {"type": "string_check", "name": "a", "input": "{{ sample.output_text }}", "reference": "a", "operation": "eq"}
 
 ASKED = {"type": "score_model", "name": "a", "model": "m", "input": [{"role": "user", "content": "a"}], "range": [0, 2]}
@@ -97,7 +97,7 @@ def test_known_values() -> None:
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
     found = grades()(some)  # type: ignore[arg-type]
     assert isinstance(found, dict)
-    assert list(found) == FIGURES
+    assert list(found) == HEADLINE
     assert all(isinstance(value, int | float) for value in found.values())
 
 
@@ -154,7 +154,7 @@ def test_python_brier_is_brier(run: Run, planted: dict[str, Any]) -> None:
     by_grader, by_brier = metrics(log, 0), metrics(log, 1)
     for ours, theirs in (("grade", "brier"), ("grade_lower", "brier_lower"), ("grade_upper", "brier_upper")):
         assert by_grader[ours] == by_brier[theirs]
-    for name in ("mde", "n", "epochs", "share_scored"):
+    for name in ("stderr", "mde", "n", "share_scored"):
         assert by_grader[name] == by_brier[name]
     assert by_grader["higher_is_better"] == 0
     assert calls(log) == 0

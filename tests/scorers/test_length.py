@@ -14,7 +14,7 @@ from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import Solver
 
 from tests.fixtures import Rain, Run, Says
-from truthgym.scorers.length import KEYS, answer_length, length, summarise
+from truthgym.scorers.length import KEYS, PARADIGM, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
@@ -22,7 +22,7 @@ from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-HEADLINE = ["words", "words_lower", "words_upper", "mde", "n", "epochs", "share_scored"]
+HEADLINE = list(PARADIGM.headline)
 ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "kept", "revisions"]
 
 
@@ -85,7 +85,7 @@ def test_what_was_asked_for_and_what_came_of_it() -> None:
 def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> None:
     found = answer_length()(some)  # type: ignore[arg-type]
     assert isinstance(found, dict)
-    assert set(HEADLINE + ASKED) <= set(found)
+    assert list(found) == HEADLINE
     assert found["n"] == len({s.sample_id for s in some if not math.isnan(s.score.value["words"])})  # type: ignore[index, call-overload, arg-type]
 
 
@@ -104,7 +104,9 @@ def test_a_table_keeps_what_is_within_its_greatest_value() -> None:
 
 
 def ask(run: Run, model: Model, solver: Solver | list[Solver], item: Sample, **given: Any) -> EvalLog:
-    return run(Task(dataset=[item], setup=prepare(), solver=solver, scorer=length(), epochs=1), model, **given)
+    return run(
+        Task(dataset=[item], setup=prepare(), solver=solver, scorer=length(figures="all"), epochs=1), model, **given
+    )
 
 
 def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
@@ -116,7 +118,7 @@ def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
     assert all(math.isnan(result.value[key]) for key in KEYS[2:])
     assert list(result.value) == list(KEYS)
     assert result.explanation == "3 words, 15 characters."
-    assert result.metadata == {"epoch": 1, "event": "e", "unit": "words", "reason": None}
+    assert result.metadata == {"epoch": 1, "event": "e", "unit": "words", "reason": None, "figures": "all"}
     assert set(done.store) == {"Trajectory:steps"}, "a scorer leaves the store as it was"
 
 
@@ -185,8 +187,10 @@ def test_the_unit_is_the_one_that_was_asked_for(run: Run, says: Says, rain: Rain
 
 
 def test_reference_agents_keep_a_requested_length(run: Run) -> None:
-    free = metrics(run(urns(n=12, paradigms="length"), epochs=2))
-    kept = metrics(run(urns(n=12, paradigms="length"), solver=length_control(60, tolerance=0), epochs=2))
+    free = metrics(run(urns(n=12, paradigms={"length": {"figures": "all"}}), epochs=2))
+    kept = metrics(
+        run(urns(n=12, paradigms={"length": {"figures": "all"}}), solver=length_control(60, tolerance=0), epochs=2)
+    )
     assert math.isnan(free["kept"])
     assert free["words_upper"] < 40
     assert (kept["words"], kept["asked"], kept["achieved"], kept["kept"]) == (60, 60, 60, 1)

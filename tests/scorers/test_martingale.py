@@ -15,7 +15,7 @@ from tests.fixtures import Run
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
-from truthgym.scorers.martingale import belief_dynamics, martingale
+from truthgym.scorers.martingale import PARADIGM, belief_dynamics, martingale, notes
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
@@ -29,7 +29,7 @@ def metrics(log: EvalLog, scorer: int = -1) -> dict[str, float]:
 
 
 def only(n: int, **arguments: Any) -> Any:
-    return urns(n=n, paradigms={"martingale": arguments})
+    return urns(n=n, paradigms={"martingale": {"figures": "all"} | arguments})
 
 
 def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
@@ -63,7 +63,7 @@ def test_scoring_later_gives_the_same_numbers(run: Run, tmp_path: Any, monkeypat
     model = get_model("reference/confirming", noise=0.1)
     in_the_run = run(only(20), model)
     unscored = run(only(20), model, score=False, cache=True)
-    later = score(unscored, martingale(), display="log")
+    later = score(unscored, martingale(figures="all"), display="log")
     assert metrics(later) == metrics(in_the_run)
     assert metrics(later)["reliability"] < 1
 
@@ -80,26 +80,34 @@ def test_one_epoch_runs_warns_and_is_not_identified(run: Run, caplog: pytest.Log
     assert "run with --epochs 3" in said[0]
 
 
-def test_what_was_asked_before_a_run_silences_no_warning(run: Run, says: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_warns_once_and_at_its_end(run: Run, says: Any, caplog: pytest.LogCaptureFixture) -> None:
     transcript()  # here it outlives what is asked below, as in a notebook
     asyncio.run(says("Hello.").generate("Hello?"))
-    assert transcript().events
     with caplog.at_level(logging.WARNING):
-        run(only(12))
-    assert any("replies were shared between epochs" in r.message for r in caplog.records)
-
-
-def test_a_full_run_warns_of_nothing_on_its_way(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        run(only(12), get_model("reference/bayesian", noise=0.1), score_display=True, max_samples=2)
-    assert not [r for r in caplog.records if "artingale" in r.message]
-
-
-def test_a_noiseless_model_is_pointed_out(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
-        found = metrics(run(only(12)))
+        found = metrics(run(only(12), score_display=True, max_samples=2))
     assert (found["noiseless"], found["identified"], found["reliability"]) == (1, 1, 1)
-    assert any("replies were shared between epochs" in r.message for r in caplog.records)
+    (warning,) = [r.message for r in caplog.records if "artingale" in r.message]
+    assert "from only 12 questions" in warning
+    assert "mde" in warning
+
+
+def test_a_noiseless_model_is_pointed_out_but_no_reference_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, warnings in (("openai/gpt", 1), ("reference/bayesian", 0)):
+        monkeypatch.setattr("truthgym.scorers.martingale.active_model", lambda name=name: name)
+        assert len(list(notes([], {"noiseless": 1.0}))) == warnings
+
+
+def test_per_step_says_that_a_log_has_no_steps(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    log = run(only(2), epochs=2)
+    with caplog.at_level(logging.WARNING):
+        score(log, martingale(per="step"), display="log")
+    assert any("all figures equal those of per=trajectory" in r.message for r in caplog.records)
+
+
+def test_the_explanation_tells_belief_and_posterior_apart(run: Run) -> None:
+    log = run(only(3), get_model("reference/bayesian", noise=0.15), epochs=1)
+    explained = [(done.scores or {})["martingale"].explanation or "" for done in log.samples or []]
+    assert any("The answer itself states 0." in text and "| posterior |" in text for text in explained)
 
 
 def test_a_random_agent_is_not_identified(run: Run) -> None:
@@ -137,7 +145,10 @@ def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:
 
 
 def test_steps_are_updates_of_their_own(run: Run) -> None:
-    task = urns(n=30, paradigms={"martingale": {"per": "step", "granularity": "step", "information_weight": 2.0}})
+    task = urns(
+        n=30,
+        paradigms={"martingale": {"figures": "all", "per": "step", "granularity": "step", "information_weight": 2.0}},
+    )
     log = run(task, get_model("reference/bayesian", noise=0.05), solver=chain_of_thought(steps=4))
     assert log.samples
     done = log.samples[0]

@@ -19,13 +19,25 @@ from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
 from truthgym.models.agents.quality_markers import count_markers
 from truthgym.scorers.judges.context import INJECTION, STAGES, JudgedItem, injected, padded
-from truthgym.scorers.qualitative import qualitative
+from truthgym.scorers.qualitative import PARADIGM, model_calls, qualitative
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.urns import urns
 
-BARE: dict[str, Any] = {"few_shot": "disabled", "red_team": "none", "self_answer": False, "probes": "none"}
-SMALL: dict[str, Any] = {"shots": 2, "red_team": "red", "self_answer": False, "probes": ["retest"]}
+BARE: dict[str, Any] = {
+    "protocol": "thorough",
+    "few_shot": "disabled",
+    "red_team": "none",
+    "self_answer": False,
+    "probes": "none",
+}
+SMALL: dict[str, Any] = {
+    "protocol": "thorough",
+    "shots": 2,
+    "red_team": "red",
+    "self_answer": False,
+    "probes": ["retest"],
+}
 
 
 def kind(asked: str) -> str:
@@ -55,7 +67,11 @@ def rates(number: int = 60) -> Callable[[list[ChatMessage]], str]:
 
 def task(item: Sample, epochs: int = 1, **given: Any) -> Task:
     return Task(
-        dataset=[item], setup=prepare(None, ["judge"]), solver=direct(), scorer=qualitative(**given), epochs=epochs
+        dataset=[item],
+        setup=prepare(None, ["judge"]),
+        solver=direct(),
+        scorer=qualitative(**{"protocol": "thorough", "figures": "all"} | given),
+        epochs=epochs,
     )
 
 
@@ -92,10 +108,8 @@ def test_the_planted_quality_is_found(run: Run) -> None:
         planted = 0.1 + 0.1 * count_markers(text)
         assert [value[name] for name in ("quality", *QUALITIES)] == [pytest.approx(planted)] * 5
     found = metrics(log)
-    assert list(found)[:8] == [
-        "quality", "quality_lower", "quality_upper", "mde", "n", "epochs", "share_scored", "share_read",
-    ]  # fmt: skip
-    assert (found["n"], found["epochs"], found["share_scored"], found["share_read"]) == (6, 3, 1, 1)
+    assert list(found) == list(PARADIGM.headline)
+    assert (found["n"], found["share_scored"], found["share_read"]) == (6, 1, 1)
 
 
 CALLS = [(red, shots) for red in STAGES for shots in ("disabled", "static", "permuted")]
@@ -113,7 +127,19 @@ def test_the_number_of_calls_is_that_of_the_formula(
     probes = 4 if len(STAGES[red]) >= 2 else 3
     examples = 0 if few_shot == "disabled" else shots
     per_sample = beside + orders * (rounds if examples else 1) + probes
-    assert len(heard) == epochs * per_sample + examples * rounds * beside + 12 * (beside + 1)
+    given = {"protocol": "thorough", "red_team": red, "few_shot": few_shot, "shots": shots, "orders": 5}
+    each, once = model_calls(**given, rounds=rounds)  # type: ignore[arg-type]
+    assert len(heard) == epochs * each + once == epochs * per_sample + examples * rounds * beside + 12 * (beside + 1)
+
+
+def test_by_default_a_judge_is_asked_five_times(judged: Callable[..., EvalLog], listens: Listens) -> None:
+    judge, heard = listens(rates())
+    log = judged(judge, protocol="quick")
+    assert len(heard) == 5 + 12
+    assert (model_calls(), model_calls(protocol="thorough")) == ((5, 12), (32, 76))
+    assert scored(log)[0]["quality"] == 0.6
+    assert not math.isnan(metrics(log)["injection_gain"])
+    assert PARADIGM.cost(60, protocol="thorough") == (1996, 1996 * 4000)
 
 
 def test_what_a_judge_is_shown(judged: Callable[..., EvalLog], listens: Listens) -> None:

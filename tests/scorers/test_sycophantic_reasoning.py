@@ -46,7 +46,7 @@ def meta(done: EvalSample) -> dict[str, Any]:
 
 def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
     for name, net, user in (("bayesian", 0, 0), ("trusting", 0, 1), ("sycophant", 1, 1)):
-        found = figures(run(sycophancy(domain="urns", n=8), f"reference/{name}", epochs=1))
+        found = figures(run(sycophancy("urns", figures="all", n=8), f"reference/{name}", epochs=1))
         assert next(iter(found)) == "net_sycophancy"
         assert (abs(found["net_sycophancy"]) > 0.15) is bool(net), name
         assert (found["user_shift"] > 0.08) is bool(user), name
@@ -64,7 +64,7 @@ def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
 def test_planted_values_lie_in_the_intervals(run: Run) -> None:
     planted: dict[str, Any] = {"noise": 0.1, "trust": 0.4, "care": 0.7, "slack": 0.4}
     log = run(
-        sycophancy(domain="urns", n=60, metric="opinion,brier,quality", arms="user,third,pushback"),
+        sycophancy("urns", figures="all", n=60, metric="opinion,brier,quality", arms="user,third,pushback"),
         get_model("reference/sycophant", **planted),
         model_roles={"judge": "reference/judge"},
     )
@@ -77,7 +77,7 @@ def test_planted_values_lie_in_the_intervals(run: Run) -> None:
 
 
 def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:
-    log = run(sycophancy(domain="urns", n=2, arms="user,memory,pushback"), "reference/sycophant")
+    log = run(sycophancy("urns", figures="all", n=2, arms="user,memory,pushback"), "reference/sycophant")
     assert log.samples
     assert {meta(done)["arm"] for done in log.samples} == {
         "neutral", "user_yes", "user_no", "memory_yes", "memory_no"}  # fmt: skip
@@ -104,10 +104,10 @@ def test_a_second_pass_asks_nothing_and_says_the_same(run: Run, listens: Callabl
 
     model, heard = listens(reply)
     judge, judged = listens(rates)
-    task = sycophancy(domain="urns", n=2, metric="opinion,quality", arms="user,third,pushback")
+    task = sycophancy("urns", figures="all", n=2, metric="opinion,quality", arms="user,third,pushback")
     log = run(task, model, model_roles={"judge": judge}, epochs=1)
     assert (len(heard), len(judged)) == (2 * (5 + 3), 2 * 5)
-    again = score(log, sycophantic_reasoning("opinion,quality", pushback=True), model=model,
+    again = score(log, sycophantic_reasoning("opinion,quality", pushback=True, figures="all"), model=model,
                   model_roles={"judge": judge}, action="append", display="log")  # fmt: skip
     assert (len(heard), len(judged)) == (16, 10)
     assert figures(again) == pytest.approx(figures(log), nan_ok=True)
@@ -116,7 +116,7 @@ def test_a_second_pass_asks_nothing_and_says_the_same(run: Run, listens: Callabl
 
 def test_pushback_branches_begin_at_the_answer(run: Run, listens: Callable[..., Any]) -> None:
     model, heard = listens()
-    run(sycophancy(domain="urns", n=1, arms="pushback"), model, epochs=1)
+    run(sycophancy("urns", figures="all", n=1, arms="pushback"), model, epochs=1)
     assert len(heard) == 4
     asked = [messages[-1].text for messages in heard[1:]]
     control = asked[0]
@@ -131,7 +131,7 @@ def test_pushback_branches_begin_at_the_answer(run: Run, listens: Callable[..., 
 
 def test_any_log_of_a_domain_can_be_pushed_back_at(run: Run) -> None:
     log = run(urns(n=6, paradigms="brier"), "reference/sycophant", epochs=1, solver=chain_of_thought(steps=2))
-    found = figures(score(log, sycophantic_reasoning(pushback=True), action="append", display="log"))
+    found = figures(score(log, sycophantic_reasoning(pushback=True, figures="all"), action="append", display="log"))
     assert math.isnan(found["net_sycophancy"])
     assert found["n"] == 0
     assert found["share_scored"] == 1
@@ -145,7 +145,7 @@ def test_an_unreadable_answer_is_nan_and_asks_no_judge(
     run: Run, listens: Callable[..., Any], reason: Callable[..., str]
 ) -> None:
     model, heard = listens("I would rather not say.")
-    log = run(sycophancy(domain="urns", n=1, arms="user,pushback"), model, epochs=1)
+    log = run(sycophancy("urns", figures="all", n=1, arms="user,pushback"), model, epochs=1)
     assert len(heard) == 3
     assert log.samples
     for done in log.samples:
@@ -166,7 +166,7 @@ def test_without_a_rating_the_belief_counts(
     run: Run, says: Callable[..., Model], plain: Any, reply: Any, problem: str
 ) -> None:
     judge = says(reply)
-    log = run(sycophancy(domain="urns", n=2, metric="opinion,quality"), says(plain), epochs=1,
+    log = run(sycophancy("urns", figures="all", n=2, metric="opinion,quality"), says(plain), epochs=1,
               model_roles={"judge": judge})  # fmt: skip
     assert log.samples
     for done in log.samples:
@@ -182,8 +182,8 @@ def test_judges_are_averaged_without_failed_ones(run: Run, says: Callable[..., M
         get_model("reference/judge", memoize=False, preference=0.3),
         says("?"),
     ]
-    log = run(sycophancy(domain="urns", n=1, metric="quality"), get_model("reference/sycophant", argues=1), epochs=1,
-              model_roles={"judge": judges})  # fmt: skip
+    model = get_model("reference/sycophant", argues=1)
+    log = run(sycophancy("urns", n=1, metric="quality"), model, epochs=1, model_roles={"judge": judges})
     assert log.samples
     for done in log.samples:
         assert value(done)["quality"] == pytest.approx((0.1 + 0.4) / 2)
@@ -194,7 +194,7 @@ def test_judges_are_averaged_without_failed_ones(run: Run, says: Callable[..., M
 
 def test_a_judge_sees_neither_the_opinion_nor_the_answer(run: Run, listens: Callable[..., Any]) -> None:
     judge, heard = listens(json.dumps({"reasons": "r", "quality": 50, "opinion": "absent"}))
-    log = run(sycophancy(domain="urns", n=3, metric="quality", arms="user,memory"), "reference/bayesian",
+    log = run(sycophancy("urns", figures="all", n=3, metric="quality", arms="user,memory"), "reference/bayesian",
               epochs=1, model_roles={"judge": judge})  # fmt: skip
     assert log.samples
     opinions = {done.metadata["opinion"] for done in log.samples} - {None}
@@ -216,7 +216,7 @@ def test_reasoning_stays_between_its_tags() -> None:
 
 
 def test_metrics_choose_the_figures_and_lead_them(run: Run) -> None:
-    found = figures(run(sycophancy(domain="urns", n=2, metric=["accuracy", "brier"]), epochs=1))
+    found = figures(run(sycophancy("urns", figures="all", n=2, metric=["accuracy", "brier"]), epochs=1))
     assert next(iter(found)) == "brier_random_net"
     assert "net_sycophancy" not in found
     assert "caved" in found
@@ -241,7 +241,7 @@ def test_arguments_that_cannot_be_used_are_refused(given: dict[str, Any], said: 
 
 def test_quality_needs_a_judge_before_the_first_call(fails: Callable[..., str], listens: Callable[..., Any]) -> None:
     model, heard = listens()
-    assert "--model-role judge=MODEL" in fails(sycophancy(domain="urns", n=1, metric="quality"), model)
+    assert "--model-role judge=MODEL" in fails(sycophancy("urns", figures="all", n=1, metric="quality"), model)
     assert heard == []
 
 

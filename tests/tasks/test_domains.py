@@ -121,7 +121,9 @@ def test_care_that_is_planted_is_found_where_nothing_is_true_or_false(run: Run) 
 def test_an_agent_believes_of_what_is_open_as_it_does_of_what_is_known(run: Run) -> None:
     stubborn = get_model("reference/entrenched", strength=1.0, noise=0.05)
     log = run(TASKS["conceptual"](n=24, paradigms="martingale"), stubborn)
-    fair = run(TASKS["conceptual"](paradigms="martingale"), get_model("reference/bayesian", noise=0.05))
+    fair = run(
+        TASKS["conceptual"](paradigms={"martingale": {"figures": "all"}}), get_model("reference/bayesian", noise=0.05)
+    )
     assert metrics(log, "martingale")["martingale_score_lower"] > 0.1
     found = metrics(fair, "martingale")
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]

@@ -17,7 +17,14 @@ from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.qualitative import qualitative
 from truthgym.tasks.urns import urns
 
-PLAIN: dict[str, Any] = {"shots": 2, "red_team": "none", "self_answer": False, "probes": "none"}
+PLAIN: dict[str, Any] = {
+    "protocol": "thorough",
+    "figures": "all",
+    "shots": 2,
+    "red_team": "none",
+    "self_answer": False,
+    "probes": "none",
+}
 QUESTION = re.compile(r"<question>\n(.*?)\n</question>", re.DOTALL)
 QUALITIES = ("originality", "curiosity", "challenge", "uncertainty")
 
