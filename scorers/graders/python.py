@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from subprocess import DEVNULL
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,7 +66,9 @@ def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) ->
     _check(name, source)
 
     async def function(given: GraderInput) -> float:
+        secret = token_hex()
         message = {
+            "secret": secret,
             "source": source,
             "sample": sample_fields(given),
             "item": dict(given.item),
@@ -73,7 +76,7 @@ def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) ->
             "guarded": options.trusted,
         }
         run = _run_here if options.trusted else _run_in_sandbox
-        return _parse(name, await run(name, json.dumps(message), options.time_limit))
+        return _parse(name, secret, await run(name, json.dumps(message), options.time_limit))
 
     return Grader(name, function, options.low, options.high, options.higher_is_better, sandbox=not options.trusted)
 
@@ -175,16 +178,16 @@ def _sandbox() -> SandboxEnvironment:
         return sandbox()
 
 
-def _parse(name: str, result: bytes) -> float:
-    """The grade in a result file. A program can forge this file, so its whole content is checked."""
+def _parse(name: str, secret: str, result: bytes) -> float:
+    """The grade in a result file, which must hold the secret of the runner: a program can write this file too."""
     try:
         content: Any = json.loads(result) if len(result) <= MAX_RESULT else None
     except (ValueError, RecursionError):
         content = None
     match content:
-        case {"grade": int() | float() as number} if len(content) == 1 and not isinstance(number, bool):
+        case {"grade": int() | float() as number, "secret": str(key)} if key == secret and not isinstance(number, bool):
             return float(number)
-        case {"error": str(reason)} if len(content) == 1:
+        case {"error": str(reason), "secret": str(key)} if key == secret:
             raise CannotGrade(f"The grader {name} {reason}.".replace("..", "."))
     raise CannotGrade(f"The grader {name} left a result that cannot be read.")
 

@@ -1,7 +1,8 @@
 """Run a user's grader in a process of its own: `python3 -I -B python_runner.py FOLDER`.
 
 Uses the standard library only and runs on old versions of Python, since it is also copied into sandboxes. Reads
-FOLDER/input.json and writes FOLDER/result.json, `{"grade": NUMBER}` or `{"error": REASON}`. Output is discarded.
+FOLDER/input.json and writes FOLDER/result.json, `{"grade": NUMBER}` or `{"error": REASON}`, with the `secret` of the
+input: a result that the program writes itself does not count. Output is discarded.
 """
 
 import json
@@ -15,6 +16,9 @@ WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGE_EVENTS = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
            "os.chown", "os.utime", "os.setxattr", "os.removexattr", "shutil.", "sqlite3.connect")  # fmt: skip
 """Audit events that change the files named in them."""
+DIR_FD_EVENTS = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.chown",
+           "os.utime")  # fmt: skip
+"""Those whose last arguments are the folders that paths are relative to, or -1."""
 FORBIDDEN_EVENTS = ("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo",
              "socket.gethostby", "os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "os.startfile",
              "os.kill", "subprocess.", "pty.", "signal.pthread_kill")  # fmt: skip
@@ -34,19 +38,33 @@ def guard(folder: str) -> None:
         real = os.path.realpath(os.fsdecode(path))
         return real == os.devnull or (real + os.sep).startswith(inside)
 
+    def only_within(make: Any) -> Any:  # noqa: ANN401
+        def checked(path: Any, *args: Any, dir_fd: Any = None, **kwargs: Any) -> Any:  # noqa: ANN401
+            if dir_fd is not None or not within(path):
+                raise PermissionError("a grader may not make files outside its folder: {!r}".format(path))  # noqa: UP032
+            return make(path, *args, **kwargs)
+
+        return checked
+
     def watch(event: str, args: Any) -> None:  # noqa: ANN401
         if event == "open":
             path, mode, flags = args
+            if mode is None and not within(path) and os.path.isdir(path):  # noqa: PTH112
+                raise PermissionError("a grader may not open folders outside its own: {!r}".format(path))  # noqa: UP032
             writes = flags & WRITE_FLAGS if isinstance(flags, int) else set(mode or "") & set("wax+")
             if writes and not within(path):
                 raise PermissionError("a grader may not write outside its folder: {!r}".format(path))  # noqa: UP032
         elif event.startswith(CHANGE_EVENTS):
-            if not all(within(path) for path in args):
+            folders = args[-2:] if event in ("os.rename", "os.link") else args[-1:]
+            relative = event in DIR_FD_EVENTS and any(folder != -1 for folder in folders)
+            if relative or not all(within(path) for path in args):
                 raise PermissionError("a grader may not change files outside its folder: {}".format(event))  # noqa: UP032
         elif event.startswith(FORBIDDEN_EVENTS):
             raise PermissionError("a grader may not reach the network or other processes: {}".format(event))  # noqa: UP032
 
     sys.addaudithook(watch)
+    for name in ("mkfifo", "mknod"):  # they raise no audit event
+        setattr(os, name, only_within(getattr(os, name)))
 
 
 def limit(seconds: int) -> None:
@@ -84,6 +102,9 @@ def main(folder: str) -> None:
     result = os.path.join(os.path.realpath(folder), "result.json")  # noqa: PTH118
     with open("input.json", encoding="utf-8") as file:  # noqa: PTH123
         message = json.load(file)
+    secret = message.pop("secret")
+    with open("input.json", "w", encoding="utf-8") as file:  # noqa: PTH123
+        json.dump(message, file)  # the program must not find it here
     devnull = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(devnull, stream)
@@ -91,7 +112,7 @@ def main(folder: str) -> None:
     limit(message["seconds"])
     if message["guarded"]:
         guard(folder)
-    content = dumps(outcome(message["source"], message["sample"], message["item"]))
+    content = dumps(dict(outcome(message["source"], message["sample"], message["item"]), secret=secret))
     target = os.open(result, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     write(target, content.encode())
     os._exit(0)  # threads that the grader left behind would keep it alive

@@ -140,6 +140,19 @@ def test_a_judge_that_is_not_bound_ends_the_run_before_the_first_call(says: Call
     assert not heard
 
 
+def test_a_missing_judge_is_one_error_before_the_task(says: Callable[..., Model]) -> None:
+    given = {"paradigms": "qualitative", "n": 1}
+    with pytest.raises(BadInput, match="--model-role judge=MODEL"):
+        eval("truthgym/urns", task_args=given, model=says("50%"), display="log")
+
+
+def test_a_large_run_says_what_it_costs(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):
+        urns(n=200, paradigms={"qualitative": {"protocol": "thorough"}, "martingale": {}})
+    (warning,) = [r.message for r in caplog.records if "model calls" in r.message]
+    assert "qualitative makes about 19,276 model calls (77.1 M tokens) for 200 questions x 3 epochs" in warning
+
+
 def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> float:
         raise RuntimeError("the network went away")

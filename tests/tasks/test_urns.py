@@ -13,7 +13,6 @@ from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.tasks.urns import urns
 
-
 ALL = {"brier": {"figures": "all"}}
 
 

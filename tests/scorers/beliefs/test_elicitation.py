@@ -231,11 +231,25 @@ def test_reasoning_that_was_cut_short_has_no_posterior(run: Run, says: Says, rai
 
 def test_bad_arguments_are_explained_on_the_command_line(run: Run, says: Says, rain: Rain, root: Path) -> None:
     log = ask(run, Heard(says), rain(), direct())
-    command = ["inspect", "score", log.location, "--scorer", "truthgym/martingale", "--action", "append", "--overwrite"]
-    for given, said in (("elicitor=judgee", "elicitor='judgee' cannot be used"), ("granularity=step", "add per=step")):
-        done = subprocess.run([*command, "-S", given], capture_output=True, text=True, check=False, cwd=root)
+    for scorer, given, problem in (
+        ("martingale", "granularity=step", "add per=step"),
+        ("brier", "figrues=all", "no argument 'figrues'; did you mean 'figures'"),
+        ("graded", "grder=model", "no argument 'grder'; did you mean 'grader'"),
+    ):
+        command = [
+            "inspect",
+            "score",
+            log.location,
+            "--scorer",
+            f"truthgym/{scorer}",
+            "-S",
+            given,
+            "--action",
+            "append",
+        ]
+        done = subprocess.run([*command, "--overwrite"], capture_output=True, text=True, check=False, cwd=root)
         assert done.returncode != 0
-        assert said in " ".join((done.stdout + done.stderr).split())
+        assert problem in " ".join((done.stdout + done.stderr).split())
 
 
 @pytest.mark.parametrize(

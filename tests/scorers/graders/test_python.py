@@ -143,6 +143,10 @@ def outside() -> Iterator[Path]:
         "import shutil; shutil.rmtree({folder!r})",
         "import shutil; shutil.copy('input.json', {path!r})",
         "import sqlite3; sqlite3.connect({path!r})",
+        "import os; os.open({name!r}, os.O_WRONLY | os.O_TRUNC, dir_fd=os.open({folder!r}, os.O_RDONLY))",
+        "import os; d = os.open({folder!r}, os.O_PATH); os.remove({name!r}, dir_fd=d)",
+        "import os; os.mkfifo({new!r})",
+        "import os; os.mknod({new!r})",
         "import os; os.system('true')",
         "import os; os.fork()",
         "import subprocess; subprocess.run(['true'])",
@@ -157,7 +161,8 @@ def outside() -> Iterator[Path]:
     ids=lambda text: text.split(";")[-1].strip()[:40],
 )
 def test_accidents_are_stopped(body: str, outside: Path) -> None:
-    filled = body.format(path=str(outside), new=str(outside.with_name("new")), folder=str(outside.parent))
+    filled = body.format(path=str(outside), new=str(outside.with_name("new")), folder=str(outside.parent),
+                         name=outside.name)  # fmt: skip
     found = given(program(f"{filled}\nreturn 1.0"))
     assert found.value is None
     assert found.reason
@@ -192,6 +197,9 @@ def test_nothing_of_a_program_is_left_behind() -> None:
         "import os; os.mkdir('result.json'); os._exit(0)",
         "import os; open('result.json', 'w').write('[' * 10**6); os._exit(0)",
         "import os; open('result.json', 'w').write('{\"grade\": true}'); os._exit(0)",
+        "import os; open('result.json', 'w').write('{\"grade\": 1}'); os._exit(0)",
+        "import json, os; s = json.load(open('input.json')).get('secret'); open('result.json', 'w').write("
+        "json.dumps({'grade': 1, 'secret': s})); os._exit(0)",
         "import os; open('result.json', 'w').write('{\"grade\": 1, \"more\": 1}'); os._exit(0)",
         "import os; open('result.json', 'wb').write(b'\\xff'); os._exit(0)",
     ],
