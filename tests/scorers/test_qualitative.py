@@ -238,15 +238,6 @@ def test_one_unreadable_rating_leaves_that_order_out(judged: Callable[..., EvalL
     assert metrics(log)["share_read"] == 0.5
 
 
-def test_a_judge_that_says_nothing_beside_still_rates(judged: Callable[..., EvalLog], listens: Listens) -> None:
-    judge, heard = listens(lambda messages: rates()(messages) if fields_of(messages[-1].text) else " ")
-    log = judged(judge, few_shot="disabled", probes=["swap"])
-    value, metadata = scored(log)
-    assert value["quality"] == 0.6
-    assert set(metadata["judges"][0]["missing"]) == {"own_answer", "criticism"}
-    assert len(heard) == 3, "nothing is asked that builds on what is missing, and there is nothing to swap"
-
-
 def test_an_example_about_the_same_question_is_not_shown(
     judged: Callable[..., EvalLog], listens: Listens, tmp_path: Path
 ) -> None:
@@ -403,9 +394,3 @@ def test_padding_doubles_the_words_and_adds_nothing_else() -> None:
     among = injected(case, pad=True)
     assert among.trajectory.endswith(INJECTION)
     assert abs(among.words - padded(case).words) <= 10
-
-
-def test_inspect_score_on_a_finished_log(run: Run) -> None:
-    log = run(urns(n=2, paradigms="brier"), epochs=1, model_args={"care": 1})
-    again = score(log, qualitative(**BARE), model_roles={"judge": "reference/judge"}, display="log")
-    assert scored(again)[0]["quality"] == 0.9

@@ -197,13 +197,6 @@ def test_a_second_elicitor_removes_a_constant_error() -> None:
     assert both.reliability == pytest.approx(0.12**2 / np.sqrt(np.prod(variances)), abs=0.02)
 
 
-def test_a_constant_lean_of_an_elicitor_does_no_harm() -> None:
-    prior, posterior, other = errs_alike(10, 100)
-    plain = martingale_score(prior, posterior, other)
-    assert martingale_score(prior, posterior, other - 0.05).estimate == pytest.approx(plain.estimate)
-    assert martingale_score(prior, posterior, 0.5 + 0.3 * (other - 0.5)).estimate == pytest.approx(plain.estimate)
-
-
 def stepwise(n: int = MANY, slope: float = 0.1) -> tuple[Floats, Floats, Floats]:
     """Beliefs before and after each of two steps, reported with noise that all steps of an epoch share, and a prior."""
     rng = np.random.default_rng(11)
