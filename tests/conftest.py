@@ -34,15 +34,15 @@ def root() -> Path:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what a judge has answered in one test from being known in another."""
+    """Give each test a cache of its own, so that a judge's cached replies of one test do not reach another."""
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Run a task as `inspect eval` does and return its log, which must have succeeded.
+    """Run a task as `inspect eval` does and return its log. The run must succeed.
 
-    Shown with "log": with "none", Inspect lays out the table of results all the same, and that is half of a small run.
+    With display "none", Inspect would still lay out the table of results, which takes half of a small run's time.
     """
 
     def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> EvalLog:
@@ -71,34 +71,34 @@ def says() -> Says:
     """Make a mock model that replies with a text, or with what a function of the conversation returns."""
 
     def make(reply: Reply) -> Model:
-        def output(messages: list[ChatMessage], *_: Any) -> ModelOutput:
-            said = reply(messages) if callable(reply) else reply
-            said = ModelOutput.from_content("mockllm/model", said) if isinstance(said, str) else said
+        def generate(messages: list[ChatMessage], *_: Any) -> ModelOutput:
+            output = reply(messages) if callable(reply) else reply
+            output = ModelOutput.from_content("mockllm/model", output) if isinstance(output, str) else output
             # Without usage, Inspect would download a tokenizer.
-            said.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-            return said
+            output.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+            return output
 
-        return get_model("mockllm/model", custom_outputs=output, memoize=False)
+        return get_model("mockllm/model", custom_outputs=generate, memoize=False)
 
     return make
 
 
 @pytest.fixture
 def plain() -> Plain:
-    """What a model replies that puts the chance at six in ten: a number where one is asked for, else a word."""
+    """A reply that states a belief of 0.6 in the requested form, or says nothing if no belief is requested."""
 
     def reply(messages: list[ChatMessage]) -> str:
-        asked = messages[-1].text
-        if "whole number from 0 to 100" in asked:
+        request = messages[-1].text
+        if "whole number from 0 to 100" in request:
             return "60%"
-        return r"I think so. \finalBeliefProb{0.6}" if "finalBeliefProb" in asked else "Hm."
+        return r"I think so. \finalBeliefProb{0.6}" if "finalBeliefProb" in request else "Hm."
 
     return reply
 
 
 @pytest.fixture
 def listens(says: Says, plain: Plain) -> Listens:
-    """Make a mock model together with the list of the conversations that it is given, call by call."""
+    """Make a mock model, and the list of the conversations that it is sent, one per call."""
 
     def make(reply: Reply = plain) -> tuple[Model, Heard]:
         heard: Heard = []
@@ -114,7 +114,7 @@ def listens(says: Says, plain: Plain) -> Listens:
 
 @pytest.fixture
 def thinks() -> Thinks:
-    """Make what a reasoning model returns: its words, with what it thought before them."""
+    """Make a reasoning model's output: reasoning content, then the reply."""
 
     def make(text: str, *reasoning: ContentReasoning) -> ModelOutput:
         message = ChatMessageAssistant(content=[*reasoning, ContentText(text=text)], source="generate")
@@ -125,7 +125,7 @@ def thinks() -> Thinks:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """The environment for a subprocess: the user's, without a PYTHONPATH of ours."""
+    """The environment for a subprocess: the user's, without PYTHONPATH."""
     return {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "INSPECT_LOG_DIR")}
 
 
@@ -162,28 +162,28 @@ def solve(run: Run) -> Solve:
 
 @pytest.fixture
 def number() -> Number:
-    """Read one number of what a scorer says of a sample."""
+    """Read one number of a sample's score."""
 
     def read(done: EvalSample, scorer: str, key: str) -> float:
         assert done.scores
         values = done.scores[scorer].value
         assert isinstance(values, dict)
-        held = values[key]
-        assert isinstance(held, int | float)
-        return held
+        value = values[key]
+        assert isinstance(value, int | float)
+        return value
 
     return read
 
 
 @pytest.fixture
 def reason() -> Reason:
-    """Why a scorer leaves a sample unscored: all that it says of it is NaN, and the reason is with it."""
+    """The reason why a scorer left a sample unscored. All its values must be NaN."""
 
     def read(done: EvalSample, scorer: str) -> str:
         assert done.scores
         values = done.scores[scorer].value
         assert isinstance(values, dict)
-        assert all(isinstance(held, float) and math.isnan(held) for held in values.values()), values
+        assert all(isinstance(value, float) and math.isnan(value) for value in values.values()), values
         return str((done.scores[scorer].metadata or {})["reason"])
 
     return read

@@ -15,9 +15,9 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 
 Reply = str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]
-"""What a mock model replies, or a function from the conversation to it."""
+"""A mock model's reply, or a function from the conversation to the reply."""
 Heard = list[list[ChatMessage]]
-"""The conversations that a mock model was given, call by call."""
+"""The conversations that a mock model was sent, one per call."""
 
 Plain = Callable[[list[ChatMessage]], str]
 Says = Callable[[Reply], Model]

@@ -1,4 +1,4 @@
-"""What keeps the house in order: lint, types, light imports, and a README that stays true."""
+"""Checks of the repository: lint, types, light imports, and documentation that names what exists."""
 
 import inspect
 import re

@@ -64,19 +64,6 @@ URN = urns(n=1)[0]
 FORECAST = bundled()[0]
 
 
-def test_a_noiseless_bayesian_states_the_exact_posterior() -> None:
-    for item in urns(n=20):
-        belief = read_belief(ask(prompt(item)).completion)
-        assert belief == pytest.approx(item.metadata_as(UrnQuestion).posterior[-1], abs=6e-5)
-
-
-def test_on_a_bundled_question_it_states_its_private_signal() -> None:
-    for item in bundled()[:20]:
-        belief = read_belief(ask(prompt(item, epoch=2), skill=1.4, seed=5).completion)
-        parameters = Parameters(skill=1.4, seed=5)
-        assert belief == bayes(signal(item, 1, 2, parameters))
-
-
 @pytest.mark.parametrize("name", LEARNING)
 def test_every_agent_states_what_its_pure_function_believes(name: str) -> None:
     planted: dict[str, Any] = {"strength": 0.8} if "strength" in AGENTS[name].takes else {}
@@ -96,14 +83,6 @@ def test_it_finds_the_question_in_another_solvers_wrapping() -> None:
         f"You are an expert.\n<q>{URN.input}</q>\n{answer_instruction(URN.metadata_as(Question))}", 1
     )
     assert read_belief(ask(wrapped).completion) == pytest.approx(URN.metadata_as(UrnQuestion).posterior[0], abs=6e-5)
-
-
-def test_a_report_reads_the_last_belief_stated() -> None:
-    said = "I had thought 20 chances, but: My view now is that it holds with probability 12.34%."
-    reply = ask(
-        prompt(URN), ChatMessageAssistant(content=said), user_message(answer_instruction(URN.metadata_as(Question)), 1)
-    )
-    assert read_belief(reply.completion) == 0.1234
 
 
 def test_new_evidence_is_weighed_before_a_report() -> None:
@@ -191,15 +170,6 @@ def test_a_probe_after_an_answer_gets_the_last_belief(name: str) -> None:
 def test_a_probe_after_an_answer_has_its_own_noise() -> None:
     said = ChatMessageAssistant(content=f"{STATED[0].format(percent='30.00')}\n\n\\finalBeliefProb{{0.9000}}")
     assert percent_said(ask(prompt(URN), said, probe(URN)).completion) == 0.3
-
-
-def test_a_probe_after_new_evidence_weighs_it() -> None:
-    pieces = URN.metadata_as(UrnQuestion).evidence
-    said = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
-    opening = user_message(f"{URN.input}\n{pieces[0]}", 1)
-    ending = user_message(f"{pieces[1]}\n\n{probe(URN).text}", 1)
-    reply = ask(opening, said, ending).completion
-    assert percent_said(reply) == percent(URN.metadata_as(UrnQuestion).posterior[2])
 
 
 @pytest.mark.parametrize("name", ["bayesian", "entrenched"])

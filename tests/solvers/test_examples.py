@@ -69,10 +69,6 @@ def test_a_log_in_json_is_read_too(scored: EvalLog, tmp_path: Path) -> None:
     assert read_examples(str(tmp_path / "log.json"), "accuracy") == read_examples(scored.location, "accuracy")
 
 
-def test_another_key_ranks_by_other_numbers(scored: EvalLog) -> None:
-    assert {one.score for one in read_examples(scored.location, "accuracy")} <= {0, 0.5, 1}
-
-
 @scorer(metrics=[mean()])
 def flat() -> Scorer:
     """A scorer with one number."""
@@ -183,17 +179,6 @@ def test_the_best_are_chosen_one_a_question(
         assert len(chosen) == number
         assert sorted((one.score for one in chosen), reverse=best == "highest") == ranked[:number]
     assert choose_examples(given, count, share, best, seed) == chosen
-
-
-@pytest.mark.parametrize(
-    ("count", "share", "number"), [(100, 0.1, 2), (100, 0.29, 5), (3, 0.5, 3), (1, 1, 1), (100, 1, 20), (100, 0.01, 1)]
-)
-def test_as_many_are_chosen_as_the_smaller_of_count_and_share(count: int, share: float, number: int) -> None:
-    given = [example(f"q{i:02}", i / 20) for i in range(20)]
-    lowest = choose_examples(given, count, share, "lowest", 0)
-    highest = choose_examples(given, count, share, "highest", 0)
-    assert sorted(one.id for one in lowest) == [f"q{i:02}" for i in range(number)]
-    assert sorted(one.id for one in highest) == [f"q{i:02}" for i in range(20 - number, 20)]
 
 
 def test_the_seed_draws_the_order_and_among_equals() -> None:

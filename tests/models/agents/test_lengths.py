@@ -90,11 +90,6 @@ def test_a_reply_that_is_long_enough_stays_as_it_is(unit: str) -> None:
             assert pad_to_length(asked, asked, REPLY) == REPLY
 
 
-def test_without_a_length_a_reply_stays_as_it_is() -> None:
-    for asked in ("", "Will it rain?", "Tell me about 12 words.", "Write it again: at least 300 words."):
-        assert pad_to_length(asked, asked, REPLY) == REPLY
-
-
 def test_padding_states_nothing() -> None:
     for sentence in MORE:
         assert measured(sentence, "sentences") == 1
