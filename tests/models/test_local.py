@@ -22,8 +22,9 @@ def test_a_name_with_a_colon_loads_the_folder_once(
     load = transformers.AutoModelForCausalLM.from_pretrained
 
     def count(name: str, *arguments: Any, **options: Any) -> Any:
-        loads.append(name)
-        return load(name, *arguments, **options)
+        model = load(name, *arguments, **options)
+        loads.append(name)  # Inspect's attempt to load tiny:v1 from the hub fails
+        return model
 
     monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", count)
     arguments = {"device": "cpu", "do_sample": False, "model_path": str(folder)}
