@@ -1,6 +1,7 @@
 """`truthgym train`: train a model on this machine or at a provider."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -19,6 +20,27 @@ METHODS = {
     "few_shot": "no weights: turns the best trajectories of logs into examples",
 }
 HELP = ("-h", "--help")
+USUAL = {
+    "config": "YAML file with options; the command line wins.",
+    "model_name_or_path": "The model to start from: a folder, or a name on the Hub.",
+    "output_dir": "Folder of all trained models.",
+    "num_train_epochs": "Passes over the data; --max_steps counts steps instead.",
+    "learning_rate": "Highest learning rate; ten times the default with --use_peft.",
+    "per_device_train_batch_size": "Rows, or rollouts, in a forward pass of each device.",
+    "gradient_accumulation_steps": "Forward passes per step.",
+    "use_peft": "Train a LoRA adapter (--lora_r, --lora_alpha) and merge it.",
+    "seed": "Seed.",
+    "report_to": "trackio, wandb, none, ...",
+}
+"""TRL's options that people use, of every method."""
+OF_ROLLOUTS = {
+    "max_completion_length": "Tokens of a reply.",
+    "num_generations": "Rollouts of a question.",
+    "use_vllm": "Sample with vLLM.",
+}
+OF_DATASETS = {"max_length": "Tokens of a row; longer ones are cut."}
+OWN = ("dataset_name", "log", "overwrite", "print_launch")
+OWN_OF_ROLLOUTS = ("task", "task_args", "solver", "reward", "max_samples", "overwrite")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, options_metavar="")
@@ -54,17 +76,41 @@ def command(method: str | None, arguments: tuple[str, ...]) -> None:
 
 def train(method: str, words: list[str]) -> None:
     """Train on this machine: in this process, or through `accelerate launch` if there are several GPUs."""
+    from truthgym.evallog.errors import bad_input
     from truthgym.training.trainers.accelerate_launch import start
     from truthgym.training.trainers.options import parse_options
 
-    try:
-        import trl  # noqa: F401
-    except ImportError:
-        from truthgym.evallog.errors import bad_input
-
-        raise bad_input('truthgym train: TRL is not installed; run `pip install -e ".[train]"`.') from None
+    has_trl = find_spec("trl") is not None
+    if set(words) & set(HELP):
+        click.echo(usual_options(method))
+        click.echo("All options:" if has_trl else 'For all options run `pip install -e ".[train]"`.')
+        if not has_trl:
+            return
+    if not has_trl:
+        raise bad_input('truthgym train: TRL is not installed; run `pip install -e ".[train]"`.')
     if start(method, words, parse_options(method, words)):
         getattr(import_module(f"truthgym.training.{method}"), method)(words)
+
+
+def usual_options(method: str) -> str:
+    """The options that people use, for the top of `--help`."""
+    from dataclasses import fields
+
+    from truthgym.training.trainers.base_options import Options
+    from truthgym.training.trainers.default_options import BY_ROLLOUTS, DEFAULTS
+    from truthgym.training.trainers.rollout_options import RolloutOptions
+
+    by_rollouts = method in BY_ROLLOUTS
+    own = {entry.name: entry.metadata["help"] for entry in fields(RolloutOptions if by_rollouts else Options)}
+    texts = {name: own[name] for name in (OWN_OF_ROLLOUTS if by_rollouts else OWN)}
+    texts = USUAL | (OF_ROLLOUTS if by_rollouts else OF_DATASETS) | texts
+    defaults = DEFAULTS[method]
+    rows = [(f"--{name}", f"{text} [{defaults[name]}]" if name in defaults else text) for name, text in texts.items()]
+    formatter = click.HelpFormatter(width=100)
+    formatter.write_usage(f"truthgym train {method}", "[OPTIONS]")
+    with formatter.section(f"{method}: {METHODS[method]}. Usual options [and defaults that differ from TRL's]"):
+        formatter.write_dl(rows)
+    return formatter.getvalue()
 
 
 @click.command("few_shot", context_settings={"help_option_names": list(HELP)})

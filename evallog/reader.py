@@ -73,9 +73,10 @@ class LogReader:
 
     @cached_property
     def members(self) -> list[str]:
-        """Names of the samples in this log, in its order."""
+        """Names of the samples by id and epoch. In the log they are in the order in which they ended."""
         names = list(self._json_samples) if self._archive is None else self._archive.names
         names = [name for name in names if name.startswith("samples/") and name.endswith(".json")]
+        names.sort(key=_id_and_epoch)
         chunked = {match[1] for name in names if (match := CHUNKED.match(name))}
         if not chunked:
             return names
@@ -272,6 +273,12 @@ def _join_chunks(archive: EvalArchive, folder: str, with_messages: bool) -> byte
         joined["attachments"] = {str(i): text for i, text in enumerate(items("attachments"))}
         joined["events"] = items("events")
     return msgspec.json.encode(joined)
+
+
+def _id_and_epoch(name: str) -> tuple[str, int, str]:
+    """Sorts names such as `samples/ID_epoch_N.json`."""
+    match = re.fullmatch(r"(.*)_epoch_(\d+)(.*)", name, re.DOTALL)
+    return (match[1], int(match[2]), match[3]) if match else (name, 0, "")
 
 
 def _folders(name: str) -> set[str]:

@@ -12,6 +12,11 @@ from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 
 CARD = "README.md"
+STATE_FILE = "trainer_state.json"
+"""The file of a checkpoint that transformers writes last; also beside a trained model."""
+RESULTS_FILE = "all_results.json"
+HISTORY_FILES = (STATE_FILE, RESULTS_FILE, "training_args.bin", "loss.html")
+"""Files beside a trained model that tell how it was trained, with times and paths. They are not part of its hash."""
 METADATA_KEY = "truthgym"
 """The key of a card's front matter that holds Truthgym's own metadata."""
 DATA_FILES = ("*.jsonl", "*.parquet", "*.arrow")
@@ -77,7 +82,7 @@ def hash_dataset(folder: Path) -> dict[str, str]:
 def hash_model(name: str, revision: str | None = None) -> str:
     """Identify a base model: SHA-256 over the files of a folder, or `name@revision` of a model on the Hub.
 
-    Of a folder, only the files at its top level count. Left out are hidden files, `training_args.bin` and cards
+    Of a folder, only the files at its top level count. Left out are hidden files, the history of training, and cards
     (`*.md`), which change whenever evaluations are added.
     """
     folder = Path(name)
@@ -86,7 +91,7 @@ def hash_model(name: str, revision: str | None = None) -> str:
     hashed = [
         path
         for path in sorted(folder.iterdir())
-        if path.is_file() and path.suffix != ".md" and path.name[0] != "." and path.name != "training_args.bin"
+        if path.is_file() and path.suffix != ".md" and path.name[0] != "." and path.name not in HISTORY_FILES
     ]
     return sha256("".join(f"{path.name} {hash_file(path)}\n" for path in hashed).encode()).hexdigest()
 

@@ -1,5 +1,6 @@
 """`truthgym train` and `truthgym card`, as they are typed."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,3 +91,25 @@ def test_a_card_gets_evaluations(run: Callable[..., EvalLog], tmp_path: Path) ->
     write_card(tmp_path / "model", ModelCard("sft", "reference/random", "x", "hf/model", "data"))
     assert "Written: " in typed("card", str(tmp_path / "model"), "--log", log.location)
     assert "brier/brier" in (tmp_path / "model" / "README.md").read_text()
+
+
+@pytest.mark.parametrize(("method", "own"), [("sft", "--dataset_name"), ("grpo", "--task")])
+def test_help_needs_no_trl_and_begins_with_usual_options(
+    method: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truthgym.cli.train.find_spec", lambda name: None)
+    result = CliRunner().invoke(commands, ["train", method, "--help"])
+    assert result.exit_code == 0, result.output
+    options = re.findall(r"^  (--\w+)", result.output, re.MULTILINE)
+    assert 12 <= len(options) <= 20
+    assert {"--model_name_or_path", "--learning_rate", own} <= set(options)
+    assert "[1e-05]" in result.output or "[1e-06]" in result.output
+    assert '-e ".[train]"' in result.output
+
+
+def test_help_lists_all_options_of_trl() -> None:
+    result = CliRunner().invoke(commands, ["train", "sft", "--help"])
+    assert result.exit_code == 0
+    usual, rest = result.output.split("All options:")
+    assert "--lr_scheduler_type" in rest
+    assert "--lr_scheduler_type" not in usual

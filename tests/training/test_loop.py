@@ -380,6 +380,16 @@ def test_kills_in_evaluation_and_conversion_repeat_nothing(tmp_path: Path, envir
     loop(given)
     assert {path: path.read_bytes() for path in before} == before
     assert (tmp_path / "loop" / "report.md").is_file()
+    whole = loop(given | {"out": str(tmp_path / "whole"), "max_connections": 4})
+    examples = [(out / "1c-trained").glob("*/data/train.jsonl") for out in (tmp_path / "loop", whole)]
+    first, second = (
+        [json.loads(line) for file in files for line in file.read_text().splitlines()] for files in examples
+    )
+    assert first
+    own = {"log", "eval_id", "sample_uuid"}
+    assert [{key: row[key] for key in row.keys() - own} for row in first] == [
+        {key: row[key] for key in row.keys() - own} for row in second
+    ], "the same examples in the same order as without a kill"
 
 
 @pytest.mark.slow

@@ -179,3 +179,10 @@ def test_only_a_tiny_model_is_overwritten(tmp_path: Path) -> None:
 def test_numbers_out_of_range_are_refused(tmp_path: Path, argument: str, value: str) -> None:
     assert f"{argument}={value} cannot be used" in refused(tmp_path / "t", f"--{argument}", value)
     assert not (tmp_path / "t").exists()
+
+
+def test_progress_is_printed_without_a_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny(tmp_path / "tiny", steps=20, hidden=32, layers=1)
+    shown = [line for line in capsys.readouterr().err.splitlines() if "Warm start: step" in line]
+    assert len(shown) == 10
+    assert "step 20 of 20, loss" in shown[-1]

@@ -89,6 +89,13 @@ class TaskMetrics:
         """The paired difference of a metric from another model."""
         return paired_difference(self.values[name], start.values[name])
 
+    def unread_as_wrong(self) -> Values:
+        """The Brier scores, 1 for an answer that could not be parsed."""
+        return {
+            question: (split, event, [1.0 if math.isnan(score) else score for score in scores])
+            for question, (split, event, scores) in self.values[BRIER].items()
+        }
+
     def scored(self) -> dict[str, float]:
         """The share of the samples that each scorer could score."""
         return {row["scorer"]: row["scored"] for row in self.headlines if row.get("scored") is not None}

@@ -41,7 +41,8 @@ LEGEND = (
     "better. `from start`, `from constant`: paired differences over questions, clustered by event; for a Brier score, "
     "below 0 is better. The constant is the best single answer to these questions, their own share of yes. `MDE`: the "
     "minimum detectable effect, a true difference that a run of this size would find with probability 0.8. `parse "
-    "rate`: share of the answers that could be parsed. `reply NLL`: negative log-likelihood of the replies in nats, "
+    "rate`: share of the answers that could be parsed; the others count in no score. `reply NLL`: negative "
+    "log-likelihood of the replies in nats, "
     "summed over a sample; it estimates the entropy of an answer. `within-question SD`: of the belief over the epochs "
     "of a question; `between-question SD`: over questions. All intervals are 95 %."
 )
@@ -180,6 +181,18 @@ def _scored_share_fell(now: TaskMetrics, start: TaskMetrics) -> str | None:
     return "; ".join(fell) or None
 
 
+def _unread_left_out(now: TaskMetrics, start: TaskMetrics) -> str | None:
+    change = now.change(start, BRIER) if now.primary == BRIER else None
+    total = len(now.values[BRIER].keys() | start.values[BRIER].keys())
+    if not change or change.n == total:
+        return None
+    everything = paired_difference(now.unread_as_wrong(), start.unread_as_wrong())
+    return (
+        f"{total - change.n} of {total} questions are left out of the change, since one of the two models gave no "
+        f"answer that could be parsed; with unread answers as wrong, the change is {_signed(everything)}"
+    )
+
+
 def _nothing_parsed(now: TaskMetrics, start: TaskMetrics) -> str | None:
     rate = now.mean(PARSE_RATE)
     return "no answer could be parsed" if rate and rate.value == 0 else None
@@ -222,6 +235,7 @@ def _entropy_collapsed(now: TaskMetrics, start: TaskMetrics) -> str | None:
 WARNINGS: tuple[Callable[[TaskMetrics, TaskMetrics], str | None], ...] = (
     _parse_rate_fell,
     _scored_share_fell,
+    _unread_left_out,
     _nothing_parsed,
     _same_answer,
     _length_changed,

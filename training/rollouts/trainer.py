@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 REPLIES = {"steps": 1, "attempts": 1, "questions": 1, "turns": 2}
 """Replies for each unit of an argument of a solver."""
+FEW_QUESTIONS = 200
+"""Below this number of training questions the run prints a warning."""
 HASHED_SPLIT = (
     "Evaluate on questions that were not trained on: {names} split their samples by a hash of the id, so an evaluation "
     "of all samples includes those trained on. The logs of the rollouts list them."
@@ -115,6 +117,12 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
             log_main(f"{one.name}: {len(one.samples)} questions of the train split{left_out}")
         for note in _hash_notes(questions):
             log_main(note)
+        if len(keys) < FEW_QUESTIONS:
+            epochs = training.max_steps * needed / len(keys) if training.max_steps > 0 else training.num_train_epochs
+            log_main(
+                f"WARNING: {len(keys)} questions, {epochs:.1f} times each. An outcome is one bit: from so few, a model "
+                f"learns the outcomes by heart, and not how to answer. Give {FEW_QUESTIONS} questions or more"
+            )
         log_main(f"Training {folder} on {len(keys)} questions")
         run.lock = lock.pop_all()
     with run:

@@ -77,6 +77,8 @@ def warm_start(
                 model.zero_grad()
                 losses.append(reply.item())
                 bar.update(task, advance=1, loss=losses[-1])
+                if not console.is_terminal and (step + 1) % -(-steps // 10) == 0:
+                    console.print(f"Warm start: step {step + 1:,} of {steps:,}, loss {losses[-1]:.2f}")
     finally:
         torch.set_num_threads(threads)
         model.eval()

@@ -1,16 +1,18 @@
-"""Checkpoints to resume from, the loss curve, and the merge of an adapter into its base model."""
+"""Checkpoints to resume from, the history of a run, and the merge of an adapter into its base model."""
 
 import json
 import shutil
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
+from truthgym.training.artifacts import RESULTS_FILE, STATE_FILE, write_atomically
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
-
+    import altair as alt
+    from transformers import PreTrainedTokenizerBase, Trainer
 
 CURVE_METRICS = (
     *("step", "epoch", "loss", "eval_loss"),
@@ -19,8 +21,7 @@ CURVE_METRICS = (
 )
 REWARD_PREFIXES = ("rewards/", "eval_rewards/")
 """What the card keeps of a Trainer's log: these metrics, each reward's mean and standard deviation, and accuracies."""
-STATE_FILE = "trainer_state.json"
-"""The file of a checkpoint that transformers writes last."""
+CURVE_PLOT = "loss.html"
 
 
 def check_checkpoint(name: str | None) -> None:
@@ -67,6 +68,40 @@ def loss_curve(history: list[dict[str, Any]]) -> list[dict[str, float]]:
         if len(metrics.keys() - {"step", "epoch"}):
             rows.setdefault(entry["step"], {}).update(metrics)
     return [rows[step] for step in sorted(rows)]
+
+
+def write_history(
+    trainer: "Trainer", folder: Path, metrics: Mapping[str, float], curve: list[dict[str, float]]
+) -> None:
+    """Write what transformers' own scripts leave beside a model, and a plot of the loss curve.
+
+    Args:
+        trainer: After training.
+        folder: The model's folder.
+        metrics: Those that `train` returned, such as the mean loss and the duration.
+        curve: See `loss_curve`.
+    """
+    trainer.state.save_to_json(str(folder / STATE_FILE))
+    last = {key: value for row in curve for key, value in row.items() if key.startswith("eval_")}
+    write_atomically(folder / RESULTS_FILE, json.dumps(last | dict(metrics), indent=4, sort_keys=True) + "\n")
+    if curve:  # opens offline if vl-convert is there
+        curve_chart(curve).save(str(folder / CURVE_PLOT), inline=find_spec("vl_convert") is not None)
+
+
+def curve_chart(curve: list[dict[str, float]]) -> "alt.Chart":
+    """The training and validation loss by step; after training on rollouts, the rewards."""
+    import altair as alt
+
+    by_rollouts = any("reward" in row for row in curve)
+    names = {key for row in curve for key in row if key.startswith("eval_rewards/")} | {"reward"}
+    shown = names if by_rollouts else {"loss", "eval_loss"}
+    points = [{"step": row["step"], "metric": key, "value": row[key]} for row in curve for key in row if key in shown]
+    title = "reward (higher is better)" if by_rollouts else "loss (lower is better)"
+    return (
+        alt.Chart(alt.Data(values=points))
+        .mark_line(point=True)
+        .encode(alt.X("step:Q"), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), alt.Color("metric:N"))
+    )
 
 
 def merge_adapter(

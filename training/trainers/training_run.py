@@ -19,6 +19,7 @@ from truthgym.training.trainers.checkpoints import (
     last_checkpoint,
     loss_curve,
     merge_adapter,
+    write_history,
 )
 from truthgym.training.trainers.dataset import TrainingData, converted_logs, load_data, longest_row, move_dataset
 from truthgym.training.trainers.default_options import CARD_OPTIONS
@@ -153,7 +154,7 @@ class Run:
         checkpoint = self.resume_from
         if checkpoint:
             log_main(f"Resuming from {checkpoint}")
-        trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+        metrics = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None).metrics
         sentences = notes()
         if checkpoint and checkpoint.resolve().parent != self.checkpoints.resolve():
             sentences = [f"Training resumed from `{checkpoint}`, a checkpoint of another run.", *sentences]
@@ -166,7 +167,9 @@ class Run:
             trainer.save_model(str(self.folder))
         trainer.accelerator.wait_for_everyone()
         if trainer.is_world_process_zero():
-            write_card(self.folder, self.card(loss_curve(trainer.state.log_history), sentences))
+            curve = loss_curve(trainer.state.log_history)
+            write_history(trainer, self.folder, metrics, curve)
+            write_card(self.folder, self.card(curve, sentences))
             if not self.arguments.options.keep_checkpoints:
                 shutil.rmtree(self.checkpoints, ignore_errors=True)
             print(f"Trained: {self.folder}", flush=True)

@@ -79,6 +79,15 @@ def test_a_hack_shows_in_the_verdict(after: TaskMetrics, said: str, close: str |
     assert (close or "No sign of a hack") in verdict
 
 
+def test_questions_unread_at_the_start_are_counted() -> None:
+    """A model that learns the form on hard questions would otherwise look no better."""
+    start = answers([0.5 if number % 2 else math.nan for number in range(60)])
+    verdict = Comparison(answers([0.5] * 60), start).verdict
+    assert "30 of 60 questions are left out of the change" in verdict
+    assert "with unread answers as wrong, the change is -0.3750" in verdict
+    assert "left out" not in Comparison(answers(KNOWS), START).verdict
+
+
 def test_the_base_rate_is_not_better_than_the_constant() -> None:
     base_rate = Comparison(answers([1 / 3] * 60), START)
     assert base_rate.from_constant

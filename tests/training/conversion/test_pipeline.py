@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from inspect_ai import eval
@@ -393,3 +393,16 @@ def test_a_folder_that_cannot_be_written_is_refused(log: Path, tmp_path: Path, m
     monkeypatch.chdir(tmp_path / "here")
     convert([log], "sft", ".")
     assert rows(tmp_path / "here")
+
+
+@pytest.mark.parametrize("selection", [Selection(everything=True), Selection(score="brier_score", top=0.5)])
+def test_rows_do_not_depend_on_when_samples_ended(
+    log: Path, edited: Edited, tmp_path: Path, selection: Selection
+) -> None:
+    """A resumed evaluation finishes them in another order."""
+    other = edited(lambda held: cast(list[EvalSample], held.samples).reverse())
+    found = []
+    for place, path in enumerate((log, other)):
+        convert([str(path)], "sft", tmp_path / str(place), selection)
+        found.append([(row["sample_id"], row["epoch"], row["completion"]) for row in rows(tmp_path / str(place))])
+    assert found[0] == found[1]

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import signal
 from collections.abc import Callable
 from importlib import import_module
@@ -150,8 +151,9 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
     assert "is trained already" in capsys.readouterr().out
 
 
-def test_groups_without_gradient_are_counted(train: Train, base: Path) -> None:
+def test_groups_without_gradient_are_counted(train: Train, base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = train(reward=["brier"], max_steps=1)
+    assert re.search(r"WARNING: \d+ questions, 0\.\d times each", capsys.readouterr().out)
     assert read_card(folder).notes[0].startswith("2 of 2 groups had no gradient")
     assert same_weights(folder, base), "what cannot be told apart teaches nothing"
 

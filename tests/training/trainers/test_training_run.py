@@ -181,6 +181,20 @@ def test_a_run_resumes_from_its_last_complete_checkpoint(
     assert read_card(whole).curve == read_card(before / whole.name).curve
 
 
+def test_the_history_lies_beside_the_model(train: Train) -> None:
+    from truthgym.training.artifacts import hash_model
+
+    folder = train("sft", "sft", "against", logging_steps=1)
+    assert json.loads((folder / "trainer_state.json").read_text())["global_step"] == 3
+    results = json.loads((folder / "all_results.json").read_text())
+    assert results["train_loss"] > 0
+    assert results["eval_loss"] == [row["eval_loss"] for row in read_card(folder).curve if "eval_loss" in row][-1]
+    assert '"metric": "eval_loss"' in (folder / "loss.html").read_text()
+    before = hash_model(str(folder))
+    (folder / "all_results.json").write_text("{}")
+    assert hash_model(str(folder)) == before, "what takes another time in each run is no part of a model"
+
+
 def test_a_run_stopped_before_its_card_is_only_saved(train: Train) -> None:
     from safetensors.torch import load_file
 
