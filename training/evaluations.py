@@ -195,18 +195,8 @@ def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str,
          _number(figure.get("scored"))]
         for entry in evals for figure in entry["figures"]
     ]  # fmt: skip
-    head = [
-        "",
-        "model",
-        "task",
-        "split",
-        "figure",
-        "value",
-        "95 % interval",
-        "smallest visible",
-        "questions",
-        "share scored",
-    ]
+    head = ["", "model", "task", "split", "figure", "value", "95 % interval",
+            "smallest visible", "questions", "share scored"]  # fmt: skip
     parts = [markdown_table(head, rows)]
     if differences:
         rows = [

@@ -91,8 +91,7 @@ def _check_model(config: LoopConfig, subject: Subject) -> None:
     if config.solver:
         check_solver(config.solver, config.solver_args)
     if subject.model.startswith(LOCAL_PREFIXES):
-        if importlib.util.find_spec("transformers") is None:
-            raise bad_input('truthgym loop: transformers is not installed; run `pip install -e ".[train]"`')
+        _require("transformers")
         from truthgym.training.trainers.base_model import base_config, base_tokenizer
 
         base_config(subject.base)
@@ -106,11 +105,15 @@ def _check_model(config: LoopConfig, subject: Subject) -> None:
         _check_trainer(config, subject)
 
 
+def _require(package: str) -> None:
+    if importlib.util.find_spec(package) is None:
+        raise bad_input(f'truthgym loop: {package} is not installed; run `pip install -e ".[train]"`')
+
+
 def _check_trainer(config: LoopConfig, subject: Subject) -> None:
     from truthgym.training.trainers.options import parse_options
 
-    if importlib.util.find_spec("trl") is None:
-        raise bad_input('truthgym loop: TRL is not installed; run `pip install -e ".[train]"`')
+    _require("trl")
     for name in ("model_name_or_path", "dataset_name", "output_dir", "log", "task", "task_args"):
         if name in config.train:
             raise bad_input(f"--train: the loop sets {name} itself; leave it out")

@@ -185,7 +185,7 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
         ({"method": "dpo", "convert": {"to": "sft"}}, "dpo does not learn from to=sft"),
         ({"method": "dpo", "convert": {"top": 0.1}}, "pairs are selected by --pairs"),
         ({"method": "grpo", "convert": {"top": 0.5}}, "learns from all questions"),
-        ({"method": "sft", "model_name_or_path": "no/such/model"}, "The folder no/such/model does not exist"),
+        ({"method": "sft", "model_name_or_path": "no/such/model"}, "The model no/such/model cannot be loaded"),
         ({"train": {"learning_rate": 1}}, "--train: few_shot"),
         ({"provider": "openai", "method": "kto"}, "openai trains by sft, dpo only"),
         ({"provider": "openai", "method": "sft", "train": {"lr": 1}}, "Unknown option of openai in --train 'lr'"),

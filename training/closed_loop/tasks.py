@@ -48,16 +48,19 @@ def task_args(config: LoopConfig, additional: Mapping[str, Any], split: str) -> 
     """
     parameters = {name: inspect.signature(task_function(name)).parameters for name in config.task}
     args_by_task = shared_out(parameters, config.task_args, additional)
+    problems = []
     for name, args in args_by_task.items():
         if "split" in parameters[name]:
             args["split"] = split
         elif not config.any_task:
-            raise bad_input(
+            problems.append(
                 f"The task {name} takes no split, so training and held-out questions could overlap; with --any_task a "
                 "hash of each sample's id makes the split"
             )
         if config.fresh and "seed" not in parameters[name]:
-            raise bad_input(f"--fresh: the task {name} takes no seed, so it has no other questions; leave it out")
+            problems.append(f"--fresh: the task {name} takes no seed, so it has no other questions; leave it out")
+    if problems:
+        raise bad_input("; ".join(problems))
     return args_by_task
 
 

@@ -182,13 +182,7 @@ class ValidationCallback(TrainerCallback):  # type: ignore[misc]
     """Evaluates the model on questions that are not trained on: before the first step, at intervals, and at the end."""
 
     def __init__(
-        self,
-        trainer: Trainer,
-        rollouts: "Rollouts",
-        rewards: "Sequence[Reward]",
-        *,
-        steps: float,
-        max_samples: int,
+        self, trainer: Trainer, rollouts: "Rollouts", rewards: "Sequence[Reward]", *, steps: float, max_samples: int
     ) -> None:
         """Choose the questions.
 

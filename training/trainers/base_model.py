@@ -55,26 +55,14 @@ def base_config(name: str, revision: str = "main", trust_remote_code: bool = Fal
     """
     from transformers import AutoConfig
 
-    is_folder = Path(name).is_dir()
-    if is_folder and not (Path(name) / "config.json").is_file():
-        content = ", ".join(sorted(path.name for path in Path(name).iterdir())[:5]) or "nothing"
-        raise bad_input(
-            f"{name} contains no model: no config.json, but {content}; give a folder that save_pretrained, `truthgym "
-            "tiny` or `truthgym train` wrote."
-        )
-    if not is_folder and (name.count("/") != 1 or name.startswith((".", "/", "~"))) and "/" in name:
-        raise bad_input(
-            f"The folder {name} does not exist; give a model's folder, or its name on the Hub (OWNER/NAME)."
-        )
     try:
         return AutoConfig.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
     except (OSError, ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        if is_folder:
-            raise bad_input(f"{name}/config.json cannot be read: {reason}") from None
+        kind = "folder" if Path(name).is_dir() else "model"
         raise bad_input(
-            f"The model {name!r} is not a folder, and cannot be loaded from the Hub: {reason} Correct the name, go "
-            "online, or download the model and give its folder."
+            f"The {kind} {name} cannot be loaded: {reason} Give a folder that save_pretrained, `truthgym tiny` or "
+            "`truthgym train` wrote, or the name of a model on the Hub (OWNER/NAME)."
         ) from None
 
 

@@ -22,8 +22,7 @@ class Options:
     )
     overwrite: bool = field(default=False, metadata={"help": "Train again and replace a finished model."})
     early_stopping_patience: int = field(
-        default=3,
-        metadata={"help": "Stop after this many evaluations without a lower validation loss; 0 never stops."},
+        default=3, metadata={"help": "Stop after this many evaluations without a lower validation loss; 0 never stops."}
     )
     keep_checkpoints: bool = field(default=False, metadata={"help": "Keep the checkpoints of a finished run."})
     gpus: int | None = field(default=None, metadata={"help": "How many GPUs to use. Default: all that are visible."})

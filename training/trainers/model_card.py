@@ -18,14 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import (
-    CARD,
-    METADATA_KEY,
-    card_metadata,
-    markdown_table,
-    read_markdown,
-    write_markdown,
-)
+from truthgym.training.artifacts import CARD, METADATA_KEY, card_metadata, markdown_table, read_markdown, write_markdown
 
 HASH_LENGTH = 12
 EVALUATIONS = "## Evaluations"

@@ -13,7 +13,7 @@ from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import hash_file, hash_model
 from truthgym.training.trainers.base_options import Options
 from truthgym.training.trainers.default_options import BY_ROLLOUTS, CONFIGS, DEFAULTS
-from truthgym.training.trainers.rollout_options import RolloutOptions, check_rollout_options
+from truthgym.training.trainers.rollout_options import RolloutOptions, rollout_problems
 
 if TYPE_CHECKING:
     from trl import ModelConfig
@@ -203,15 +203,14 @@ def _check(method: str, parsed: Namespace) -> None:
         parsed.learning_rate *= LORA_LEARNING_RATE
     if "loss_type" in parsed.user_set and "loss_weights" not in parsed.user_set and method == "dpo":
         parsed.loss_weights = None  # the default weights belong to the default losses
+    problems = rollout_problems(parsed) if method in BY_ROLLOUTS else []
     if not parsed.model_name_or_path:
-        raise bad_input(
-            f"truthgym train {method}: no model; set --model_name_or_path to a folder or a name on the Hub."
-        )
-    if method in BY_ROLLOUTS:
-        check_rollout_options(method, parsed)
-    elif bool(parsed.dataset_name) == bool(parsed.log):
+        problems.append("no model; set --model_name_or_path to a folder or a name on the Hub")
+    if method not in BY_ROLLOUTS and bool(parsed.dataset_name) == bool(parsed.log):
         what = "both --dataset_name and --log" if parsed.log else "no data"
-        raise bad_input(f"truthgym train {method}: {what}; give either --dataset_name FOLDER or --log LOG.")
+        problems.append(f"{what}; give either --dataset_name FOLDER or --log LOG")
+    if problems:
+        raise bad_input(f"truthgym train {method}: {'; '.join(problems)}.")
 
 
 def _validation(parsed: Namespace) -> dict[str, Any]:

@@ -94,12 +94,14 @@ class RolloutOptions(Options):
         return settings
 
 
-def check_rollout_options(method: str, parsed: Namespace) -> None:
+def rollout_problems(parsed: Namespace) -> list[str]:
     """Parse the options that are YAML, and check those that concern rollouts.
 
+    Returns:
+        What is wrong: no task, a role without a model, a number out of its range, an option that has no effect here.
+
     Raises:
-        BadInput: No task, arguments that are not a mapping, a role without a model, a number out of its range, or an
-            option that has no effect here.
+        BadInput: Arguments that are not a mapping.
     """
     parsed.task_args = _mapping("task_args", parsed.task_args)
     parsed.solver_args = _mapping("solver_args", parsed.solver_args)
@@ -128,8 +130,7 @@ def check_rollout_options(method: str, parsed: Namespace) -> None:
         if value is not None and not least <= value <= most:
             limits = f"of at least {least}" if most == inf else f"from {least} to {most}"
             problems.append(f"--{option} {value}: give a number {limits}")
-    if problems:
-        raise bad_input(f"truthgym train {method}: {'; '.join(problems)}.")
+    return problems
 
 
 def roles_by_name(options: Sequence[str]) -> dict[str, str]:
@@ -151,11 +152,10 @@ def _mapping(name: str, value: object) -> dict[str, Any]:
     import yaml
 
     try:
-        parsed = yaml.safe_load(value) if isinstance(value, str) else value
+        parsed = (yaml.safe_load(value) if isinstance(value, str) else value) or {}
     except yaml.YAMLError as error:
-        raise bad_input(f"--{name} {value}: not YAML ({error}); write {{name: value}}.") from None
-    if parsed is None:
-        return {}
+        parsed = error
     if not isinstance(parsed, Mapping):
-        raise bad_input(f"--{name} {value!r}: not a mapping; write {{name: value}}.")
+        problem = f"not YAML ({parsed})" if isinstance(parsed, Exception) else "not a mapping"
+        raise bad_input(f"--{name} {value!r}: {problem}; write {{name: value}}.")
     return {str(key): each for key, each in json.loads(json.dumps(dict(parsed), default=str)).items()}

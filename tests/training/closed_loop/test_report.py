@@ -12,15 +12,7 @@ from tests.fixtures import Run, Says
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.tasks.urns import urns
 from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
-from truthgym.training.closed_loop.measures import (
-    BRIER,
-    PARSE_RATE,
-    REPLY_NLL,
-    TOKENS,
-    WORDS,
-    TaskMetrics,
-    measure_log,
-)
+from truthgym.training.closed_loop.measures import BRIER, PARSE_RATE, REPLY_NLL, TOKENS, WORDS, TaskMetrics, measure_log
 from truthgym.training.closed_loop.report import Comparison
 from truthgym.training.evaluations import Values
 

@@ -77,10 +77,7 @@ def test_updates_are_those_of_the_martingale_score() -> None:
     ends = [[float(str(r.scores["martingale"].as_dict()[end])) for r in rollouts] for end in ("prior", "posterior")]
     expected = martingale_rewards([r.sample_id for r in rollouts], ends[0], ends[1], [1.0] * 36)
     assert reward(rollouts) == expected.rewards
-    assert reward.figures == {
-        "martingale_slope": expected.slope,
-        "martingale_information": expected.information,
-    }
+    assert reward.figures == {"martingale_slope": expected.slope, "martingale_information": expected.information}
     assert reward.baseline(rollouts) == 0
     assert reward.read(rollouts) == 1
 
@@ -105,10 +102,7 @@ def test_a_validation_that_asks_each_question_once_has_no_martingale_reward(ques
     ("rollouts", "words"),
     [
         (batch()[:27], "batch of 9 questions is too small"),
-        (
-            batch(beliefs=[{"stage": "prior", "saw_reasoning": True}]),
-            "prior of sample 0 was elicited",
-        ),
+        (batch(beliefs=[{"stage": "prior", "saw_reasoning": True}]), "prior of sample 0 was elicited"),
     ],
     ids=["questions", "saw-reasoning"],
 )

@@ -1,6 +1,7 @@
 """Trainer callbacks: the progress line, and the warning about answers that cannot be parsed."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -70,6 +71,28 @@ def test_answers_that_cannot_be_read_are_told_once_and_stop_a_run_that_asked_for
     assert capsys.readouterr().out.count("WARNING: only 25% of the answers can be parsed") == 1
     with pytest.raises(BadInput, match="25% of the answers of step 0 .*--min_share_read is 50%"):
         progress(Half(0.25), least=0.5).step_rewarded(rollouts("a"), [[1.0]])
+
+
+def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If one process asked all questions, the others would wait until NCCL's timeout."""
+    from truthgym.training.rollouts.callbacks import ValidationCallback
+
+    asked: list[Any] = []
+
+    def run(*given: Any) -> list[Any]:
+        asked.append(given)
+        return [SimpleNamespace(rollout=one) for one in rollouts(*"bd")]
+
+    gathered: list[Any] = []
+    monkeypatch.setattr("accelerate.utils.gather_object", lambda part: gathered.extend(part) or part)
+    monkeypatch.setattr("truthgym.training.rollouts.callbacks.open_engine", lambda trainer: nullcontext("engine"))
+    questions = [SimpleNamespace(samples=dict.fromkeys("abcd"))]
+    trainer: Any = SimpleNamespace(accelerator=SimpleNamespace(process_index=1, num_processes=2))
+    held_out: Any = SimpleNamespace(questions=questions, run=run)
+    callback: Any = ValidationCallback(trainer, held_out, [Half()], steps=1, max_samples=9)
+    callback.on_train_begin(None, SimpleNamespace(global_step=0, is_world_process_zero=False), None)
+    assert asked == [([(0, "b"), (0, "d")], "engine", 0, (1,))]
+    assert [one.sample_id for one in gathered] == ["b", "d"]
 
 
 def test_several_processes_speak_with_one_voice(
