@@ -9,6 +9,7 @@ COMMANDS = {
     "fetch": "Save a real source's current rows to a file, so that an eval can be repeated",
     "convert": "Convert Inspect logs to datasets for TRL, few_shot and providers' fine-tuning",
     "train": "Train a model on a converted dataset, locally or at a provider",
+    "compare": "Compare models on the same questions, with paired intervals",
     "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
     "tiny": "Make a tiny language model that trains on a laptop",
     "card": "Add evaluation logs to the card of a trained model",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
-from truthgym.scorers.statistics.direction import LETTERS
 from truthgym.training.artifacts import hash_file, markdown_table
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
@@ -129,14 +128,12 @@ def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
 
 def numbers(scorer: str, score: "Score") -> dict[str, float]:
     """The numbers of a score with a known direction, by `scorer/key`."""
-    from truthgym.scorers.statistics.direction import direction
+    from truthgym.scorers.statistics import direction
 
-    raw = score.value if isinstance(score.value, Mapping) else {scorer: score.value}
-    values = {key: LETTERS.get(value) if isinstance(value, str) else value for key, value in raw.items()}
     return {
-        f"{scorer}/{key}": float(value)
-        for key, value in values.items()
-        if isinstance(value, int | float) and direction(scorer, key, score.metadata or {})
+        f"{scorer}/{key}": value
+        for key, value in direction.numbers(scorer, score.value).items()
+        if direction.direction(scorer, key, score.metadata or {})
     }
 
 
@@ -167,25 +164,18 @@ def paired(after: Values, before: Values) -> Iterable[dict[str, Any]]:
         For each split `split`, `difference` (after minus before), `lower`, `upper`, `mde` (the smallest true difference
         that would be found with probability 0.8) and `n`. NaN becomes None.
     """
-    from truthgym.scorers.statistics.paired import paired_difference
+    from truthgym.scorers.statistics.paired import compare_means
 
-    splits: dict[str, list[tuple[float, float, str]]] = defaultdict(list)
-    for question, (split, event, numbers) in after.items():
-        pair = mean(numbers), mean(before[question][2]) if question in before else math.nan
-        if not math.isnan(pair[0] - pair[1]):
-            splits[split].append((*pair, event))
-    for split in sorted(splits):
-        result = paired_difference(*zip(*splits[split], strict=True))
-        values = {"difference": result.estimate, "lower": result.lower, "upper": result.upper, "mde": result.mde}
-        yield {"split": split, "n": result.n} | {
-            key: None if math.isnan(value) else float(value) for key, value in values.items()
-        }
-
-
-def mean(numbers: Sequence[float]) -> float:
-    """The mean of the numbers that are not NaN; NaN if there are none."""
-    valid = [number for number in numbers if not math.isnan(number)]
-    return sum(valid) / len(valid) if valid else math.nan
+    events = {question: event for question, (_, event, _) in after.items()}
+    first = {question: values for question, (_, _, values) in before.items()}
+    for name in sorted({split for split, _, _ in after.values()}):
+        second = {question: values for question, (split, _, values) in after.items() if split == name}
+        result = compare_means(second, first, events).difference
+        if result.n:
+            values = {"difference": result.estimate, "lower": result.lower, "upper": result.upper, "mde": result.mde}
+            yield {"split": name, "n": result.n} | {
+                key: None if math.isnan(value) else float(value) for key, value in values.items()
+            }
 
 
 def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str, Any]]) -> str:

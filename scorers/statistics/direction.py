@@ -25,6 +25,13 @@ LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters for correct, partial, incorrect and no answer."""
 
 
+def numbers(scorer: str, value: object) -> dict[str, float]:
+    """The numbers in a sample's value, by key; by the scorer's name if the value is a single number or letter."""
+    values = value if isinstance(value, Mapping) else {scorer: value}
+    values = {key: LETTERS.get(one) if isinstance(one, str) else one for key, one in values.items()}
+    return {str(key): float(one) for key, one in values.items() if isinstance(one, int | float)}
+
+
 def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None:
     """Which end of a score is better; None if nothing declares it.
 

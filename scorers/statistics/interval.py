@@ -87,8 +87,13 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
         return replace(UNKNOWN, estimate=mean, n=n)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(clusters / (clusters - 1) * np.sum(sums**2)) / n)
-    half, power = (quantile(q, clusters - 1) * error for q in ((1 + LEVEL) / 2, POWER))
-    return Headline(mean, mean - half, mean + half, half + power, n, error)
+    return t_headline(mean, error, clusters - 1, n)
+
+
+def t_headline(estimate: float, error: float, degrees: int, n: int) -> Headline:
+    """The headline of an estimate with a standard error, by Student's t distribution."""
+    half, power = (quantile(q, degrees) * error for q in ((1 + LEVEL) / 2, POWER))
+    return Headline(estimate, estimate - half, estimate + half, half + power, n, error)
 
 
 def cluster_codes(names: Sequence[Hashable]) -> NDArray[np.intp]:

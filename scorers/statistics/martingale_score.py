@@ -83,6 +83,8 @@ class MartingaleScore:
     """Slope through one half without intercept: above 0, beliefs became more extreme, below 0 more moderate."""
     r_squared: float
     """R squared of the published regression, in [0, 1]."""
+    slope: Slope
+    """The instrumented slope, NaN if not identified."""
 
 
 def martingale_score(
@@ -168,13 +170,15 @@ def slope_score(
     first_stage_f = first_stage(x, z, clusters, groups)
     reason = _unidentified(slope, x.shape[1], twice, strength, first_stage_f, saw_reasoning)
     d0, d1 = (values[np.isfinite(change)] for values in half)
+    if reason:
+        slope = Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, slope.n, slope.clusters, slope.degrees)
     return MartingaleScore(
-        estimate=np.nan if reason else slope.estimate,
-        lower=np.nan if reason else slope.lower,
-        upper=np.nan if reason else slope.upper,
-        stderr=np.nan if reason else slope.error,
-        p=np.nan if reason else slope.p,
-        mde=np.nan if reason else slope.mde,
+        estimate=slope.estimate,
+        lower=slope.lower,
+        upper=slope.upper,
+        stderr=slope.error,
+        p=slope.p,
+        mde=slope.mde,
         n=slope.n,
         epochs=x.shape[1],
         reliability=strength,
@@ -187,6 +191,7 @@ def slope_score(
         ols_upper=published.upper,
         ols_half=float(np.sum(d0 * d1) / np.sum(d0**2)) if np.any(d0) else np.nan,
         r_squared=r_squared(change, x, groups),
+        slope=slope,
     )
 
 

@@ -1,11 +1,27 @@
-"""The mean difference between two models that answered the same questions."""
+"""The difference between two models that answered the same questions."""
 
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import Headline, mean_headline, t_headline
+from truthgym.scorers.statistics.slopes import Slope
+
+Question = TypeVar("Question", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A figure of two models, and its difference."""
+
+    before: float
+    after: float
+    difference: Headline
+    """After minus before."""
 
 
 def paired_difference(after: ArrayLike, before: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
@@ -31,3 +47,46 @@ def paired_difference(after: ArrayLike, before: ArrayLike, cluster: Sequence[Has
     if first.size != second.size:
         raise ValueError(f"paired_difference: {first.size} values after and {second.size} before; give pairs")
     return mean_headline(first - second, cluster)
+
+
+def compare_means(
+    after: Mapping[Question, Sequence[float]],
+    before: Mapping[Question, Sequence[float]],
+    cluster: Mapping[Question, Hashable],
+) -> Comparison:
+    """Compare two models by a mean over the questions that both have a number for.
+
+    Args:
+        after: For each question one number per epoch. NaN, an answer that could not be parsed, is left out.
+        before: The same of the other model.
+        cluster: The cluster of each question.
+    """
+    values = {question: (mean(after[question]), mean(before[question])) for question in after if question in before}
+    used = [question for question, (second, first) in values.items() if not math.isnan(second - first)]
+    second, first = ([values[question][i] for question in used] for i in (0, 1))
+    return Comparison(mean(first), mean(second), paired_difference(second, first, [cluster[q] for q in used]))
+
+
+def compare_slopes(after: Slope, before: Slope) -> Comparison:
+    r"""Compare two models by a slope, estimated on the same questions.
+
+    $$\mathrm{SE}^2=\sum_g(\psi_{g}^{\mathrm{after}}-\psi_{g}^{\mathrm{before}})^2$$
+
+    where $\psi_g$ is the influence of a cluster of questions on each estimate: what moves both slopes alike cancels.
+
+    Args:
+        after: A slope whose cluster numbers are the same questions as those of `before`.
+        before: The slope of the other model.
+    """
+    estimate = after.estimate - before.estimate
+    degrees, n = min(after.clusters, before.clusters) - 1, min(after.n, before.n)
+    if degrees < 1 or not after.influence.size or not before.influence.size:
+        return Comparison(before.estimate, after.estimate, Headline(estimate, np.nan, np.nan, np.nan, n))
+    error = float(np.sqrt(np.sum((after.influence - before.influence) ** 2)))
+    return Comparison(before.estimate, after.estimate, t_headline(estimate, error, degrees, n))
+
+
+def mean(numbers: Sequence[float]) -> float:
+    """The mean of the numbers that are not NaN; NaN if there are none."""
+    valid = [number for number in numbers if not math.isnan(number)]
+    return sum(valid) / len(valid) if valid else math.nan

@@ -4,7 +4,7 @@ Arrays are questions x epochs, or questions x epochs x steps; NaN if missing.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,9 @@ class Slope:
     clusters: int
     degrees: int
     """Questions minus the intercepts that cost a degree of freedom."""
+    influence: Floats = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
+    """What each cluster adds to the estimate, by cluster number. The standard error is the root of the sum of their
+    squares. Empty if undefined."""
 
 
 def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
@@ -202,7 +205,8 @@ def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, gr
     error = float(np.sqrt(clusters / (clusters - 1) * (n - 1) / degrees * np.sum(scores**2))) / abs(total)
     half, power = (float(quantile(at, clusters - 1) * error) for at in ((1 + LEVEL) / 2, POWER))
     p = _p_value(np.bincount(cluster, weights=product).astype(float), clusters, (n - 1) / degrees)
-    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, clusters, degrees)
+    influence = scores * (np.sign(total) * error / np.sqrt(np.sum(scores**2))) if error else np.zeros_like(scores)
+    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, clusters, degrees, influence)
 
 
 def _p_value(scores: Floats, clusters: int, correction: float) -> float:

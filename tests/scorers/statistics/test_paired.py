@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+from truthgym.datasets.urns import urns
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
 from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.scorers.statistics.paired import paired_difference
+from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.scorers.statistics.paired import compare_means, compare_slopes, paired_difference
 
 
 def test_the_difference_is_after_minus_before() -> None:
@@ -32,3 +36,45 @@ def test_one_cluster_has_no_interval() -> None:
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="2 values after and 1 before"):
         paired_difference([0.1, 0.2], [0.1])
+
+
+def test_epochs_are_averaged_and_unread_answers_left_out() -> None:
+    after = {"a": [0.2, 0.4], "b": [0.5, np.nan], "c": [np.nan], "d": [0.1]}
+    before = {"b": [0.1, 0.1], "a": [0.1], "c": [0.3]}
+    found = compare_means(after, before, {"a": "e", "b": "f", "c": "g", "d": "h"})
+    assert (found.before, found.after) == pytest.approx((0.1, 0.4))
+    assert found.difference.estimate == pytest.approx(0.3)
+    assert found.difference.n == 2
+
+
+@pytest.mark.parametrize(("noise", "truth"), [(0.0, 0.0), (0.3, 0.1)])
+def test_intervals_of_means_cover_the_true_difference(noise: float, truth: float) -> None:
+    """Correlated answers to the same 40 questions, in 20 clusters, 2 epochs."""
+    covered = []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        shared, own = rng.normal(0, 1, 20).repeat(2), rng.normal(0, 0.1, (2, 20)).repeat(2, axis=1)
+        before, after = (
+            {q: list(shared[q] + own[i, q] + rng.normal(0, noise + 0.1, 2) + truth * i) for q in range(40)}
+            for i in range(2)
+        )
+        found = compare_means(after, before, {q: q // 2 for q in range(40)}).difference
+        covered.append(found.lower <= truth <= found.upper)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.04)
+
+
+@pytest.mark.parametrize(("name", "strength"), [("bayesian", None), ("entrenched", 1.0)])
+def test_intervals_of_slopes_cover_the_true_difference(name: str, strength: float | None) -> None:
+    first, second = Parameters(noise=0.1), Parameters(noise=0.1, strength=strength)
+    truth = true_values(name, second).slope - true_values("bayesian", first).slope
+    found = []
+    for seed in range(120):
+        cases = urn_cases(urns(n=100, seed=1_000_000 + seed))
+        before, after = (
+            simulate_reports(agent, planted.model_copy(update={"seed": 2 * seed + i}), cases, (1, 2))
+            for i, (agent, planted) in enumerate((("bayesian", first), (name, second)))
+        )
+        slopes = (martingale_score(reports.prior, reports.posterior).slope for reports in (after, before))
+        found.append(compare_slopes(*slopes).difference)
+    assert np.mean([one.lower <= truth <= one.upper for one in found]) == pytest.approx(0.95, abs=0.05)
+    assert np.mean([one.estimate for one in found]) == pytest.approx(truth, abs=0.03)

@@ -1,0 +1,176 @@
+"""Do models differ on the same questions? Paired differences of their scores, with 95 % intervals.
+
+truthgym compare A.eval B.eval
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truthgym.datasets.errors import BadInput
+from truthgym.evallog.reader import LogReader
+from truthgym.scorers.statistics.direction import direction, numbers
+from truthgym.scorers.statistics.paired import Comparison, compare_means, compare_slopes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from truthgym.evallog.schema import LoggedScore
+
+Scores = Mapping[str, Sequence["LoggedScore"]]
+"""The scores of one scorer, one per epoch, by question."""
+BETTER = {"lowest": "lower", "highest": "higher", None: ""}
+LABELS = {
+    "before": "first log",
+    "after": "this log",
+    "interval": "95 % interval",
+    "mde": "smallest detectable",
+    "n": "questions",
+}
+
+
+@dataclass
+class Run:
+    """The scores of a log."""
+
+    model: str
+    targets: dict[str, Any] = field(default_factory=dict)
+    """By question."""
+    events: dict[str, str] = field(default_factory=dict)
+    """The cluster of each question."""
+    scores: dict[str, dict[str, list["LoggedScore"]]] = field(default_factory=dict)
+    """By scorer and question, one per epoch."""
+
+
+def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
+    """Compare runs on the same questions, each with the first one.
+
+    A difference is the mean over the questions that both runs have a number for, epochs averaged first, with an
+    interval clustered by `event`. Pairing removes the variance between questions. `martingale` is compared by its slope
+    and by the means `excess_movement` and `brier_gain`. If a log has several passes of a scorer, the last one counts.
+
+    Args:
+        logs: Two or more logs. Questions are the same if their id and target are.
+
+    Returns:
+        A row for each run but the first, and score: `log`, `model`, `score`, `better` ("lower", "higher", "0", or ""
+        if the scorer declares no direction), `before` and `after` (the mean or slope of the first run, and of this
+        one), `difference` (after minus before), `lower`, `upper`, `mde` (the smallest true difference that is detected
+        with probability 0.8), `n` (questions used), `shared` (questions in both logs) and `note` (why a slope is not
+        identified). NaN if undefined.
+
+    Raises:
+        BadInput: Fewer than two logs; a file that is not a log; logs that share no question or no scorer.
+    """
+    import pandas as pd
+
+    if len(logs) < 2:
+        raise BadInput(f"compare: {len(logs)} log; give two or more, as in: truthgym compare A.eval B.eval")
+    first, *others = (_read(path) for path in logs)
+    rows = []
+    for path, run in zip(logs[1:], others, strict=True):
+        shared = [question for question, target in first.targets.items() if run.targets.get(question) == target]
+        scorers = [name for name in first.scores if name in run.scores]
+        if not shared or not scorers:
+            what = "scorer" if shared else "question"
+            raise BadInput(f"{logs[0]} and {path} share no {what}; compare logs of the same questions and scorers")
+        for name in scorers:
+            after, before = ({q: one.scores[name][q] for q in shared if q in one.scores[name]} for one in (run, first))
+            compared = _beliefs if name.rpartition("/")[2] == "martingale" else _means
+            for score, better, found, note in compared(name, after, before, first.events):
+                difference = found.difference
+                rows.append(
+                    {"log": str(path), "model": run.model, "score": score, "better": better}
+                    | {"before": found.before, "after": found.after, "difference": difference.estimate}
+                    | {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
+                    | {"n": difference.n, "shared": len(shared), "note": note}
+                )
+    return pd.DataFrame(rows)
+
+
+def report(frame: "pd.DataFrame") -> str:
+    """The comparison as a Markdown table, with notes below it."""
+    from truthgym.analysis.validity.pages import table
+
+    interval = [f"[{lower:.3f}, {upper:.3f}]" for lower, upper in zip(frame["lower"], frame["upper"], strict=True)]
+    columns = ("model", "score", "better", "before", "after", "difference", "interval", "mde", "n")
+    notes = [f"{row.model}: {row.shared} questions in both logs." for row in frame.drop_duplicates("log").itertuples()]
+    notes += [f"{row.model}: no {row.score}: {row.note}." for row in frame[frame["note"] != ""].itertuples()]
+    return table(frame.assign(interval=interval), columns, LABELS) + "\n" + "\n".join(notes)
+
+
+def _read(path: str | Path) -> Run:
+    with LogReader(path) as log:
+        run = Run(log.header.eval.model)
+        for _, sample in log.outcomes():
+            run.targets[sample.id] = sample.target
+            run.events[sample.id] = sample.facts.event if sample.facts else sample.id
+            last_pass = {}
+            for name, score in sample.scores.items():  # Inspect numbers further passes: martingale, martingale1
+                base = re.sub(r"\d+$", "", name)
+                last_pass[base if base in sample.scores else name] = score
+            for name, score in last_pass.items():
+                run.scores.setdefault(name, {}).setdefault(sample.id, []).append(score)
+    return run
+
+
+def _means(
+    name: str, after: Scores, before: Scores, events: Mapping[str, str]
+) -> Iterator[tuple[str, str, Comparison, str]]:
+    """Compare the numbers of a scorer that have a direction; all of them if none has."""
+    first, second = (_by_key(name, scores) for scores in (before, after))
+    metadata = next((score.metadata or {} for scores in before.values() for score in scores), {})
+    best = {key: direction(name, key, metadata) for key in first if key in second}
+    for key in best:
+        if best[key] or not any(best.values()):
+            score = name if key == name else f"{name}/{key}"
+            yield score, BETTER[best[key]], compare_means(second[key], first[key], events), ""
+
+
+def _by_key(name: str, scores: Scores) -> dict[str, dict[str, list[float]]]:
+    """Numbers of the epochs, by key of the score's value and by question."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for question, epochs in scores.items():
+        for score in epochs:
+            for key, number in numbers(name, score.value).items():
+                values.setdefault(key, {}).setdefault(question, []).append(number)
+    return values
+
+
+def _beliefs(
+    name: str, after: Scores, before: Scores, events: Mapping[str, str]
+) -> Iterator[tuple[str, str, Comparison, str]]:
+    """Compare the slope, excess movement and Brier gain of recorded beliefs."""
+    from inspect_ai.scorer import SampleScore, Score
+
+    from truthgym.scorers.statistics.belief_movement import brier_gain, movement
+    from truthgym.scorers.statistics.belief_table import belief_table
+    from truthgym.scorers.statistics.martingale import headline
+    from truthgym.scorers.statistics.martingale_score import REASONS
+
+    both = [question for question in before if question in after]
+    tables = [
+        belief_table(
+            [
+                SampleScore(score=Score(value=math.nan, metadata=score.metadata), sample_id=question)
+                for question in both
+                for score in scores[question]
+            ]
+        )
+        for scores in (after, before)
+    ]
+    scores = [headline(table) for table in tables]
+    reasons = [REASONS[score.reason] for score in scores if score.reason]
+    yield f"{name}_score", "0", compare_slopes(*(score.slope for score in scores)), "; ".join(dict.fromkeys(reasons))
+    beliefs = [(table.prior[table.first], table.posterior[table.first], table.questions.outcome) for table in tables]
+    for figure, better, sides in (
+        ("excess_movement", "0", [movement(prior, posterior).excess for prior, posterior, _ in beliefs]),
+        ("brier_gain", "higher", [brier_gain(*each) for each in beliefs]),
+    ):
+        second, first = ({q: [float(value)] for q, value in zip(both, side, strict=True)} for side in sides)
+        found = compare_means(second, first, events)
+        if found.difference.n:
+            yield figure, better, found, ""

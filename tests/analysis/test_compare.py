@@ -1,0 +1,115 @@
+"""Comparisons of runs whose true difference is known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from inspect_ai import Task, score
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog, write_eval_log
+from inspect_ai.model import Model, get_model
+from inspect_ai.scorer import match
+
+from tests.fixtures import Run, Says
+from truthgym.analysis.compare import compare, report
+from truthgym.cli.compare import command
+from truthgym.datasets.errors import BadInput
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.true_values import true_values
+from truthgym.scorers.martingale import martingale
+from truthgym.tasks.urns import urns
+
+
+def agent(name: str, **planted: Any) -> Model:
+    return get_model(f"reference/{name}", **planted)
+
+
+def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
+    first = run(urns(n=60), agent("bayesian", noise=0.05, seed=3), epochs=2)
+    second = run(urns(n=60), agent("entrenched", noise=0.1, seed=4, strength=1), epochs=2)
+    rows = compare([first.location, second.location]).set_index("score")
+    before, after = (
+        true_values("bayesian", Parameters(noise=0.05)), true_values("entrenched", Parameters(noise=0.1, strength=1)),
+    )  # fmt: skip
+    truth = {
+        "brier/brier_score": after.brier_posterior + after.noise_cost - before.brier_posterior - before.noise_cost,
+        "martingale_score": after.slope - before.slope,
+        "excess_movement": after.excess - before.excess,
+        "brier_gain": after.gain - before.gain,
+    }
+    for name, value in truth.items():
+        row = rows.loc[name]
+        assert row["lower"] < value < row["upper"], name
+        assert row["n"] == row["shared"] == 60
+    assert rows.loc["martingale_score", "lower"] > 0, "the pair is told apart"
+    assert rows.loc["brier/brier_score", "better"] == "lower"
+    assert first.results
+    assert second.results
+    for log, column in ((first, "before"), (second, "after")):
+        metrics = {name: metric.value for one in log.results.scores for name, metric in one.metrics.items()}
+        assert rows.loc["martingale_score", column] == pytest.approx(metrics["martingale_score"], abs=1e-12)
+        assert rows.loc["brier/brier_score", column] == pytest.approx(metrics["brier"], abs=1e-5)  # samples are rounded
+
+
+def test_a_run_does_not_differ_from_itself(run: Run) -> None:
+    log = run(urns(n=20), agent("bayesian", noise=0.1), epochs=2)
+    rows = compare([log.location, log.location])
+    assert (rows["difference"].abs() < 1e-12).all()
+    text = report(rows)
+    assert "| 20 |" in text
+    assert "20 questions in both logs" in text
+
+
+def test_the_last_pass_of_a_scorer_counts(run: Run, tmp_path: Path) -> None:
+    first = run(urns(n=12, paradigms="martingale"), agent("bayesian", noise=0.1), epochs=2)
+    again = score(first, martingale(beliefs="recorded", belief_change="logit"), action="append", display="log")
+    write_eval_log(again, str(tmp_path / "again.eval"))
+    rows = compare([first.location, tmp_path / "again.eval"]).set_index("score")
+    assert again.results
+    assert again.results.scores[-1].name == "martingale1"
+    newest = again.results.scores[-1].metrics["martingale_score"].value
+    assert rows.loc["martingale_score", "after"] == pytest.approx(newest)
+
+
+def test_graders_and_scorers_of_other_projects(run: Run, says: Says) -> None:
+    samples = [Sample(id=str(i), input=f"{i}?", target="yes" if i % 3 else "no") for i in range(12)]
+
+    def log(reply: str) -> EvalLog:
+        return run(Task(dataset=samples, scorer=match()), says(reply), epochs=2)
+
+    rows = compare([log("no").location, log("yes").location])
+    assert rows["score"].to_list() == ["match"]
+    assert rows.iloc[0][["better", "before", "after"]].to_list() == ["higher", 4 / 12, 8 / 12]
+    graded_logs = [run(urns(n=12, paradigms="graded"), agent("bayesian", noise=x, seed=1), epochs=1) for x in (0, 0.2)]
+    row = compare([one.location for one in graded_logs]).iloc[0]
+    assert (row["score"], row["better"]) == ("graded/grade", "lower")
+    assert row["difference"] == pytest.approx(row["after"] - row["before"])
+
+
+def test_slopes_that_are_not_identified_are_not_compared(run: Run) -> None:
+    logs = [run(urns(n=5), agent("bayesian", noise=0.1, seed=seed), epochs=2).location for seed in (1, 2)]
+    frame = compare(logs)
+    assert np.isnan(frame.set_index("score").loc["martingale_score", "difference"])
+    assert "no martingale_score: fewer than 10" in report(frame)
+
+
+def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
+    logs = [run(urns(n=3, seed=seed, paradigms=what)).location for seed, what in ((0, "brier"), (1, "brier"))]
+    other = run(urns(n=3, paradigms="length")).location
+    for pair, message in (
+        (logs, "share no question"),
+        ([logs[0], other], "share no scorer"),
+        (logs[:1], "give two or more"),
+        ([logs[0], tmp_path / "missing.eval"], r"missing\.eval"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            compare(pair)
+
+
+def test_the_command_prints_a_row_for_each_score(run: Run) -> None:
+    logs = [run(urns(n=5, paradigms="brier"), agent("bayesian", noise=x), epochs=1).location for x in (0, 0.1)]
+    done = CliRunner().invoke(command, logs)
+    assert done.exit_code == 0, done.output
+    assert "| reference/bayesian | brier/brier_score | lower |" in done.output
