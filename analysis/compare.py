@@ -106,14 +106,14 @@ def _read(path: str | Path) -> Run:
     with LogReader(path) as log:
         run = Run(log.header.eval.model)
         for _, sample in log.outcomes():
-            run.targets[sample.id] = sample.target
-            run.events[sample.id] = sample.facts.event if sample.facts else sample.id
-            last_pass = {}
-            for name, score in sample.scores.items():  # Inspect numbers further passes: martingale, martingale1
+            question, scores, last_pass = str(sample.id), sample.scores or {}, {}
+            run.targets[question] = sample.target
+            run.events[question] = sample.facts.event if sample.facts else question
+            for name, score in scores.items():  # Inspect numbers further passes: martingale, martingale1
                 base = re.sub(r"\d+$", "", name)
-                last_pass[base if base in sample.scores else name] = score
+                last_pass[base if base in scores else name] = score
             for name, score in last_pass.items():
-                run.scores.setdefault(name, {}).setdefault(sample.id, []).append(score)
+                run.scores.setdefault(name, {}).setdefault(question, []).append(score)
     return run
 
 
@@ -122,7 +122,7 @@ def _means(
 ) -> Iterator[tuple[str, str, Comparison, str]]:
     """Compare the numbers of a scorer that have a direction; all of them if none has."""
     first, second = (_by_key(name, scores) for scores in (before, after))
-    metadata = next((score.metadata or {} for scores in before.values() for score in scores), {})
+    metadata = next((score.details for scores in before.values() for score in scores), {})
     best = {key: direction(name, key, metadata) for key in first if key in second}
     for key in best:
         if best[key] or not any(best.values()):
@@ -155,7 +155,7 @@ def _beliefs(
     tables = [
         belief_table(
             [
-                SampleScore(score=Score(value=math.nan, metadata=score.metadata), sample_id=question)
+                SampleScore(score=Score(value=math.nan, metadata=score.details), sample_id=question)
                 for question in both
                 for score in scores[question]
             ]

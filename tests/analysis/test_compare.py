@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from inspect_ai import Task, score
@@ -22,6 +21,16 @@ from truthgym.scorers.martingale import martingale
 from truthgym.tasks.urns import urns
 
 
+def by_score(*logs: str) -> dict[str, dict[Any, Any]]:
+    return {row["score"]: row for row in compare(logs).to_dict("records")}
+
+
+def figures(log: EvalLog) -> dict[str, float]:
+    """Metrics of the last pass."""
+    assert log.results
+    return {name: metric.value for one in log.results.scores for name, metric in one.metrics.items()}
+
+
 def agent(name: str, **planted: Any) -> Model:
     return get_model(f"reference/{name}", **planted)
 
@@ -29,10 +38,9 @@ def agent(name: str, **planted: Any) -> Model:
 def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
     first = run(urns(n=60), agent("bayesian", noise=0.05, seed=3), epochs=2)
     second = run(urns(n=60), agent("entrenched", noise=0.1, seed=4, strength=1), epochs=2)
-    rows = compare([first.location, second.location]).set_index("score")
-    before, after = (
-        true_values("bayesian", Parameters(noise=0.05)), true_values("entrenched", Parameters(noise=0.1, strength=1)),
-    )  # fmt: skip
+    rows = by_score(first.location, second.location)
+    before = true_values("bayesian", Parameters(noise=0.05))
+    after = true_values("entrenched", Parameters(noise=0.1, strength=1))
     truth = {
         "brier/brier_score": after.brier_posterior + after.noise_cost - before.brier_posterior - before.noise_cost,
         "martingale_score": after.slope - before.slope,
@@ -40,17 +48,14 @@ def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
         "brier_gain": after.gain - before.gain,
     }
     for name, value in truth.items():
-        row = rows.loc[name]
-        assert row["lower"] < value < row["upper"], name
-        assert row["n"] == row["shared"] == 60
-    assert rows.loc["martingale_score", "lower"] > 0, "the pair is told apart"
-    assert rows.loc["brier/brier_score", "better"] == "lower"
-    assert first.results
-    assert second.results
-    for log, column in ((first, "before"), (second, "after")):
-        metrics = {name: metric.value for one in log.results.scores for name, metric in one.metrics.items()}
-        assert rows.loc["martingale_score", column] == pytest.approx(metrics["martingale_score"], abs=1e-12)
-        assert rows.loc["brier/brier_score", column] == pytest.approx(metrics["brier"], abs=1e-5)  # samples are rounded
+        assert rows[name]["lower"] < value < rows[name]["upper"], name
+        assert rows[name]["n"] == rows[name]["shared"] == 60
+    assert rows["martingale_score"]["lower"] > 0, "the pair is told apart"
+    assert rows["brier/brier_score"]["better"] == "lower"
+    for log, side in ((first, "before"), (second, "after")):
+        metrics = figures(log)
+        assert rows["martingale_score"][side] == pytest.approx(metrics["martingale_score"], abs=1e-12)
+        assert rows["brier/brier_score"][side] == pytest.approx(metrics["brier"], abs=1e-5)  # samples are rounded
 
 
 def test_a_run_does_not_differ_from_itself(run: Run) -> None:
@@ -66,11 +71,9 @@ def test_the_last_pass_of_a_scorer_counts(run: Run, tmp_path: Path) -> None:
     first = run(urns(n=12, paradigms="martingale"), agent("bayesian", noise=0.1), epochs=2)
     again = score(first, martingale(beliefs="recorded", belief_change="logit"), action="append", display="log")
     write_eval_log(again, str(tmp_path / "again.eval"))
-    rows = compare([first.location, tmp_path / "again.eval"]).set_index("score")
-    assert again.results
-    assert again.results.scores[-1].name == "martingale1"
-    newest = again.results.scores[-1].metrics["martingale_score"].value
-    assert rows.loc["martingale_score", "after"] == pytest.approx(newest)
+    rows = by_score(first.location, str(tmp_path / "again.eval"))
+    assert figures(again)["martingale_score"] != figures(first)["martingale_score"]
+    assert rows["martingale_score"]["after"] == pytest.approx(figures(again)["martingale_score"])
 
 
 def test_graders_and_scorers_of_other_projects(run: Run, says: Says) -> None:
@@ -91,19 +94,20 @@ def test_graders_and_scorers_of_other_projects(run: Run, says: Says) -> None:
 def test_slopes_that_are_not_identified_are_not_compared(run: Run) -> None:
     logs = [run(urns(n=5), agent("bayesian", noise=0.1, seed=seed), epochs=2).location for seed in (1, 2)]
     frame = compare(logs)
-    assert np.isnan(frame.set_index("score").loc["martingale_score", "difference"])
+    assert frame.loc[frame["score"] == "martingale_score", "difference"].isna().all()
     assert "no martingale_score: fewer than 10" in report(frame)
 
 
 def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
     logs = [run(urns(n=3, seed=seed, paradigms=what)).location for seed, what in ((0, "brier"), (1, "brier"))]
     other = run(urns(n=3, paradigms="length")).location
-    for pair, message in (
+    pairs: list[tuple[list[str], str]] = [
         (logs, "share no question"),
         ([logs[0], other], "share no scorer"),
         (logs[:1], "give two or more"),
-        ([logs[0], tmp_path / "missing.eval"], r"missing\.eval"),
-    ):
+        ([logs[0], str(tmp_path / "missing.eval")], r"missing\.eval"),
+    ]
+    for pair, message in pairs:
         with pytest.raises(BadInput, match=message):
             compare(pair)
 
