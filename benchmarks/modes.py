@@ -1,6 +1,6 @@
-"""What does each reasoning mode cost, alone and with each way to measure beliefs? Writes docs/cost.md.
+"""What does each reasoning mode cost, alone and with each way to measure beliefs? Writes docs/cost_modes.md.
 
-    python benchmarks/modes.py docs/cost.md
+    python benchmarks/modes.py docs/cost_modes.md
 
 Counts model calls and tokens in the logs of reference agents on urn questions, and checks the calls against the
 formulas of the docstrings. A reference agent's replies are short: the calls apply to any model, the tokens do not, but
@@ -92,14 +92,14 @@ PROTOCOLS: dict[str, tuple[dict[str, object] | None, str, Callable[[float], floa
 }
 """Ways to measure beliefs: arguments of `martingale`, and the calls that they add, in words and from the turns."""
 
-PAGE = """# What does it cost?
+PAGE = """# What does each reasoning mode cost?
 
 Model calls and tokens per question and epoch, counted in the logs of reference agents on {questions} urn questions with
 four pieces of evidence each. Multiply by questions and epochs. A cell is *model calls / tokens read and written*, over
 all roles. The first column scores with a paradigm that makes no calls (`brier`); the others add `martingale` with its
 ways to measure beliefs. [Judges](cost_judges.md) have a page of their own.
 
-Written by `python benchmarks/modes.py docs/cost.md`, which stops if a count differs from its formula.
+Written by `python benchmarks/modes.py docs/cost_modes.md`, which stops if a count differs from its formula.
 
 {head}
 {rows}

@@ -1,4 +1,4 @@
-"""Writes docs/reference.md (tasks, solvers, scorers, models and commands) and the import layers in CONTRIBUTING.md.
+"""Writes docs/reference.md, the table of scorers in docs/measures.md and the import layers in CONTRIBUTING.md.
 
 make docs
 """
@@ -17,6 +17,7 @@ import click
 from truthgym import tasks
 from truthgym.cli.main import COMMANDS
 from truthgym.models.reference import TAKES
+from truthgym.tasks.paradigms import PARADIGMS
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = PAGE.parent.parent
@@ -47,7 +48,9 @@ SETUP = "prepare"
 
 def reference_page() -> str:
     """The page, as Markdown."""
-    functions = {name: inspect.unwrap(getattr(tasks, name)) for name in tasks.__all__ if name != SETUP}
+    registered = {name: getattr(tasks, name) for name in tasks.__all__ if name != SETUP}
+    registered |= {name: paradigm.scorer for name, paradigm in sorted(PARADIGMS.items())}
+    functions = {name: inspect.unwrap(function) for name, function in registered.items()}
     sections = []
     for kind in KINDS:
         mine = {name: function for name, function in functions.items() if function.__module__.startswith(kind.room)}
@@ -100,6 +103,23 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *rows))
 
 
+def measures_page() -> str:
+    """docs/measures.md with the table of scorers, as Markdown."""
+    rows = [
+        (linked(name).replace("truthgym/", ""), paradigm.question, paradigm.better, paradigm.needs)
+        for name, paradigm in PARADIGMS.items()
+    ]
+    return between(PAGE.with_name("measures.md"), "scorers", table(("scorer", "question", "direction", "needs"), rows))
+
+
+def between(page: Path, what: str, generated: str) -> str:
+    """A page with new text between its marker for generated text and the end marker."""
+    text = page.read_text(encoding="utf-8")
+    return re.sub(
+        rf"(<!-- {what}[^\n]*\n).*?(<!-- end -->)", lambda m: m[1] + generated + "\n" + m[2], text, flags=re.S
+    )
+
+
 def contributing_page() -> str:
     """CONTRIBUTING.md with the import layers of pyproject.toml, as Markdown."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
@@ -110,15 +130,10 @@ def contributing_page() -> str:
         room = re.sub(r"^Inside (\w+)$", r"truthgym.\1.", contract["name"]).replace("Rooms", "truthgym.")
         layers = [layer.replace(room, "") for layer in contract["layers"]]
         blocks.append(f"{contract['name']}:\n\n" + "\n".join(f"    {layer}" for layer in layers))
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    return re.sub(
-        r"(<!-- layers[^\n]*\n).*?(<!-- end -->)",
-        lambda m: m[1] + "\n\n".join(blocks) + "\n\n" + m[2],
-        text,
-        flags=re.S,
-    )
+    return between(ROOT / "CONTRIBUTING.md", "layers", "\n\n".join(blocks) + "\n")
 
 
 if __name__ == "__main__":
     PAGE.write_text(reference_page(), encoding="utf-8")
+    PAGE.with_name("measures.md").write_text(measures_page(), encoding="utf-8")
     (ROOT / "CONTRIBUTING.md").write_text(contributing_page(), encoding="utf-8")

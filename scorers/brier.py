@@ -149,6 +149,9 @@ def brier(figures: Figures = "headline") -> Scorer:
 
 PARADIGM = Paradigm(
     scorer=brier,
+    question="How close are stated probabilities to what happened?",
+    better="lower is better; 0.25 for always one half",
+    needs="known outcomes",
     columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
     headline=(
         "brier", "stderr", "brier_lower", "brier_upper", "mde", "n", "share_scored", "accuracy", "skill_base_rate",

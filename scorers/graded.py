@@ -159,6 +159,9 @@ def _grader_input(state: TaskState, question: Question, target: Target, completi
 
 PARADIGM = Paradigm(
     scorer=graded,
+    question="What does any reward function say?",
+    better="the grader's own",
+    needs="a grader: a rule, a model, a program, an OpenAI specification",
     columns={"grade": "Grade"},
     headline=(
         "grade", "stderr", "grade_lower", "grade_upper", "mde", "n", "share_scored", "higher_is_better", "low", "high",

@@ -115,6 +115,9 @@ def _control(store: Store) -> LengthControl:
 
 PARADIGM = Paradigm(
     scorer=length,
+    question="How long are answers, and was a requested length kept?",
+    better="none",
+    needs="",
     columns={"words": "Words", "asked": "Asked", "achieved": "Achieved", "revisions": "Revisions"},
     headline=(
         "words", "stderr", "words_lower", "words_upper", "mde", "n", "share_scored", "asked", "achieved", "kept",

@@ -237,6 +237,9 @@ def _order(stage: str) -> tuple[int, int]:
 
 PARADIGM = Paradigm(
     scorer=martingale,
+    question="Can the updates be predicted from the priors?",
+    better="0 is rational; above, entrenchment; below, over-correction",
+    needs="a probability before and after",
     columns={"prior": "Prior", "posterior": "Posterior", "change": "Change"},
     headline=(
         "martingale_score", "stderr", "martingale_score_lower", "martingale_score_upper", "mde", "n", "share_scored",

@@ -97,6 +97,12 @@ class Paradigm:
     """A scorer with what the tasks, the log viewer and training must know of it. Each scorer's file ends with one."""
 
     scorer: Callable[..., Scorer]
+    question: str
+    """What it asks of the model, for the table in docs/measures.md."""
+    better: str
+    """How to read its headline: which direction is better, and a reference value."""
+    needs: str
+    """What it needs besides answers: "" for nothing."""
     columns: Mapping[str, str]
     """Columns of the viewer's sample list: keys of `Score.value`, in order, with their headers."""
     headline: tuple[str, ...]

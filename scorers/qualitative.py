@@ -294,6 +294,9 @@ def _explain_judge(record: dict[str, Any]) -> str:
 
 PARADIGM = Paradigm(
     scorer=qualitative,
+    question="Does the reasoning show originality, curiosity, challenge and honest uncertainty?",
+    better="higher is better, 0 to 1",
+    needs="a judge",
     columns={"quality": "Quality", "spread": "Spread"},
     headline=(
         "quality", "stderr", "quality_lower", "quality_upper", "mde", "n", "share_scored", "share_read", "retest_icc",

@@ -1,13 +1,7 @@
-"""What Inspect's entry point loads: every task, solver, scorer and model provider, by name."""
+"""What Inspect's entry point loads: every task, solver and model provider. The tasks load the scorers (`PARADIGMS`)."""
 
 from truthgym.models.human import human
 from truthgym.models.reference import reference
-from truthgym.scorers.brier import brier
-from truthgym.scorers.graded import graded
-from truthgym.scorers.length import length
-from truthgym.scorers.martingale import martingale
-from truthgym.scorers.qualitative import qualitative
-from truthgym.scorers.sycophantic_reasoning import sycophantic_reasoning
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue
@@ -30,7 +24,6 @@ from truthgym.tasks.wildchat import wildchat
 
 __all__ = [
     "bootstrap_interview",
-    "brier",
     "chain_of_thought",
     "cmv_binary",
     "cmv_freeform",
@@ -39,21 +32,16 @@ __all__ = [
     "direct",
     "few_shot",
     "forecasting",
-    "graded",
     "human",
     "intellectual",
-    "length",
     "length_control",
-    "martingale",
     "openreview",
     "prepare",
-    "qualitative",
     "reference",
     "research",
     "run_agent",
     "self_debate",
     "sycophancy",
-    "sycophantic_reasoning",
     "urns",
     "wildchat",
 ]

@@ -11,7 +11,11 @@ import pytest
 from truthgym import tasks
 from truthgym.datasets.domains import DOMAINS
 from truthgym.models.reference import TAKES
+from truthgym.scorers.graders.resolve import OPTIONS
+from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS
 
+LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 ROOMS = ("analysis", "cli", "datasets", "evallog", "examples", "models", "scorers", "solvers", "tasks", "training")
 
 
@@ -58,7 +62,7 @@ def documents(root: Path) -> list[Path]:
 
 
 def test_every_documented_command_names_what_exists(root: Path) -> None:
-    known = set(tasks.__all__)
+    known = {*tasks.__all__, *PARADIGMS}
     for document in documents(root):
         for command in commands(document.read_text()):
             for name in re.findall(r"truthgym/(\w+)", command):
@@ -86,28 +90,40 @@ def test_the_readme_is_one_screen(root: Path) -> None:
     assert len((root / "README.md").read_text().splitlines()) <= 75
 
 
-def test_pages_name_every_solver_and_scorer(root: Path) -> None:
-    modes, cost, measures = ((root / "docs" / name).read_text() for name in ("modes.md", "cost.md", "measures.md"))
-    for name in set(tasks.__all__) - {"prepare"}:
-        room = inspect.unwrap(getattr(tasks, name)).__module__.split(".")[1]
-        if room == "solvers":
-            assert f"| `{name}` |" in modes, name
-            assert f"| `{name}" in cost, name
-        if room == "scorers":
-            assert f"`{name}`" in measures, name
+def test_pages_name_everything_that_users_choose(root: Path) -> None:
+    docs = {name: (root / "docs" / f"{name}.md").read_text() for name in ("modes", "graded", "rewards")}
+    solvers = {name for name in tasks.__all__ if ".solvers." in inspect.unwrap(getattr(tasks, name)).__module__}
+    for page, names in (("modes", solvers - {"prepare"}), ("graded", OPTIONS), ("rewards", REQUIRED_SCORERS)):
+        for name in names:
+            assert re.search(rf"^\|[^|]*`{name}`", docs[page], flags=re.MULTILINE), f"{page}.md: {name}"
 
 
-def test_the_index_names_every_page(root: Path) -> None:
-    index = (root / "docs" / "index.md").read_text()
-    for page in (root / "docs").glob("*.md"):
-        assert f"({page.name})" in index or page.name == "index.md", page.name
+def test_the_index_leads_to_every_page(root: Path) -> None:
+    reached, to_read = set(), [root / "docs" / "index.md"]
+    while to_read:
+        page = to_read.pop().resolve()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            to_read += [page.parent / link for link in LINK.findall(page.read_text()) if "://" not in link]
+    missing = {*root.glob("docs/*.md"), *root.glob("datasets/**/*.md")} - reached
+    assert not missing
 
 
 def test_links_between_pages_lead_somewhere(root: Path) -> None:
     pages = [*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("datasets/**/*.md"), *root.glob("benchmarks/*.md")]
     for page in pages:
-        for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
+        text = page.read_text()
+        for link in LINK.findall(text):
             assert "://" in link or (page.parent / link).exists(), f"{page.name}: {link}"
+        for path in re.findall(
+            rf"`((?:{'|'.join(ROOMS)}|docs|tests|benchmarks|examples)/[\w/.]+\.(?:py|md|jsonl))`", text
+        ):
+            assert (root / path).exists() or "NAME" in path, f"{page.name}: {path}"
+        for target, anchor in re.findall(r"\]\(([\w./]*)#([\w-]+)\)", text):
+            headings = re.findall(r"^#+ (.*)$", (page.parent / target if target else page).read_text(), flags=re.M)
+            assert anchor in {re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-") for one in headings}, (
+                f"{page}: {anchor}"
+            )
 
 
 def test_a_short_file_is_one_that_a_user_names(root: Path) -> None:

@@ -5,7 +5,12 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    ("page", "function"), [("docs/reference.md", "reference_page"), ("CONTRIBUTING.md", "contributing_page")]
+    ("page", "function"),
+    [
+        ("docs/reference.md", "reference_page"),
+        ("docs/measures.md", "measures_page"),
+        ("CONTRIBUTING.md", "contributing_page"),
+    ],
 )
 def test_generated_pages_are_up_to_date(root: Path, page: str, function: str) -> None:
     written = runpy.run_path(str(root / "docs" / "reference.py"))[function]()
