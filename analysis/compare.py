@@ -4,7 +4,6 @@ truthgym compare A.eval B.eval
 """
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,7 +49,8 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
 
     A difference is the mean over the questions that both runs have a number for, epochs averaged first, with an
     interval clustered by `event`. Pairing removes the variance between questions. `martingale` is compared by its slope
-    and by the means `excess_movement` and `brier_gain`. If a log has several passes of a scorer, the last one counts.
+    and by the means `excess_movement` and `brier_gain`. If a scorer was run again with the same options, its last pass
+    counts; with other options its scores are named `martingale1`, and compared with those of that name.
 
     Args:
         logs: Two or more logs. Questions are the same if their id and target are.
@@ -79,7 +79,7 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
             raise BadInput(f"{logs[0]} and {path} share no {what}; compare logs of the same questions and scorers")
         for name in scorers:
             after, before = ({q: one.scores[name][q] for q in shared if q in one.scores[name]} for one in (run, first))
-            compared = _beliefs if name.rpartition("/")[2] == "martingale" else _means
+            compared = _beliefs if name.rstrip("0123456789") == "martingale" else _means
             for score, better, found, note in compared(name, after, before, first.events):
                 difference = found.difference
                 rows.append(
@@ -106,13 +106,10 @@ def _read(path: str | Path) -> Run:
     with LogReader(path) as log:
         run = Run(log.header.eval.model)
         for _, sample in log.outcomes():
-            question, scores, last_pass = str(sample.id), sample.scores or {}, {}
+            question = str(sample.id)
             run.targets[question] = sample.target
             run.events[question] = sample.facts.event if sample.facts else question
-            for name, score in scores.items():  # Inspect numbers further passes: martingale, martingale1
-                base = re.sub(r"\d+$", "", name)
-                last_pass[base if base in scores else name] = score
-            for name, score in last_pass.items():
+            for name, score in (sample.scores or {}).items():
                 run.scores.setdefault(name, {}).setdefault(question, []).append(score)
     return run
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from inspect_ai import Task, score
+from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, write_eval_log
+from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import match
 
@@ -17,7 +17,6 @@ from truthgym.cli.compare import command
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import true_values
-from truthgym.scorers.martingale import martingale
 from truthgym.tasks.urns import urns
 
 
@@ -26,7 +25,6 @@ def by_score(*logs: str) -> dict[str, dict[Any, Any]]:
 
 
 def figures(log: EvalLog) -> dict[str, float]:
-    """Metrics of the last pass."""
     assert log.results
     return {name: metric.value for one in log.results.scores for name, metric in one.metrics.items()}
 
@@ -65,15 +63,6 @@ def test_a_run_does_not_differ_from_itself(run: Run) -> None:
     text = report(rows)
     assert "| 20 |" in text
     assert "20 questions in both logs" in text
-
-
-def test_the_last_pass_of_a_scorer_counts(run: Run, tmp_path: Path) -> None:
-    first = run(urns(n=12, paradigms="martingale"), agent("bayesian", noise=0.1), epochs=2)
-    again = score(first, martingale(beliefs="recorded", belief_change="logit"), action="append", display="log")
-    write_eval_log(again, str(tmp_path / "again.eval"))
-    rows = by_score(first.location, str(tmp_path / "again.eval"))
-    assert figures(again)["martingale_score"] != figures(first)["martingale_score"]
-    assert rows["martingale_score"]["after"] == pytest.approx(figures(again)["martingale_score"])
 
 
 def test_graders_and_scorers_of_other_projects(run: Run, says: Says) -> None:
