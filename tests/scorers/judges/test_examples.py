@@ -93,7 +93,7 @@ WRONG = {
     "no ratings": ('{"id": "a", "question": "Q?", "trajectory": "T.", "ratings": {}, "reasons": "R."}\n', "ratings"),
     "beyond 100": (
         '{"id": "a", "question": "Q?", "trajectory": "T.", "ratings": {"curiosity": 101}, "reasons": "R."}\n',
-        "curiosity: 101",
+        "curiosity.*101",
     ),
     "other qualities": (
         '{"id": "a", "question": "Q?", "trajectory": "T.", "ratings": {"depth": 1}, "reasons": "R."}\n',
