@@ -229,6 +229,8 @@ def copied(log: Path, out: Path, size: int) -> None:
     """Write a log of `size` samples: those of a log again and again, each time as other questions."""
     import zipfile_zstd  # type: ignore[import-untyped]  # noqa: F401  # Inspect brings it: zipfile learns zstd
 
+    from truthgym.datasets.splits import split_of
+
     with zipfile.ZipFile(log) as file, zipfile.ZipFile(out, "w", ZSTD) as copy:
         held = {name: file.read(name) for name in file.namelist()}
         samples = [content for name, content in held.items() if name.startswith("samples/")]
@@ -236,7 +238,8 @@ def copied(log: Path, out: Path, size: int) -> None:
         copy.writestr("_journal/start.json", held["_journal/start.json"])
         for i in range(size):
             content, sample = samples[i % len(samples)], known[i % len(samples)]
-            identity = f"{sample['id']}-{i // len(samples):05d}"
+            names = (f"{sample['id']}-{i // len(samples):05d}-{k}" for k in count())
+            identity = next(name for name in names if split_of(name) != "test")  # the event decides the split
             content = content.replace(f'"{sample["id"]}"'.encode(), f'"{identity}"'.encode())
             content = content.replace(sample["uuid"].encode(), f"{sample['uuid'][:-6]}{i:06d}".encode())
             copy.writestr(f"samples/{identity}_epoch_{sample['epoch']}.json", content)

@@ -188,16 +188,16 @@ class LogReader:
 
     def _sample(self, sample: LoggedSample, head: bytes, content: bytes) -> LoggedSample:
         """The full sample: with its attachments, and with its tools if it called one."""
-        contents = [sample.input, *(message.content for message in sample.messages)]
-        starts = [bytes(memoryview(one)[:4]) for one in contents]
-        if any(
-            start in REFERENCES or (start[:1] != b'"' and b"://" in bytes(one))
-            for start, one in zip(starts, contents, strict=True)
-        ):
+        sample.plain, refers = True, False
+        for message in sample.messages:
+            start = bytes(memoryview(message.content)[:4])
+            sample.plain = sample.plain and start[:1] == b'"' and not message.tool_calls
+            refers = refers or start in REFERENCES or (start[:1] != b'"' and b"://" in bytes(message.content))
+        if refers or b"://" in bytes(sample.input):
             attachments = decode_json(content, msgspec.json.Decoder(Attachments)).attachments
             resolved = _with_attachments(decode_json(head, msgspec.json.Decoder()), attachments)
-            sample = self._samples.decode(msgspec.json.encode(resolved))
-        sample.plain = all(message.is_text for message in sample.messages)
+            sample, plain = self._samples.decode(msgspec.json.encode(resolved)), sample.plain
+            sample.plain = plain
         if not sample.plain and any(message.tool_calls for message in sample.messages):
             events = decode_json(content, msgspec.json.Decoder(Events))
             sample.tools = _with_attachments(events.tools, events.attachments)

@@ -94,6 +94,8 @@ def test_samples_are_read_in_the_order_of_the_log(solved: Path) -> None:
         some = [log.members[4], log.members[1]]
         assert [member for member, _ in log.samples(some)] == [log.members[1], log.members[4]]
         assert list(log.samples([])) == []
+        nested = [sample.uuid for member, _ in log.outcomes() for _, sample in log.samples([member])]
+        assert nested == [outcome.uuid for _, outcome in log.outcomes()]
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from inspect_ai import eval
-from inspect_ai.log import EvalLog, EvalSample, EvalSampleLimit, read_eval_log, write_eval_log
+from inspect_ai.log import EvalLog, EvalSampleLimit
 
+from tests.training.converted import brier, edit_log, of_split, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.examples import read_examples
 from truthgym.tasks.urns import urns
@@ -17,12 +18,6 @@ from truthgym.training.artifacts import card_metadata
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.convert import convert
-
-Rows = list[dict[str, Any]]
-
-
-def rows(folder: Path, split: str = "train") -> Rows:
-    return [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
 
 
 def ran(folder: Path, **arguments: Any) -> Path:
@@ -54,25 +49,9 @@ def edited(direct_log: Path, tmp_path: Path) -> Callable[..., Path]:
     """The log of the direct run, changed by a function of its log, under another name."""
 
     def make(change: Callable[[EvalLog], None], name: str = "edited.eval", of: Path = direct_log) -> Path:
-        log = read_eval_log(str(of))
-        change(log)
-        path = tmp_path / "logs" / name
-        path.parent.mkdir(exist_ok=True)
-        write_eval_log(log, str(path))
-        return path
+        return edit_log(of, tmp_path / "logs" / name, change)
 
     return make
-
-
-def of_split(path: Path, split: str) -> list[EvalSample]:
-    return [s for s in read_eval_log(str(path)).samples or [] if s.metadata["split"] == split]
-
-
-def brier(sample: EvalSample) -> float:
-    assert sample.scores
-    value = sample.scores["brier"].value
-    assert isinstance(value, dict)
-    return float(str(value["brier_score"]))
 
 
 def test_the_top_share_by_brier_score_is_the_lowest(direct_log: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """What a conversion must never get wrong: which trajectories are compared, what a score is, and that counts add up."""
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable
@@ -11,12 +10,13 @@ from typing import Any, cast
 import pytest
 from inspect_ai import eval
 from inspect_ai.agent import react
-from inspect_ai.log import EvalLog, EvalSample, ProvenanceData, read_eval_log, write_eval_log
+from inspect_ai.log import EvalLog, ProvenanceData, read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
 from inspect_ai.scorer import Score
 from inspect_ai.tool import Tool, ToolCall, tool
 
 from tests.fixtures import Run, Says
+from tests.training.converted import Edited, Rows, brier, edit_log, of_split, rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import split_of
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -26,13 +26,6 @@ from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
-
-Rows = list[dict[str, Any]]
-Edited = Callable[..., Path]
-
-
-def rows(folder: Path, split: str = "train") -> Rows:
-    return [json.loads(line) for line in (folder / f"{split}.jsonl").read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -48,27 +41,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def edited(log: Path, tmp_path: Path) -> Edited:
     """The log, changed by a function of its log."""
-
-    def make(change: Callable[[EvalLog], object], name: str = "edited.eval") -> Path:
-        held = read_eval_log(str(log))
-        change(held)
-        path = tmp_path / "logs" / name
-        path.parent.mkdir(exist_ok=True)
-        write_eval_log(held, str(path))
-        return path
-
-    return make
-
-
-def brier(sample: EvalSample) -> float:
-    assert sample.scores
-    value = sample.scores["brier"].value
-    assert isinstance(value, dict)
-    return float(str(value["brier_score"]))
-
-
-def of_split(path: Path, split: str) -> list[EvalSample]:
-    return [sample for sample in read_eval_log(str(path)).samples or [] if sample.metadata["split"] == split]
+    return lambda change, name="edited.eval": edit_log(log, tmp_path / "logs" / name, change)
 
 
 def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path) -> None:
