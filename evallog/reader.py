@@ -98,7 +98,7 @@ class LogReader:
         """All samples without their messages, each with its member name."""
         with self._archive or nullcontext():
             for member in self.members:
-                yield member, self._read(member, self._outcomes)[0]
+                yield member, self._with_newest_scores(self._read(member, self._outcomes)[0])
 
     def samples(self, members: Collection[str] | None = None) -> Iterator[tuple[str, LoggedSample]]:
         """Samples with their messages, each with its member name.
@@ -108,7 +108,7 @@ class LogReader:
         """
         with self._archive or nullcontext():
             for member in self.members if members is None else sorted(members, key=self._order.__getitem__):
-                yield member, self._sample(*self._read(member, self._samples))
+                yield member, self._with_newest_scores(self._sample(*self._read(member, self._samples)))
 
     def close(self) -> None:
         if self._copy:
@@ -141,13 +141,6 @@ class LogReader:
 
     def _read(self, member: str, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome, bytes, bytes]:
         """Decode a sample. Also returns its JSON in the current format, without its events and with them."""
-        sample, head, content = self._decoded(member, decoder)
-        for newer, name in self._rescored.items() if sample.scores else ():
-            if newer in sample.scores:
-                sample.scores[name] = sample.scores.pop(newer)
-        return sample, head, content
-
-    def _decoded(self, member: str, decoder: msgspec.json.Decoder[AnyOutcome]) -> tuple[AnyOutcome, bytes, bytes]:
         content = self._content(member, with_messages=decoder.type is LoggedSample)
         sample, head = _decode(content, decoder)
         if self.header.version != FORMAT:
@@ -165,6 +158,13 @@ class LogReader:
                 f"{self.path}: its member {member} has an unknown schema; remove the sample, or convert other logs"
             )
         return sample, head, content
+
+    def _with_newest_scores(self, sample: AnyOutcome) -> AnyOutcome:
+        scores = sample.scores or {}
+        for newer, name in self._rescored.items():
+            if newer in scores:
+                scores[name] = scores.pop(newer)
+        return sample
 
     def _content(self, member: str, with_messages: bool) -> bytes:
         if self._archive is None:

@@ -311,6 +311,7 @@ def test_the_newest_of_repeated_scores_counts(edited: Edited, log: Path, tmp_pat
         for sample in held.samples or []:
             assert sample.scores
             sample.scores["brier1"] = Score(value={"brier_score": 0.125})
+            sample.messages[0].content = f"attention: {sample.messages[0].text}"  # begins like an attachment
 
     made = convert([edited(rescore), log], "sft", tmp_path / "d", Selection(top=1.0))
     assert {row["score"] for row in rows(tmp_path / "d")} == {0.125}
