@@ -41,7 +41,9 @@ KINDS = ("sft", "preference", "prompts", "unpaired", "steps", "few_shot", "opena
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draw among equal scores.")
 @click.option("--unfinished", is_flag=True, help="Also read logs of runs that never finished.")
 @click.option(
-    "--any-task", is_flag=True, help="Also read logs of other projects' tasks, split by a hash of the sample's id."
+    "--any-task",
+    is_flag=True,
+    help="Also read logs of other projects' tasks, split by the sample's own split or a hash of its id.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace an existing dataset.")
 @click.option("--quiet", is_flag=True, help="No progress bar.")

@@ -142,7 +142,7 @@ class Conversion:
 
     def emit(self, split: str, candidate: Candidate, sample: LoggedSample, good: bool = False) -> RowsOfSplit:
         """The rows of one trajectory. One of which no row can be made is counted as left out."""
-        self._place = f"{self.samples.logs[candidate.log].path}: its member {candidate.member}"
+        self._place = self._name(candidate.log, candidate.member)
         try:
             self._check_parts(sample)
             rows = self._rows_of(candidate, sample, good)
@@ -175,7 +175,7 @@ class Conversion:
             for done, (member, sample) in enumerate(read(reader)):
                 if not done % PROGRESS_INTERVAL:
                     self._report(log, done / len(reader))
-                self._place = f"{file.path}: its member {member}"
+                self._place = self._name(log, member)
                 candidate = self.samples.candidate(log, member, sample)
                 if candidate is not None:
                     yield sample, candidate
@@ -232,7 +232,7 @@ class Conversion:
         self.progress(1.0)
 
     def _sample(self, candidate: Candidate) -> LoggedSample:
-        self._place = f"{self.samples.logs[candidate.log].path}: its member {candidate.member}"
+        self._place = self._name(candidate.log, candidate.member)
         ((_, sample),) = self.samples.logs[candidate.log].reader.samples([candidate.member])
         return sample
 
@@ -283,6 +283,9 @@ class Conversion:
                 return formats[self.config.method](decoded, self._place)
             case _:
                 return (row if sample.plain else with_image_column(row)) | columns
+
+    def _name(self, log: int, member: str) -> str:
+        return f"{self.samples.logs[log].path}: its member {member}"
 
     def _report(self, log: int, share: float) -> None:
         """Report progress: the logs before this one are done, and a share of this one."""
