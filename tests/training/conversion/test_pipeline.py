@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from inspect_ai import eval
 from inspect_ai.agent import react
-from inspect_ai.log import EvalLog, ProvenanceData, read_eval_log
+from inspect_ai.log import EvalLog, EvalSample, ProvenanceData, read_eval_log
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ModelOutput
 from inspect_ai.scorer import Score
 from inspect_ai.tool import Tool, ToolCall, tool
