@@ -271,6 +271,14 @@ def test_inspect_closes_api_clients(monkeypatch: pytest.MonkeyPatch) -> None:
         assert model.config.max_tokens == 5
 
 
+def test_local_models_read_one_bos_token(tiny_model: Path) -> None:
+    """As in training: the chat template writes it, and Llama's tokenizers would add another one."""
+    config = parse_config(AGENT | {"out": "x", "model_args": {"device": "cpu"}})
+    with open_model(config, Subject(f"hf/{tiny_model}", str(tiny_model)), held_out=True) as model:
+        api: Any = model.api
+        assert api.tokenizer_call_args == {"add_special_tokens": False}
+
+
 OTHER = """
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample

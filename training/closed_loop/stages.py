@@ -144,7 +144,10 @@ def open_model(config: LoopConfig, subject: Subject, held_out: bool) -> "Iterato
     generate = {name: value for name, value in options.items() if value is not None} | config.generate
     if held_out and subject.model.startswith("vllm/"):
         generate = {"logprobs": True} | generate
-    model = get_model(subject.model, config=GenerateConfig(**generate), memoize=False, **config.model_args)
+    args = config.model_args
+    if subject.model.startswith("hf/"):  # as in training: the chat template writes the special tokens
+        args = {"tokenizer_call_args": {"add_special_tokens": False}} | args
+    model = get_model(subject.model, config=GenerateConfig(**generate), memoize=False, **args)
     if not subject.model.startswith(LOCAL_PREFIXES):  # Inspect closes API clients itself, inside its event loop
         yield model
         return
