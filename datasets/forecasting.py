@@ -12,9 +12,8 @@ from inspect_ai.dataset import Sample
 
 from truthgym.datasets.loading.domain import Domain, DomainRow, either
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Day, Outcome, Probability, Question, Text
+from truthgym.datasets.question import Day, Outcome, Probability, Question, Text, statement
 from truthgym.datasets.sources import forecastbench, halawi, metaculus, polymarket
-from truthgym.datasets.sources.question_dates import statement
 
 BUNDLED = Path(__file__).with_suffix(".jsonl")
 SOURCES = {

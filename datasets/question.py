@@ -6,6 +6,8 @@ instructions, which solvers add), a `target` of "yes" or "no" where truth is kno
 """
 
 import re
+from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -79,6 +81,11 @@ def may_be_shown_with(question: Question, event: str, proposition: str | None, o
     return not same and not (question.opened_on and opened_on and opened_on > question.opened_on)
 
 
+def statement(question: str) -> str:
+    """The proposition that the answer to a question is yes."""
+    return f"The answer to this question is yes: {question.strip()}"
+
+
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 
@@ -99,19 +106,61 @@ def question(kind: type[AnyQuestion], where: str, /, **fields: Any) -> AnyQuesti
         raise bad_fields(where, error, list(kind.model_fields)) from None
 
 
+def question_metadata(id: str, input: str, target: str | None = None, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
+    """The metadata of a sample in your own task, so that every scorer and solver works on it. See docs/own_task.md.
+
+    With a target of "yes" or "no", or None if the truth is not known, the question is binary. With any other target,
+    such as text for a grader, it is free.
+
+    Args:
+        id: The sample's id, and by default the question's event.
+        input: The question, as the sample's input.
+        target: The sample's target.
+        **fields: Fields of `Question`, such as `evidence`, `proposition`, `event` or `known_on`.
+
+    Raises:
+        BadInput: A field cannot be used.
+    """
+    binary = target in ("yes", "no", None)
+    known: dict[str, Any] = {"domain": "own", "form": "binary" if binary else "free", "event": id}
+    known["proposition"] = statement(input) if binary else None
+    return question(Question, f"sample {id!r}", **(known | fields)).model_dump(mode="json")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The sample that a solver or scorer works on, as simulated agents need it."""
+
+    id: str
+    input: str
+    outcome: float | None
+    question: Question
+
+
+ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
+"""Set by `question_of`. Simulated agents read the question and its outcome here, since no text contains the outcome."""
+
+
 def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
     """The question of a sample that a solver or scorer works on.
 
+    A sample whose metadata lack fields of a question is a binary question if its target is "yes" or "no".
+
     Raises:
-        BadInput: The sample's metadata is not a Truthgym question: it is from another task or log.
+        BadInput: The sample's metadata is not a question, and cannot be made from its target.
     """
+    identity, target = str(state.sample_id), state.target.text
     try:
-        return state.metadata_as(kind)
-    except ValueError:
-        raise BadInput(
-            f"Sample {state.sample_id!r}: its metadata does not hold a question of a Truthgym domain; use this "
-            "solver or scorer with Truthgym's tasks and their logs"
-        ) from None
+        known = kind.model_validate(state.metadata or {})
+    except ValidationError as error:
+        if kind is not Question or target not in ("yes", "no"):
+            problems = bad_fields(f"Sample {identity!r}: its metadata are not those of a question", error, [])
+            raise BadInput(f"{problems}. docs/own_task.md shows how to make them in your own task") from None
+        fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
+        fields.pop("split", None)
+        known = kind.model_validate(question_metadata(identity, state.input_text, target, **fields))
+    ASKED.set(Asked(identity, state.input_text, binary_outcome(target), known))
+    return known
 
 
 def sample(id: str, input: str, target: str | None, question: Question, where: str) -> Sample:

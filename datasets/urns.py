@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import count, islice
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.loading.selection import Questions, select
+from truthgym.datasets.loading.selection import Questions, check_selection, select
 from truthgym.datasets.question import Question, question, sample
 
 LEAST_MARKS = 5
@@ -126,7 +127,7 @@ def urns(
     Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one.
 
     Args:
-        n: Number of questions to generate. A split keeps its share of them: about 0.6, 0.2 and 0.2.
+        n: Number of questions, all of the split.
         seed: Another seed gives other questions.
         split: "train", "validation", "test" or "all". Every question is its own event.
         draws: Pieces of evidence in each question, 1 or more. More evidence makes the answer more certain.
@@ -140,8 +141,10 @@ def urns(
     """
     low, high = percent_range(base_rate)
     difficulty = f"draws{draws}-ratio{likelihood_ratio:g}-base{low}-{high}"
-    samples = (_question(seed, i, draws, float(likelihood_ratio), low, high, difficulty) for i in range(n))
-    return select("urns", samples, split=split)
+    check_selection("urns", split, None, n)
+    every = (_question(seed, i, draws, float(likelihood_ratio), low, high, difficulty) for i in count())
+    samples = (item for item in every if split in ("all", item.metadata_as(UrnQuestion).split))
+    return select("urns", islice(samples, n), split=split)
 
 
 def log_likelihood_ratio(first: int, second: int, marked: bool) -> float:

@@ -17,6 +17,7 @@ from truthgym.tasks.conceptual import conceptual
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.intellectual import intellectual
 from truthgym.tasks.openreview import openreview
+from truthgym.tasks.questions import questions
 from truthgym.tasks.research import research
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
@@ -37,6 +38,7 @@ __all__ = [
     "length_control",
     "openreview",
     "prepare",
+    "questions",
     "reference",
     "research",
     "run_agent",

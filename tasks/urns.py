@@ -30,4 +30,4 @@ def urns(
     evidence: a number, or the two ends of a range with a comma. docs/domains.md describes the other arguments.
     """
     questions = data.urns(n, seed, split, draws, likelihood_ratio, base_rate)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-B")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-C")

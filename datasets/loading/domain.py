@@ -17,6 +17,9 @@ from truthgym.datasets.loading.selection import Questions, check_selection, sele
 from truthgym.datasets.loading.source import Source, bundled_file, file_sha256, source_rows
 from truthgym.datasets.question import Day, Question, Text, sample, split_of
 
+MAX_PROBLEMS = 10
+"""Most rows that one error lists."""
+
 
 class DomainRow(BaseModel, extra="forbid"):
     """A row of a domain: a line of a file, or what a real source yields.
@@ -119,12 +122,22 @@ class Domain:
 
         def samples() -> Iterator[Sample]:
             nonlocal place
+            problems: list[str] = []
             for place, row in rows:
                 reason = reason_to_drop(row) if reason_to_drop else None
                 if reason:
                     dropped[reason] += 1
+                    continue
+                try:
+                    item = self.parse(place, row)
+                except BadInput as error:
+                    problems.append(str(error))
+                    if len(problems) == MAX_PROBLEMS:
+                        break
                 else:
-                    yield self.parse(place, row)
+                    yield item
+            if problems:
+                raise BadInput("\n".join(problems))
             if is_file and not place:
                 raise BadInput(f"{self.name}: {source} is empty; write one question a row")
 

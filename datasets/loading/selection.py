@@ -26,21 +26,27 @@ class Questions(MemoryDataset):
     """SHA-256 of the file that they were read from, or None where they are bundled or generated."""
     known_after: date | None = None
     """The day after which their truth became public, if one was requested."""
+    requested: int | None = None
+    """The number of questions that was requested, if any."""
     notice: str | None = None
     """A caution for readers of their scores, in one line."""
 
 
 def exclusion_summary(questions: Questions) -> str | None:
-    """One line on excluded rows, or None if rows were excluded by split and at random only, as requested."""
+    """One line on excluded rows, and on fewer questions than requested.
+
+    None if rows were excluded by split and at random only, as requested.
+    """
     reasons = {
         reason: number
         for reason, number in questions.dropped.items()
         if reason != NOT_DRAWN and not reason.startswith("in other splits")
     }
-    if not reasons:
+    fewer = f" of n={questions.requested}" if questions.requested and len(questions) < questions.requested else ""
+    if not reasons and not fewer:
         return None
     counts = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items(), key=lambda r: -r[1]))
-    return f"{questions.name}: {len(questions)} samples; left out: {counts}."
+    return f"{questions.name}: {len(questions)} samples{fewer}; left out: {counts or 'none'}."
 
 
 def select(
@@ -90,7 +96,7 @@ def select(
             f"({reasons or 'the source has no questions'}); choose another split, an earlier day, or another source"
         )
     questions = Questions(selected, name=name)
-    questions.dropped, questions.known_after = +excluded, after
+    questions.dropped, questions.known_after, questions.requested = +excluded, after, n
     return questions
 
 

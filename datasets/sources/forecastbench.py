@@ -16,7 +16,8 @@ from truthgym.datasets.loading.download import cache, download
 from truthgym.datasets.loading.http import FALLBACK, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
 from truthgym.datasets.loading.source import Record, Skipped, keep_rows
-from truthgym.datasets.sources.question_dates import NO_CRITERIA, statement
+from truthgym.datasets.question import statement
+from truthgym.datasets.sources.question_dates import NO_CRITERIA
 
 COMMIT = "4eafa5cdda4d9fbf3542ea9f5f71050b9dd89110"
 """The commit of forecastingresearch/forecastbench-datasets that is read."""

@@ -20,7 +20,8 @@ from truthgym.datasets.loading.download import hub_file
 from truthgym.datasets.loading.http import FALLBACK, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
 from truthgym.datasets.loading.source import Record, Skipped, keep_rows
-from truthgym.datasets.sources.question_dates import NO_CRITERIA, crowd_before, has_edit_marker, instant, statement
+from truthgym.datasets.question import statement
+from truthgym.datasets.sources.question_dates import NO_CRITERIA, crowd_before, has_edit_marker, instant
 
 REPOSITORY = "YuehHanChen/forecasting"
 REVISION = "093009d0085f05c6b591448809e07b3ee96a2d3b"

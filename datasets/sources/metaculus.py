@@ -17,13 +17,13 @@ from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.loading.http import check_secret, read_pages
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Record, Skipped, keep_rows
+from truthgym.datasets.question import statement
 from truthgym.datasets.sources.question_dates import (
     NO_CRITERIA,
     crowd_before,
     date_at_fraction,
     has_edit_marker,
     instant,
-    statement,
 )
 
 if TYPE_CHECKING:

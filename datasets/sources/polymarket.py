@@ -18,14 +18,13 @@ from truthgym.datasets.loading.http import FALLBACK, read_pages
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.selection import parse_day
 from truthgym.datasets.loading.source import Record, Skipped, keep_rows
-from truthgym.datasets.question import split_of
+from truthgym.datasets.question import split_of, statement
 from truthgym.datasets.sources.question_dates import (
     NO_CRITERIA,
     crowd_before,
     date_at_fraction,
     has_edit_marker,
     instant,
-    statement,
 )
 
 if TYPE_CHECKING:

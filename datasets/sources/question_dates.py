@@ -16,11 +16,6 @@ _EDIT = re.compile(
 )
 
 
-def statement(question: str) -> str:
-    """The proposition that the answer to a platform's question is yes."""
-    return f"The answer to this question is yes: {question.strip()}"
-
-
 def has_edit_marker(text: str) -> bool:
     """Whether a line of a question's text begins with a marker of later edits: "EDIT: ...", "Update from 3 May: ...".
 

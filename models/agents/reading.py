@@ -10,7 +10,7 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.domains import BUNDLED, bundled
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import DOUBTS, opinions_in
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import ASKED, Question
 from truthgym.datasets.urns import find_urn, logit
 from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
@@ -66,7 +66,10 @@ def read_conversation(
         UnknownQuestionError: The conversation contains no question that the agents know.
     """
     urn = find_urn(text)
-    known = max(((text.rfind(question[0]), *question) for question in _known() if question[0] in text), default=None)
+    known = max(
+        ((text.rfind(question[0]), *question) for question in [*_known(), *_asked()] if question[0] in text),
+        default=None,
+    )
     if urn and (known is None or known[0] < text.rfind(urn.asked)):
         begins, since = urn.begins, urn.evidence_ends
         beliefs = stated_beliefs(text, begins, own)
@@ -82,9 +85,9 @@ def read_conversation(
         case = replace(signal, user=opinions.user, third=opinions.third)
     else:
         raise UnknownQuestionError(
-            "A reference agent knows the questions of truthgym/urns and the bundled questions of the other domains, "
-            f"and finds none of them in this conversation, which begins: {text[:200]!r}. Use a language model for "
-            "other questions."
+            "A reference agent knows the questions of truthgym/urns, the bundled questions of the other domains, and "
+            "the question that a Truthgym solver or scorer works on, and finds none of them in this conversation, "
+            f"which begins: {text[:200]!r}. Use a language model for other questions."
         )
     last = beliefs[-1][1] if beliefs and beliefs[-1][0] > since else None
     return Reading(case, len(beliefs), last, begins, opinions.pushback)
@@ -147,6 +150,20 @@ def _known() -> list[tuple[str, str, bool, str]]:
             truth = item.target == "yes" if item.target else uniform("truth", item.id) < 0.5
             known.append((str(item.input), str(item.id), truth, proposition))
     return known
+
+
+def _asked() -> list[tuple[str, str, bool, str]]:
+    """The question of the sample that is solved or scored, as `_known`, unless it is a bundled or generated one."""
+    asked = ASKED.get()
+    if asked is None or not asked.question.proposition or _has_known_question(asked.input):
+        return []
+    truth = asked.outcome == 1 if asked.outcome is not None else uniform("truth", asked.id) < 0.5
+    return [(asked.input, asked.id, truth, asked.question.proposition)]
+
+
+@cache
+def _has_known_question(text: str) -> bool:
+    return find_urn(text) is not None or any(question in text for question, *_ in _known())
 
 
 @cache

@@ -62,6 +62,16 @@ def test_the_same_seed_gives_the_same_questions_and_a_longer_set_begins_with_the
     assert [s.input for s in first] != [s.input for s in other]
 
 
+def test_n_is_the_number_of_questions_in_every_split() -> None:
+    whole = [item.id for item in urns(n=300)]
+    for split in ("train", "validation", "test"):
+        part = urns(n=20, split=split)
+        assert {item.metadata_as(UrnQuestion).split for item in part} == {split}
+        assert len(part) == 20
+        assert [item.id for item in part] == [name for name in whole if name in {item.id for item in part}]
+        assert part.dropped == {}
+
+
 def test_ten_thousand_questions_have_ten_thousand_ids() -> None:
     assert len({s.id for s in urns(n=10_000)}) == 10_000
 

@@ -67,6 +67,11 @@ def test_a_requested_part_is_not_an_exclusion() -> None:
     assert exclusion_summary(questions) is None
 
 
+def test_fewer_questions_than_requested_are_reported() -> None:
+    questions = DOMAIN("archive", split="all", n=5)
+    assert exclusion_summary(questions) == "test: 3 samples of n=5; left out: 2 post deleted."
+
+
 def test_filtered_rows_are_counted(tmp_path: Path) -> None:
     questions = DOMAIN(write(tmp_path / "mine.jsonl"), word="1")
     assert [s.id for s in questions] == ["q0", "q2"]
