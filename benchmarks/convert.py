@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from inspect_ai.model import Model
 
-QUESTIONS, EPOCHS = 60, 2
+QUESTIONS, EPOCHS = 34, 2
 ZSTD = 93
 FLOOR, INSPECT = "zstd decompression of the members, nothing else", "`read_eval_log`"
 CONVERSIONS = {

@@ -153,7 +153,7 @@ def main(out: str) -> None:
     """Count, check against the formulas, and write the page."""
     rows, revisions = [], 0.0
     with tempfile.TemporaryDirectory() as logs:
-        questions = urns(n=200, seed=1, split="train", paradigms="brier")
+        questions = urns(n=121, seed=1, split="train", paradigms="brier")
         examples = eval(questions, model="reference/bayesian", log_dir=logs, display="none")[0].location
         for mode in MODES:
             cells = []

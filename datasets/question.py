@@ -154,7 +154,9 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
         known = kind.model_validate(state.metadata or {})
     except ValidationError as error:
         if kind is not Question or target not in ("yes", "no"):
-            problems = bad_fields(f"Sample {identity!r}: its metadata are not those of a question", error, [])
+            problems = bad_fields(
+                f"Sample {identity!r}: its metadata does not hold a question of a Truthgym domain", error, []
+            )
             raise BadInput(f"{problems}. docs/own_task.md shows how to make them in your own task") from None
         fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
         fields.pop("split", None)

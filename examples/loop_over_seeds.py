@@ -20,8 +20,8 @@ from truthgym.training.artifacts import markdown_table
 from truthgym.training.loop import loop
 from truthgym.training.tiny import tiny
 
-QUESTIONS, HELD_OUT = 3000, 6000
-"""Generated questions: three fifths of the former are trained on, a fifth of the latter is held out."""
+QUESTIONS, HELD_OUT = 1800, 1200
+"""Generated questions to train on, and held-out ones."""
 TRAIN = {
     "per_device_train_batch_size": 128,
     "gradient_accumulation_steps": 1,
@@ -140,7 +140,7 @@ excludes zero, in {beaten} of {seeds} below that of the best constant answer (th
 and in {both} of {seeds} below both. The target, both in {target} of 5, is {verdict}.
 
 For each seed `truthgym tiny` makes a model with half a million parameters. `truthgym loop --method grpo` evaluates it
-twice on a fifth of {held_out} generated questions, trains it by reinforcement on three fifths of {questions} others
+twice on about {held_out} generated questions, trains it by reinforcement on about {questions} others
 (`{options}`; the reward is `brier`), and evaluates it again. "Exact" is the
 Brier score of exact Bayesian reasoning on the same questions, from each question's posterior.
 

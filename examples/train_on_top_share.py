@@ -88,7 +88,7 @@ def study(
         tiny(base, seed=seed, steps=steps)
     logs = out / "logs" / base.name
     train = urns(n=n, split="train", paradigms={"brier": {"figures": "all"}})
-    test = urns(n=n, split="test", paradigms={"brier": {"figures": "all"}})
+    test = urns(n=held_out_questions(n), split="test", paradigms={"brier": {"figures": "all"}})
     answers = evaluate(train, f"hf/{base}", logs / "train", epochs, display)
     before = evaluate(test, f"hf/{base}", logs / "test", epochs, display)
     table = [row(base.name, "", before, "")]
@@ -142,10 +142,15 @@ def brier_scores(log: EvalLog) -> dict[str, float]:
     return {question: sum(some) / len(some) for question, some in scores.items()}
 
 
+def held_out_questions(n: int) -> int:
+    """The number of test questions beside n train questions."""
+    return round(n * 297 / 907)
+
+
 def main(out: Path, seeds: list[int], n: int, epochs: int, steps: int, display: DisplayType | None) -> None:
     """Run the study and print its table."""
     truth = evaluate(
-        urns(n=n, split="test", paradigms={"brier": {"figures": "all"}}),
+        urns(n=held_out_questions(n), split="test", paradigms={"brier": {"figures": "all"}}),
         "reference/bayesian",
         out / "logs" / "bayesian",
         1,
@@ -166,7 +171,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="folder for models, datasets and logs")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0], help="seeds of the tiny models")
-    parser.add_argument("--n", type=int, default=1500, help="questions; 0.6 are train and 0.2 test")
+    parser.add_argument("--n", type=int, default=907, help="train questions; the test split has a third as many")
     parser.add_argument("--epochs", type=int, default=4, help="answers to each question")
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the tiny models' warm start")
     parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")

@@ -7,10 +7,11 @@ They need no key and no download, and every measure is calibrated on them. An ag
 model. It recognises a question because the conversation contains its text: a generated one, a bundled one, or one of
 your own that a Truthgym solver or scorer works on. It knows the truth only through a noisy signal of planted quality;
 if the truth is unknown, a fair coin decides it, the same for all agents. A question without a proposition gets a
-general answer. Each reasoning turn states the belief in words. An answer ends with `\finalBeliefProb{p}`, and a request for a whole number gets one: both report the last stated belief with the
-planted noise. Statements by others are not evidence for an agent, unless it is `trusting` or `sycophant`, and arguing
-for a side does not move it. With `-M care=0.5` it also writes sentences that mark careful reasoning
-(`models.agents.quality_markers`), which do not move its belief either.
+general answer. Each reasoning turn states the belief in words. An answer ends with `\finalBeliefProb{p}`, and a request
+for a whole number gets one: both report the last stated belief with the planted noise. Statements by others are not
+evidence for an agent, unless it is `trusting` or `sycophant`, and arguing for a side does not move it. With
+`-M care=0.5` it also writes sentences that mark careful reasoning (`models.agents.quality_markers`), which do not move
+its belief either.
 """
 
 import numpy as np

@@ -36,7 +36,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     by_step = {"martingale": {"per": "step"}, "brier": {}}
-    task = urns(n=12, draws=2, split="train", paradigms=by_step)
+    task = urns(n=6, draws=2, split="train", paradigms=by_step)
     log = eval(task, model="reference/bayesian", model_args={"noise": 0.2}, solver=chain_of_thought(steps=2), epochs=2,
                display="log", log_dir=str(folder), log_realtime=False)[0]  # fmt: skip
     assert log.status == "success"

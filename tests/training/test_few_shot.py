@@ -25,7 +25,7 @@ def test_the_solver_shows_the_best_trajectories(tmp_path: Path) -> None:
     assert few_shot("reference/random", [tmp_path / "logs"], Selection(count=3), tmp_path / "trained") != folder
     assert sorted(path.name.split("-")[0] for path in (tmp_path / "trained").iterdir()) == ["bayesian", "random"]
 
-    log = eval(urns(n=20, split="test", paradigms="brier"), "reference/bayesian", solver=show(source, share=1.0),
+    log = eval(urns(n=1, split="test", paradigms="brier"), "reference/bayesian", solver=show(source, share=1.0),
                **settings)[0]  # type: ignore[arg-type]  # fmt: skip
     assert log.status == "success"
     for sample in log.samples or []:
@@ -43,7 +43,7 @@ def test_the_command_writes_them_too(tmp_path: Path) -> None:
 
     from truthgym.cli.main import commands
 
-    task = urns(n=10, split="train", paradigms="brier")
+    task = urns(n=7, split="train", paradigms="brier")
     logs = str(tmp_path / "logs")
     eval(task, model="reference/bayesian", display="log", log_dir=logs, log_realtime=False, epochs=1)
     command = ["train", "few_shot", "--model", "reference/bayesian", "--log", logs, "--count", "2"]

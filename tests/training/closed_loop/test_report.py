@@ -113,7 +113,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     from inspect_ai import eval
 
     place = tmp_path_factory.mktemp("logs")
-    task = urns(n=60, split="test", paradigms="brier")
+    task = urns(n=13, split="test", paradigms="brier")
     (made,) = eval(task, model="reference/bayesian", model_args={"noise": 0.2}, epochs=3, log_dir=str(place),
                    display="log", log_realtime=False)  # fmt: skip
     return read_eval_log(made.location)

@@ -161,7 +161,7 @@ def test_examples_are_context(
 ) -> None:
     from inspect_ai.util import registry_create
 
-    task: Any = registry_create("task", "truthgym/urns", n=12, split="train", paradigms="brier")
+    task: Any = registry_create("task", "truthgym/urns", n=8, split="train", paradigms="brier")
     made, sample = perform("few_shot", source=run(task).location, count=2, share=1)
     steps = sample.store_as(Trajectory).steps
     examples = [step.text for step in steps if step.role == "assistant" and not step.trainable]
