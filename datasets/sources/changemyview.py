@@ -82,10 +82,9 @@ def post_of(text: str | None) -> str:
         raise LeftOut("with a post that was deleted or empty")
     kept = html.unescape(text or "")
     if footer := _FOOTER.search(kept):
-        before = (
-            kept[footer.start() - 1 :: -1] if footer.start() else ""
-        )  # reversed: a search would take quadratic time
-        kept = before[_RULE.match(before).end() :][::-1]  # type: ignore[union-attr] (it matches the empty text)
+        before = kept[: footer.start()]
+        rule = _RULE.match(before[::-1])  # reversed: a search for what ends at the footer would take quadratic time
+        kept = before[: len(before) - (rule.end() if rule else 0)]
     kept = kept.strip()
     while (edit := _EDIT.search(kept)) and not kept[: edit.start()].strip():
         kept = kept[edit.end() :].strip()  # the text after a leading edit is older
