@@ -69,10 +69,9 @@ def bad_fields(where: str, error: ValidationError, known: Sequence[str]) -> BadI
 
 
 def _field_problem(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
-    value, reason = error["input"], error["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")
-    kind, field = error["type"], f"the field `{name}`"
+    value, kind, field = error["input"], error["type"], f"the field `{name}`"
     if not name:
-        return reason
+        return _remedy(name, error)
     if kind == "missing":
         return f"{field} is missing; add it"
     if kind == "extra_forbidden":
@@ -84,18 +83,7 @@ def _field_problem(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
         return (
             f"{field}: {shown(value)} is not a probability; write {value / 100 if percent else 'a number from 0 to 1'}"
         )
-    return f"{field}: {shown(value)} cannot be used; {reason}"
-
-
-def whole_number(where: str, name: str, value: object, least: int, most: int | None = None) -> None:
-    """Check that a value is an integer within a range.
-
-    Raises:
-        BadInput: It is not.
-    """
-    if not isinstance(value, int) or isinstance(value, bool) or value < least or (most is not None and value > most):
-        limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise BadInput(f"{where}: {name}={value!r} cannot be used; give a whole number {limits}")
+    return f"{field}: {shown(value)} cannot be used; {_remedy(name, error)}"
 
 
 def validate_call(function: Callable[P, R]) -> Callable[P, R]:
@@ -156,4 +144,4 @@ def _remedy(name: str, error: ErrorDetails) -> str:
         return "give true or false"
     if error["type"] == "string_type" and isinstance(error["input"], bool | int | float | date):  # YAML reads 12 so
         return f"it is not text; on the command line quote it twice, as in '{name}=\"{error['input']}\"'"
-    return error["msg"].replace("Input should be", "it must be")
+    return error["msg"].removeprefix("Value error, ").replace("Input should be", "it must be")

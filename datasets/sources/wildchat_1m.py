@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from truthgym.datasets.errors import BadInput, one_of, validate_call, whole_number
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.datasets.loading.download import parquet_files
 from truthgym.datasets.loading.http import FALLBACK
 from truthgym.datasets.loading.row_files import Row, RowFilter, open_parquet
@@ -45,12 +47,16 @@ _WORD = re.compile(rf"[{_CJK}]|[^\s{_CJK}\u3000-\u303f\uff00-\uff0f\uff1a-\uff20
 _NO_LETTER = re.compile(r"[\W\d_]+")
 
 
+AtLeastOne = Annotated[int, Field(ge=1)]
+
+
+@validate_call
 def message_filter(
     language: str | Sequence[str] | None = None,
-    min_words: int = 1,
-    max_words: int | None = None,
-    min_turns: int = 1,
-    max_turns: int | None = None,
+    min_words: AtLeastOne = 1,
+    max_words: AtLeastOne | None = None,
+    min_turns: AtLeastOne = 1,
+    max_turns: AtLeastOne | None = None,
 ) -> RowFilter:
     """Build a filter of rows from options that `wildchat_1m` documents.
 
@@ -58,9 +64,8 @@ def message_filter(
         BadInput: An invalid option.
     """
     for name, least, most in (("words", min_words, max_words), ("turns", min_turns, max_turns)):
-        whole_number("wildchat", f"min_{name}", least, 1)
-        if most is not None:
-            whole_number("wildchat", f"max_{name}", most, least)
+        if most is not None and most < least:
+            raise BadInput(f"wildchat: max_{name}={most} cannot be used; give at least min_{name}={least}")
     languages = _names(language)
 
     def reason(row: dict[str, Any]) -> str | None:
@@ -87,10 +92,10 @@ def wildchat_1m(
     known_after: date | None,
     *,
     language: str | Sequence[str] | None = None,
-    min_words: int = 1,
-    max_words: int | None = None,
-    min_turns: int = 1,
-    max_turns: int | None = None,
+    min_words: AtLeastOne = 1,
+    max_words: AtLeastOne | None = None,
+    min_turns: AtLeastOne = 1,
+    max_turns: AtLeastOne | None = None,
     toxic: bool = False,
     redacted: bool = False,
     shards: int | str | Sequence[int | str] | None = None,
@@ -141,9 +146,7 @@ def _hash(text: str) -> str:
 
 def _names(given: str | Sequence[str] | None) -> list[str]:
     texts = [given] if isinstance(given, str) else [] if given is None else given
-    if not isinstance(texts, Sequence):
-        raise BadInput(f"wildchat: language={given!r} is not a language; give a name such as French, or several")
-    return [name.strip() for text in texts for name in str(text).split(",")]
+    return [name.strip() for text in texts for name in text.split(",")]
 
 
 def _files(location: str | None, shards: int | str | Sequence[int | str] | None) -> list[Callable[[], Path]]:
@@ -153,8 +156,8 @@ def _files(location: str | None, shards: int | str | Sequence[int | str] | None)
         return files
     listed = shards.split(",") if isinstance(shards, str) else [shards] if isinstance(shards, int) else shards
     numbers = [int(one) if isinstance(one, str) and one.strip().isdecimal() else one for one in listed]
-    for number in numbers:
-        whole_number("wildchat_1m", "shards", number, 0, len(files) - 1)
+    if not all(number in range(len(files)) for number in numbers):
+        raise BadInput(f"wildchat_1m: shards={shards!r} cannot be used; give whole numbers from 0 to {len(files) - 1}")
     return [file for number, file in enumerate(files) if number in numbers]
 
 

@@ -187,10 +187,10 @@ def test_files_can_be_chosen(folder: str) -> None:
     ("options", "said"),
     [
         ({"language": "Frensh"}, "Unknown language 'Frensh'; did you mean 'French'?"),
-        ({"min_words": 0}, "wildchat: min_words=0 cannot be used; give a whole number of at least 1"),
-        ({"min_words": 9, "max_words": 8}, "wildchat: max_words=8 cannot be used; give a whole number of at least 9"),
+        ({"min_words": 0}, "min_words=0 cannot be used; it must be greater than or equal to 1"),
+        ({"min_words": 9, "max_words": 8}, "max_words=8 cannot be used; give at least min_words=9"),
         ({"max_turns": "two"}, "wildchat_1m: max_turns='two' cannot be used"),
-        ({"shards": 2}, "wildchat_1m: shards=2 cannot be used; give a whole number from 0 to 1"),
+        ({"shards": 2}, "wildchat_1m: shards=2 cannot be used; give whole numbers from 0 to 1"),
         ({"shards": "first"}, "wildchat_1m: shards='first' cannot be used"),
         ({"toxic": "false"}, "wildchat_1m: toxic='false' cannot be used; give true or false"),
         ({"redacted": 1}, "wildchat_1m: redacted=1 cannot be used; give true or false"),
