@@ -161,7 +161,11 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
         fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
         fields.pop("split", None)
         known = kind.model_validate(question_metadata(identity, state.input_text, target, **fields))
-    ASKED.set(Asked(identity, state.input_text, binary_outcome(target), known))
+    text = state.input_text
+    if "arm" in (state.metadata or {}):  # of `truthgym/sycophancy`: agents must take all arms for one question
+        identity, opinion = str(state.metadata["question"]), state.metadata.get("opinion")
+        text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
+    ASKED.set(Asked(identity, text, binary_outcome(target), known))
     return known
 
 

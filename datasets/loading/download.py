@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 logger = getLogger(__name__)
 
+MAX_DOWNLOAD = 2 * 2**30
+"""Most bytes of a file. The largest one that a source downloads has 661 MB."""
+
 
 def cache(name: str) -> Path:
     """The folder that caches the downloads of a source."""
@@ -158,9 +161,8 @@ def _append(client: "httpx.Client", address: str, part: Path, fallback: str) -> 
             raise BadInput(f"{address}: the server answered {status}; {fallback}")
         # 200 is the whole file, even if a range was requested.
         with part.open("ab" if response.status_code == 206 else "wb") as file:
-            for chunk in limited(
-                response, response.iter_raw()
-            ):  # written at once, so that none is lost when the connection breaks off
+            # Each chunk is written at once, so that none is lost when the connection breaks off.
+            for chunk in limited(response, response.iter_raw(), MAX_DOWNLOAD):
                 file.write(chunk)
 
 

@@ -76,14 +76,17 @@ def retries(pause: float) -> "Retrying":
     return Retrying(stop=stop_after_attempt(ATTEMPTS), wait=wait, retry=retry, reraise=True)
 
 
-def limited(response: "httpx.Response", chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the chunks of a response while they come fast enough.
+def limited(response: "httpx.Response", chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """Yield the chunks of a response while they come fast enough and are not too many.
 
     Raises:
-        BadInput: After a minute, less than a kilobyte a second has come.
+        BadInput: They have more than `most` bytes; or after a minute, less than a kilobyte a second has come.
     """
-    began = time.monotonic()
+    began, size = time.monotonic(), 0
     for chunk in chunks:
+        size += len(chunk)
+        if size > most:
+            raise BadInput(f"{response.url}: the response is larger than {most} bytes; ask for less")
         yield chunk
         seconds = time.monotonic() - began
         if seconds > GRACE and response.num_bytes_downloaded < MIN_RATE * seconds:
@@ -143,12 +146,7 @@ def _send(client: "httpx.Client", request: "httpx.Request") -> tuple["httpx.Resp
             raise RetryLater(response)
         if response.headers.get("Content-Encoding", "gzip") not in ("gzip", "identity"):
             raise BadInput(f"{response.url}: compressed as {response.headers['Content-Encoding']!r}, which is not read")
-        content = bytearray()
-        for chunk in limited(response, response.iter_bytes()):
-            content += chunk
-            if len(content) > MAX_BYTES:
-                raise BadInput(f"{response.url}: the response is larger than {MAX_BYTES} bytes; ask for less")
-        return response, bytes(content)
+        return response, b"".join(limited(response, response.iter_bytes(), MAX_BYTES))
     finally:
         response.close()
 

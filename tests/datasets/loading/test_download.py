@@ -119,6 +119,12 @@ def test_an_error_page_leaves_nothing_behind(start: Start, tmp_path: Path) -> No
     assert not list(tmp_path.glob("file*[!k]"))
 
 
+def test_a_download_has_a_limit(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("truthgym.datasets.loading.download.MAX_DOWNLOAD", 300_000)
+    with pytest.raises(BadInput, match="larger than 300000 bytes"):
+        fetch(start(), tmp_path / "file")
+
+
 def test_offline_is_one_error(tmp_path: Path, serve: Serve) -> None:
     with pytest.raises(BadInput, match=r"http://127.0.0.1:1/file cannot be read \(.*refused.*use source=\"bundled\""):
         download("http://127.0.0.1:1/file", tmp_path / "file", None)

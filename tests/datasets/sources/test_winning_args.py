@@ -157,6 +157,15 @@ def test_another_shape_is_one_error(tmp_path: Path, utterances: bytes, said: str
         read(archive(tmp_path, utterances, {}))
 
 
+@pytest.mark.parametrize("name", ["utterances.jsonl", "conversations.json"])
+def test_a_large_member_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("truthgym.datasets.loading.row_files.MAX_BYTES", 1000)
+    large = b"[" * 5000
+    utterances, conversations = (large, {}) if name == "utterances.jsonl" else (UTTERANCES, {"t3_aaa": "x" * 5000})
+    with pytest.raises(BadInput, match=f"{name}.*(?:larger|longer) than 1000 bytes"):
+        read(archive(tmp_path, utterances, conversations))
+
+
 def test_a_truncated_archive_is_one_error(tmp_path: Path) -> None:
     path = Path(archive(tmp_path, UTTERANCES, {"t3_aaa": POST}))
     path.write_bytes(path.read_bytes()[:-100])
