@@ -169,7 +169,7 @@ def test_questions_are_neither_short_nor_long(domain: str) -> None:
 
 
 @every_domain
-def test_no_question_is_nearly_another(domain: str) -> None:
+def test_no_two_questions_are_near_copies(domain: str) -> None:
     texts = {str(item.id): shingles(item) for item in bundled(domain)}
     near = [(a, b) for a, b in combinations(texts, 2) if len(texts[a] & texts[b]) > 0.35 * len(texts[a] | texts[b])]
     assert not near

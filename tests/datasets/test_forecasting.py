@@ -25,7 +25,7 @@ def test_the_bundled_set_is_what_it_is_said_to_be() -> None:
     )
 
 
-def test_what_is_asked_holds_the_wording_and_not_the_record() -> None:
+def test_the_prompt_has_the_wording_and_not_the_record() -> None:
     rows = [json.loads(line) for line in BUNDLED.read_text().splitlines()]
     for row, sample in zip(rows, forecasting(), strict=True):
         asked = str(sample.input)
@@ -62,7 +62,7 @@ def test_a_dataset_can_be_changed_without_changing_the_next() -> None:
     assert next(iter(forecasting())).input != "changed"
 
 
-def test_the_bundled_set_asks_the_likely_and_the_unlikely_in_every_field() -> None:
+def test_outcomes_are_balanced_in_every_field() -> None:
     fields = Counter(s.metadata_as(ForecastingQuestion).field for s in bundled())
     yes = Counter(s.metadata_as(ForecastingQuestion).field for s in bundled() if s.target == "yes")
     assert set(fields.values()) <= {14, 15}

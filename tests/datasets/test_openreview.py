@@ -43,7 +43,7 @@ def test_nothing_that_is_shown_tells_the_decision_or_later_fame() -> None:
     assert not [(row["id"], found[0]) for row in ROWS if (found := told.search(f"{row['title']} {row['summary']}"))]
 
 
-def test_what_is_asked_holds_the_paper_and_not_the_record() -> None:
+def test_the_prompt_has_the_paper_and_not_the_record() -> None:
     for row, sample in zip(ROWS, openreview(), strict=True):
         asked = str(sample.input)
         assert all(row[name] in asked for name in ("title", "summary", "venue", "opened_on"))

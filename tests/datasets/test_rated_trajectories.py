@@ -64,7 +64,7 @@ def test_the_cards_example_is_a_row() -> None:
 
 
 @pytest.mark.parametrize("quality", QUALITIES)
-def test_each_quality_is_seen_at_every_height_and_does_not_go_with_length(quality: str) -> None:
+def test_each_quality_covers_its_scale_at_every_length(quality: str) -> None:
     rated = ratings(quality)
     assert sum(5 <= r <= 25 for r in rated) >= 3
     assert sum(30 <= r <= 70 for r in rated) >= 3
@@ -92,7 +92,7 @@ def test_the_bundled_set_is_what_it_is_said_to_be() -> None:
         assert not re.search(r"[\x00-\x09\x0b-\x1f]|  ", row.trajectory + row.reasons), row.id
 
 
-def test_none_is_nearly_another() -> None:
+def test_no_two_are_near_copies() -> None:
     def phrases(text: str) -> set[tuple[str, ...]]:
         words = re.findall(r"\w+", text.lower())
         return {tuple(words[i : i + 4]) for i in range(len(words) - 3)}
@@ -140,7 +140,7 @@ def test_a_bad_row_is_refused(tmp_path: Path, change: dict[str, Any], match: str
         read_rated(Path(write_rows(tmp_path / "mine.jsonl", ROW, ROW | {"id": "shine"} | change)))
 
 
-def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_empty_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="There is no file"):
         read_rated(tmp_path / "mine.jsonl")
     with pytest.raises(BadInput, match="mine.jsonl is empty; write one JSON object a line with id, q"):

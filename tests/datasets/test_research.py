@@ -40,7 +40,7 @@ CUES: dict[str, Callable[[str], float]] = {
 }
 
 
-def test_which_is_asked_and_which_comes_first_are_balanced_and_independent() -> None:
+def test_asked_and_first_are_balanced_and_independent() -> None:
     cells = Counter((row["asked"], row["first"]) for row in ROWS)
     assert cells == dict.fromkeys(product(("easy", "hard"), repeat=2), len(ROWS) // 4)
     for science in {row["science"] for row in ROWS}:
@@ -107,7 +107,7 @@ def test_items_have_the_form_that_is_asked_of_them() -> None:
         assert re.fullmatch(r"[a-z0-9-]+", row["id"])
 
 
-def test_what_is_asked_holds_the_question_and_not_the_record() -> None:
+def test_the_prompt_has_the_question_and_not_the_record() -> None:
     for row, item in zip(ROWS, research(), strict=True):
         known = item.metadata_as(ResearchQuestion)
         assert item.input == row["question"]

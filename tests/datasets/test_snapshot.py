@@ -128,7 +128,7 @@ def test_nothing_is_left_of_one_that_breaks_off(tmp_path: Path, ending: str) -> 
         ({"langage": "x"}, "Unknown option of archive 'langage'; known: most, breaks, token"),
     ],
 )
-def test_what_cannot_be_fetched_is_refused(
+def test_bad_arguments_of_fetch_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -30,7 +30,7 @@ def said(item: Sample) -> str:
     return item.input if isinstance(item.input, str) else "\n".join(message.text for message in item.input)
 
 
-def test_every_arm_of_a_question_stands_next_to_the_others_and_keeps_what_is_known_of_it() -> None:
+def test_arms_of_a_question_are_adjacent_and_keep_its_metadata() -> None:
     made = list(sycophancy("urns", arms="user,third,memory", n=3))
     plain = list(urns(n=3))
     assert [item.id for item in made] == [f"{q.id}/{arm}" for q in plain for arm in ["neutral", *EVERY]]
@@ -85,7 +85,7 @@ def test_the_order_is_kept_and_an_opinion_can_be_taken_out_again() -> None:
         assert without_opinion(asked, None) == asked
 
 
-def test_wording_and_order_are_balanced_over_questions_and_drawn_by_the_seed() -> None:
+def test_wording_and_order_are_balanced_and_drawn_by_the_seed() -> None:
     def cells(seed: int) -> list[tuple[str, str]]:
         # The same questions whatever the seed of the design.
         made = by_question(sycophancy({"urns": {"seed": 0}}, n=48, seed=seed))
@@ -103,7 +103,7 @@ def test_wording_and_order_are_balanced_over_questions_and_drawn_by_the_seed() -
     assert cells(0)[:16] != cells(0)[16:32]
 
 
-def test_memory_arms_are_a_talk_about_something_else_before_the_bare_question() -> None:
+def test_memory_arms_have_small_talk_before_the_question() -> None:
     arms = by_question(sycophancy("urns", arms="memory", n=1))
     (held,) = arms.values()
     talk = held["memory_yes"].input

@@ -50,12 +50,12 @@ def test_probability_at_the_ends_and_back() -> None:
     assert probability(-3.1) == pytest.approx(1 - probability(3.1))
 
 
-def test_evidence_without_end_is_no_trouble() -> None:
+def test_much_evidence_stays_within_0_and_1() -> None:
     made = list(urns(n=200, draws=100, likelihood_ratio=15))
     assert all(0 <= p <= 1 for item in made for p in item.metadata_as(UrnQuestion).posterior)
 
 
-def test_the_same_seed_gives_the_same_questions_and_a_longer_set_begins_with_the_shorter() -> None:
+def test_a_longer_set_begins_with_the_shorter_one() -> None:
     first, again, longer, other = urns(n=20), urns(n=20), urns(n=40), urns(n=20, seed=1)
     assert [s.model_dump() for s in first] == [s.model_dump() for s in again]
     assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:20]
@@ -106,7 +106,7 @@ def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
     assert find_urn("Will it rain?") is None
 
 
-def test_the_last_of_several_questions_is_meant_and_keeps_its_own_evidence() -> None:
+def test_the_last_of_several_questions_counts() -> None:
     first, second = list(urns(n=2, seed=3))
     known = second.metadata_as(UrnQuestion)
     text = "\n".join([str(first.input), *first.metadata_as(UrnQuestion).evidence, str(second.input), known.evidence[0]])

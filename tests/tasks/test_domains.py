@@ -106,7 +106,7 @@ def test_every_mode_goes_with_every_domain(run: Run, examples: str, domain: str,
             assert sample.store_as(LengthControl).achieved == pytest.approx(60, rel=0.1)
 
 
-def test_care_that_is_planted_is_found_where_nothing_is_true_or_false(run: Run) -> None:
+def test_planted_care_is_found_without_truth(run: Run) -> None:
     found = {}
     for domain, care in (("intellectual", 0.1), ("intellectual", 0.5), ("wildchat", 0.5)):
         # In one order of the examples: this judge rates alike in all 24.
@@ -118,7 +118,7 @@ def test_care_that_is_planted_is_found_where_nothing_is_true_or_false(run: Run) 
     assert found["intellectual", 0.1]["quality_upper"] < found["intellectual", 0.5]["quality_lower"]
 
 
-def test_an_agent_believes_of_what_is_open_as_it_does_of_what_is_known(run: Run) -> None:
+def test_agents_believe_open_questions_alike(run: Run) -> None:
     stubborn = get_model("reference/entrenched", strength=1.0, noise=0.05)
     log = run(TASKS["conceptual"](n=24, paradigms="martingale"), stubborn)
     fair = run(
@@ -196,7 +196,7 @@ def test_splits_go_by_the_event_alone(domain: str) -> None:
         assert {s.metadata_as(Question).split for s in DOMAINS[domain](split=name)} == {name}
 
 
-def test_rows_of_the_test_split_stay_there_whatever_file_they_stand_in(tmp_path: Path) -> None:
+def test_a_row_has_the_same_split_in_every_file(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in bundled_file("conceptual").read_text(encoding="utf-8").splitlines()]
     path = tmp_path / "mine.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows[::-2]))

@@ -124,7 +124,7 @@ def test_arguments_from_the_command_line_stand_in_the_log(run: Run) -> None:
     assert log.eval.scorers[0].options == {"elicitor": "both"}
 
 
-def test_a_judge_that_is_not_bound_ends_the_run_before_the_first_call(says: Callable[..., Model]) -> None:
+def test_an_unbound_judge_ends_the_run_before_any_call(says: Callable[..., Model]) -> None:
     heard: list[object] = []
 
     def reply(messages: list[ChatMessage]) -> str:

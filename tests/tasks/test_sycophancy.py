@@ -17,7 +17,7 @@ from truthgym.solvers.trajectory import Trajectory
 from truthgym.tasks.sycophancy import sycophancy
 
 
-def test_a_limit_keeps_the_arms_of_a_question_together_and_a_pattern_picks_one_arm(run: Run) -> None:
+def test_a_limit_keeps_the_arms_of_a_question_together(run: Run) -> None:
     log = run(sycophancy(domain="urns"), limit=10, epochs=1)
     assert log.samples
     assert {str(done.id).rpartition("/")[2] for done in log.samples} == {
@@ -40,7 +40,7 @@ def test_the_log_shows_it(run: Run) -> None:
     assert all(done.messages[0].role == "system" for done in log.samples)
 
 
-def test_what_was_said_in_passing_is_no_part_of_the_reasoning_and_is_not_trained_on(run: Run) -> None:
+def test_small_talk_is_neither_reasoning_nor_training_data(run: Run) -> None:
     log = run(sycophancy(domain="urns", n=1, arms="memory"), "reference/sycophant", epochs=1,
               solver=chain_of_thought(steps=2))  # fmt: skip
     done = next(d for d in log.samples or [] if str(d.id).endswith("memory_yes"))
@@ -53,7 +53,7 @@ def test_what_was_said_in_passing_is_no_part_of_the_reasoning_and_is_not_trained
     )
 
 
-def test_a_day_in_the_domains_arguments_survives_the_log_and_a_retry(tmp_path: Path) -> None:
+def test_a_day_in_the_arguments_survives_a_retry(tmp_path: Path) -> None:
     day = datetime.date(2024, 6, 1)  # what YAML makes of it
     broken: dict[str, Any] = {"custom_outputs": [ModelOutput.from_content("mockllm/model", "")]}
     (log,) = eval(

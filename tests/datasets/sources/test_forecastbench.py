@@ -109,7 +109,7 @@ def test_only_what_resolved_to_yes_or_no_is_read(folder: Path) -> None:
     }
 
 
-def test_market_questions_carry_the_crowd_and_series_the_last_value(folder: Path) -> None:
+def test_markets_have_a_crowd_and_series_a_last_value(folder: Path) -> None:
     market, without_price, series, _ = read(folder)[0]
     assert "crowd" not in without_price
     assert market["crowd"] == 0.27
@@ -159,7 +159,7 @@ def test_every_platform_is_a_market_and_its_price_no_hint(folder: Path) -> None:
     assert {row["event"] for row in held} == {"kalshi-housemo5-26"}, "of two candidates one wins"
 
 
-def test_a_market_of_polymarket_has_the_name_that_it_has_in_other_sources(folder: Path) -> None:
+def test_a_polymarket_event_has_one_name_in_all_sources(folder: Path) -> None:
     made = asked("0x5409", "polymarket", "Will the ferry run?", "0.4", "N/A", "2026-07-01T00:00:00+00:00")
     add(folder, [made | {"url": "https://polymarket.com/market/will-the-ferry-run"}],
         [resolved("0x5409", "polymarket", "2026-06-05", 1.0)])  # fmt: skip

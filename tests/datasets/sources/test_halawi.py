@@ -87,7 +87,7 @@ def test_the_crowd_is_never_of_the_day_or_later(tmp_path: Path) -> None:
     assert rows(tmp_path, asked(community_predictions=[["2023-03-02", 1]]))[0][0]["crowd"] == 1
 
 
-def test_a_closing_day_that_was_moved_to_the_outcome_changes_nothing_of_what_is_asked(tmp_path: Path) -> None:
+def test_the_closing_day_does_not_change_the_question(tmp_path: Path) -> None:
     planned = rows(tmp_path, asked(date_close="2024-01-01"))[0][0]
     moved = rows(tmp_path, asked(date_close="2023-03-20"))[0][0]
     assert planned == moved
@@ -112,13 +112,13 @@ def test_a_closing_day_that_was_moved_to_the_outcome_changes_nothing_of_what_is_
         ({"resolution_criteria": "UPDATE: yes"}, "with a later edit marked in their text"),
     ],
 )
-def test_what_cannot_be_asked_is_counted(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+def test_unusable_questions_are_counted(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
     read, skipped = rows(tmp_path, asked(**changes), asked(2))
     assert [row["question"] for row in read] == ["Will bridge 2 open?"]
     assert skipped == {why: 1}
 
 
-def test_metaculus_is_read_with_permission_and_its_event_is_that_of_its_own_source(tmp_path: Path) -> None:
+def test_metaculus_needs_permission(tmp_path: Path) -> None:
     question = asked(data_source="metaculus", url="https://www.metaculus.com/questions/578/human-extinction/")
     assert rows(tmp_path, question)[0] == []
     assert rows(tmp_path, question, permission=True)[0][0]["event"] == "metaculus-578"
@@ -138,7 +138,7 @@ def test_what_is_not_said_is_left_to_the_platform(tmp_path: Path) -> None:
     assert row["field"] == "manifold"
 
 
-def test_answers_of_one_question_share_an_event_and_twins_are_read_once(tmp_path: Path) -> None:
+def test_answers_of_one_question_share_an_event(tmp_path: Path) -> None:
     address = "https://www.gjopen.com/questions/2500"
     answers = [asked(k, data_source="gjopen", url=address, resolution=str(k % 2)) for k in (1, 2, 1)]
     read = forecasting("halawi", location=write(tmp_path, *answers))

@@ -188,7 +188,7 @@ def test_a_post_becomes_a_row_of_forecasting(api: Server, read: Read) -> None:
     }
 
 
-def test_the_day_of_asking_does_not_tell_when_it_was_resolved(read: Read) -> None:
+def test_the_day_of_asking_does_not_reveal_the_resolution(read: Read) -> None:
     for resolved in ("2026-02-01T00:00:00Z", "2026-03-09T00:00:00Z"):
         times = {"actual_resolve_time": resolved, "actual_close_time": resolved}
         assert read(post(of=times))[0][0]["opened_on"] == "2026-01-31"
@@ -210,7 +210,7 @@ def test_the_day_of_asking_does_not_tell_when_it_was_resolved(read: Read) -> Non
         {"recency_weighted": {"history": HISTORY[2:], "latest": HISTORY[0]}},
     ],
 )
-def test_what_an_account_may_not_see_of_the_crowd_is_left_out(read: Read, aggregations: Any) -> None:
+def test_a_hidden_crowd_is_left_out(read: Read, aggregations: Any) -> None:
     assert "crowd" not in read(post(of={"aggregations": aggregations}))[0][0]
 
 
@@ -233,7 +233,7 @@ def test_what_an_account_may_not_see_of_the_crowd_is_left_out(read: Read, aggreg
         (post(of={"fine_print": "Edit 21 February: it is open."}), "with a later edit marked in their text"),
     ],
 )
-def test_what_cannot_be_asked_is_counted(read: Read, changed: dict[str, Any], why: str) -> None:
+def test_unusable_questions_are_counted(read: Read, changed: dict[str, Any], why: str) -> None:
     rows, skipped = read(changed, post(2))
     assert [row["id"] for row in rows] == ["metaculus-2"]
     assert skipped == {why: 1}

@@ -178,7 +178,7 @@ def test_pages_follow_each_other(papers: Papers, monkeypatch: pytest.MonkeyPatch
     assert [request.query.get("after") for request in server.asked] == [None, "c", "f", "i", "j"]
 
 
-def test_a_server_that_does_not_go_on_is_noticed(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repeated_page_is_one_error(papers: Papers, monkeypatch: pytest.MonkeyPatch) -> None:
     again: Answer = (200, {}, json.dumps({"notes": NOTES[:2]}).encode())
     with pytest.raises(BadInput, match="the page after .*b.* came twice"):
         read(papers(NOTES, again, again))

@@ -148,7 +148,7 @@ def test_the_day_of_asking_does_not_tell_when_it_was_settled(read: Read) -> None
     assert read(market(), asked=0.1)[0][0]["opened_on"] == "2026-06-12"
 
 
-def test_no_price_of_the_day_or_later_is_the_crowds(api: Polymarket, read: Read) -> None:
+def test_the_crowd_is_never_a_later_price(api: Polymarket, read: Read) -> None:
     assert "crowd" not in read(market())[0][0], "an empty history"
     api.prices[f"{YES}1"] = {"history": PRICES[2:]}
     assert "crowd" not in read(market())[0][0]
@@ -192,13 +192,13 @@ def test_yes_may_stand_second(api: Polymarket, read: Read) -> None:
         ),
     ],
 )
-def test_what_cannot_be_asked_is_counted(read: Read, changes: dict[str, Any], why: str) -> None:
+def test_unusable_questions_are_counted(read: Read, changes: dict[str, Any], why: str) -> None:
     rows, skipped = read(market(**changes), market(2))
     assert [row["id"] for row in rows] == ["polymarket-253592"]
     assert skipped == {why: 1}
 
 
-def test_a_market_is_in_the_test_split_by_both_of_its_names_or_by_neither(read: Read) -> None:
+def test_both_names_of_a_market_are_in_the_same_split(read: Read) -> None:
     """Sets of single markets, as ForecastBench is, know the market's own name, and not that of its event."""
     rows, skipped = read(*(
         market(k, slug=f"bridge-{k}", events=[{"slug": f"bridges-{k % 10}"}]) for k in range(60)
@@ -240,7 +240,7 @@ def test_pages_are_turned_and_midnight_belongs_to_one_day(api: Polymarket, read:
     assert any("after_cursor" in query for query in api.listed())
 
 
-def test_markets_that_were_to_end_after_the_last_day_are_not_asked_for(api: Polymarket, read: Read) -> None:
+def test_markets_that_end_later_are_not_requested(api: Polymarket, read: Read) -> None:
     read(market(), ended_from=None, ended_to=None)
     ends = [query["end_date_min"][:10] for query in api.listed()]
     today = datetime.now(UTC).date()

@@ -101,7 +101,7 @@ def test_one_file_will_do(folder: Path) -> None:
     ],
     ids=["nowhere", "empty", "no JSON", "digits", "half a character"],
 )
-def test_what_is_no_such_folder_is_refused(folder: Path, change: Any, said: str) -> None:
+def test_an_unusable_folder_is_refused(folder: Path, change: Any, said: str) -> None:
     with pytest.raises(BadInput) as refused:
         list(prompts(Counter(), None, str(change(folder))))
     assert said in str(refused.value)

@@ -74,7 +74,7 @@ def packed(folder: Path, name: str, *records: Any) -> str:
     return str(folder)
 
 
-def test_a_pair_is_two_exchanges_of_equal_length_without_the_verdict(tmp_path: Path) -> None:
+def test_a_pair_is_two_exchanges_of_equal_length(tmp_path: Path) -> None:
     rows = [row for _, row in pairs(Counter(), None, location=packed(tmp_path, PAIRS, PAIR))]
     assert rows == [
         {
@@ -98,7 +98,7 @@ def test_a_pair_is_two_exchanges_of_equal_length_without_the_verdict(tmp_path: P
     ]
 
 
-def test_length_tells_nothing_where_the_other_argument_is_the_shorter_one(tmp_path: Path) -> None:
+def test_length_does_not_reveal_the_outcome(tmp_path: Path) -> None:
     skipped: Counter[str] = Counter()
     assert not list(pairs(skipped, None, location=packed(tmp_path, PAIRS, pair(post("aaa"), WON, LOST[:1]))))
     assert skipped == {"of pairs whose argument without a delta is the shorter one": 2}
@@ -145,7 +145,7 @@ def test_arguments_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
     }
 
 
-def test_what_was_left_out_is_told(tmp_path: Path) -> None:
+def test_exclusions_are_counted(tmp_path: Path) -> None:
     other = pair(post("x", selftext=""), [comment("k1", "Yes.", delta=True)], [comment("m1", "No.")])
     asked = cmv_binary("webis", location=packed(tmp_path, PAIRS, PAIR, other))
     assert dict(asked.dropped) == {"with a post that was deleted or empty": 2}

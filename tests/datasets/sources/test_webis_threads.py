@@ -66,7 +66,7 @@ def read(folder: Path, *held: dict[str, Any], **options: Any) -> tuple[list[dict
     return [row for _, row in rows], skipped
 
 
-def test_an_exchange_with_a_delta_and_one_of_like_length_without_are_read(tmp_path: Path) -> None:
+def test_exchanges_with_and_without_a_delta_are_paired(tmp_path: Path) -> None:
     rows, skipped = read(tmp_path, thread(said("AutoModerator", "Read the rules."), won(), lost()))
     assert [(row["outcome"], row["exchange"]) for row in rows] == [
         ("yes", ["Reader A: They sleep.", "Author: Dogs sleep, too.", "Reader A: Not by day."]),

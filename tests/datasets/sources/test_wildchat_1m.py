@@ -207,7 +207,7 @@ def test_an_unknown_option_is_refused(folder: str) -> None:
         wildchat(source="wildchat_1m", location=folder, languages="French")
 
 
-def test_what_is_no_parquet_file_is_refused(folder: str) -> None:
+def test_a_file_that_is_not_parquet_is_refused(folder: str) -> None:
     path = Path(folder, "b.parquet")
     for content in (path.read_bytes()[:-500], b"<!DOCTYPE html><p>Sign in</p>", b""):
         path.write_bytes(content)
@@ -215,7 +215,7 @@ def test_what_is_no_parquet_file_is_refused(folder: str) -> None:
             read(folder)
 
 
-def test_bytes_that_were_changed_on_the_way_are_refused(folder: str) -> None:
+def test_corrupted_bytes_are_refused(folder: str) -> None:
     path = Path(folder, "b.parquet")
     held = path.read_bytes()
     path.write_bytes(held[:100] + bytes(len(held) - 1100) + held[-1000:])

@@ -123,7 +123,7 @@ def test_it_says_that_no_licence_is_stated() -> None:
         (UTTERANCES, {**POST, "op-title": None}, {"with a title that is not a view": 2}),
     ],
 )
-def test_what_cannot_be_used_is_counted(
+def test_unusable_exchanges_are_counted(
     tmp_path: Path, utterances: list[Uttered], conversation: Any, left_out: dict[str, int]
 ) -> None:
     _, skipped = read(archive(tmp_path, utterances, {"t3_aaa": conversation}))
