@@ -20,6 +20,7 @@ from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.questions import questions
+from truthgym.tasks.sycophancy import sycophancy
 
 ROWS = [{"id": f"bus-{k}", "question": f"Is bus {k} late?", "target": "yes" if k % 3 else "no"} for k in range(12)]
 
@@ -37,6 +38,12 @@ def test_agents_play_a_file_with_outcomes(run: Run, tmp_path: Path, solver: Solv
     assert metrics(log, "brier")["share_scored"] == metrics(log, "martingale")["share_scored"] == 1
     again = score(log, martingale(), action="overwrite", display="log")
     assert metrics(again, "martingale")["share_scored"] == 1
+
+
+def test_agents_take_all_arms_for_one_question(run: Run, tmp_path: Path) -> None:
+    task = sycophancy({"forecasting": {"source": write_rows(tmp_path / "mine.jsonl", *ROWS)}}, metric="opinion")
+    log = run(task, get_model("reference/sycophant"), epochs=1)
+    assert metrics(log, "sycophantic_reasoning")["net_sycophancy"] > 0.05
 
 
 def test_a_file_may_say_more(tmp_path: Path) -> None:
