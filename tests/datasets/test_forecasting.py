@@ -16,7 +16,9 @@ def test_the_bundled_set_is_what_it_is_said_to_be() -> None:
     known = [s.metadata_as(ForecastingQuestion) for s in bundled()]
     assert sum(s.target == "yes" for s in bundled()) / len(known) == 0.5
     assert len({q.field for q in known}) == 14
-    assert all(q.known_on and 2014 <= q.known_on.year <= 2025 and q.opened_on < q.known_on for q in known)
+    assert all(
+        q.known_on and q.opened_on and 2014 <= q.known_on.year <= 2025 and q.opened_on < q.known_on for q in known
+    )
     assert all(q.recorded and q.proposition and q.proposition.endswith(".") for q in known)
     asked = [str(s.input).split("\n")[0] for s in bundled()]
     assert all(text.endswith("?") for text in asked)

@@ -108,7 +108,7 @@ def test_what_is_given_out_cannot_be_changed_for_the_next() -> None:
     rated_trajectories().clear()
     assert rated_trajectories()[0].ratings["originality"] == 84
     with pytest.raises(ValidationError, match="frozen"):
-        rated_trajectories()[0].reasons = "none"
+        rated_trajectories()[0].reasons = "none"  # type: ignore[misc]
 
 
 def test_a_file_of_ones_own_with_ratings_of_its_own(tmp_path: Path) -> None:
