@@ -324,8 +324,7 @@ def test_two_people_judge_copies_of_a_log(person: Person, run: Run, number: Numb
 
 def test_a_person_and_a_model_judge_together(person: Person, run: Run) -> None:
     person.type(("So.\n\x04" + "80\n" * 4 + "\n") * 2)
-    one_form: dict[str, Any] = {"few_shot": "disabled", "red_team": "none", "self_answer": False, "probes": "none"}
-    task = task_of(direct(), n=2, scorer=qualitative(figures="all", **one_form))
+    task = task_of(direct(), n=2, scorer=qualitative(few_shot="disabled", probes="none", figures="all"))
     log = run(task, model_roles={"judge": [the_model(), get_model("reference/judge", noise=0.1)]})
     for sample in log.samples or []:
         records = ((sample.scores or {})["qualitative"].metadata or {})["judges"]
