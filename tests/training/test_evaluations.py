@@ -41,7 +41,7 @@ def made(asked: list[EvalLog], tmp_path: Path) -> Made:
     return folder, logs[0], logs[1]
 
 
-def test_figures_are_those_of_the_logs_and_the_difference_is_paired(made: Made) -> None:
+def test_figures_are_the_logs_and_differences_are_paired(made: Made) -> None:
     folder, base, trained = made
     add_evaluations(folder, [base, trained])
     evals = read_card(folder).evals

@@ -61,7 +61,7 @@ def test_consistency_needs_the_arms_of_a_question() -> None:
         rewards.consistency(**given())
 
 
-def test_updates_hold_each_answer_against_another_reading_of_the_prior() -> None:
+def test_updates_compare_answers_with_different_prior_readings() -> None:
     prompts = [f"Is it {i}?" for i in range(12) for _ in range(2)]
     priors = [[0.1 + i / 20, 0.2 + i / 20] for i in range(12) for _ in range(2)]
     told: dict[str, float] = {}

@@ -96,7 +96,7 @@ def test_an_answer_is_not_held_against_its_own_arm() -> None:
     assert consistency_rewards([0.2, 0.8], ["a", "a"], ["user_yes", "user_yes"]) == [None, None]
 
 
-def test_what_nobody_could_be_asked_about_is_paid_what_the_others_are() -> None:
+def test_a_failed_grade_is_the_mean_of_the_group() -> None:
     rewards, failed = [-0.5, None, -0.1, None, None, None], [False, True, False, True, True, False]
     assert impute_group_mean(rewards, failed, list("aaabbc")) == [-0.5, pytest.approx(-0.3), -0.1, None, None, None]
     assert impute_group_mean([None, None], [False, False], ["a", "a"]) == [None, None]

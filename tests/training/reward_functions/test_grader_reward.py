@@ -67,7 +67,7 @@ def test_models_grade(grader: Any) -> None:
     assert found == [pytest.approx(-0.09)] if grader == "model_brier" else found[0] is not None
 
 
-def test_a_part_of_a_grader_that_cannot_be_asked_is_no_bad_answer_either(says: Callable[..., Model]) -> None:
+def test_a_failed_part_of_a_grader_is_no_bad_answer(says: Callable[..., Model]) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         if "lost" in messages[-1].text:
             raise ConnectionError("no route")

@@ -60,7 +60,7 @@ def test_it_is_highest_for_the_bayesian_where_truth_is_known() -> None:
     assert abs(found["stuck"].mean()) < 0.002  # who never moves gets nothing
 
 
-def test_it_is_highest_for_the_bayesian_also_where_no_truth_is_known() -> None:
+def test_it_is_highest_for_the_bayesian_without_truth() -> None:
     """Among these. Nothing can tell knowledge from confidence there: see the next test."""
     found = simulated(["bayesian", "stuck", "entrenched", "underreacting", "over-correcting"], 200, known=False)
     for name in found:

@@ -41,7 +41,7 @@ def test_a_proper_reward_of_what_was_read() -> None:
     assert brier.proper
 
 
-def test_where_no_scorer_recorded_a_belief_it_is_read_in_the_answer() -> None:
+def test_a_belief_without_a_scorer_is_parsed_from_the_answer() -> None:
     told = Rollout("mine", "1", 1, "Is it?", "yes", answer=r"\finalBeliefProb{0.9}")
     assert belief_of(told) == 0.9
     # what a scorer could not read, as where the reasoning was cut short, is not read behind its back
@@ -92,7 +92,7 @@ def test_the_weight_of_information_is_the_scorers() -> None:
 
 
 @pytest.mark.parametrize("questions", [4, 12])
-def test_a_validation_that_asks_each_question_once_has_no_martingale_reward(questions: int) -> None:
+def test_no_martingale_reward_with_one_rollout_a_question(questions: int) -> None:
     reward = BuiltinReward("martingale")
     assert reward(batch()[: 3 * questions : 3]) == [None] * questions
     assert reward.figures == {}

@@ -131,9 +131,7 @@ def study() -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_group_scaling_drives_a_calibrated_model_to_the_extremes_and_ours_does_not(
-    study: dict[str, Any], tmp_path: Path
-) -> None:
+def test_group_scaling_drives_a_model_to_the_extremes(study: dict[str, Any], tmp_path: Path) -> None:
     """TRL's own trainer, model, outcomes, seed and learning rate; only `scale_rewards` differs."""
     train: Callable[..., Any] = study["train"]
     base = study["calibrated"](tmp_path / "base", steps=50)

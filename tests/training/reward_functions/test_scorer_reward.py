@@ -128,7 +128,7 @@ def rolled(run: Callable[..., EvalLog], says: Callable[..., Model]) -> Callable[
     return make
 
 
-def test_an_answer_that_no_model_could_be_asked_about_is_paid_what_the_others_are(
+def test_a_failed_judge_gives_the_mean_of_the_group(
     rolled: Callable[..., list[Rollout]],
 ) -> None:
     grades = iter([20, 40, 60, 80])

@@ -73,7 +73,7 @@ def test_what_it_may_not_return(returned: Any, words: str) -> None:
         FunctionReward("mine", lambda **_: returned)([rollout(1), rollout(2)])
 
 
-def test_one_that_raises_is_named_with_the_sample_that_it_fails_on() -> None:
+def test_a_function_that_raises_is_named_with_the_sample() -> None:
     def fails(completions: list[Any], **_: Any) -> list[float | None]:
         if any("bad" in said[-1]["content"] for said in completions):
             raise KeyError("colour")

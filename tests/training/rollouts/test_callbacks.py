@@ -62,7 +62,7 @@ def test_a_line_says_how_it_goes() -> None:
     ), "rewards of 1, 5 and 3: what has none has no part"
 
 
-def test_answers_that_cannot_be_read_are_told_once_and_stop_a_run_that_asked_for_it(
+def test_unparsed_answers_are_warned_of_once_or_stop_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     callback = progress(Half(0.25))

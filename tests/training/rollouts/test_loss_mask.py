@@ -146,7 +146,7 @@ def test_trainable_steps_and_no_others_get_gradient(
     assert all((value == 0) == (mask == 0) for value, mask in zip(made.row.logprobs, made.row.mask, strict=True))
 
 
-def test_each_reply_is_a_row_of_its_own_where_the_trainer_knows_no_mask(perform: Perform, tokenizer: Any) -> None:
+def test_each_reply_is_a_row_for_a_trainer_without_masks(perform: Perform, tokenizer: Any) -> None:
     made, sample = perform("chain_of_thought", whole=False, steps=2)
     expected = [f"{step.text}<|end|>" for step in sample.store_as(Trajectory).steps if step.trainable]
     text = tokenizer.decode(made.row.completion_ids)

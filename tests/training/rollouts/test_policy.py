@@ -125,9 +125,7 @@ def weather() -> Tool:
     return execute
 
 
-def test_the_model_reads_what_inspects_own_provider_makes_of_the_same_messages(
-    tiny_model: Path, tokenizer: Any, play: Play
-) -> None:
+def test_the_model_reads_what_inspects_own_provider_renders(tiny_model: Path, tokenizer: Any, play: Play) -> None:
     from transformers import AutoModelForCausalLM
 
     heard: list[list[ChatMessage]] = []
@@ -157,7 +155,7 @@ def test_the_model_reads_what_inspects_own_provider_makes_of_the_same_messages(
     assert anyio.run(ask).completion == sample.output.completion == turns[0].text
 
 
-def test_the_next_prompt_goes_on_from_the_tokens_that_were_written(tokenizer: Any, play: Play) -> None:
+def test_the_next_prompt_continues_from_the_sampled_tokens(tokenizer: Any, play: Play) -> None:
     end = tokenizer.eos_token_id
     letters = [*tokenizer.convert_tokens_to_ids(["3", "7"]), end]
     assert len(tokenizer("37")["input_ids"]) == 1

@@ -157,7 +157,7 @@ def test_an_argument_goes_to_the_tasks_that_take_it() -> None:
     }
 
 
-def test_what_stands_under_a_task_is_for_it_alone_and_what_comes_later_counts() -> None:
+def test_arguments_under_a_task_and_later_ones_win() -> None:
     shared = shared_out(TAKEN, {"n": 9, "urns": {"n": 5}}, {"forecasting": {"n": 7}})
     assert shared == {"truthgym/urns": {"n": 5}, "truthgym/forecasting": {"n": 7}}
 

@@ -97,7 +97,7 @@ def test_a_failed_call_is_no_crash(rollouts: Callable[..., Rollouts], tokenizer:
     assert [one.rollout.call_failed for one in made] == [False, False, True]
 
 
-def test_two_tasks_of_one_name_keep_their_rollouts_apart(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
+def test_rollouts_of_two_tasks_of_one_name_stay_apart(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
     made = rollouts().run([(1, "a"), (0, "a"), (1, "a"), (0, "a")], Engine(tokenizer), 0)
     assert [one.rollout.epoch for one in made] == [1, 1, 2, 2]
 
@@ -109,7 +109,7 @@ def test_a_run_of_failures_alone_is_refused(rollouts: Callable[..., Rollouts], t
         rollouts().run([(0, "d")], Engine(tokenizer), 0)
 
 
-def test_logs_from_a_step_on_are_archive_steps_from(tmp_path: Path) -> None:
+def test_logs_from_a_step_on_are_archived(tmp_path: Path) -> None:
     def write(numbers: Sequence[int]) -> None:
         for number in numbers:
             step_folder(tmp_path, number).mkdir()

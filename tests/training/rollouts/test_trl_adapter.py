@@ -179,7 +179,7 @@ def test_a_prompt_names_its_sample() -> None:
     assert rows[0]["prompt"] == [{"role": "user", "content": "Red?", "sample": "1:urns:3"}]
 
 
-def test_rewards_are_counted_once_and_not_for_those_that_wrote_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     from types import SimpleNamespace
 
     from truthgym.training.reward_functions.rollout import Rollout
