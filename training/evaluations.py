@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import hash_file, markdown_table
+from truthgym.training.artifacts import markdown_table
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
 if TYPE_CHECKING:

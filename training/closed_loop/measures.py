@@ -131,8 +131,9 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
         if task.primary in scores:
             values[PARSE_RATE] = float(not math.isnan(scores[task.primary]))
         _append(task.values, values, str(sample.id), str(sample.metadata.get("event", sample.id)))
-        for scorer in LOG_METRICS.keys() & (sample.scores or {}):
-            scored[scorer].append(SampleScore(score=sample.scores[scorer], sample_id=sample.id))
+        for scorer, score in (sample.scores or {}).items():
+            if scorer in LOG_METRICS:
+                scored[scorer].append(SampleScore(score=score, sample_id=sample.id))
     for scorer, shown in LOG_METRICS.items():
         for name, metric in PARADIGMS[scorer].figures(scored[scorer]).items() if scored[scorer] else ():
             if name in shown or name.startswith(UNIDENTIFIED):

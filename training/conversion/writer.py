@@ -9,9 +9,10 @@ from typing import Any, BinaryIO, Literal, cast
 
 import msgspec
 
+from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
-from truthgym.training.artifacts import METADATA_KEY, card_metadata, folder_lock, hash_file
+from truthgym.training.artifacts import METADATA_KEY, card_metadata, folder_lock
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {

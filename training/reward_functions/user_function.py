@@ -13,7 +13,7 @@ from math import isfinite
 from numbers import Real
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
@@ -111,7 +111,7 @@ class FunctionReward:
         self.figures[name] = value
 
     def _validated(self, rollouts: Sequence[Rollout], returned: object) -> Rewards:
-        rewards = returned.tolist() if hasattr(returned, "tolist") else returned
+        rewards: Any = returned.tolist() if hasattr(returned, "tolist") else returned
         problem = None
         if not isinstance(rewards, list | tuple):
             problem = f"{returned!r:.60}"

@@ -356,8 +356,8 @@ class VLLMEngine:
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         """Send one call for all requests with the same sampling settings."""
         by_settings: dict[tuple[Any, ...], list[int]] = {}
-        for at, row in enumerate(requests):
-            by_settings.setdefault((row.max_tokens, row.temperature, row.top_p, row.top_k, row.stop), []).append(at)
+        for at, one in enumerate(requests):
+            by_settings.setdefault((one.max_tokens, one.temperature, one.top_p, one.top_k, one.stop), []).append(at)
         replies: dict[int, Generated] = {}
         for places in by_settings.values():
             ids, logprobs = self.generate([list(requests[at].prompt_ids) for at in places], requests[places[0]])

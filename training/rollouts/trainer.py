@@ -4,12 +4,12 @@
 """
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_lookup
@@ -263,7 +263,11 @@ def _dataset(questions: Sequence[Questions], keys: Sequence[Key], dataset: str |
 def _replies(solver: str | None, args: Mapping[str, Any]) -> int:
     """Replies of the model in one sample, from the arguments of Truthgym's solvers; 1 for a task's own solver."""
     function = registry_lookup("solver", solver or "")
-    defaults = {name: one.default for name, one in signature(function).parameters.items()} if function else {}
+    defaults = (
+        {name: one.default for name, one in signature(cast(Callable[..., Any], function)).parameters.items()}
+        if function
+        else {}
+    )
     counts = {name: value for name, value in (defaults | dict(args)).items() if name in REPLIES}
     return 1 + sum(REPLIES[name] * value for name, value in counts.items() if isinstance(value, int))
 

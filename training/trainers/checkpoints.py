@@ -91,17 +91,19 @@ def write_history(
 def curve_chart(curve: list[dict[str, float]]) -> "alt.Chart":
     """The training and validation loss by step; after training on rollouts, the rewards."""
     import altair as alt
+    import pandas as pd
 
     by_rollouts = any("reward" in row for row in curve)
     names = {key for row in curve for key in row if key.startswith("eval_rewards/")} | {"reward"}
     shown = names if by_rollouts else {"loss", "eval_loss"}
     points = [{"step": row["step"], "metric": key, "value": row[key]} for row in curve for key in row if key in shown]
     title = "reward (higher is better)" if by_rollouts else "loss (lower is better)"
-    return (
-        alt.Chart(alt.Data(values=points))
+    chart: alt.Chart = (
+        alt.Chart(pd.DataFrame(points, columns=["step", "metric", "value"]))
         .mark_line(point=True)
         .encode(alt.X("step:Q"), alt.Y("value:Q", title=title, scale=alt.Scale(zero=False)), alt.Color("metric:N"))
     )
+    return chart
 
 
 def merge_adapter(

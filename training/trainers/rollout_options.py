@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
-from truthgym.training.artifacts import hash_file
 from truthgym.training.trainers.base_options import Options
 
 DATASET_OPTIONS = (
