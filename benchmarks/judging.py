@@ -151,7 +151,7 @@ def judged(log: EvalLog, judges: int = 1, **given: Any) -> Cost:  # noqa: ANN401
     usual: dict[str, Any] = {"self_answer": True, "red_team": "red_blue_resolution", "few_shot": "permuted"}
     if given.get("protocol") == "quick":
         usual |= {"self_answer": False, "red_team": "none", "orders": 2, "probes": [p for p in PROBES if p != "swap"]}
-    used = {"rounds": 1, "orders": ORDERS, "probes": PROBES} | usual | given
+    used: dict[str, Any] = {"rounds": 1, "orders": ORDERS, "probes": PROBES} | usual | given
     found = scored(
         log, lambda: qualitative(**{"protocol": "thorough"} | given), {"judge": [judge(seed) for seed in range(judges)]}
     )

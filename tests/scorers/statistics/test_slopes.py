@@ -368,8 +368,8 @@ def test_repeating_questions_within_clusters_adds_nothing(missing: float) -> Non
     change, level, instrument, cluster, _ = drawn(11, missing)
     one = np.zeros(2 * N, dtype=np.intp)
     once = cross_epoch_slope(change, level, instrument, cluster, one[:N])
-    repeated = [np.repeat(values, 2, axis=0) for values in (change, level, instrument)]
-    twice = cross_epoch_slope(*repeated, np.repeat(cluster, 2), one)
+    changes, levels, instruments = (np.repeat(values, 2, axis=0) for values in (change, level, instrument))
+    twice = cross_epoch_slope(changes, levels, instruments, np.repeat(cluster, 2), one)
     assert figures(twice) | {"n": once.n, "degrees": once.degrees} == pytest.approx(figures(once))
-    apart = cross_epoch_slope(*repeated, np.arange(2 * N), one)
+    apart = cross_epoch_slope(changes, levels, instruments, np.arange(2 * N), one)
     assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"

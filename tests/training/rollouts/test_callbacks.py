@@ -84,7 +84,12 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
         return [SimpleNamespace(rollout=one) for one in rollouts(*"bd")]
 
     gathered: list[Any] = []
-    monkeypatch.setattr("accelerate.utils.gather_object", lambda part: gathered.extend(part) or part)
+
+    def gather(part: list[Any]) -> list[Any]:
+        gathered.extend(part)
+        return part
+
+    monkeypatch.setattr("accelerate.utils.gather_object", gather)
     monkeypatch.setattr("truthgym.training.rollouts.callbacks.open_engine", lambda trainer: nullcontext("engine"))
     questions = [SimpleNamespace(samples=dict.fromkeys("abcd"))]
     trainer: Any = SimpleNamespace(accelerator=SimpleNamespace(process_index=1, num_processes=2))

@@ -79,7 +79,7 @@ def train(method: str, base: Path, out: Path, **told: Any) -> Path:
 def row_of(ids: list[int], watched: dict[str, list[Any]]) -> TokenRow:
     """The row of a rollout, found by the ids that the trainer has for it, with padding on both sides."""
     pad = watched["inputs"][0]["prompt_ids"].shape[1]
-    rows = [one.row for one in watched["made"][0]]
+    rows: list[TokenRow] = [one.row for one in watched["made"][0]]
     tokens = [row.prompt_ids + row.completion_ids for row in rows]
     return next(
         row for row, known in zip(rows, tokens, strict=True) if ids[pad - len(row.prompt_ids) :][: len(known)] == known

@@ -120,7 +120,7 @@ def test_defaults_that_depend_on_other_options() -> None:
 @pytest.mark.parametrize("method", BY_ROLLOUTS)
 def test_vllm_runs_where_trls_options_say(method: str) -> None:
     def mode(**options: Any) -> str:
-        task = {"task": "truthgym/urns", "dataset_name": None, "use_vllm": True}
+        task: dict[str, Any] = {"task": "truthgym/urns", "dataset_name": None, "use_vllm": True}
         return str(built(method, **task, **options).training.vllm_mode)
 
     assert mode() == "colocate"
