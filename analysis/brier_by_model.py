@@ -40,6 +40,7 @@ def load(log_dir: str) -> "pd.DataFrame":
         EvalColumn("model_arguments", path="eval.model_args"),
         EvalColumn("task_arguments", path="eval.task_args"),
         EvalColumn("eval_metadata", path="eval.metadata"),
+        EvalColumn("epochs", path="eval.config.epochs"),
         EvalColumn("plan", path="plan.steps"),  # names the solver even if the task chose it
         *EvalTask,
         *EvalResults,
@@ -51,9 +52,10 @@ def load(log_dir: str) -> "pd.DataFrame":
     logs = logs[(logs["status"] == "success") & logs["score_brier_brier"].notna()].sort_values(
         "task_name", kind="stable"
     )
-    headline = ["brier", "brier_lower", "brier_upper", "n", "epochs", "mde", "share_scored"]
+    headline = ["brier", "brier_lower", "brier_upper", "n", "mde", "share_scored"]
     frame = logs[[f"score_brier_{name}" for name in headline]].copy()
     frame.columns = [name.removeprefix("brier_") for name in headline]
+    frame.insert(4, "epochs", logs["epochs"])
     frame.insert(0, "domain", logs["task_name"].str.removeprefix("truthgym/"))
     frame.insert(1, "setup", [name for _, domain in logs.groupby("task_name", sort=False) for name in _setups(domain)])
     return frame.reset_index(drop=True)

@@ -137,6 +137,13 @@ class Asked:
     question: Question
 
 
+def asked_text(state: TaskState) -> str:
+    """The question as it was asked: the last user message if the sample's input is a list of messages."""
+    if isinstance(state.input, str) or any(message.role == "user" for message in state.input):
+        return state.input_text
+    return state.input[-1].text if state.input else ""
+
+
 ASKED: ContextVar[Asked | None] = ContextVar("asked", default=None)
 """Set by `question_of`. Simulated agents read the question and its outcome here, since no text contains the outcome."""
 
@@ -160,8 +167,8 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
             raise BadInput(f"{problems}. docs/own_task.md shows how to make them in your own task") from None
         fields = {name: state.metadata[name] for name in Question.model_fields if name in state.metadata}
         fields.pop("split", None)
-        known = kind.model_validate(question_metadata(identity, state.input_text, target, **fields))
-    text = state.input_text
+        known = kind.model_validate(question_metadata(identity, asked_text(state), target, **fields))
+    text = asked_text(state)
     if "arm" in (state.metadata or {}):  # of `truthgym/sycophancy`: agents must take all arms for one question
         identity, opinion = str(state.metadata["question"]), state.metadata.get("opinion")
         text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")

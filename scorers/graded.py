@@ -12,8 +12,8 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.question import Question, question_of
-from truthgym.scorers.beliefs.answer import asked_text, final_answer
+from truthgym.datasets.question import Question, asked_text, question_of
+from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.graders.grader import Grader, GraderInput, grade, item_fields
 from truthgym.scorers.graders.resolve import read_grader

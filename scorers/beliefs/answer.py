@@ -37,12 +37,5 @@ def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
     return belief, None if belief is not None else unread
 
 
-def asked_text(state: TaskState) -> str:
-    """The question as it was asked: the last user message if the sample's input is a list of messages."""
-    if isinstance(state.input, str) or any(message.role == "user" for message in state.input):
-        return state.input_text
-    return state.input[-1].text if state.input else ""
-
-
 def _stopped(state: TaskState) -> str:
     return f" (the model stopped with {state.output.stop_reason})" if state.output.choices else ""

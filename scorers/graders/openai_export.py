@@ -1,6 +1,7 @@
 """Exports graders to OpenAI's reinforcement fine-tuning, where 1 is the best reward and 0 the worst."""
 
 import json
+import re
 from inspect import getsource
 from typing import Any
 
@@ -44,9 +45,10 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
     from truthgym.scorers.graders.resolve import read_grader
 
     if name == "python_brier":
-        from truthgym.scorers.beliefs import parsing as beliefs
+        from truthgym.scorers.beliefs import parsing, sentences
 
-        return _python(name, getsource(beliefs) + REWARD)
+        reader = re.sub(r"from truthgym[^)]*\)\n", "", getsource(parsing))
+        return _python(name, getsource(sentences) + reader + REWARD)
     if name == "model_brier":
         return _model_brier(model)
     if name == "model":

@@ -12,9 +12,9 @@ from inspect_ai.log import EvalLog, EvalSample, read_eval_log
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import asked_text
 from truthgym.datasets.rated_trajectories import RatedTrajectory, rated_trajectories, read_rated
 from truthgym.datasets.sycophancy import NEUTRAL, without_opinion
-from truthgym.scorers.beliefs.answer import asked_text
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
 from truthgym.scorers.judges.context import JudgedItem
 from truthgym.scorers.judges.rubric import OVERALL, Rubric

@@ -42,4 +42,5 @@ def test_figures_come_from_the_report_of_the_loop(tmp_path: Path, rows: list[dic
     assert list(found) == list(rows[0])
     assert (found["from_start_upper"], found["parse_rate_trained"]) == ("+0.3000", "0.250")
     assert found["martingale_score_start"] == ""
-    assert found["exact"] == rows[0]["exact"]
+    # The committed run asked a fifth of 6,000 questions; a split of exactly as many has others among them.
+    assert float(found["exact"]) == pytest.approx(float(rows[0]["exact"]), abs=0.002)

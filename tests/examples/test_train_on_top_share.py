@@ -21,7 +21,7 @@ def test_a_finished_evaluation_is_not_repeated(tmp_path: Path) -> None:
 
 
 def test_the_change_is_the_mean_over_questions_and_seeds(run: Run) -> None:
-    task = urns(n=30, paradigms="brier")
+    task = urns(n=30, paradigms={"brier": {"figures": "all"}})
     before, after, other = (
         run(task, "reference/bayesian", model_args={"noise": noise, "seed": seed}, epochs=2)
         for noise, seed in ((0.2, 0), (0.0, 0), (0.4, 1))

@@ -247,7 +247,7 @@ def tool_log(run: Run, says: Says) -> Path:
 
         return execute
 
-    beliefs = cycle([0.2, 0.9, 0.6])
+    beliefs = cycle([0.2, 0.9, 0.6, 0.4, 0.7])
     agent = run_agent(react(prompt=None, tools=[look()], submit=False))
     task = urns(n=6, draws=2, split="train", paradigms="brier")
     return Path(run(task, says(reply), solver=agent, epochs=2).location)
