@@ -438,5 +438,6 @@ def test_a_kill_in_training_resumes_from_the_checkpoint(
     assert {path: path.read_bytes() for path in before} == before
     report = json.loads((tmp_path / "loop" / "report.json").read_text())["tasks"]["truthgym/urns"]
     assert [row["reply_nll"]["value"] > 0 for row in report] == [True, True]
-    assert all(1 <= row["tokens"]["value"] <= 5 for row in report)
+    # Four are sampled; a byte that is no character is several tokens when the text is read again.
+    assert all(1 <= row["tokens"]["value"] <= 8 for row in report)
     assert "no answer could be parsed" in report[1]["verdict"]
