@@ -1,4 +1,4 @@
-"""What a paradigm declares beside its scorer, and the metric that all of them share."""
+"""What a paradigm declares in addition to its scorer, and the metric that all of them share."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ Figures = Literal["headline", "all"]
 """The argument `figures` of every scorer: at most ten figures in the log's results, or all of them."""
 MAX_FIGURES = 10
 FEW_QUESTIONS = 30
-"""With fewer questions a log gets a warning beside its headline."""
+"""With fewer questions a log gets a warning with its headline."""
 Summarise = Callable[[list[SampleScore]], dict[str, float]]
 Notes = Callable[[list[SampleScore], dict[str, float]], Iterable[str]]
 

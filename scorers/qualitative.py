@@ -85,7 +85,7 @@ def qualitative(
 
     It measures truth-seeking as far as the judge can see it in a text. It can be fooled by a text that looks like
     inquiry without being it, and by a judge that rewards length, the style of its own vendor's models, or a request for
-    full marks. Every run measures these biases and shows them beside the score.
+    full marks. Every run measures these biases and reports them with the score.
 
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
 

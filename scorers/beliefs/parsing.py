@@ -41,7 +41,7 @@ VERDICT_NO = re.compile(
     r"(?:no|false|incorrect|untrue)(?=\W{0,9}(?:$|\n|[.,;:(*]))",
     re.IGNORECASE,
 )
-"""An answer "No" in words. Whether a number beside it is the probability of yes or of no cannot be told."""
+"""An answer "No" in words. It is not clear whether a number with it is the probability of yes or of no."""
 COMPLEMENT = re.compile(
     r"[,;]?\s?\b(?:p\s?\(\s?(?:no|false)\s?\)|no|false)\s?[=:]\s?[0-9.,]{0,6}[0-9]\s?%?"
     r"|[,;]?\s?(?:\band )?(?:an? )?\b[0-9.]{1,6}\s?% (?:chance (?:that )?(?:it is |it's |of )?)?(?:false|no)\b",
@@ -173,7 +173,8 @@ def _from_json(text: str, decimal: bool) -> float | None:
         record = json.loads(re.sub(r"^```\w*|```$", "", text).strip())
     except (ValueError, RecursionError):
         return None
-    named = [value for key, value in record.items() if {*WORD.findall(key.lower())} <= WORDS]
+    words = {key: {*WORD.findall(key.lower())} for key in record} if isinstance(record, dict) else {}
+    named = [record[key] for key, found in words.items() if found <= WORDS and found & (PROBABILITY | ANSWER)]
     if len(named) != 1 or isinstance(named[0], bool) or not isinstance(named[0], int | float | str):
         return None
     return _stated(f"Probability: {named[0]}", decimal)

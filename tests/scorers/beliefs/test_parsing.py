@@ -85,6 +85,7 @@ STATED = {
     "```\n73%\n```": 0.73,
     r"\( 73\% \)": 0.73,
     '{"probability": 0.73}': 0.73,
+    '[{"probability": 0.73}]': 0.73,
     "<think>60%? 65%?</think>73%": 0.73,
     "Wahrscheinlichkeit: 73 %": 0.73,
     "Probabilité : 73 %": 0.73,
@@ -192,6 +193,9 @@ SILENT = [
     "Final probability: 60%.\nFinal probability: 73%.",
     "73%. Actually no, I can't say.",
     "So my final probability is 0.",
+    '{"number": 73}',
+    '{"probability": [0.73]}',
+    '{"probability": 0.73, "answer": 0.4}',
     "<think>73%",
 ]
 
@@ -225,6 +229,24 @@ PIECES = [
     "nan",
 ]
 # fmt: on
+
+
+# fmt: off
+RECORDS = [
+    "[", "]", "{", "}", ":", ",", "```json\n", '"probability"', '"answer": ', '"": ', "null", "true", "1e999",
+    "NaN", "0.7",
+    "<think>", "</think>", "<|message|>", "Actually, ", "P(yes) = ", "No.", "\n",
+    "73%", '[{"probability": 0.73}]',
+]
+# fmt: on
+
+
+def test_twenty_thousand_broken_records_never_raise() -> None:
+    rng = random.Random(1)
+    for _ in range(20_000):
+        text = "".join(rng.choices(RECORDS, k=rng.randint(0, 12)))
+        belief = read_belief(text, decimal=rng.random() < 0.5)
+        assert belief is None or 0 <= belief <= 1, text
 
 
 def test_thirty_thousand_hostile_strings() -> None:
