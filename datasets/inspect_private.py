@@ -3,12 +3,14 @@
 `tests/datasets/test_inspect_private.py` fails with one line for each name that a new Inspect moves or removes.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 PRIVATE = {
     "PrerequisiteError": "inspect_ai._util.error",  # the one error that Inspect prints without a traceback
     "create_file_tasks": "inspect_ai._eval.loader",  # makes the tasks of a file with arguments, as `inspect eval` does
+    "eval_resolve_tasks": "inspect_ai._eval.eval",  # makes the tasks of an eval, with its models and roles bound
     "load_file_tasks": "inspect_ai._eval.loader",  # registers the tasks of a file
     "solver_from_spec": "inspect_ai._eval.loader",  # makes the solver of `--solver NAME` or `--solver FILE.py`
     "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
@@ -37,6 +39,20 @@ if TYPE_CHECKING:
     from inspect_ai.model._model import init_model_roles as init_model_roles
     from inspect_ai.model._providers.hf import HuggingFaceAPI as HuggingFaceAPI
     from inspect_ai.model._providers.util.hf_handler import HFHandler as HFHandler
+
+
+def in_eval() -> bool:
+    """Whether the caller makes a task of an eval that is about to start, with its models and roles already bound.
+
+    `active_model()` does not tell: `eval_set` leaves the model and the roles of its last run in the caller's context.
+    """
+    frame = sys._getframe()
+    while frame.f_back:
+        frame = frame.f_back
+        module = frame.f_globals.get("__name__")
+        if frame.f_code.co_name == "eval_resolve_tasks" and module == PRIVATE["eval_resolve_tasks"]:
+            return True
+    return False
 
 
 def __getattr__(name: str) -> object:

@@ -11,7 +11,7 @@ from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.inspect_private import active_model
+from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
 from truthgym.scorers import brier, graded, length, martingale, qualitative, sycophantic_reasoning
 from truthgym.solvers.direct import direct
@@ -104,7 +104,7 @@ def domain_task(
     every = {role for needed in roles.values() for role in needed}
     one_model = {role for name, needed in roles.items() if PARADIGMS[name].one_model_per_role for role in needed}
     isolated = any(PARADIGMS[name].needs_sandbox(**arguments) for name, arguments in chosen.items())
-    if active_model():  # an eval is about to start: a missing model is one clear error, before any sample
+    if in_eval():  # a missing model is one clear error, before any sample
         for role in sorted(every):
             required_model(role, alone=role in one_model)
     questions = dataset if isinstance(dataset, Questions) else None

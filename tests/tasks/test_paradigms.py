@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import Task, eval, eval_retry
+from inspect_ai import Task, eval, eval_retry, eval_set
 from inspect_ai._util.registry import registry_params
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
@@ -144,6 +144,20 @@ def test_a_missing_judge_is_one_error_before_the_task(says: Callable[..., Model]
     given = {"paradigms": "qualitative", "n": 1}
     with pytest.raises(BadInput, match="--model-role judge=MODEL"):
         eval("truthgym/urns", task_args=given, model=says("50%"), display="log")
+
+
+def test_a_task_made_after_an_eval_set_gets_the_roles_of_its_own_run(
+    run: Run, says: Callable[..., Model], tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match="--model-role grader=MODEL"):
+        eval_set(
+            "truthgym/urns", str(tmp_path / "none"), task_args={"n": 1, "paradigms": {"graded": {"grader": "model"}}},
+            model="reference/bayesian", display="log",
+        )  # fmt: skip
+    eval_set(urns(n=1, paradigms="brier"), str(tmp_path / "set"), model="reference/bayesian", display="log")
+    graded = urns(n=1, paradigms={"graded": {"grader": "model"}})
+    log = run(graded, model_roles={"grader": says('{"reasons": "", "grade": 50}')})
+    assert len(log.samples or []) == 3
 
 
 def test_a_large_run_says_what_it_costs(caplog: pytest.LogCaptureFixture) -> None:
