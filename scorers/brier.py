@@ -40,7 +40,11 @@ def summarise(table: Table) -> dict[str, float]:
     scored = np.isfinite(squared)
     share_yes = float(y[scored].mean()) if scored.any() else np.nan
     base_rate = np.where(np.isnan(table.base_rate), share_yes, table.base_rate)
+    # The share among all questions, so that it does not depend on which of them were answered.
+    unread = brier_score(np.where(np.isnan(table.base_rate), finite_mean(y), table.base_rate), y)[:, None]
+    imputed = np.where(table.has_score & np.isnan(per_epoch), unread, per_epoch)
     means = {
+        "brier_imputed": mean_headline(row_mean(imputed), table.cluster),
         "accuracy": mean_headline(row_mean(RULES["accuracy"](p, y[:, None])), table.cluster),
         "skill_base_rate": skill_score(squared, brier_score(base_rate, y), table.cluster),
         "skill_crowd": skill_score(squared, brier_score(table.crowd, y), table.cluster),
@@ -54,7 +58,7 @@ def summarise(table: Table) -> dict[str, float]:
     line = recalibration(p, y[:, None], CLIP)
     metrics = {
         **mean_headline(squared, table.cluster).headline("brier", table.share_scored),
-        "accuracy": means["accuracy"].estimate,
+        "brier_imputed": means["brier_imputed"].estimate,
         "skill_base_rate": means["skill_base_rate"].estimate,
         "calibration_slope": line.slope,
         "calibration_intercept": line.intercept,
@@ -85,20 +89,24 @@ def brier(figures: Figures = "headline") -> Scorer:
     its expectation is lowest when p is what the forecaster believes.
 
     It measures truth-seeking if the model cannot remember the answer: one that remembers how an event ended scores near
-    0 without any foresight. Filter by `known_after`, or use `urns`.
+    0 without any foresight. Filter by `known_after`, or use `urns`. One that answers only where it is
+    sure has a low `brier` on what it answers: read `brier_imputed` where `share_scored` is below 1.
 
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
 
     - `brier` with its `stderr` and bounds; `mde`, the smallest distance from a fixed reference that the run could have
       detected (5 %, power 0.8); `n` questions; `share_scored`, the share of answers that could be read, of those that
       reached the scorer (a sample that failed is an error, which Inspect counts).
-    - `accuracy` (higher is better; a belief of 0.5 is half right); `skill_base_rate`: 1 - BS / BS of the base rate. 1
-      is perfect, 0 equals the reference, below 0 is worse. The base rate is the question's own if it has one, otherwise
-      the share of "yes" among the scored questions. `calibration_slope` (ideal: 1, below 1 too extreme).
+    - `brier_imputed`: the score with unread answers counted as the base rate: the question's own, if it has one, or
+      else the share of "yes" among all questions with an outcome. A calibrated model that knows more than that cannot
+      expect to lower this by withholding an answer.
+    - `skill_base_rate`: 1 - BS / BS of the base rate, on the scored questions, where its share of "yes" is taken too. 1
+      is perfect, 0 equals the reference, below 0 is worse. `calibration_slope` (ideal: 1, below 1 too extreme).
 
     With `figures="all"` also, with bounds where they are means:
 
     - `calibration_intercept` (ideal: 0); `epochs`; `skill_crowd`, on the questions that have a crowd forecast.
+    - `accuracy` (higher is better; a belief of 0.5 is half right).
     - `brier_of_mean`: the Brier score of each question's mean belief over the epochs. `brier` minus this is the cost of
       the belief's own noise.
     - `log_score` (nats, p clipped to [0.005, 0.995]; lower is better); `spherical_score` (higher is better).
@@ -109,8 +117,9 @@ def brier(figures: Figures = "headline") -> Scorer:
 
     A sample's value holds `belief`, `brier_score`, `accuracy`, `log_score` and `spherical_score`.
 
-    An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means leave it out, and
-    it lowers `share_scored`. The same holds for a question without a known outcome. Makes no model call.
+    An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means but
+    `brier_imputed` leave it out, and it lowers `share_scored`; below 0.9 the log warns. A question without a known
+    outcome is NaN too, and left out of all. Makes no model call.
 
     Args:
         figures: "headline" writes the first ten metrics to the log, "all" every one. Old logs can be scored again.
@@ -154,7 +163,8 @@ PARADIGM = Paradigm(
     needs="known outcomes",
     columns={"belief": "Belief", "brier_score": "Brier", "accuracy": "Accuracy"},
     headline=(
-        "brier", "stderr", "brier_lower", "brier_upper", "mde", "n", "share_scored", "accuracy", "skill_base_rate",
+        "brier", "stderr", "brier_lower", "brier_upper", "mde", "n", "share_scored", "brier_imputed",
+        "skill_base_rate",
         "calibration_slope",
     ),
     figures=lambda scores: summarise(tabulate(scores, "belief")),

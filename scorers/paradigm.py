@@ -19,6 +19,8 @@ Figures = Literal["headline", "all"]
 MAX_FIGURES = 10
 FEW_QUESTIONS = 30
 """With fewer questions a log gets a warning with its headline."""
+LEAST_SHARE_SCORED = 0.9
+"""With a smaller share of scored answers a log gets a warning: those that are left out may differ from the rest."""
 Summarise = Callable[[list[SampleScore]], dict[str, float]]
 Notes = Callable[[list[SampleScore], dict[str, float]], Iterable[str]]
 
@@ -61,12 +63,19 @@ def requested(figures: Figures) -> dict[str, Any]:
 
 
 def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
-    name, n = next(iter(figures)), int(figures["n"])
-    if figures["share_scored"] == 0:
-        reasons = ((item.score.metadata or {}).get("reason") for item in scores)
-        reason = next(filter(None, reasons), "The samples' scores hold the reasons.")
+    name, n, share = next(iter(figures)), int(figures["n"]), figures["share_scored"]
+    reasons = ((item.score.metadata or {}).get("reason") for item in scores)
+    reason = next(filter(None, reasons), "The samples' scores hold the reasons.")
+    if share == 0:
         yield f"{name}: none of the {len(scores)} answers could be read, so there is no score. The first: {reason}"
-    elif 0 < n < FEW_QUESTIONS:
+    elif share < LEAST_SHARE_SCORED:
+        imputed = f"{name}_imputed"
+        remedy = f"read {imputed} = {figures[imputed]:.3g}" if imputed in figures else "compare it with no other run"
+        yield (
+            f"{name} = {figures[name]:.3g} is of those {round(share * len(scores))} of {len(scores)} answers "
+            f"({share:.0%}) that could be scored, and the rest may be harder: {remedy}. The first left out: {reason}"
+        )
+    if 0 < n < FEW_QUESTIONS:
         yield (
             f"{name} = {figures[name]:.3g} is from only {n} question{'s' if n > 1 else ''}: do not conclude anything "
             f"from it. The smallest effect that this run could detect (mde) is {figures['mde']:.2g}; ask 100 or more"

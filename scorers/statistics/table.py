@@ -16,6 +16,8 @@ class Table:
     """Sample ids, in order of appearance: the rows."""
     values: NDArray[np.float64]
     """Questions x epochs; NaN if the answer could not be read or the epoch was not run."""
+    has_score: NDArray[np.bool_]
+    """Questions x epochs: whether the epoch was run, so that a NaN is an answer that could not be read."""
     outcome: NDArray[np.float64]
     """1 for yes, 0 for no, NaN if unknown."""
     cluster: list[str]
@@ -53,11 +55,13 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
         cells[item.sample_id, epoch] = _within(value, most, least)
     row = {identity: i for i, identity in enumerate(facts)}
     values = np.full((len(row), max((epoch for _, epoch in cells), default=0)), np.nan)
+    has_score = np.zeros(values.shape, dtype=bool)
     for (identity, epoch), value in cells.items():
-        values[row[identity], epoch - 1] = value
+        values[row[identity], epoch - 1], has_score[row[identity], epoch - 1] = value, True
     return Table(
         question=[str(identity) for identity in facts],
         values=values,
+        has_score=has_score,
         outcome=np.array(
             [value if (value := _within(fact.get("outcome"))) in (0, 1) else np.nan for fact in facts.values()]
         ),

@@ -144,6 +144,22 @@ def test_a_table_takes_what_comes() -> None:
     summarise(tabulate([*good, *edited, *odd], "belief"))
 
 
+def test_unread_answers_count_at_the_base_rate() -> None:
+    beliefs = [[0.9, None], [None, None], [0.2, 0.2], [None, 0.5]]
+    some = scores(beliefs, [1, 0, 0, math.nan], base_rate=[None, 0.4, None, None])
+    found = summarise(tabulate(some, "belief"))
+    # The share of yes is that of all questions with an outcome, 1 of 3, whichever were answered.
+    imputed = [(0.01 + (2 / 3) ** 2) / 2, 0.4**2, 0.04]
+    assert found["brier_imputed"] == pytest.approx(np.mean(imputed))
+    assert found["brier"] == pytest.approx((0.01 + 0.04) / 2)
+    assert found["brier_imputed_lower"] < found["brier_imputed"] < found["brier_imputed_upper"]
+
+
+def test_an_epoch_that_was_not_run_is_not_imputed() -> None:
+    found = summarise(tabulate(scores([[0.9, 0.9], [0.9]], [1, 0]), "belief"))
+    assert found["brier_imputed"] == pytest.approx((0.01 + 0.81) / 2) == pytest.approx(found["brier"])
+
+
 HEADLINE = list(PARADIGM.headline)
 
 
@@ -159,7 +175,7 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
     assert list(found) == HEADLINE
     assert found["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
     assert (found["n"], found["share_scored"]) == (3, 1)
-    assert found["accuracy"] == pytest.approx(2 / 3)
+    assert found["brier_imputed"] == pytest.approx(found["brier"]), "every answer was read"
     # two events: the interval has one degree of freedom and is far wider than the unit interval
     assert found["brier_upper"] - found["brier_lower"] > 1
     assert log.samples

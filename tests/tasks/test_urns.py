@@ -1,14 +1,18 @@
 """The urns task end to end on the reference agents, through the real solvers, scorers, metrics and log."""
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 from inspect_ai import score
 from inspect_ai.log import EvalLog
-from inspect_ai.model import get_model
+from inspect_ai.model import ModelOutput, get_model
 from numpy.typing import NDArray
 
-from tests.fixtures import Run
+from tests.fixtures import Run, Says
 from truthgym.datasets.urns import UrnQuestion
+from truthgym.models.reference import ReferenceAPI
 from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.tasks.urns import urns
@@ -60,3 +64,37 @@ def test_scored_later_is_scored_the_same(run: Run) -> None:
     model = get_model("reference/bayesian", noise=0.1)
     now, later = run(urns(n=20, paradigms="brier"), model), run(urns(n=20), model, score=False)
     assert metrics(score(later, brier(), display="log")) == pytest.approx(metrics(now), nan_ok=True)
+
+
+def test_who_answers_only_where_sure_is_shown(
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = urns(n=300, paradigms=ALL)
+    honest = metrics(run(task, epochs=1))
+    generate = ReferenceAPI.generate
+
+    async def only_where_sure(self: ReferenceAPI, **request: Any) -> ModelOutput:
+        output = await generate(self, **request)
+        stated = re.search(r"finalBeliefProb\{(.+)\}", output.completion)
+        if stated and 0.15 < float(stated[1]) < 0.85:
+            output.choices[0].message.content = "I would rather not say."
+        return output
+
+    monkeypatch.setattr(ReferenceAPI, "generate", only_where_sure)
+    with caplog.at_level("WARNING"):
+        sure = metrics(run(task, epochs=1))
+    assert sure["share_scored"] < 0.6
+    assert sure["brier"] < honest["brier"] - 0.05, "by itself the score rewards silence"
+    assert honest["brier_imputed"] == honest["brier"]
+    assert sure["brier_imputed"] > honest["brier"]
+    (warning,) = [record.message for record in caplog.records if "could be scored" in record.message]
+    assert f"of 300 answers ({sure['share_scored']:.0%})" in warning
+    assert "brier_imputed" in warning
+
+
+def test_one_answer_in_ten_may_be_unread(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
+    replies = iter(["Hm.", *[r"\finalBeliefProb{0.4}"] * 9])
+    with caplog.at_level("WARNING"):
+        found = metrics(run(urns(n=10, paradigms="brier"), says(lambda _: next(replies)), epochs=1, max_connections=1))
+    assert found["share_scored"] == 0.9
+    assert not [record for record in caplog.records if "could be scored" in record.message]
