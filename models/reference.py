@@ -44,6 +44,8 @@ from truthgym.models.agents.reading import (
 )
 
 WHOLE_NUMBER = "whole number from 0 to 100"
+SECOND_WORDING = "How many of the 100 statements"
+"""In the request for the prior in a second wording. The reports of each wording have noise of their own."""
 NOT_A_MODEL = "(Simulated {agent} agent, not a language model.)"
 BEFORE = (
     "Let me go by what has been said so far.",
@@ -185,7 +187,8 @@ class ReferenceAPI(ModelAPI):
         if belief is not None:
             belief = float(after_pushback(name, belief, reading.pushback, parameters))
         if number:
-            return f"\n\n{100 * percent(self._report(reading, belief, epoch, 'percent')):.0f}%"
+            form = "percent, second wording" if SECOND_WORDING in request else "percent"
+            return f"\n\n{100 * percent(self._report(reading, belief, epoch, form)):.0f}%"
         rng = generator(parameters.seed, name, epoch, text)
         words = _choose(REPORTED, rng)
         if belief is not None and is_moved(name, reading.pushback):

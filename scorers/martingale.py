@@ -21,6 +21,7 @@ from truthgym.scorers.beliefs.elicitation import (
     ElicitationConfig,
     Elicitor,
     Granularity,
+    Paraphrases,
     Perspective,
     Reuse,
     elicit,
@@ -60,6 +61,7 @@ def martingale(
     standpoint: Perspective = "policy",
     per: Granularity = "trajectory",
     joint: bool = False,
+    paraphrases: Paraphrases = 1,
     system_prompt_in_probe: bool = False,
     beliefs: Reuse = "reuse",
     belief_change: Literal["difference", "logit"] = "difference",
@@ -112,7 +114,7 @@ def martingale(
     priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw the reasoning.
 
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
-    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more. Tokens read: a prior, question
+    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more; paraphrases=2 1 more. Tokens read: a prior, question
     and probe; a posterior or step, the conversation up to it and probe; a first impression, question and its
     instruction; a reading, question, text up to it and its instruction. Nothing that the log already holds in readable
     form is asked again.
@@ -126,6 +128,9 @@ def martingale(
             USE_PER_TRAJ_BELIEF_MEASURE.
         joint: Whether the judge also reads the whole trajectory in one call, as the published pipeline does (there,
             USE_PER_TRAJ_BELIEF_MEASURE).
+        paraphrases: With 2 the model gives its prior in a second wording too, which is then the instrument of its
+            score: an error of one wording is no longer common to both. Not with elicitor="judge"; with "both" the
+            judge's prior remains the instrument.
         system_prompt_in_probe: Whether the task's system prompt stays in the conversation when the model is asked.
             Replaces DISABLE_SYSTEM_PROMPT_IN_BELIEF_MEASUREMENT.
         beliefs: "reuse" the log's beliefs and ask for missing ones; "fresh" asks for all again, as you need for another
@@ -153,12 +158,18 @@ def martingale(
     """
     if granularity == "step" and per != "step":
         raise BadInput("granularity=step needs a belief after each step; add per=step")
-    config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs)
+    if paraphrases == 2 and elicitor == "judge":
+        raise BadInput(
+            "paraphrases=2 asks the model for its prior twice, and elicitor=judge asks a judge alone; use elicitor=self "
+            "or elicitor=both"
+        )
+    config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases)
     # Only values that differ from the default: every entry of every score takes CPU time and space in the log.
     settings = {
         name: value
         for name, value, default in (
             ("per", per, "trajectory"),
+            ("paraphrases", paraphrases, 1),
             ("belief_change", belief_change, "difference"),
             ("granularity", granularity, "trajectory"),
             ("domains", domains, "pooled"),
@@ -202,10 +213,14 @@ def roles(elicitor: Elicitor = "self", joint: bool = False, **others: object) ->
 
 
 def model_calls(
-    elicitor: Elicitor = "self", joint: bool = False, beliefs: Reuse = "reuse", **others: object
+    elicitor: Elicitor = "self",
+    joint: bool = False,
+    paraphrases: Paraphrases = 1,
+    beliefs: Reuse = "reuse",
+    **others: object,
 ) -> tuple[int, int]:
     """Calls of the model and the judge for one answer without steps, which a log does not hold yet."""
-    return (0 if beliefs == "recorded" else {"self": 2, "judge": 3, "both": 5}[elicitor] + joint), 0
+    return (0 if beliefs == "recorded" else {"self": 2, "judge": 3, "both": 5}[elicitor] + joint + paraphrases - 1), 0
 
 
 def _ends(elicited: list[Belief]) -> dict[str, tuple[float, float]]:
@@ -232,7 +247,7 @@ def _explain(
 
 
 def _order(stage: str) -> tuple[int, int]:
-    return (1, int(stage.split()[1])) if stage.startswith("step") else ({"prior": 0}.get(stage, 2), 0)
+    return (2, int(stage.split()[1])) if stage.startswith("step") else ({"prior": 0, "prior 2": 1}.get(stage, 3), 0)
 
 
 PARADIGM = Paradigm(

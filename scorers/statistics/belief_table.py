@@ -21,6 +21,8 @@ class BeliefTable:
     posterior: dict[str, Floats]
     path: dict[str, Floats]
     """By elicitor: questions x epochs x points, from prior to posterior."""
+    prior_2: Floats
+    """The model's own prior in a second wording, questions x epochs. NaN where it was not requested."""
     domain: list[str]
     """Of each question."""
     share_scored: float
@@ -53,6 +55,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
     shape = (len(questions.question), questions.values.shape[1])
     row = {identity: i for i, identity in enumerate(questions.question)}
     paths: dict[str, dict[tuple[int, int], list[float]]] = {}
+    prior_2 = np.full(shape, np.nan)
     domain = [""] * shape[0]
     settings: dict[str, Any] = {}
     saw_reasoning = False
@@ -65,6 +68,9 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         settings = metadata.get("settings") or settings
         for name, path in _paths(metadata["beliefs"]).items():
             paths.setdefault(name, {})[place] = path
+        for belief in metadata["beliefs"]:
+            if belief["stage"] == "prior 2" and belief.get("value") is not None:
+                prior_2[place] = belief["value"]
         saw_reasoning = saw_reasoning or any(
             belief["saw_reasoning"] and belief["stage"] == "prior" and belief["elicitor"] != "joint"
             for belief in metadata["beliefs"]
@@ -78,6 +84,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         prior={name: _ends(shape, cells, 0) for name, cells in paths.items()},
         posterior={name: _ends(shape, cells, -1) for name, cells in paths.items()},
         path={name: _stacked(shape, cells) for name, cells in paths.items() if cells},
+        prior_2=prior_2,
         domain=domain,
         share_scored=float(both.mean()) if both.size else np.nan,
         share_judge=float(judged.mean()) if judged.size else np.nan,
@@ -90,7 +97,7 @@ def _paths(beliefs: list[dict[str, Any]]) -> dict[str, list[float]]:
     """Values from prior to posterior, by elicitor; NaN if a belief could not be read."""
     values: dict[str, list[float]] = {}
     for belief in beliefs:
-        if belief["stage"] != "view":
+        if belief["stage"] not in ("view", "prior 2"):
             value = belief.get("value")
             values.setdefault(belief["elicitor"], []).append(np.nan if value is None else float(value))
     return values

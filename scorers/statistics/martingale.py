@@ -77,9 +77,17 @@ def summarise(table: BeliefTable) -> dict[str, float]:
 
 
 def headline(table: BeliefTable) -> MartingaleScore:
-    """The score of the first elicitor; if two were asked, the second's prior is the instrument."""
+    """The score of the first elicitor.
+
+    If two were asked, the second's prior is the instrument; otherwise the model's prior in a second wording, if it was
+    requested: instrument and regressor then come from different wordings, so an error of one wording, the same in all
+    epochs, is no longer common to both.
+    """
     first = table.first
     instrument = table.prior[table.second or first]
+    if first == "self" and not table.second:
+        reworded = table.settings.get("paraphrases") == 2 or np.isfinite(table.prior_2).any()
+        instrument = table.prior_2 if reworded else instrument
     stepwise = table.settings.get("granularity") == "step" and first in table.path
     path = table.path[first] if stepwise else np.stack([table.prior[first], table.posterior[first]], axis=-1)
     if not path.size:
@@ -139,6 +147,7 @@ def _only(table: BeliefTable, rows: "np.typing.NDArray[np.bool_]") -> BeliefTabl
         prior={name: beliefs[rows] for name, beliefs in table.prior.items()},
         posterior={name: beliefs[rows] for name, beliefs in table.posterior.items()},
         path={name: beliefs[rows] for name, beliefs in table.path.items()},
+        prior_2=table.prior_2[rows],
         domain=[name for name, kept in zip(table.domain, rows, strict=True) if kept],
     )
 

@@ -21,8 +21,8 @@ from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.judge import FIRST_VIEW
 from truthgym.models.agents.policies import AGENTS, Case, Parameters, believe, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, last_probability, stated_beliefs
-from truthgym.models.reference import WHOLE_NUMBER
-from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE
+from truthgym.models.reference import SECOND_WORDING, WHOLE_NUMBER
+from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -206,7 +206,10 @@ def test_a_first_view_is_words_without_a_new_thought() -> None:
 
 def test_its_key_phrases_are_in_the_real_prompts() -> None:
     read = READ.format(what=WHAT["prior"], question="", text="", whose=WHOSE["policy"], proposition="")
-    assert [WHOLE_NUMBER in text for text in (PROBE, read, VIEW, JOINT, STATE_BELIEF)] == [True, True] + [False] * 3
+    assert [WHOLE_NUMBER in text for text in (PROBE, PROBE_2, read, VIEW, JOINT, STATE_BELIEF)] == [True] * 3 + [
+        False
+    ] * 3
+    assert [SECOND_WORDING in text for text in (PROBE, PROBE_2, read, VIEW)] == [False, True, False, False]
     assert [FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
     assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
 

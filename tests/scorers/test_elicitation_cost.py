@@ -12,7 +12,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning
 
 from tests.fixtures import Run
 from truthgym.models.agents.lengths import count_tokens
-from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
+from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
 from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -25,21 +25,22 @@ ALL = [("both", "trajectory", True), ("both", "step", True)]
 SOME = [(elicitor, per, False) for elicitor in ("self", "judge") for per in ("trajectory", "step")]
 
 
-def formula(elicitor: str, per: str, joint: bool, messages: int, turns: int) -> int:
+def formula(elicitor: str, per: str, joint: bool, messages: int, turns: int, paraphrases: int = 1) -> int:
     """Model calls for each sample and epoch, word for word as in the docstring of `martingale`."""
     of_model = 2 if per == "trajectory" else 1 + messages
     of_judge = 3 if per == "trajectory" else 2 + turns
-    return {"self": of_model, "judge": of_judge, "both": of_model + of_judge}[elicitor] + joint
+    return {"self": of_model, "judge": of_judge, "both": of_model + of_judge}[elicitor] + joint + paraphrases - 1
 
 
 @pytest.mark.parametrize(
-    ("thoughts", "elicitor", "per", "joint"),
-    [(2, *asked) for asked in [*SOME, *ALL, ("self", "step", True)]] + [(0, *asked) for asked in ALL],
+    ("thoughts", "elicitor", "per", "joint", "paraphrases"),
+    [(2, *asked, 1) for asked in [*SOME, *ALL]] + [(2, "self", "step", True, 2)] + [(0, *asked, 2) for asked in ALL],
 )
 def test_calls_and_tokens_are_those_of_the_formula(
-    run: Run, thoughts: int, elicitor: str, per: str, joint: bool
+    run: Run, thoughts: int, elicitor: str, per: str, joint: bool, paraphrases: int
 ) -> None:
-    task = urns(n=2, paradigms={"martingale": {"elicitor": elicitor, "per": per, "joint": joint}})
+    arguments = {"elicitor": elicitor, "per": per, "joint": joint, "paraphrases": paraphrases}
+    task = urns(n=2, paradigms={"martingale": arguments})
     task.solver = chain_of_thought(thoughts) if thoughts else direct()
     log = run(task, MODEL, epochs=2, model_roles={"judge": JUDGE})
     assert log.samples
@@ -50,8 +51,8 @@ def test_calls_and_tokens_are_those_of_the_formula(
         replies = [message.text for message in sample.messages if message.role == "assistant"]
         assert len(replies) == thoughts + 1
         calls = [event for event in sample.events if isinstance(event, ModelEvent)]
-        assert len(calls) - len(replies) == formula(elicitor, per, joint, len(replies), len(replies))
-        asked = requests(sample, elicitor, per, joint)
+        assert len(calls) - len(replies) == formula(elicitor, per, joint, len(replies), len(replies), paraphrases)
+        asked = requests(sample, elicitor, per, joint, paraphrases)
         assert {name: len(texts) for name, texts in asked.items()} == {
             name: sum(call.model == name for call in calls) for name in asked
         }
@@ -65,7 +66,7 @@ def test_calls_and_tokens_are_those_of_the_formula(
     assert used == due
 
 
-def requests(sample: EvalSample, elicitor: str, per: str, joint: bool) -> dict[str, list[str]]:
+def requests(sample: EvalSample, elicitor: str, per: str, joint: bool, paraphrases: int) -> dict[str, list[str]]:
     """Every text that each model reads, put together from the recorded conversation and first view alone."""
     question, proposition = str(sample.input), str(sample.metadata["proposition"])
     whole = [message.text for message in sample.messages]
@@ -76,6 +77,8 @@ def requests(sample: EvalSample, elicitor: str, per: str, joint: bool) -> dict[s
     of_judge: list[str] = []
     if elicitor != "judge":
         of_model += [joined([question, probe]), *(joined([*whole[: 2 * end], probe]) for end in ends)]
+    if paraphrases == 2:
+        of_model += [joined([question, PROBE_2.format(proposition=proposition)])]
     if elicitor != "self":
         of_model += [joined([question, VIEW.format(proposition=proposition)])]
         view = next(b["raw"] for b in beliefs(sample) if b["stage"] == "view")

@@ -11,7 +11,7 @@ from inspect_ai.log import EvalLog, transcript
 from inspect_ai.model import get_model
 from inspect_ai.scorer import SampleScore, Score
 
-from tests.fixtures import Run
+from tests.fixtures import Number, Run
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
@@ -133,6 +133,26 @@ def test_with_both_elicitors_the_other_prior_is_the_instrument(run: Run) -> None
     other = martingale_score(held["judge_prior"], held["judge_posterior"], held["prior"])
     assert found["martingale_score"] == pytest.approx(own.estimate)
     assert found["martingale_score_judge"] == pytest.approx(other.estimate)
+
+
+def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Number) -> None:
+    log = run(only(40, paraphrases=2), get_model("reference/bayesian", noise=0.1))
+    assert log.samples
+    ids = [item.id for item in questions(n=40)]
+    prior, posterior, second = np.full((3, 40, 3), np.nan)
+    for done in log.samples:
+        place = ids.index(done.id), done.epoch - 1
+        prior[place], posterior[place] = (number(done, "martingale", key) for key in ("prior", "posterior"))
+        second[place] = (done.scores or {})["martingale"].metadata["beliefs"][1]["value"]  # type: ignore[index]
+    assert np.abs(prior - second).mean() > 0.05, "each wording has its own error"
+    found, expected = metrics(log), martingale_score(prior, posterior, second)
+    assert found["identified"] == 1
+    for name, value in (("", expected.estimate), ("_lower", expected.lower), ("_upper", expected.upper)):
+        assert found[f"martingale_score{name}"] == pytest.approx(value, abs=1e-12)
+    assert found["reliability"] == pytest.approx(expected.reliability, abs=1e-12)
+    assert expected.estimate != pytest.approx(martingale_score(prior, posterior).estimate, abs=1e-6)
+    judged = score(log, martingale(paraphrases=2, elicitor="both"), model_roles={"judge": "reference/judge"})
+    assert metrics(judged)["martingale_score"] != pytest.approx(expected.estimate, abs=1e-6), "the judge's prior is"
 
 
 def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:

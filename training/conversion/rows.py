@@ -322,5 +322,5 @@ def _beliefs(sample: LoggedSample) -> list[float | None]:
     for score in (sample.scores or {}).values():
         beliefs = [belief for belief in score.details.get("beliefs", []) if belief.get("elicitor") == "self"]
         if len(beliefs) > 1 and beliefs[0].get("stage") == "prior":
-            return [belief.get("value") for belief in beliefs]
+            return [belief.get("value") for belief in beliefs if belief.get("stage") != "prior 2"]
     return []

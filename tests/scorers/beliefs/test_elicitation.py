@@ -24,6 +24,7 @@ from tests.scorers.beliefs.probing import REFUSED, Heard, ask, one
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.beliefs.elicitation import (
     PROBE,
+    PROBE_2,
     VIEW,
 )
 from truthgym.scorers.martingale import martingale
@@ -47,6 +48,24 @@ def test_prior_without_evidence_and_posterior_with_one_probe(run: Run, says: Say
     assert any("It thundered." in text for text in posterior)
     assert "You are terse." not in prior + posterior
     assert result.value == {"prior": 0.21, "posterior": 0.23, "change": 0.02}
+
+
+def test_a_second_wording_asks_for_the_prior_once_more(run: Run, says: Says, rain: Rain) -> None:
+    heard = Heard(says)
+    _, result = one(ask(run, heard, rain(), chain_of_thought(1), per="step", paraphrases=2))
+    first, second, *others = heard.probes()
+    assert second == [f"Will it rain?\n\n{PROBE_2.format(proposition='It rains.')}"]
+    assert first == [f"Will it rain?\n\n{PROBE.format(proposition='It rains.')}"]
+    assert all(probe[-1] == PROBE.format(proposition="It rains.") for probe in others)
+    made = result.metadata["beliefs"]
+    assert [belief["stage"] for belief in made] == ["prior", "prior 2", "step 1", "posterior"]
+    asked = made[1]
+    assert (asked["elicitor"], asked["context"], asked["saw_reasoning"]) == ("self", "separate", False)
+    assert asked["request"] != made[0]["request"]
+    assert result.value == {"prior": 0.21, "posterior": 0.25, "change": 0.04}
+    assert result.metadata["settings"] == {"per": "step", "paraphrases": 2}
+    rows = [line.split(" | ")[0] for line in result.explanation.splitlines()]
+    assert rows[2:6] == ["| prior", "| prior 2", "| step 1", "| posterior"]
 
 
 def test_the_trajectory_is_left_as_it_was(run: Run, says: Says, rain: Rain) -> None:
@@ -165,6 +184,8 @@ def test_a_judge_is_never_the_model_itself_by_default(run: Run, says: Says, rain
         ({"standpoint": "poliy"}, "standpoint='poliy' .* 'policy' or 'judge'"),
         ({"per": "steps"}, "per='steps' .* 'trajectory' or 'step'"),
         ({"beliefs": "never"}, "beliefs='never' .* 'reuse', 'fresh' or 'recorded'"),
+        ({"paraphrases": 3}, "paraphrases=3 cannot be used; give 1 or 2"),
+        ({"paraphrases": 2, "elicitor": "judge"}, "paraphrases=2 .* use elicitor=self or elicitor=both"),
         ({"joint": "yes"}, "joint='yes' cannot be used; give true or false"),
         ({"belief_change": "log"}, "belief_change='log' .* 'difference' or 'logit'"),
         ({"granularity": "step"}, "add per=step"),

@@ -51,6 +51,10 @@ def test_nothing_measured_is_asked_again(run: Run, says: Says, rain: Rain) -> No
     assert len(judge.conversations) == 4
     again(beliefs="fresh")
     assert len(heard.conversations) == asked + 5
+    reworded = again(paraphrases=2)
+    assert len(heard.conversations) == asked + 6, "the prior in its second wording"
+    score(reworded, martingale(paraphrases=2), model=heard.model, display="log")
+    assert len(heard.conversations) == asked + 6
 
 
 FORMER = {

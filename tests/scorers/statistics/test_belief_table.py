@@ -82,6 +82,16 @@ def test_an_empty_list_is_an_empty_table() -> None:
     assert (table.first, table.second, table.saw_reasoning, table.settings) == ("self", None, False, {})
 
 
+def test_a_prior_in_a_second_wording_is_no_step_of_the_path() -> None:
+    first, last = beliefs("self", [0.2, 0.4])
+    second = first | {"stage": "prior 2", "value": 0.3}
+    table = belief_table([scored("a", 1, [first, second, last]), scored("a", 2, beliefs("self", [0.5, 0.6]))])
+    assert_equal(table.path["self"], [[[0.2, 0.4], [0.5, 0.6]]])
+    assert_equal(table.prior["self"], [[0.2, 0.5]])
+    assert_equal(table.prior_2, [[0.3, np.nan]])
+    assert_equal(belief_table([scored("a", 1, [first, second | {"value": None}, last])]).prior_2, [[np.nan]])
+
+
 def test_self_judge_and_joint() -> None:
     made = [
         scored(

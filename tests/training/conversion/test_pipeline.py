@@ -46,13 +46,17 @@ def edited(log: Path, tmp_path: Path) -> Edited:
 
 def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path) -> None:
     def measured(held: EvalLog) -> None:
-        beliefs = [{"elicitor": "self", "stage": "prior", "value": 0.5}, *[{"elicitor": "self", "value": 0.6}] * 2]
+        stages = [("prior", 0.5), ("prior 2", 0.1), ("step 1", 0.6), ("posterior", 0.6)]
+        beliefs = [{"elicitor": "self", "stage": stage, "value": value} for stage, value in stages]
         for sample in held.samples or []:
             assert sample.scores
             sample.scores["martingale"] = Score(value={"change": 0.1}, metadata={"beliefs": beliefs})
 
     log = edited(measured)
     train = sorted(map(brier, of_split(log, "train")))
+    convert([log], "steps", tmp_path / "all")
+    assert all(labels[1] for labels in (row["labels"] for row in rows(tmp_path / "all"))), "the last changes nothing"
+    assert len(rows(tmp_path / "all")) == len(train), "a second wording of the prior is no step"
     convert([log], "steps", tmp_path / "top", Selection(top=0.5))
     assert sorted(row["score"] for row in rows(tmp_path / "top")) == train[: len(train) // 2]
     middle = train[len(train) // 2]
