@@ -114,10 +114,10 @@ def martingale(
     priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw the reasoning.
 
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
-    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more; paraphrases=2 1 more. Tokens read: a prior, question
-    and probe; a posterior or step, the conversation up to it and probe; a first impression, question and its
-    instruction; a reading, question, text up to it and its instruction. Nothing that the log already holds in readable
-    form is asked again.
+    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more; paraphrases=2 1 more. Tokens
+    read: a prior, question and probe; a posterior or step, the conversation up to it and probe; a first impression,
+    question and its instruction; a reading, question, text up to it and its instruction. Nothing that the log already
+    holds in readable form is asked again.
 
     Args:
         elicitor: Whose report counts: "self", the model's own; "judge", the reading of the `judge` role; "both".
@@ -160,8 +160,8 @@ def martingale(
         raise BadInput("granularity=step needs a belief after each step; add per=step")
     if paraphrases == 2 and elicitor == "judge":
         raise BadInput(
-            "paraphrases=2 asks the model for its prior twice, and elicitor=judge asks a judge alone; use elicitor=self "
-            "or elicitor=both"
+            "paraphrases=2 asks the model for its prior twice, and elicitor=judge asks a judge alone; "
+            "use elicitor=self or elicitor=both"
         )
     config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases)
     # Only values that differ from the default: every entry of every score takes CPU time and space in the log.

@@ -25,7 +25,7 @@ PERCENT = "Reply with one whole number from 0 to 100, the probability in percent
 PROBE = f"How likely is it that the following statement is true?\n\n{{proposition}}\n\n{PERCENT}"
 PROBE_2 = (
     "Suppose that you judge 100 statements, each of them exactly as plausible to you as this one:\n\n{proposition}\n\n"
-    "How many of the 100 statements turn out to be true? Write a single whole number from 0 to 100, without explanation."
+    "How many of the 100 statements turn out to be true? Write one whole number from 0 to 100, without explanation."
 )
 """`PROBE` in other words, for the second report of the prior."""
 VIEW = (
@@ -104,8 +104,8 @@ async def elicit(state: TaskState, question: Question, config: ElicitationConfig
     """Measure beliefs about a question's proposition along the trajectory that a solver left.
 
     Model calls, with T turns of the trajectory (assistant messages; reasoning that a provider shows is one more) and M
-    assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; joint 1 more; two paraphrases 1 more. No
-    calls if the reasoning ended early: a model that refused is not asked again.
+    assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; joint 1 more; two paraphrases 1 more.
+    No calls if the reasoning ended early: a model that refused is not asked again.
 
     Raises:
         BadInput: The question has no proposition, or a judge is needed and none is bound.

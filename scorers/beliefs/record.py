@@ -17,7 +17,8 @@ class Belief:
     value: float | None
     """Probability in [0, 1], or None if the reply could not be parsed."""
     stage: str
-    """"prior", "prior 2" in a second wording, "step k" after the k-th turn, "posterior" after the answer; "view": a first impression in words."""
+    """"prior"; "prior 2" in a second wording; "step k" after the k-th turn; "posterior" after the answer; "view": a
+    first impression in words."""
     elicitor: str
     """"self", "judge", or "joint" for a judge that read the whole trajectory in one call."""
     context: str

@@ -1,7 +1,7 @@
 """From recorded beliefs to arrays: what is read, and what is NaN."""
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,12 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score
 from numpy.testing import assert_equal
 
+from tests.scorers.statistics.test_martingale import DOMAINS, EPOCHS, EVENTS, N, even, paths, scores
 from truthgym.scorers.beliefs.elicitation import ElicitationConfig
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.statistics.belief_table import belief_table
+from truthgym.scorers.statistics.martingale import summarise
+from truthgym.scorers.statistics.martingale_score import martingale_score
 
 SETTINGS = asdict(ElicitationConfig()) | {"granularity": "trajectory", "domains": "pooled"}
 Path = list[float | None]
@@ -182,3 +185,28 @@ def test_scores_without_beliefs_are_rows_without_beliefs() -> None:
     assert_equal(table.prior["self"], [[np.nan, np.nan], [np.nan, 0.2]])
     assert table.share_scored == 0.5
     assert belief_table([other]).path == {}
+
+
+def test_an_error_of_one_wording_does_not_bias_the_score() -> None:
+    wording = even(np.random.default_rng(5), 0.12, N, 1)
+    path = paths(slope=0.0, error=0.0)
+    path[:, :, 0] += wording
+    table = belief_table(scores(None, None, self=path))
+    assert summarise(table)["martingale_score_upper"] < 0, "as it is in all epochs, another epoch does not reveal it"
+    other = replace(table, prior_2=np.clip(paths(seed=1, slope=0.0)[:, :, 0], 0, 1))
+    found = summarise(other)
+    assert (
+        found["martingale_score"]
+        == martingale_score(path[:, :, 0], path[:, :, -1], other.prior_2, EVENTS, group=DOMAINS).estimate
+    )
+    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
+    each = replace(other, settings={"domains": "each"})
+    rows = np.array(DOMAINS) == "d1"
+    only = [event for event, row in zip(EVENTS, rows, strict=True) if row]
+    expected = martingale_score(path[rows, :, 0], path[rows, :, -1], other.prior_2[rows], only)
+    assert summarise(each)["martingale_score_in_d1"] == pytest.approx(expected.estimate)
+
+
+def test_a_second_wording_that_nobody_could_read_gives_no_score() -> None:
+    table = replace(belief_table(scores({"paraphrases": 2}, self=paths())), prior_2=np.full((N, EPOCHS), np.nan))
+    assert summarise(table)["unidentified_unread"] == 1

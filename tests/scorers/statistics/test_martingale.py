@@ -296,31 +296,6 @@ def test_two_elicitors_are_each_others_instruments() -> None:
     assert "martingale_score_judge" not in alone
 
 
-def test_an_error_of_one_wording_does_not_bias_the_score() -> None:
-    wording = even(np.random.default_rng(5), 0.12, N, 1)
-    path = paths(slope=0.0, error=0.0)
-    path[:, :, 0] += wording
-    table = belief_table(scores(None, None, self=path))
-    assert summarise(table)["martingale_score_upper"] < 0, "as it is in all epochs, another epoch does not reveal it"
-    other = replace(table, prior_2=np.clip(paths(seed=1, slope=0.0)[:, :, 0], 0, 1))
-    found = summarise(other)
-    assert (
-        found["martingale_score"]
-        == martingale_score(path[:, :, 0], path[:, :, -1], other.prior_2, EVENTS, group=DOMAINS).estimate
-    )
-    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
-    each = replace(other, settings={"domains": "each"})
-    rows = np.array(DOMAINS) == "d1"
-    only = [event for event, row in zip(EVENTS, rows, strict=True) if row]
-    expected = martingale_score(path[rows, :, 0], path[rows, :, -1], other.prior_2[rows], only)
-    assert summarise(each)["martingale_score_in_d1"] == pytest.approx(expected.estimate)
-
-
-def test_a_second_wording_that_nobody_could_read_gives_no_score() -> None:
-    table = replace(belief_table(scores({"paraphrases": 2}, self=paths())), prior_2=np.full((N, EPOCHS), np.nan))
-    assert summarise(table)["unidentified_unread"] == 1
-
-
 @pytest.mark.parametrize("with_judge", [False, True])
 def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) -> None:
     held: dict[str, Any] = {"self": paths(0), **({"judge": paths(1)} if with_judge else {})}
