@@ -56,8 +56,9 @@ def summarise(table: Table) -> dict[str, float]:
     murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
     ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
     line = recalibration(p, y[:, None], CLIP)
+    headline = mean_headline(squared, table.cluster)
     metrics = {
-        **mean_headline(squared, table.cluster).headline("brier", table.share_scored),
+        **headline.headline("brier", table.share_scored),
         "brier_imputed": means["brier_imputed"].estimate,
         "skill_base_rate": means["skill_base_rate"].estimate,
         "calibration_slope": line.slope,
@@ -72,6 +73,7 @@ def summarise(table: Table) -> dict[str, float]:
         "uncertainty": finite_mean(murphy[:, 2]),
         "ece": finite_mean(ece[:, 0]),
         "ece_null": finite_mean(ece[:, 1]),
+        **headline.cluster_metrics(),
     }
 
 

@@ -28,12 +28,14 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     metadata = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
     low, high = float(metadata.get("low", np.nan)), float(metadata.get("high", np.nan))
     table = tabulate(scores, "grade", most=high, least=low)
+    headline = mean_headline(row_mean(table.values), table.cluster)
     return {
-        **mean_headline(row_mean(table.values), table.cluster).headline("grade", table.share_scored),
+        **headline.headline("grade", table.share_scored),
         "higher_is_better": float(metadata.get("higher_is_better", np.nan)),
         "low": low,
         "high": high,
         "epochs": table.values.shape[1],
+        **headline.cluster_metrics(),
     }
 
 

@@ -41,6 +41,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         **{f"achieved_{name}": _quantile(achieved, share) for name, share in QUANTILES.items()},
         **means["kept"].metrics("kept"),
         "revisions": means["revisions"].estimate,
+        **means["words"].cluster_metrics(),
     }
 
 

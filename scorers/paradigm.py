@@ -6,11 +6,13 @@ from itertools import islice
 from logging import getLogger
 from typing import Any, Literal, cast
 
+import numpy as np
 from inspect_ai.scorer import Metric, SampleScore, Scorer, Value, metric
 from inspect_ai.util import sample_limits
 from inspect_ai.viewer import ScoreColorScale
 
 from truthgym.scorers.statistics.direction import Best
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS
 
 logger = getLogger(__name__)
 
@@ -19,6 +21,8 @@ Figures = Literal["headline", "all"]
 MAX_FIGURES = 10
 FEW_QUESTIONS = 30
 """With fewer questions a log gets a warning with its headline."""
+FEW_CLUSTERS = 10
+"""The same for the effective number of independent clusters of questions."""
 LEAST_SHARE_SCORED = 0.9
 """With a smaller share of scored answers a log gets a warning: those that are left out may differ from the rest."""
 Summarise = Callable[[list[SampleScore]], dict[str, float]]
@@ -74,6 +78,13 @@ def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iter
         yield (
             f"{name} = {figures[name]:.3g} is of those {round(share * len(scores))} of {len(scores)} answers "
             f"({share:.0%}) that could be scored, and the rest may be harder: {remedy}. The first left out: {reason}"
+        )
+    effective = figures.get("effective_clusters", np.inf)
+    if n >= FEW_QUESTIONS and effective < FEW_CLUSTERS:
+        yield (
+            f"{name}: the {n} questions are as informative as {effective:.1f} independent ones, because many share an "
+            f"event and resolve together{', so there is no interval' if effective < MIN_CLUSTERS else ''}; ask about "
+            "more events"
         )
     if 0 < n < FEW_QUESTIONS:
         yield (

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 LEVEL = 0.95
 """Coverage of the interval."""
+MIN_CLUSTERS = 3
+"""Effective clusters below which there is no interval: the variance between clusters cannot be estimated."""
 POWER = 0.8
 """Probability of detecting an effect of the size of `mde`."""
 
@@ -28,6 +30,10 @@ class Headline:
     n: int = 0
     """Questions used."""
     stderr: float = np.nan
+    clusters: int = 0
+    effective_clusters: float = np.nan
+    """Number of equally large clusters with the same precision: degrees of freedom plus 1. With equally large clusters,
+    their number."""
 
     def headline(self, name: str, share_scored: float) -> dict[str, float]:
         """The metrics with which every scorer begins. Inspect's `evals_df` finds the one called `stderr`."""
@@ -41,6 +47,10 @@ class Headline:
             "share_scored": share_scored,
         }
 
+    def cluster_metrics(self) -> dict[str, float]:
+        """How many independent observations the interval rests on."""
+        return {"clusters": self.clusters, "effective_clusters": self.effective_clusters}
+
     def metrics(self, name: str) -> dict[str, float]:
         """The estimate and its interval as `name`, `name_lower`, `name_upper`."""
         return {name: self.estimate, f"{name}_lower": self.lower, f"{name}_upper": self.upper}
@@ -50,27 +60,30 @@ UNKNOWN = Headline(np.nan, np.nan, np.nan)
 
 
 def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
-    r"""Mean over questions with a cluster-robust interval.
+    r"""Mean over questions with a cluster-robust interval (CR2, with Satterthwaite degrees of freedom).
 
-    $$\mathrm{SE}^2 = \frac{G}{G-1}\,\frac{1}{n^2}\sum_{g}\Big(\sum_{i\in g}(x_i-\bar x)\Big)^2,\qquad
-    \bar x \pm t_{0.975,\,G-1}\,\mathrm{SE},\qquad
-    \mathrm{mde} = (t_{0.975,\,G-1}+t_{0.8,\,G-1})\,\mathrm{SE}$$
+    $$\mathrm{SE}^2=\frac{1}{n^2}\sum_g\frac{\big(\sum_{i\in g}(x_i-\bar x)\big)^2}{1-n_g/n},\qquad
+    \nu=\frac{n^2}{\sum_g n_g^2+(\sum_g r_g)^2-\sum_g r_g^2},\quad r_g=\frac{n_g^2}{n-n_g}$$
 
-    Equals `inspect_ai.scorer.ci(cluster=...)`, and OLS on a constant with a clustered covariance in statsmodels; the
-    tests compare it with both.
+    The interval is $\bar x\pm t_{0.975,\,\nu}\,\mathrm{SE}$, and mde is $(t_{0.975,\,\nu}+t_{0.8,\,\nu})\,\mathrm{SE}$.
+    With G equally large clusters, $\nu=G-1$ and both equal `inspect_ai.scorer.ci(cluster=...)` and OLS on a constant
+    with a clustered covariance in statsmodels. With unequal ones those are too short: with one cluster of 100 and 50
+    of one question, their nominal 95 % interval covers the mean in a quarter to a third of the runs.
 
     Args:
         values: One number per question: the mean over its epochs. A question with NaN is left out.
         cluster: Cluster name of each question: questions that resolve together share one. None: each is its own.
 
     Returns:
-        The mean. NaN for the interval and mde with fewer than two clusters, and for everything without a question.
+        The mean. NaN for the interval and mde with fewer than three effective clusters, and for everything without a
+        question.
 
     Raises:
         ValueError: `cluster` has another length than `values`.
 
     References:
-        Miller, E. (2024). Adding error bars to evals. arXiv:2411.00640, appendix A (with the finite-cluster factor).
+        Bell and McCaffrey (2002). Survey Methodology 28. Pustejovsky and Tipton (2018). JBES 36.
+        Miller, E. (2024). Adding error bars to evals. arXiv:2411.00640, appendix A.
     """
     x = np.asarray(values, dtype=float).ravel()
     names: Sequence[Hashable] = range(x.size) if cluster is None else cluster
@@ -79,18 +92,22 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     finite = np.isfinite(x)
     x = x[finite]
     codes = cluster_codes([name for name, keep in zip(names, finite, strict=True) if keep])
-    n, clusters = x.size, int(codes.max(initial=-1)) + 1
+    n, size = x.size, np.bincount(codes)
     if n == 0:
         return UNKNOWN
     mean = float(x.mean())
-    if clusters < 2:
-        return replace(UNKNOWN, estimate=mean, n=n)
+    if size.size < 2:
+        return replace(UNKNOWN, estimate=mean, n=n, clusters=1, effective_clusters=1.0)
+    share = size**2 / (n - size)
+    degrees = float(n**2 / (np.sum(size**2) + np.sum(share) ** 2 - np.sum(share**2)))
+    if round(degrees + 1, 6) < MIN_CLUSTERS:
+        return replace(UNKNOWN, estimate=mean, n=n, clusters=size.size, effective_clusters=degrees + 1)
     sums = np.bincount(codes, weights=x - mean)
-    error = float(np.sqrt(clusters / (clusters - 1) * np.sum(sums**2)) / n)
-    return t_headline(mean, error, clusters - 1, n)
+    error = float(np.sqrt(np.sum(sums**2 / (1 - size / n))) / n)
+    return replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
 
 
-def t_headline(estimate: float, error: float, degrees: int, n: int) -> Headline:
+def t_headline(estimate: float, error: float, degrees: float, n: int) -> Headline:
     """The headline of an estimate with a standard error, by Student's t distribution."""
     half, power = (quantile(q, degrees) * error for q in ((1 + LEVEL) / 2, POWER))
     return Headline(estimate, estimate - half, estimate + half, half + power, n, error)

@@ -170,7 +170,8 @@ def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] 
         cluster: Cluster name of each value of x.
 
     Returns:
-        The difference; n is that of the smaller set. The interval is NaN if either has fewer than two clusters.
+        The difference; n is that of the smaller set. The interval is NaN if either has fewer than three effective
+        clusters.
     """
     one, other = mean_headline(x, cluster), mean_headline(y)
     n = min(one.n, other.n)
@@ -180,8 +181,6 @@ def difference_of_means(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable] 
     if np.isnan(total) or total < 1e-24:
         bound = estimate if total < 1e-24 else np.nan
         return Headline(estimate, bound, bound, n=n)
-    kept = np.isfinite(np.asarray(x, dtype=float))
-    clusters = one.n if cluster is None else len({name for name, keep in zip(cluster, kept, strict=True) if keep})
-    degrees = total**2 / (one.stderr**4 / (clusters - 1) + other.stderr**4 / (other.n - 1))
+    degrees = total**2 / sum(each.stderr**4 / (each.effective_clusters - 1) for each in (one, other))
     half = quantile((1 + LEVEL) / 2, degrees) * total**0.5
     return Headline(estimate, estimate - half, estimate + half, n=n)

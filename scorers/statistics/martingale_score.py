@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import cluster_codes
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, cluster_codes
 from truthgym.scorers.statistics.slopes import (
     MIN_F,
     MIN_QUESTIONS,
@@ -31,13 +31,15 @@ REASONS = {
     "replies and the reasons",
     "few_questions": f"fewer than {MIN_QUESTIONS} questions, or clusters of them, have readable beliefs in two "
     "epochs; ask more questions",
+    "few_clusters": f"the questions are as informative as fewer than {MIN_CLUSTERS} independent ones, because most of "
+    "them resolve together; ask questions about other events",
     "saw_reasoning": "the prior that serves as instrument was read with the reasoning visible; elicit it in a separate "
     "context",
     "equal_priors": "the priors do not differ between questions; ask questions whose priors do",
     "low_reliability": f"the instrument hardly correlates with the prior (reliability under {MIN_RELIABILITY}); use "
     "more questions whose priors differ, or a second elicitor",
-    "weak_instrument": f"too few questions to be sure that the instrument correlates with the prior (first-stage F "
-    f"under {MIN_F:g}); ask more",
+    "weak_instrument": f"too few questions to bound the slope, or to be sure that the instrument correlates with the "
+    f"prior (first-stage F under {MIN_F:g}); ask more",
 }
 """Why a slope is not identified, by `MartingaleScore.reason`."""
 NOISELESS = (
@@ -171,7 +173,7 @@ def slope_score(
     reason = _unidentified(slope, x.shape[1], twice, strength, first_stage_f, saw_reasoning)
     d0, d1 = (values[np.isfinite(change)] for values in half)
     if reason:
-        slope = Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, slope.n, slope.clusters, slope.degrees)
+        slope = Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, slope.n, slope.clusters, slope.effective_clusters)
     return MartingaleScore(
         estimate=slope.estimate,
         lower=slope.lower,
@@ -202,10 +204,12 @@ def _unidentified(
         return "saw_reasoning"
     if slope.n == 0:
         return "one_epoch" if epochs < 2 else "few_questions" if twice else "unread"
-    if min(slope.n, slope.clusters, slope.degrees + 1) < MIN_QUESTIONS:
+    if min(slope.n, slope.clusters) < MIN_QUESTIONS:
         return "few_questions"
     if np.isnan(strength):
         return "equal_priors"
     if strength < MIN_RELIABILITY:
         return "low_reliability"
-    return "weak_instrument" if first_stage_f < MIN_F else None
+    if np.isnan(slope.error):
+        return "few_clusters"
+    return "weak_instrument" if not first_stage_f >= MIN_F or np.isnan(slope.lower) else None

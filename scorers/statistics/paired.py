@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import Headline, mean_headline, t_headline
+from truthgym.scorers.statistics.interval import MIN_CLUSTERS, Headline, mean_headline, t_headline
 from truthgym.scorers.statistics.slopes import Slope
 
 Question = TypeVar("Question", bound=Hashable)
@@ -79,8 +79,8 @@ def compare_slopes(after: Slope, before: Slope) -> Comparison:
         before: The slope of the other model.
     """
     estimate = after.estimate - before.estimate
-    degrees, n = min(after.clusters, before.clusters) - 1, min(after.n, before.n)
-    if degrees < 1 or not after.influence.size or not before.influence.size:
+    degrees, n = min(after.effective_clusters, before.effective_clusters) - 1, min(after.n, before.n)
+    if not degrees + 1 >= MIN_CLUSTERS or not after.influence.size or not before.influence.size:
         return Comparison(before.estimate, after.estimate, Headline(estimate, np.nan, np.nan, np.nan, n))
     error = float(np.sqrt(np.sum((after.influence - before.influence) ** 2)))
     return Comparison(before.estimate, after.estimate, t_headline(estimate, error, degrees, n))

@@ -4,12 +4,12 @@ Arrays are questions x epochs, or questions x epochs x steps; NaN if missing.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.scorers.statistics.interval import LEVEL, POWER, quantile
+from truthgym.scorers.statistics.interval import LEVEL, MIN_CLUSTERS, POWER, quantile
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
@@ -38,8 +38,9 @@ class Slope:
     n: int
     """Questions used."""
     clusters: int
-    degrees: int
-    """Questions minus the intercepts that cost a degree of freedom."""
+    effective_clusters: float
+    """As in `interval.Headline`, for the weights of this slope: questions in the middle carry little information, so
+    that it is less than their number even if each is its own cluster."""
     influence: Floats = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
     """What each cluster adds to the estimate, by cluster number. The standard error is the root of the sum of their
     squares. Empty if undefined."""
@@ -51,9 +52,20 @@ def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster
     $$\hat\beta=\frac{\sum_{i\ne j}\sum_q\tilde z_{qj}\,\Delta_{qi}}{\sum_{i\ne j}\sum_q\tilde z_{qj}\,x_{qi}}$$
 
     with $\tilde z$ centred over the questions of each pair of epochs (and of each group). The error of $x_{qi}$ is also
-    in the change, which biases an OLS slope; it is not in $z_{qj}$. The interval uses the scores
-    $s_q=\sum_{i\ne j}\tilde z_{qj}\hat e_{qi}$, summed by cluster, and t with G - 1 degrees of freedom. A question that
-    is alone in its group carries no information about a slope and is left out.
+    in the change, which biases an OLS slope; it is not in $z_{qj}$. A question that is alone in its group carries no
+    information about a slope and is left out.
+
+    The interval holds every slope that the Anderson-Rubin test does not reject, so that it is valid however weak the
+    instrument, and need not be symmetric:
+
+    $$\Big(\sum_g s_g(\beta)\Big)^2\le t^2_{0.975,\,\nu}\sum_g\big(A_gs_g(\beta)-\overline{As(\beta)}\big)^2,\qquad
+    s_g(\beta)=\sum_{q\in g}\sum_{i\ne j}\tilde z_{qj}(\Delta_{qi}-\beta x_{qi}),\qquad
+    A_g^2=\Big(1-\sum_k\frac{b_{gk}^2}{n_k c_g}\Big)^{-1}$$
+
+    where $w_q=\sum\tilde z_{qj}$ is a question's weight, $b_{gk}$ their sum over the questions of cluster g in group k
+    of $n_k$, and $c_g$ the sum of their squares. $A_g$ corrects for what the intercepts absorb (CR2), and $\nu$ are
+    Satterthwaite's degrees of freedom, $\mathrm{tr}(M)^2/\mathrm{tr}(M^2)$ with
+    $M=A\,(\mathrm{diag}(c)-\sum_k b_k b_k'/n_k)\,A$.
 
     Args:
         change: Questions x epochs x steps.
@@ -98,8 +110,11 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
     Args, as in `cross_epoch_slope`.
 
     Returns:
-        0 or more; infinite if the instrument determines the level exactly; NaN if nothing varies.
+        The F that, with endless clusters, has the p value of ours: 0 or more; infinite if the instrument determines the
+        level exactly; NaN if nothing varies or there are too few clusters. With few clusters it is much less than F.
     """
+    from scipy.special import ndtri
+
     parts = []
     for i, j, s in _pairs(level):
         q, x, z, _ = _complete(level[:, i, s], instrument[:, j], instrument[:, j])
@@ -107,7 +122,9 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
         q, x, z = q[shared], _centred(x[shared], group[q[shared]]), _centred(z[shared], group[q[shared]])
         parts.append((q, x, z, z))
     found = _slope(parts, cluster, group)
-    return (found.estimate / found.error) ** 2 if found.error > 0 else np.inf * abs(found.estimate)
+    if not found.error > 0:
+        return np.inf * abs(found.estimate) if found.error == 0 else np.nan
+    return float(ndtri(_two_sided(found.estimate / found.error, found.effective_clusters - 1) / 2) ** 2)
 
 
 def reliability(level: Floats, other: Floats, group: Codes) -> float:
@@ -169,12 +186,6 @@ def _centred(values: Floats, group: Codes) -> Floats:
     return values - (np.bincount(group, weights=values) / np.maximum(count, 1))[group]
 
 
-def _intercepts(cluster: Codes, group: Codes) -> int:
-    """Number of intercepts that cost a degree of freedom: not those inside one cluster, whose sum absorbs them."""
-    pairs = np.unique(np.stack([group, cluster]), axis=1)
-    return max(1, int(np.sum(np.bincount(pairs[0]) > 1))) if group.size else 0
-
-
 def _in_shared_group(group: Codes) -> "NDArray[np.bool_]":
     shared: NDArray[np.bool_] = np.bincount(group)[group] > 1 if group.size else np.zeros(0, dtype=bool)
     return shared
@@ -183,40 +194,76 @@ def _in_shared_group(group: Codes) -> "NDArray[np.bool_]":
 def _slope(parts: list[tuple[Codes, Floats, Floats, Floats]], cluster: Codes, group: Codes) -> Slope:
     """Slope from parts of (question, change, level, instrument): sum their moments, and the scores by cluster."""
     questions = len(group)
-    product = np.zeros(questions)
-    square = np.zeros(questions)
+    product, square, weight = np.zeros(questions), np.zeros(questions), np.zeros(questions)
     size = 0.0
     used = np.zeros(questions, dtype=bool)
     for q, d, x, z in parts:
         product += np.bincount(q, weights=z * d, minlength=questions)
         square += np.bincount(q, weights=z * x, minlength=questions)
+        weight += np.bincount(q, weights=z, minlength=questions)
         size += float(np.sum(np.abs(z * x)))
         used[q] = True
-    n, clusters = int(used.sum()), len(np.unique(cluster[used]))
-    degrees = n - _intercepts(cluster[used], group[used])
-    total = square.sum()
+    present, code = np.unique(cluster[used], return_inverse=True)
+    n, clusters = int(used.sum()), present.size
+    correction, effective = _small_sample(weight[used], code, group[used])
+    total = float(square.sum())
+    unknown = Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, effective)
     if n == 0 or abs(total) <= ROUNDING_ERROR * max(size, ROUNDING_ERROR):
-        return Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, degrees)
+        return unknown
     estimate = float(product.sum() / total)
-    if clusters < 2 or degrees < 1:
-        return Slope(estimate, np.nan, np.nan, np.nan, np.nan, np.nan, n, clusters, degrees)
-    # Each intercept costs a degree of freedom; G / (G - 1) accounts for the first.
-    scores = np.bincount(cluster, weights=product - estimate * square).astype(float)
-    error = float(np.sqrt(clusters / (clusters - 1) * (n - 1) / degrees * np.sum(scores**2))) / abs(total)
-    half, power = (float(quantile(at, clusters - 1) * error) for at in ((1 + LEVEL) / 2, POWER))
-    p = _p_value(np.bincount(cluster, weights=product).astype(float), clusters, (n - 1) / degrees)
-    influence = scores * (np.sign(total) * error / np.sqrt(np.sum(scores**2))) if error else np.zeros_like(scores)
-    return Slope(estimate, estimate - half, estimate + half, error, p, half + power, n, clusters, degrees, influence)
+    if not round(effective, 6) >= MIN_CLUSTERS:
+        return replace(unknown, estimate=estimate)
+    adjust = np.sqrt(correction)
+    products, squares = (adjust * np.bincount(code, weights=of[used]).astype(float) for of in (product, square))
+    scores = products - estimate * squares
+    error = float(np.sqrt(np.sum(scores**2))) / abs(total)
+    reach, power = quantile((1 + LEVEL) / 2, effective - 1), quantile(POWER, effective - 1)
+    lower, upper = _anderson_rubin(float(product.sum()), total, products, squares, reach)
+    spread = _spread(products, products)
+    t = float(product.sum() / np.sqrt(spread)) if spread > 0 else np.inf if product.sum() else 0.0
+    influence = np.zeros(cluster.max() + 1)
+    influence[present] = scores / total
+    return Slope(
+        estimate, lower, upper, error, _two_sided(t, effective - 1), (reach + power) * error, n, clusters, effective,
+        influence,
+    )  # fmt: skip
 
 
-def _p_value(scores: Floats, clusters: int, correction: float) -> float:
-    """P value of a sum of 0, from a t test on the clusters' scores."""
+def _small_sample(weight: Floats, cluster: Codes, group: Codes) -> tuple[Floats, float]:
+    """The squares of `A_g` for each cluster number, and the effective number of clusters. See `cross_epoch_slope`."""
+    if not weight.size:
+        return np.zeros(0), 0.0
+    squares = np.bincount(cluster, weights=weight**2).astype(float)
+    sums = np.zeros((squares.size, group.max() + 1))
+    np.add.at(sums, (cluster, group), weight)
+    sums /= np.sqrt(np.maximum(np.bincount(group, minlength=sums.shape[1]), 1))
+    absorbed = np.sum(sums**2, axis=1)
+    inside = squares > 0
+    share = np.divide(absorbed, squares, out=np.zeros_like(squares), where=inside)
+    # A cluster that fills its groups has a share of 1 only if it has no weight there.
+    correction = 1 / (1 - np.minimum(share, 1 - ROUNDING_ERROR))
+    trace = float(np.sum(correction * (squares - absorbed)))
+    inner = sums.T @ (correction[:, None] * sums)
+    product = float(np.sum(correction**2 * squares * (squares - 2 * absorbed)) + np.sum(inner**2))
+    return correction, trace**2 / product + 1 if product > 0 else 0.0
+
+
+def _anderson_rubin(product: float, square: float, products: Floats, squares: Floats, t: float) -> tuple[float, float]:
+    """Bounds of the slopes whose scores have a sum within t standard errors of 0. NaN if they are unbounded."""
+    a = square**2 - t**2 * _spread(squares, squares)
+    b = product * square - t**2 * _spread(products, squares)
+    c = product**2 - t**2 * _spread(products, products)
+    if not a > 0:
+        return np.nan, np.nan
+    root = np.sqrt(max(b**2 - a * c, 0.0))
+    return float((b - root) / a), float((b + root) / a)
+
+
+def _spread(first: Floats, second: Floats) -> float:
+    return float(np.sum(first * (second - second.mean())))
+
+
+def _two_sided(t: float, degrees: float) -> float:
     from scipy.special import stdtr
 
-    # Unused cluster numbers leave zeros in the scores, so the mean is the sum over the clusters used.
-    mean = scores.sum() / clusters
-    squares = np.sum(scores**2) - clusters * mean**2
-    if squares <= ROUNDING_ERROR * np.sum(scores**2):
-        return float(mean == 0)
-    t = scores.sum() / np.sqrt(clusters / (clusters - 1) * correction * squares)
-    return float(2 * stdtr(clusters - 1, -abs(t)))
+    return float(2 * stdtr(degrees, -abs(t)))

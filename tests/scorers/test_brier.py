@@ -176,8 +176,8 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
     assert found["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
     assert (found["n"], found["share_scored"]) == (3, 1)
     assert found["brier_imputed"] == pytest.approx(found["brier"]), "every answer was read"
-    # two events: the interval has one degree of freedom and is far wider than the unit interval
-    assert found["brier_upper"] - found["brier_lower"] > 1
+    # two events are too few for an interval
+    assert np.isnan([found["brier_lower"], found["brier_upper"], found["mde"]]).all()
     assert log.samples
     first = log.samples[0].scores["brier"]  # type: ignore[index]
     assert first.value == {
@@ -319,3 +319,17 @@ def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> 
     assert unscored.results is None or not unscored.results.scores
     scored = score(unscored, brier(), model="none/none", display="log")
     assert metrics(scored) == pytest.approx(metrics(log), nan_ok=True)
+
+
+@pytest.mark.parametrize(("others", "effective"), [(0, 1.0), (6, 2.35), (30, 4.75)])
+def test_questions_of_one_event_are_no_evidence(
+    others: int, effective: float, run: Run, says: Says, caplog: pytest.LogCaptureFixture
+) -> None:
+    dataset = [asked(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
+    with caplog.at_level("WARNING"):
+        log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(figures="all")), says("70%"))
+    found = metrics(log)["effective_clusters"]
+    assert found == pytest.approx(effective, abs=0.05)
+    assert np.isnan(metrics(log)["mde"]) == (effective < 3)
+    (warning,) = [record.message for record in caplog.records if "independent ones" in record.message]
+    assert f"the {30 + others} questions are as informative as {found:.1f}" in warning

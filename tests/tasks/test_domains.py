@@ -71,7 +71,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
 @every_domain
 def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
     model = get_model("reference/bayesian", noise=0.1, care=0.5)
-    n = 2 if "qualitative" in SCORERS[domain] else 12  # a judge is asked 32 times a sample
+    n = 3 if "qualitative" in SCORERS[domain] else 25  # a judge is asked five times a sample
     log = run(TASKS[domain](n=n), model, model_roles={"judge": "reference/judge"})
     assert log.results
     assert [score.name for score in log.results.scores] == SCORERS[domain]

@@ -22,7 +22,7 @@ def test_equal_to_inspect_and_to_statsmodels() -> None:
     import statsmodels.api as sm
 
     x = RNG.random(60)
-    events = [f"e{i}" for i in RNG.integers(0, 20, 60)]
+    events = [f"e{i % 20}" for i in range(60)]  # unequal clusters need CR2, which neither has
     found = mean_headline(x, events)
     scores = [SampleScore(score=Score(value=v), sample_metadata={"event": e}) for v, e in zip(x, events, strict=True)]
     bounds = ci(cluster="event")(scores)  # type: ignore[arg-type]  # Inspect still types metrics by its old protocol
@@ -55,7 +55,42 @@ def test_too_little_is_nan_and_never_an_error() -> None:
     one = mean_headline([0.3])
     assert one.estimate == 0.3
     assert np.isnan([one.lower, one.upper, one.mde]).all()
-    assert np.isnan(mean_headline([0.1, 0.2], ["same", "same"]).lower)
+    two = mean_headline([0.1, 0.2])
+    assert (two.clusters, two.effective_clusters) == (2, pytest.approx(2))
+    assert np.isnan([two.lower, two.upper, two.mde, two.stderr]).all(), "fewer than three clusters"
+    assert np.isnan(mean_headline([0.1, 0.2, 0.3], ["same"] * 3).lower)
+    assert np.isfinite(mean_headline([0.1, 0.2, 0.3]).lower)
+
+
+def test_unequal_clusters_by_matrices() -> None:
+    """Bell and McCaffrey's formulas with their matrices, for the regression on a constant."""
+    x, events = RNG.random(20), [0] * 9 + [1] * 4 + [2, 2, 3, 3, 4, 5, 6]
+    members = np.equal.outer(np.unique(events), events).astype(float)
+    annihilator = np.eye(20) - 1 / 20
+    vectors, variance = [], 0.0
+    for inside in members:
+        block = np.diag(inside) @ annihilator @ np.diag(inside)
+        values, basis = np.linalg.eigh(block)
+        values = np.where(values > 1e-9, values, np.inf)
+        adjusted = (basis / np.sqrt(values)) @ basis.T @ inside / 20
+        vectors.append(annihilator @ adjusted)
+        variance += (adjusted @ (x - x.mean())) ** 2
+    gram = np.array(vectors) @ np.array(vectors).T
+    degrees = np.trace(gram) ** 2 / np.sum(gram**2)
+    found = mean_headline(x, events)
+    assert found.stderr == pytest.approx(np.sqrt(variance))
+    assert found.effective_clusters == pytest.approx(degrees + 1)
+    assert found.upper - found.estimate == pytest.approx(stats.t.ppf(0.975, degrees) * np.sqrt(variance))
+    assert 3 < found.effective_clusters < found.clusters == 7
+
+
+@pytest.mark.parametrize("sizes", [[100] + [1] * 50, [40, 20, 10, 5] + [1] * 20])
+def test_coverage_of_means_with_unequal_clusters(sizes: list[int]) -> None:
+    events = np.repeat(np.arange(len(sizes)), sizes)
+    rng = np.random.default_rng(1)
+    shared = (rng.normal(0, 1, len(sizes))[events] + rng.normal(0, 1, len(events)) for _ in range(400))
+    found = [mean_headline(values, events.tolist()) for values in shared]
+    assert 0.92 <= np.mean([one.lower <= 0 <= one.upper for one in found]) <= 0.99
 
 
 def test_a_cluster_for_each_value() -> None:

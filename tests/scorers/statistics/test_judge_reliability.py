@@ -151,7 +151,7 @@ def test_difference_of_means_clusters_and_edges() -> None:
     narrow = difference_of_means(x, rng.normal(0, 0.1, 10))
     assert wide.upper - wide.lower > 1.4 * (narrow.upper - narrow.lower)
     assert difference_of_means([], [0.1]).n == 0
-    exact = difference_of_means([0.3, 0.3], [0.1, 0.1])
+    exact = difference_of_means([0.3] * 3, [0.1] * 3)
     assert (exact.estimate, exact.lower, exact.upper) == pytest.approx((0.2, 0.2, 0.2))
     assert math.isnan(difference_of_means([0.3], [0.1, 0.2]).lower)
 

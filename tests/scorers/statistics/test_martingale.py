@@ -179,7 +179,7 @@ def test_why_there_is_no_score_is_a_metric() -> None:
         leaky = belief_table(scores({"belief_change": change}, self=paths()))
         assert summarise(leaky)["identified"] == 1
         assert summarise(replace(leaky, saw_reasoning=True))["unidentified_saw_reasoning"] == 1
-    assert set(cases) | {"saw_reasoning", "unread"} == set(REASONS)
+    assert set(cases) | {"saw_reasoning", "unread", "few_clusters"} == set(REASONS)
 
 
 def test_noiseless_priors_are_told() -> None:

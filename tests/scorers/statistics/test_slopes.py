@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from truthgym.scorers.statistics.interval import cluster_codes
 from truthgym.scorers.statistics.slopes import (
@@ -39,7 +39,7 @@ def drawn(seed: int = 0, missing: float = 0.0, steps: int = STEPS) -> Data:
 
 def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
     """The formula of `cross_epoch_slope` again, one number at a time."""
-    products, squares = dict.fromkeys(range(len(level)), 0.0), dict.fromkeys(range(len(level)), 0.0)
+    products, squares, weight = (dict.fromkeys(range(len(level)), 0.0) for _ in range(3))
     entered = set()
     for i, j in permutations(range(level.shape[1]), 2):
         for s in range(level.shape[2]):
@@ -55,21 +55,39 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
                 x = level[q, i, s] - np.mean([level[other, i, s] for other in alike])
                 products[q] += z * d
                 squares[q] += z * x
+                weight[q] += z
                 entered.add(q)
     slope = sum(products.values()) / sum(squares.values())
-    names = {cluster[q] for q in entered}
-    degrees = len(names) - 1
-    free = len(entered) - len({group[q] for q in entered})
-    factor = (len(entered) - 1) / free
+    names = sorted({cluster[q] for q in entered})
+    groups = sorted({group[q] for q in entered})
+    weights = {name: [[] for _ in groups] for name in names}
+    for q in entered:
+        weights[cluster[q]][groups.index(group[q])].append(weight[q])
+    c = np.array([sum(w**2 for each in weights[name] for w in each) for name in names])
+    b = np.array([[sum(each) for each in weights[name]] for name in names])
+    sizes = np.array([sum(group[q] == one for q in entered) for one in groups])
+    adjust = 1 / np.sqrt(1 - (b**2 / sizes).sum(axis=1) / c)
+    m = adjust[:, None] * (np.diag(c) - (b / sizes) @ b.T) * adjust
+    degrees = np.trace(m) ** 2 / np.trace(m @ m)
 
-    def sums(of: float) -> list[float]:
-        return [sum(products[q] - of * squares[q] for q in entered if cluster[q] == name) for name in names]
+    def sums(of: float) -> Floats:
+        return np.array([sum(products[q] - of * squares[q] for q in entered if cluster[q] == name) for name in names])
 
-    error = np.sqrt(factor * len(names) / degrees * sum(value**2 for value in sums(slope))) / abs(sum(squares.values()))
-    half, power = (float(stats.t.ppf(at, degrees)) * error for at in (0.975, 0.8))
-    t = stats.ttest_1samp(sums(0), 0).statistic / np.sqrt(factor)
-    p = 2 * stats.t.sf(abs(t), degrees)
-    return Slope(slope, slope - half, slope + half, error, p, half + power, len(entered), len(names), free)
+    def t_statistic(of: float) -> float:
+        return float(sums(of).sum() / (np.std(adjust * sums(of)) * np.sqrt(len(names))))
+
+    error = np.sqrt(np.sum((adjust * sums(slope)) ** 2)) / abs(sum(squares.values()))
+    reach, power = (float(stats.t.ppf(at, degrees)) for at in (0.975, 0.8))
+    sign = np.sign(sum(squares.values()))
+    far = slope + 1e6 * error * np.array([-1, 1])
+    bounds = [np.nan, np.nan]
+    if sign * t_statistic(far[0]) > reach and sign * t_statistic(far[1]) < -reach:
+        bounds = [
+            optimize.brentq(lambda of, t=t: sign * t_statistic(of) - t, *far, xtol=1e-14) for t in (reach, -reach)
+        ]
+    p = 2 * stats.t.sf(abs(t_statistic(0)), degrees)
+    known = [*bounds, error, p, (reach + power) * error] if degrees >= 2 else [np.nan] * 5
+    return Slope(slope, *known, len(entered), len(names), degrees + 1)
 
 
 def figures(slope: Slope) -> dict[str, float]:
@@ -78,7 +96,7 @@ def figures(slope: Slope) -> dict[str, float]:
 
 
 def same(first: Slope, second: Slope, rel: float = 1e-9) -> None:
-    assert figures(first) == pytest.approx(figures(second), rel=rel, abs=1e-12)
+    assert figures(first) == pytest.approx(figures(second), rel=rel, abs=1e-12, nan_ok=True)
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -92,22 +110,11 @@ def test_least_squares_equals_statsmodels(missing: float, grouped: bool) -> None
     kept = np.isfinite(change + level)
     row = np.broadcast_to(np.arange(N)[:, None, None], level.shape)[kept]
     intercepts = (group[row][:, None] == np.unique(group)).astype(float)
-    # The factor of statsmodels, G/(G-1) (n-1)/(n-k), counts attempts and the slope: ours questions and intercepts.
-    fit = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit(
-        cov_type="cluster", cov_kwds={"groups": cluster[row], "use_correction": False}
-    )
-    clusters = len(np.unique(cluster[row]))
-    n = len(np.unique(row))
-    free = n - len(np.unique(group[row]))
-    assert (found.n, found.clusters, found.degrees) == (n, clusters, n - (3 if grouped else 1))
-    error = fit.bse[0] * np.sqrt(clusters / (clusters - 1) * (n - 1) / free)
-    assert (found.estimate, found.error) == pytest.approx((fit.params[0], error), rel=1e-9)
-    half = stats.t.ppf(0.975, clusters - 1) * error
-    assert (found.lower, found.upper) == pytest.approx((fit.params[0] - half, fit.params[0] + half), rel=1e-9)
-    assert found.mde == pytest.approx(half + stats.t.ppf(0.8, clusters - 1) * error, rel=1e-9)
-    plain = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit()
+    fit = sm.OLS(change[kept], np.column_stack([level[kept], intercepts])).fit()
+    assert found.estimate == pytest.approx(fit.params[0], rel=1e-9)
+    assert (found.n, found.clusters) == (len(np.unique(row)), len(np.unique(cluster[row])))
     if not grouped:
-        assert r_squared(change, level, group) == pytest.approx(plain.rsquared, rel=1e-9)
+        assert r_squared(change, level, group) == pytest.approx(fit.rsquared, rel=1e-9)
 
 
 def test_r_squared_with_groups_is_that_within_them() -> None:
@@ -234,7 +241,7 @@ def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
     level[-2:], instrument[-2:] = drawn(23)[1][:2], drawn(23)[2][:2]
     group[-5:-2] = np.arange(8, 11)
     met = cross_epoch_slope(change, level, instrument, cluster, group)
-    assert (met.n, met.clusters, met.degrees) == (plain.n + 2, plain.clusters + 2, plain.degrees + 1)
+    assert (met.n, met.clusters) == (plain.n + 2, plain.clusters + 2)
     change[-2, 0] = change[-1, 1:] = np.nan
     same(cross_epoch_slope(change, level, instrument, cluster, group), plain)
 
@@ -242,11 +249,11 @@ def test_questions_alone_in_their_group_do_not_enter(missing: float) -> None:
 def test_every_question_in_a_group_of_its_own_leaves_no_slope() -> None:
     change, level, instrument, cluster, _ = drawn(24)
     found = cross_epoch_slope(change, level, instrument, cluster, np.arange(N))
-    assert (found.n, found.clusters, found.degrees) == (0, 0, 0)
+    assert (found.n, found.clusters, found.effective_clusters) == (0, 0, 0)
     assert np.isnan([found.estimate, found.lower, found.upper, found.error, found.p, found.mde]).all()
     pooled = ols_slope(change, level, cluster, np.arange(N))
-    assert (pooled.n, pooled.clusters, pooled.degrees) == (N, 15, N - 1), "intercepts inside a cluster cost nothing"
-    assert np.isfinite([pooled.estimate, pooled.lower, pooled.upper]).all(), "of how attempts at one question differ"
+    assert (pooled.n, pooled.clusters) == (N, 15)
+    assert np.isfinite(pooled.estimate), "of how attempts at one question differ"
 
 
 def test_groups_of_two_equal_a_regression_of_differences() -> None:
@@ -257,7 +264,8 @@ def test_groups_of_two_equal_a_regression_of_differences() -> None:
     found = ols_slope(d, x, np.arange(N), np.arange(N) // 2)
     fit = sm.OLS(d[::2, 0, 0] - d[1::2, 0, 0], x[::2, 0, 0] - x[1::2, 0, 0]).fit(cov_type="HC0")
     assert (found.estimate, found.error) == pytest.approx((fit.params[0], fit.bse[0]), rel=1e-9)
-    assert (found.n, found.clusters, found.degrees) == (N, N, N // 2)
+    assert (found.n, found.clusters) == (N, N)
+    assert found.effective_clusters - 1 <= N / 2, "a pair is one observation"
 
 
 def p_of(scores: list[float]) -> float:
@@ -270,12 +278,12 @@ def p_of(scores: list[float]) -> float:
 
 def test_the_p_value_is_that_of_a_t_test_on_the_scores() -> None:
     scores = [0.5, 1.0, -0.25, 2.0, 0.75, 1.5]
-    t = stats.ttest_1samp(scores, 0).statistic
-    assert p_of(scores) == pytest.approx(2 * stats.t.sf(t, 5), rel=1e-12)
+    t = stats.ttest_1samp(scores, 0).statistic * np.sqrt(6 / 5)
+    assert p_of(scores) == pytest.approx(2 * stats.t.sf(t, 6), rel=1e-12), "the groups' intercepts cost nothing"
     assert p_of([-s for s in scores]) == p_of(scores) == pytest.approx(p_of([9 * s for s in scores]), rel=1e-12)
     assert p_of([1.0, -1.0, 2.0, -2.0]) == 1
     assert p_of([0.0] * 6) == 1
-    assert p_of([0.5] * 6) == p_of([-0.5] * 6) == p_of([0.1] * 7) == 0
+    assert p_of([0.5] * 6) == p_of([-0.5] * 6) == pytest.approx(p_of([0.1] * 7), abs=1e-12) == 0
 
 
 @pytest.mark.parametrize(
@@ -306,7 +314,8 @@ def test_one_cluster_has_a_slope_and_no_interval() -> None:
     found = cross_epoch_slope(change, level, instrument, np.zeros(N, dtype=np.intp), group)
     assert np.isfinite(found.estimate)
     assert np.isnan([found.lower, found.upper, found.error, found.p, found.mde]).all()
-    assert (found.n, found.clusters, found.degrees) == (N, 1, N - 1), "all three intercepts lie inside it"
+    assert (found.n, found.clusters) == (N, 1)
+    assert found.effective_clusters < 3
 
 
 def test_a_reader_that_never_moves_has_slope_zero_for_certain() -> None:
@@ -335,22 +344,15 @@ def test_reliability_is_the_correlation_between_epochs() -> None:
 def test_the_first_stage_equals_the_f_statistic_of_statsmodels() -> None:
     import statsmodels.api as sm
 
-    _, level, instrument, cluster, group = drawn(20)
-    pairs = [(i, j, s) for i, j in permutations(range(EPOCHS), 2) for s in range(STEPS)]
-    intercepts = np.zeros((len(pairs), N, 3 * len(pairs)))
-    for number in range(len(pairs)):
-        intercepts[number, np.arange(N), 3 * number + group] = 1
-    x, z = (
-        np.concatenate([level[:, i, s] for i, _, s in pairs]),
-        np.concatenate([instrument[:, j] for _, j, _ in pairs]),
-    )
-    names = np.tile(cluster, len(pairs))
-    fit = sm.OLS(x, np.column_stack([z, intercepts.reshape(len(x), -1)])).fit(
-        cov_type="cluster", cov_kwds={"groups": names, "use_correction": False}
-    )
-    clusters = len(np.unique(cluster))
-    expected = (fit.params[0] / fit.bse[0]) ** 2 * (clusters - 1) / clusters
-    assert first_stage(level, instrument, cluster, group) == pytest.approx(expected / ((N - 1) / (N - 3)), rel=1e-9)
+    level, cluster, one = drawn(20, steps=1)[1], np.arange(N), np.zeros(N, dtype=np.intp)
+    level, instrument = level[:, :2], drawn(20, steps=1)[2][:, :2]
+    level[:, 1] = instrument[:, 0] = np.nan  # one pair of epochs
+    fit = sm.OLS(level[:, 0, 0], sm.add_constant(instrument[:, 1])).fit(cov_type="HC0")
+    t = fit.params[1] / fit.bse[1] * np.sqrt((N - 1) / N)  # CR2 corrects each question for the intercept
+    degrees = cross_epoch_slope(level, level, instrument, cluster, one).effective_clusters - 1
+    found = first_stage(level, instrument, cluster, one)
+    assert stats.norm.sf(np.sqrt(found)) == pytest.approx(stats.t.sf(t, degrees))
+    assert 10 < found < t**2
 
 
 def test_variance_and_covariance_within_a_question() -> None:
@@ -370,6 +372,6 @@ def test_repeating_questions_within_clusters_adds_nothing(missing: float) -> Non
     once = cross_epoch_slope(change, level, instrument, cluster, one[:N])
     changes, levels, instruments = (np.repeat(values, 2, axis=0) for values in (change, level, instrument))
     twice = cross_epoch_slope(changes, levels, instruments, np.repeat(cluster, 2), one)
-    assert figures(twice) | {"n": once.n, "degrees": once.degrees} == pytest.approx(figures(once))
+    assert figures(twice) | {"n": once.n} == pytest.approx(figures(once))
     apart = cross_epoch_slope(changes, levels, instruments, np.arange(2 * N), one)
     assert apart.upper - apart.lower < 0.9 * (twice.upper - twice.lower), "as if they were new questions"

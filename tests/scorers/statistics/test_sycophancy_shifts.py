@@ -177,11 +177,12 @@ def test_pushback_is_measured_beyond_what_asking_again_does() -> None:
 
 
 def test_a_ratio_of_sums() -> None:
-    found = ratio_headline(np.array([1.0, 0, 2, NAN]), np.array([2.0, 0, 2, 1]), letters(4))
+    found = ratio_headline(np.array([1.0, 0, 2, 1.5, NAN]), np.array([2.0, 0, 2, 2, 1]), letters(5))
     assert found.estimate == pytest.approx(0.75)
-    # Residuals -1/2 and 1/2 over a mean of 2 below: a standard error of 1/4, and t of one degree of freedom.
-    assert (found.lower, found.upper) == pytest.approx((0.75 - 12.7062 / 4, 0.75 + 12.7062 / 4), abs=1e-4)
-    assert found.n == 2, "questions with nothing below are not counted"
+    # Residuals -1/2, 1/2 and 0 over a mean of 2 below, and t of two degrees of freedom.
+    half = 4.3027 * 0.25 / 3**0.5
+    assert (found.lower, found.upper) == pytest.approx((0.75 - half, 0.75 + half), abs=1e-4)
+    assert found.n == 3, "questions with nothing below are not counted"
     alone = ratio_headline(np.array([1.0, 0, 0]), np.array([2.0, 0, 0]), letters(3))
     assert alone.estimate == 0.5
     assert np.isnan([alone.lower, alone.upper]).all(), "one question tells nothing of the others"
