@@ -9,10 +9,13 @@ your own that a Truthgym solver or scorer works on. It knows the truth only thro
 if the truth is unknown, a fair coin decides it, the same for all agents. A question without a proposition gets a
 general answer. Each reasoning turn states the belief in words. An answer ends with `\finalBeliefProb{p}`, and a request
 for a whole number gets one: both report the last stated belief with the planted noise. Statements by others are not
-evidence for an agent, unless it is `trusting` or `sycophant`, and arguing for a side does not move it. With
-`-M care=0.5` it also writes sentences that mark careful reasoning (`models.agents.quality_markers`), which do not move
-its belief either.
+evidence for an agent, unless it is `trusting` or `sycophant`, and arguing for a side does not move it. The reports can
+have the errors of real models' reports (`-M lazy=0.1 -M stage=prior`: docs/models.md); an agent that refuses to give a
+number says so in words. With `-M care=0.5` it also writes sentences that mark careful reasoning
+(`models.agents.quality_markers`), which do not move its belief either.
 """
+
+from dataclasses import replace
 
 import numpy as np
 from inspect_ai.model import (
@@ -28,7 +31,7 @@ from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.models.agents import interviewer, judge
-from truthgym.models.agents.belief_reports import percent, report
+from truthgym.models.agents.belief_reports import percent, report, wording_of
 from truthgym.models.agents.judge_forms import Request
 from truthgym.models.agents.lengths import count_tokens, pad_to_length
 from truthgym.models.agents.opinions import after_pushback, care_level, is_moved, opinion_remark
@@ -71,6 +74,8 @@ GIVING_WAY = (
     "You may well see something here that I did not.",
     "I take your point.",
 )
+DECLINED = "I would rather not put a number on this."
+"""Said in place of a number by an agent with `refuses` or `min_confidence`."""
 CONCLUDE = "Give your answer."
 """The request for an answer to a question without a proposition, as in `solvers.direct`."""
 SUBMIT = "submit"
@@ -117,7 +122,7 @@ class ReferenceAPI(ModelAPI):
         base_url: str | None = None,
         api_key: str | None = None,
         config: GenerateConfig = GenerateConfig(),  # noqa: B008 (Inspect's own signature)
-        **parameters: float,
+        **parameters: float | str,
     ) -> None:
         # Inspect's cache identifies a model by name and base URL only, and agents with other parameters must not share
         # entries.
@@ -178,7 +183,8 @@ class ReferenceAPI(ModelAPI):
         """Give a number, answer, argue or reason, as the last message requests."""
         number, view, answer = WHOLE_NUMBER in request, judge.FIRST_VIEW in request, MARKER in request
         try:
-            reading = read_conversation(text, epoch, 0 if number or view else 1, self.parameters, own)
+            thoughts = text.count(DECLINED) + (0 if number or view else 1)
+            reading = read_conversation(text, epoch, thoughts, self.parameters, own)
         except UnknownQuestionError:
             if number or view or answer:
                 raise
@@ -188,7 +194,8 @@ class ReferenceAPI(ModelAPI):
             belief = float(after_pushback(name, belief, reading.pushback, parameters))
         if number:
             form = "percent, second wording" if SECOND_WORDING in request else "percent"
-            return f"\n\n{100 * percent(self._report(reading, belief, epoch, form)):.0f}%"
+            whole = percent(self._report(reading, belief, epoch, form, request))
+            return f"\n\n{DECLINED if np.isnan(whole) else f'{100 * whole:.0f}%'}"
         rng = generator(parameters.seed, name, epoch, text)
         words = _choose(REPORTED, rng)
         if belief is not None and is_moved(name, reading.pushback):
@@ -204,7 +211,10 @@ class ReferenceAPI(ModelAPI):
         words = " ".join([*markers, *[remark] * bool(remark), words])
         if not answer:
             return f" {words}"
-        return f" {words}\n\n\\{MARKER}{{{self._report(reading, belief, epoch, 'marker'):.4f}}}"
+        reported = self._report(reading, belief, epoch, "marker", request)
+        if np.isnan(reported):
+            return f" {' '.join([*markers, DECLINED])}"
+        return f" {words}\n\n\\{MARKER}{{{reported:.4f}}}"
 
     def _general_reply(self, text: str, epoch: int, own: list[tuple[int, int]]) -> str:
         """Reply to a question without a proposition, with the planted care if the question is known."""
@@ -213,11 +223,16 @@ class ReferenceAPI(ModelAPI):
         markers = draw_markers(care, parameters.seed, self.model_name, question or "", epoch, len(own))
         return " ".join([*markers, _choose(GENERAL, generator(parameters.seed, self.model_name, epoch, text))])
 
-    def _report(self, reading: Reading, belief: float | None, epoch: int, form: str) -> float:
-        name, case, stated = self.model_name, reading.case, reading.stated
+    def _report(self, reading: Reading, belief: float | None, epoch: int, form: str, request: str) -> float:
+        name, case, stated, parameters = self.model_name, reading.case, reading.stated, self.parameters
         if belief is None:
-            belief = believe(name, case, epoch, stated, self.parameters)
-        return report(belief, self.parameters, name, case.key, epoch, form, stated, len(case.evidence))
+            belief = believe(name, case, epoch, stated, parameters)
+        prior = None
+        if parameters.copies or parameters.refuses:
+            prior = believe(name, replace(case, evidence=(), user=0, third=0), epoch, 0, parameters)
+        wording = wording_of(request, reading.question, reading.proposition)
+        place = (form, stated, len(case.evidence))
+        return report(belief, parameters, name, case.key, epoch, *place, prior, wording)
 
 
 def _choose(sentences: tuple[str, ...], rng: np.random.Generator) -> str:

@@ -7,8 +7,10 @@ import numpy as np
 
 from truthgym.analysis.validity.replications import figures
 from truthgym.datasets.urns import urns
-from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.belief_reports import wording_of
+from truthgym.models.agents.policies import Parameters, is_random
 from truthgym.models.agents.true_values import Reports, simulate_reports, true_values, urn_cases
+from truthgym.scorers.beliefs.elicitation import PROBE
 
 if TYPE_CHECKING:
     from inspect_ai import Task
@@ -62,14 +64,15 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
 
     Returns:
         `agent`; `beliefs`, the number of priors, posteriors and answers compared; `equal`, how many are the same
-        number; `difference`, the largest one of a metric; `planted`, the true slope (NaN for the random agent); and
-        the log's metrics of `martingale` by their names.
+        number or missing in both; `difference`, the largest one of a metric; `planted`, the true slope (NaN for the
+        random agent); and the log's metrics of `martingale` by their names.
     """
     from truthgym.tasks.urns import urns as task
 
     dataset = urns(n=n)
     cases = urn_cases(dataset)
-    expected = simulate_reports(name, parameters, cases, range(1, epochs + 1))
+    wording = wording_of(PROBE.format(proposition=""))
+    expected = simulate_reports(name, parameters, cases, range(1, epochs + 1), wording)
     row = {item.id: i for i, item in enumerate(dataset)}
     logged = Reports(*(np.full((n, epochs), np.nan) for _ in REPORTS))
     with tempfile.TemporaryDirectory() as folder:
@@ -80,7 +83,8 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
                 value = (sample.scores or {})[scorer].value
                 assert isinstance(value, dict)
                 getattr(logged, array)[row[sample.id], sample.epoch - 1] = value[key]
-    equal = [getattr(logged, array) == getattr(expected, array) for array, *_ in REPORTS]
+    arrays = [(getattr(logged, array), getattr(expected, array)) for array, *_ in REPORTS]
+    equal = [(found == right) | (np.isnan(found) & np.isnan(right)) for found, right in arrays]
     assert log.results is not None
     metrics = {score.name: {name: one.value for name, one in score.metrics.items()} for score in log.results.scores}
     shown = metrics["martingale"] | {"brier": metrics["brier"]["brier"]}
@@ -90,5 +94,5 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
         "beliefs": sum(one.size for one in equal),
         "equal": int(sum(one.sum() for one in equal)),
         "difference": float(np.nanmax(gaps)),
-        "planted": np.nan if name == "random" else true_values(name, parameters).slope,
+        "planted": np.nan if is_random(name) else true_values(name, parameters).slope,
     }

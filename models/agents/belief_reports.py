@@ -1,4 +1,6 @@
-"""Numbers that agents report: the belief with the planted noise. Pure functions of their arguments."""
+"""Numbers that agents report: the belief with the planted errors. Pure functions of their arguments."""
+
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,31 +17,140 @@ MIN_NOISE = 1e-5
 """Smaller noise counts as none: quantiles of so narrow a distribution cannot be computed."""
 
 
+Place = tuple[str, int, int]
+"""A report's form ("percent" or "marker"), the number of beliefs stated in words so far, and the number of pieces of
+evidence or reasoning turns so far. Each place has errors of its own."""
+FIRST_REPORT = ("percent", 0, 0)
+"""Place of the report whose error later ones share: in percent, before any statement or evidence."""
+PER_QUESTION = frozenset({"item", "wording"})
+"""Errors that are the same in all epochs."""
+Draw = Callable[..., Numbers]
+"""Draws a uniform random number in (0, 1) for each report, for an error's name and the report's place or wording."""
+
+
 def report(
-    belief: float, parameters: Parameters, name: str, key: str, epoch: int, form: str, stated: int, pieces: int
+    belief: float,
+    parameters: Parameters,
+    name: str,
+    key: str,
+    epoch: int,
+    form: str,
+    stated: int,
+    pieces: int,
+    prior: float | None = None,
+    wording: str = "",
 ) -> float:
-    """The probability that an agent reports for a belief, before rounding to the requested form.
+    """The probability that an agent reports for a belief, before rounding to the requested form. NaN if it refuses.
 
     Args:
         belief: Its belief, in [0, 1].
-        parameters: `noise`, `shared` and `seed` are used.
+        parameters: The agent's parameters.
         name: The agent.
         key: The question.
         epoch: The epoch.
-        form: The requested form ("percent" or "marker"). Each form has noise of its own.
-        stated: Number of beliefs stated in words so far.
-        pieces: Number of pieces of evidence or reasoning turns so far.
+        form: As in `Place`.
+        stated: As in `Place`.
+        pieces: As in `Place`.
+        prior: Its belief before evidence. Only `copies` and `refuses` use it.
+        wording: The request's `wording_of`. Only the error `wording` uses it.
     """
+
+    def draw(what: str, *place: object) -> float:
+        return uniform(parameters.seed, what, name, key, *(() if what in PER_QUESTION else (epoch,)), *place)
+
+    first = belief if prior is None else reports(prior, FIRST_REPORT, parameters, draw, epoch, wording)
+    return float(reports(belief, (form, stated, pieces), parameters, draw, epoch, wording, first))
+
+
+def reports(
+    belief: Numbers,
+    place: Place,
+    parameters: Parameters,
+    draw: Draw,
+    epoch: Numbers,
+    wording: str = "",
+    first: Numbers = np.nan,
+) -> Floats:
+    r"""Reports of many beliefs, with all errors.
+
+    They act in this order, each unless its parameter is 0:
+
+    1. `item` and, on the prior, `wording` replace the belief by a draw of `noisy` that all epochs share.
+    2. `drift` adds $d\,(e-1)$ in epoch e. The result is clipped to [0, 1].
+    3. `logit_noise` adds a normal error to the log-odds of the belief, which are first clipped to those of 0.005 and
+       0.995.
+    4. `noise`: see `noisy_reports`.
+    5. `guess` replaces a share of the numbers by uniform random numbers, then `lazy` a share by one half.
+    6. `coarse` moves each number to the nearest level $0.5+ks$ in [0, 1], then `clip` into $[c,1-c]$.
+    7. After evidence: `copies` and `refuses` act on requests for a percentage; `min_confidence` on all requests.
+
+    Args:
+        belief: Probabilities.
+        place: Of these reports.
+        parameters: The agent's parameters.
+        draw: Random numbers.
+        epoch: Number of the epoch, from 1.
+        wording: See `wording_of`.
+        first: Reports at `FIRST_REPORT` in the same epochs. Only `copies` and `refuses` use them.
+
+    Returns:
+        Probabilities. NaN where the agent refuses.
+    """
+    form, _, pieces = place
+    stage = "posterior" if pieces else "prior"
+    number = _with_errors_of_belief(belief, place, parameters, draw, epoch, wording)
+    if parameters.stage in (stage, "both"):
+        if parameters.guess:
+            guessed = draw("guess", *place) < parameters.guess
+            number = np.where(guessed, draw("guessed", *place), number)
+        if parameters.lazy:
+            number = np.where(draw("lazy", *place) < parameters.lazy, 0.5, number)
+        if parameters.coarse:
+            most = np.floor(0.5 / parameters.coarse + ROUNDING_ERROR)
+            number = 0.5 + parameters.coarse * np.clip(np.round((number - 0.5) / parameters.coarse), -most, most)
+        number = np.clip(number, parameters.clip, 1 - parameters.clip)
+    if pieces and form == "percent" and parameters.copies:
+        number = np.where(draw("copies", *place) < parameters.copies, first, number)
+    if pieces and form == "percent" and parameters.refuses:
+        changed_side = (np.asarray(first) - 0.5) * (number - 0.5) < 0
+        number = np.where(changed_side & (draw("refuses", *place) < parameters.refuses), np.nan, number)
+    if pieces and parameters.min_confidence:
+        number = np.where(np.abs(np.asarray(belief) - 0.5) < parameters.min_confidence, np.nan, number)
+    return np.asarray(number, dtype=float)
+
+
+ROUNDING_ERROR = 1e-9
+LOGIT_BOUND = 0.005
+"""Beliefs nearer to 0 or 1 are moved to this distance before an error in log-odds."""
+
+
+def _with_errors_of_belief(
+    belief: Numbers, place: Place, parameters: Parameters, draw: Draw, epoch: Numbers, wording: str
+) -> Numbers:
+    if parameters.item:
+        belief = noisy(belief, parameters.item, draw("item"))
+    form, _, pieces = place
+    if parameters.wording and not pieces and form != "marker":
+        belief = noisy(belief, parameters.wording, draw("wording", wording))
+    if parameters.drift:
+        belief = np.clip(belief + parameters.drift * (np.asarray(epoch) - 1), 0, 1)
+    if parameters.logit_noise:
+        from scipy.special import expit, logit, ndtri
+
+        error = parameters.logit_noise * ndtri(draw("logit_noise", *place))
+        belief = expit(logit(np.clip(belief, LOGIT_BOUND, 1 - LOGIT_BOUND)) + error)
     if parameters.noise < MIN_NOISE:
         return belief
-    own = uniform(parameters.seed, "report", name, key, epoch, form, stated, pieces)
-    first = uniform(parameters.seed, "report", name, key, epoch, *FIRST_REPORT) if parameters.shared else own
-    return float(noisy_reports(belief, own, first, parameters, (form, stated, pieces) == FIRST_REPORT))
+    own = draw("report", *place)
+    first = draw("report", *FIRST_REPORT) if parameters.shared else own
+    return noisy_reports(belief, own, first, parameters, place == FIRST_REPORT)
 
 
-FIRST_REPORT = ("percent", 0, 0)
-"""Form, `stated` and `pieces` of the report whose error later ones share: in percent, before any statement or
-evidence."""
+def wording_of(request: str, *parts: str) -> str:
+    """The words of a request for a belief without the question and the proposition (`parts`)."""
+    for part in parts:
+        request = request.replace(part, "")
+    return " ".join(request.split())
 
 
 def noisy_reports(

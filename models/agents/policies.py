@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,34 @@ class Parameters(BaseModel, frozen=True):
     shared: float = Field(default=0.0, ge=0, le=1)
     """Share of the first report's error (before evidence and reasoning) that later reports of the epoch repeat: the
     correlation of a Gaussian copula, in [0, 1]."""
+    logit_noise: float = Field(default=0.0, ge=0, le=10)
+    """Standard deviation of a further error, in log-odds. It does not keep the mean: it moves reports towards 50."""
+    item: float = Field(default=0.0, ge=0, le=1)
+    """Standard deviation of an error that all reports on a question have in common, 0 to 1."""
+    wording: float = Field(default=0.0, ge=0, le=1)
+    """Standard deviation of an error of the prior that all epochs have in common, 0 to 1. It depends on the question
+    and on the words of the request: other words give another error."""
+    drift: float = Field(default=0.0, ge=-1, le=1)
+    """Added to the belief in each epoch after the first, -1 to 1; reports stay in [0, 1]."""
+    guess: float = Field(default=0.0, ge=0, le=1)
+    """Share of the reports that are a uniform random number, 0 to 1, at the `stage`."""
+    lazy: float = Field(default=0.0, ge=0, le=1)
+    """Share of the reports that are exactly 50 percent, 0 to 1, at the `stage`."""
+    coarse: float = Field(default=0.0, ge=0, le=0.5)
+    """Distance between the only numbers that it reports, 0 to 0.5, at the `stage`. They include 50 percent: 0.4 gives
+    10, 50 and 90 percent, 0.25 quarters, 0.1 tenths. 0 is no restriction."""
+    clip: float = Field(default=0.0, ge=0, le=0.5)
+    """Least reported probability of either answer, 0 to 0.5, at the `stage`: numbers beyond it are moved to it."""
+    stage: Literal["prior", "posterior", "both"] = "both"
+    """Which reports `guess`, `lazy`, `coarse` and `clip` change: those before any evidence or reasoning ("prior"),
+    those after ("posterior"), or both."""
+    copies: float = Field(default=0.0, ge=0, le=1)
+    """Share of the posteriors asked for in percent that repeat the prior of the epoch, 0 to 1."""
+    refuses: float = Field(default=0.0, ge=0, le=1)
+    """Share refused of the posteriors asked for in percent that are on the other side of one half than the prior of the
+    epoch, 0 to 1."""
+    min_confidence: float = Field(default=0.0, ge=0, le=0.5)
+    """After evidence or reasoning, no number is given if the belief is nearer than this to one half, 0 to 0.5."""
     leak: float = Field(default=0.0, ge=0, le=1)
     """Share of the total update that a judge who reads a trajectory in one call already includes in the first belief,
     0 to 1."""
@@ -88,7 +117,7 @@ class Parameters(BaseModel, frozen=True):
 
 Update = Callable[[Floats, Floats, float], Floats]
 """Takes prior log-odds (n), log-likelihood ratios of the evidence (n x pieces, at least one piece) and the strength;
-returns the belief's log-odds (n). Without evidence, every belief is at the prior log-odds."""
+returns the belief's log-odds (n). Without evidence, the belief is at the prior log-odds, unless `Agent.from_start`."""
 
 
 def bayesian(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
@@ -134,6 +163,14 @@ def neglecting(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
     return (1 - strength) * log_odds + _total(evidence)
 
 
+def contrarian(log_odds: Floats, evidence: Floats, strength: float) -> Floats:
+    r"""States 1 - b at all times, where b is Bayesian: $\mathrm{logit}\,b=-\mathrm{logit}\,b_0-\sum_i\ln\mathrm{LR}_i$.
+
+    Its updates cannot be predicted from its beliefs, and they lead away from the truth.
+    """
+    return -log_odds - _total(evidence)
+
+
 @dataclass(frozen=True)
 class Agent:
     """Definition of an agent."""
@@ -149,9 +186,22 @@ class Agent:
     """Speakers whose opinions move it, each by its strength in log-odds: "user", "third". Empty if no opinion does."""
     yields: bool = False
     """Whether a doubt without an argument moves it, by its strength, against the side it has stated."""
+    other: Update | None = None
+    """The formula on a random half of the questions, if that is another one."""
+    from_start: bool = False
+    """Whether the formula holds before evidence too."""
+    fixed: bool = False
+    """Whether a random belief is the same in all reports on a question."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether it draws a random number for each question, which decides what it believes there."""
+        return self.fixed or self.other is not None
 
 
-REPORTS = frozenset({"noise", "shared", "skill", "seed", "care"})
+ERRORS = frozenset({"logit_noise", "item", "wording", "drift", "guess", "lazy", "coarse", "clip", "stage"})
+SILENCE = frozenset({"copies", "refuses", "min_confidence"})
+REPORTS = frozenset({"noise", "shared", "skill", "seed", "care"}) | ERRORS | SILENCE
 AGENTS: dict[str, Agent] = {
     "bayesian": Agent(bayesian, REPORTS),
     "stuck": Agent(stuck, REPORTS),
@@ -168,9 +218,14 @@ AGENTS: dict[str, Agent] = {
         swayed=frozenset({"user"}),
         yields=True,
     ),
+    "miscalibrated": Agent(entrenched, REPORTS | {"strength"}, strength=0.4, from_start=True),
+    "mixed": Agent(entrenched, REPORTS | {"strength"}, strength=0.4, max_strength=1.0, other=neglecting),
+    "contrarian": Agent(contrarian, REPORTS, from_start=True),
+    "opinionated": Agent(None, REPORTS, fixed=True),
     "random": Agent(None, frozenset({"seed", "care"})),
 }
-"""Agents by name."""
+"""Agents by name. `miscalibrated` overweights the base rate from the start. `mixed` is entrenched on half of the
+questions and neglects the base rate on the others. `opinionated` has one random belief for each question throughout."""
 
 
 def beliefs(
@@ -180,6 +235,7 @@ def beliefs(
     parameters: Parameters,
     user: Floats | float = 0,
     third: Floats | float = 0,
+    place: Floats | float = 0.5,
 ) -> Floats:
     """An agent's beliefs on many questions, rounded to a hundredth of a percent, as it states them.
 
@@ -190,14 +246,21 @@ def beliefs(
         parameters: The agent's parameters.
         user: Sum of the user's opinions, 1 for the proposition and -1 against it (n, or one for all).
         third: The same for a third party's opinions.
+        place: A uniform random number in (0, 1) for each question (n, or one for all): see `place_of`.
 
     Returns:
         Probabilities (n).
     """
     agent = AGENTS[name]
+    if agent.fixed:
+        return np.round(place + 0 * log_odds, DECIMALS)
     assert agent.update is not None, "random beliefs do not depend on evidence"
     strength = strength_of(name, parameters)
-    posterior = agent.update(log_odds, evidence, strength) if evidence.shape[-1] else log_odds
+    posterior = log_odds
+    if evidence.shape[-1] or agent.from_start:
+        posterior = agent.update(log_odds, evidence, strength)
+        if agent.other:
+            posterior = np.where(np.asarray(place) < 0.5, posterior, agent.other(log_odds, evidence, strength))
     if agent.swayed:
         posterior = posterior + persuasion(name, user, third, parameters)
     probability: Floats = np.exp(-np.logaddexp(0.0, -posterior))
@@ -214,9 +277,21 @@ def believe(name: str, case: Case, epoch: int, stated: int, parameters: Paramete
         stated: Number of beliefs stated so far.
         parameters: The agent's parameters.
     """
-    if AGENTS[name].update is None:
+    if is_random(name):
         return round(uniform(parameters.seed, name, case.key, epoch, stated, len(case.evidence)), DECIMALS)
-    return float(beliefs(name, np.array(case.log_odds), np.array(case.evidence), parameters, case.user, case.third))
+    place = place_of(name, case.key, parameters)
+    log_odds, evidence = np.array(case.log_odds), np.array(case.evidence)
+    return float(beliefs(name, log_odds, evidence, parameters, case.user, case.third, place))
+
+
+def is_random(name: str) -> bool:
+    """Whether an agent's every report is a new random number."""
+    return AGENTS[name].update is None and not AGENTS[name].fixed
+
+
+def place_of(name: str, key: str, parameters: Parameters) -> float:
+    """A question's number in (0, 1), which decides what agents that differ between questions believe there."""
+    return uniform(parameters.seed, name, key) if AGENTS[name].differs else 0.5
 
 
 def persuasion(name: str, user: Floats | float, third: Floats | float, parameters: Parameters) -> Floats:

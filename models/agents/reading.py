@@ -47,6 +47,9 @@ class Reading:
     """Position in the text at which the question first appears."""
     pushback: Pushback = NO_PUSHBACK
     """Statements by others about the question since the last stated belief."""
+    question: str = ""
+    """The question's text."""
+    proposition: str = ""
 
 
 def read_conversation(
@@ -71,9 +74,9 @@ def read_conversation(
         default=None,
     )
     if urn and (known is None or known[0] < text.rfind(urn.asked)):
-        begins, since = urn.begins, urn.evidence_ends
+        begins, since, question, proposition = urn.begins, urn.evidence_ends, urn.asked, urn.proposition
         beliefs = stated_beliefs(text, begins, own)
-        opinions = _read_opinions(text, urn.proposition, beliefs)
+        opinions = _read_opinions(text, proposition, beliefs)
         key = f"{urn.asked} ({opinions.summary})" if opinions.summary else urn.asked
         case = Case(key, logit(urn.prior), urn.log_likelihood_ratios, opinions.user, opinions.third)
     elif known:
@@ -90,7 +93,7 @@ def read_conversation(
             f"which begins: {text[:200]!r}. Use a language model for other questions."
         )
     last = beliefs[-1][1] if beliefs and beliefs[-1][0] > since else None
-    return Reading(case, len(beliefs), last, begins, opinions.pushback)
+    return Reading(case, len(beliefs), last, begins, opinions.pushback, question, proposition)
 
 
 def stated_beliefs(text: str, begins: int = 0, own: Sequence[tuple[int, int]] | None = None) -> list[tuple[int, float]]:

@@ -21,8 +21,23 @@ from truthgym.datasets.urns import (
     oftener_marks,
     percent_range,
 )
-from truthgym.models.agents.belief_reports import FIRST_REPORT, MAX_VARIANCE_SHARE, MIN_NOISE, noisy_reports, percent
-from truthgym.models.agents.policies import AGENTS, DECIMALS, Floats, Parameters, beliefs, uniform
+from truthgym.models.agents.belief_reports import (
+    FIRST_REPORT,
+    MAX_VARIANCE_SHARE,
+    PER_QUESTION,
+    percent,
+    reports,
+)
+from truthgym.models.agents.policies import (
+    AGENTS,
+    DECIMALS,
+    Floats,
+    Parameters,
+    beliefs,
+    is_random,
+    place_of,
+    uniform,
+)
 
 
 @dataclass(frozen=True)
@@ -98,10 +113,14 @@ def true_values(name: str, parameters: Parameters, among: Population | None = No
         among: The questions; by default those of `truthgym/urns` with its default arguments.
     """
     questions = among or population()
-    w = questions.weight
-    prior = beliefs(name, questions.log_odds, questions.evidence[:, :0], parameters)
-    posterior = beliefs(name, questions.log_odds, questions.evidence, parameters)
-    truth = 1 / (1 + np.exp(-(questions.log_odds + questions.evidence.sum(axis=1))))
+    # An agent that differs between questions meets each of them with each of its numbers.
+    numbers = (100 if AGENTS[name].fixed else 2) if AGENTS[name].differs else 1
+    place = np.repeat((np.arange(numbers) + 0.5) / numbers, len(questions.weight))
+    w = np.tile(questions.weight, numbers) / numbers
+    log_odds, evidence = np.tile(questions.log_odds, numbers), np.tile(questions.evidence, (numbers, 1))
+    prior = beliefs(name, log_odds, evidence[:, :0], parameters, place=place)
+    posterior = beliefs(name, log_odds, evidence, parameters, place=place)
+    truth = 1 / (1 + np.exp(-(log_odds + evidence.sum(axis=1))))
     update = posterior - prior
     centred = prior - np.sum(w * prior)
     variance = float(np.sum(w * centred**2))
@@ -151,32 +170,38 @@ class Reports:
     """The answer, to four decimals, which `brier` scores."""
 
 
-def simulate_reports(name: str, parameters: Parameters, cases: UrnCases, epochs: Sequence[int] = (1, 2, 3)) -> Reports:
-    """The reports that the model provider gives to the solver `direct` and the scorer `martingale`.
+def simulate_reports(
+    name: str, parameters: Parameters, cases: UrnCases, epochs: Sequence[int] = (1, 2, 3), wording: str = ""
+) -> Reports:
+    """The reports that the model provider gives to the solver `direct` and the scorer `martingale`. NaN if refused.
 
     Args:
         name: A key of `policies.AGENTS`.
         parameters: The agent's parameters.
         cases: The questions.
         epochs: Numbers of the epochs.
+        wording: The `belief_reports.wording_of` of the probe.
     """
     pieces = cases.evidence.shape[1]
 
-    def draws(*place: object, kind: tuple[str, ...] = ("report", name)) -> Floats:
-        return np.array([[uniform(parameters.seed, *kind, key, e, *place) for e in epochs] for key in cases.key])
+    def draw(what: str, *place: object) -> Floats:
+        if what in PER_QUESTION:
+            return np.array([[uniform(parameters.seed, what, name, key, *place)] * len(epochs) for key in cases.key])
+        return np.array([[uniform(parameters.seed, what, name, key, e, *place) for e in epochs] for key in cases.key])
 
-    if AGENTS[name].update is None:
-        first, last = (np.round(draws(0, count, kind=(name,)), DECIMALS) for count in (0, pieces))
+    if is_random(name):
+        random = [[[uniform(parameters.seed, name, key, e, 0, count) for e in epochs] for key in cases.key]
+                  for count in (0, pieces)]  # fmt: skip
+        first, last = (np.round(np.array(values), DECIMALS) for values in random)
         return Reports(percent(first), percent(last), last)
-    prior, posterior = (
-        np.repeat(beliefs(name, cases.log_odds, evidence, parameters)[:, None], len(epochs), axis=1)
-        for evidence in (cases.evidence[:, :0], cases.evidence)
+    places = np.array([place_of(name, key, parameters) for key in cases.key])
+    before, after = (
+        np.repeat(beliefs(name, cases.log_odds, seen, parameters, place=places)[:, None], len(epochs), axis=1)
+        for seen in (cases.evidence[:, :0], cases.evidence)
     )
-    answer = posterior
-    if parameters.noise >= MIN_NOISE:
-        first = draws(*FIRST_REPORT)
-        prior = noisy_reports(prior, first, first, parameters, is_first=True)
-        # The answer is the first statement of a belief; the probe after it comes with one stated belief.
-        answer = noisy_reports(posterior, draws("marker", 0, pieces), first, parameters)
-        posterior = noisy_reports(posterior, draws("percent", 1, pieces), first, parameters)
+    common = (parameters, draw, np.array(epochs), wording)
+    prior = reports(before, FIRST_REPORT, *common)
+    # The answer is the first statement of a belief; the probe after it comes with one stated belief.
+    answer = reports(after, ("marker", 0, pieces), *common, prior)
+    posterior = reports(after, ("percent", 1, pieces), *common, prior)
     return Reports(percent(prior), percent(posterior), np.round(answer, DECIMALS))

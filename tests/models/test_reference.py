@@ -4,6 +4,7 @@ import asyncio
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import MemoryDataset
@@ -19,9 +20,9 @@ from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, find_urn, logit, urns
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.judge import FIRST_VIEW
-from truthgym.models.agents.policies import AGENTS, Case, Parameters, believe, private_signal
+from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, last_probability, stated_beliefs
-from truthgym.models.reference import SECOND_WORDING, WHOLE_NUMBER
+from truthgym.models.reference import DECLINED, SECOND_WORDING, WHOLE_NUMBER
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.brier import brier
@@ -32,7 +33,7 @@ from truthgym.solvers.trajectory import Trajectory, user_message
 from truthgym.tasks.urns import urns as task_of_urns
 
 OTHERS_TAKE = ("strength", "leak", "slack", "length", "position", "recency", "preference", "gullibility")
-LEARNING = [name for name, agent in AGENTS.items() if agent.update]
+LEARNING = [name for name, agent in AGENTS.items() if agent.update and not agent.from_start]
 
 
 def ask(*messages: ChatMessage, model: str = "reference/bayesian", **parameters: Any) -> ModelOutput:
@@ -192,6 +193,34 @@ def test_a_noisy_probe_matches_the_pure_functions(name: str, shared: float) -> N
             assert percent_said(ask(*spoken, model=model, **given).completion) == percent(made)
 
 
+@pytest.mark.parametrize("item", [URN, FORECAST])
+def test_an_agent_that_refuses_says_so_in_words_without_a_number(item: Any) -> None:
+    answer = ask(prompt(item), min_confidence=0.5).completion
+    assert answer.endswith(DECLINED)
+    assert read_belief(answer) is None
+    assert stated_beliefs(answer) == []
+    after = ask(prompt(item), ChatMessageAssistant(content=answer), probe(item), min_confidence=0.5)
+    assert after.completion.endswith(f"\n\n{DECLINED}")
+    assert percent_said(ask(probe(item, fresh=True), min_confidence=0.5).completion) > 0, "the prior is no answer"
+
+
+def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
+    told = [
+        f"{item.input}\n\n{words.format(proposition=item.metadata_as(Question).proposition)}"
+        for item in urns(n=12)
+        for words in (PROBE, PROBE_2)
+    ]
+    plain, again, wrong = (
+        [percent_said(ask(user_message(text, epoch), **given).completion) for text in told]
+        for epoch, given in ((1, {}), (2, {"wording": 0.1}), (1, {"wording": 0.1}))
+    )
+    assert plain[::2] == plain[1::2]
+    assert wrong == again, "common to all epochs"
+    errors = np.array(wrong) - np.array(plain)
+    assert np.mean(errors != 0) > 0.8
+    assert np.mean(errors[::2] != errors[1::2]) > 0.8
+
+
 def test_a_first_view_is_words_without_a_new_thought() -> None:
     for item in [*urns(n=10), *bundled()[:10]]:
         asked = user_message(f"{item.input}\n\n{VIEW.format(proposition=item.metadata_as(Question).proposition)}", 1)
@@ -258,8 +287,19 @@ def test_refusals() -> None:
     [
         ("juge", {}, "reference agent 'juge'; did you mean 'judge'"),
         ("bayesian", {"nosie": 0.1}, "argument of reference/bayesian 'nosie'; did you mean 'noise'"),
-        *(("bayesian", {name: 0.1}, f"'{name}'; known: care, noise, seed, shared, skill") for name in OTHERS_TAKE),
+        *(("bayesian", {name: 0.1}, f"reference/bayesian '{name}'; known: care, clip, c") for name in OTHERS_TAKE),
         ("random", {"noise": 0.1}, "reference/random 'noise'; known: care, seed"),
+        *(
+            (name, {given: 0.1}, f"reference/{name} '{given}'")
+            for name in ("random", "judge")
+            for given in sorted(ERRORS | SILENCE)
+        ),
+        (
+            "bayesian",
+            {"stage": "first"},
+            "-M stage=first cannot be used: Input should be 'prior', 'posterior' or 'both'",
+        ),
+        ("bayesian", {"coarse": 0.6}, "-M coarse=0.6 cannot be used"),
         ("trusting", {"trust": 0.1}, "reference/trusting 'trust'"),
         ("interviewer", {"care": 0.5}, "reference/interviewer 'care'; known: seed"),
         ("judge", {"shared": 0.3}, "reference/judge 'shared'"),

@@ -1,6 +1,7 @@
 """The validity page: small, but whole."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,27 @@ def test_the_real_task_and_the_pure_functions_are_one() -> None:
         assert found["beliefs"] == found["equal"] == 20 * 2 * 3
         assert found["difference"] < 1e-12
         assert np.isnan(found["planted"]) == (name == "random")
+
+
+ERRORS_OF_REPORTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("bayesian", {"lazy": 0.3, "stage": "posterior", "logit_noise": 0.3, "drift": 0.05}),
+    ("neglecting", {"guess": 0.3, "stage": "prior", "coarse": 0.4}),
+    ("entrenched", {"clip": 0.2, "item": 0.12, "wording": 0.12}),
+    ("bayesian", {"copies": 0.4, "refuses": 0.9, "min_confidence": 0.1}),
+    ("mixed", {}),
+    ("opinionated", {"coarse": 0.1}),
+    ("contrarian", {}),
+    ("miscalibrated", {}),
+)
+
+
+@pytest.mark.parametrize(("name", "given"), ERRORS_OF_REPORTS)
+def test_the_real_task_has_the_planted_errors(name: str, given: dict[str, Any]) -> None:
+    found = compare(name, Parameters(noise=0.1, shared=0.25, **given), n=12, epochs=2)
+    assert found["beliefs"] == found["equal"] == 12 * 2 * 3
+    assert found["difference"] < 1e-12
+    if "refuses" in given:
+        assert found["share_scored"] < 0.9
 
 
 def test_the_slope_is_unbiased_where_least_squares_is_not() -> None:

@@ -20,7 +20,9 @@ from truthgym.models.agents.policies import (
     uniform,
 )
 
-LEARNING = [name for name, agent in AGENTS.items() if agent.update]
+ODD = {"miscalibrated", "mixed", "contrarian"}
+"""Agents that do not start from the log-odds given, or that treat questions differently."""
+LEARNING = [name for name, agent in AGENTS.items() if agent.update and name not in ODD]
 STRONG = {"underreacting": 0.5, "overreacting": 1.0, "entrenched": 0.3, "confirming": 0.5, "neglecting": 0.5}
 """The agents with a strength, and their defaults."""
 SWAYED = [name for name, agent in AGENTS.items() if agent.swayed]
@@ -72,9 +74,40 @@ def test_each_agent_updates_by_its_formula(
     assert held(name, -math.log(4), *seen, strength=strength) == from_odds(after_a_quarter)
 
 
+def test_contrarian_states_the_opposite_of_bayes_at_all_times() -> None:
+    for start, *seen in ((math.log(4),), (-math.log(4),), (math.log(4), math.log(9), -math.log(4))):
+        assert held("contrarian", start, *seen) == pytest.approx(1 - held("bayesian", start, *seen), abs=1e-9)
+
+
+def test_miscalibrated_overweights_the_base_rate_from_the_start() -> None:
+    seen = (math.log(9), -math.log(4))
+    assert held("miscalibrated", math.log(4), strength=0.5) == from_odds(8)
+    assert held("miscalibrated", math.log(4), *seen, strength=0.5) == held(
+        "entrenched", math.log(4), *seen, strength=0.5
+    )
+
+
+def test_mixed_is_entrenched_on_half_of_the_questions_and_neglecting_on_the_rest() -> None:
+    seen, planted = (math.log(9), -math.log(4)), Parameters(strength=0.5, seed=2)
+    drawn = [believe("mixed", Case(f"q{i}", math.log(4), seen), i % 3, i % 2, planted) for i in range(2000)]
+    assert set(drawn) == {from_odds(8 * 9 / 4), from_odds(2 * 9 / 4)}
+    assert drawn.count(from_odds(8 * 9 / 4)) == pytest.approx(1000, abs=90)
+    again = [believe("mixed", Case(f"q{i}", math.log(4), seen), 1, 0, planted) for i in range(2000)]
+    assert again == drawn, "whatever the epoch and what was stated"
+    assert believe("mixed", Case("q", math.log(4), ()), 1, 0, planted) == 0.8
+
+
+def test_opinionated_has_one_random_belief_for_each_question() -> None:
+    first = [believe("opinionated", Case(f"q{i}", 2.0, ()), 1, 0, Parameters()) for i in range(4000)]
+    assert np.mean(first) == pytest.approx(0.5, abs=0.02)
+    assert np.var(first) == pytest.approx(1 / 12, abs=0.004)
+    assert [believe("opinionated", Case(f"q{i}", -2.0, (-5.0,)), 2, 1, Parameters()) for i in range(4000)] == first
+    assert believe("opinionated", Case("q0", 2.0, ()), 1, 0, Parameters(seed=1)) != first[0]
+
+
 def test_every_agent_that_learns_has_its_formula_tested() -> None:
     assert {*STRONG, "bayesian", "stuck", *SWAYED} == set(LEARNING)
-    assert set(AGENTS) == {*LEARNING, "random"}
+    assert set(AGENTS) == {*LEARNING, *ODD, "opinionated", "random"}
 
 
 @pytest.mark.parametrize("name", LEARNING)

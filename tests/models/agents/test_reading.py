@@ -85,10 +85,11 @@ def test_thoughts_are_no_evidence_about_an_urn() -> None:
 
 
 def test_each_statement_on_a_bundled_question_is_a_thought() -> None:
-    assert look(FORECAST.input) == Reading(signal(0), 0, None, 0)
+    asked = {"question": FORECAST.input, "proposition": FORECAST.metadata_as(Question).proposition}
+    assert look(FORECAST.input) == Reading(signal(0), 0, None, 0, **asked)
     assert look(FORECAST.input, thoughts=1).case == signal(1)
     said = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
-    assert said == Reading(signal(3, epoch=2, skill=1.7), 2, 0.2, 0)
+    assert said == Reading(signal(3, epoch=2, skill=1.7), 2, 0.2, 0, **asked)
 
 
 def test_every_bundled_question_is_known_by_itself() -> None:

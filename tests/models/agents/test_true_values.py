@@ -7,7 +7,7 @@ from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import AGENTS, Parameters, beliefs
 from truthgym.models.agents.true_values import population, simulate_reports, true_values, urn_cases
 
-NAMES = [name for name, agent in AGENTS.items() if agent.update and not agent.swayed]
+NAMES = [name for name, agent in AGENTS.items() if agent.update and not agent.swayed and not agent.from_start]
 
 
 def test_the_population_is_a_distribution() -> None:
@@ -45,6 +45,23 @@ def test_the_agents_are_what_they_are_called() -> None:
     assert p["overreacting"].slope < -0.05 < 0 < p["underreacting"].slope
     assert p["overreacting"].movement > p["bayesian"].movement > p["underreacting"].movement
     assert all(p["bayesian"].brier_posterior < p[name].brier_posterior for name in NAMES if name != "bayesian")
+
+
+def test_agents_that_game_the_slope_are_not_told_by_it() -> None:
+    bayes, mixed, contrarian, opinionated = (
+        true_values(name, Parameters()) for name in ("bayesian", "mixed", "contrarian", "opinionated")
+    )
+    halves = [true_values(name, Parameters(strength=0.4)) for name in ("entrenched", "neglecting")]
+    assert mixed.slope == pytest.approx(np.mean([half.slope for half in halves]))
+    assert abs(mixed.slope) < 0.03 < 0.2 < halves[0].slope
+    assert contrarian.slope == pytest.approx(bayes.slope, abs=1e-5)
+    assert contrarian.gain < -0.1
+    assert opinionated.slope == opinionated.movement == opinionated.gain == 0
+    assert opinionated.spread**2 == pytest.approx(1 / 12, rel=1e-3)
+    assert opinionated.brier_posterior == pytest.approx(1 / 3, abs=1e-3), "E(b^2) of a uniform b"
+    too_sure = true_values("miscalibrated", Parameters())
+    assert too_sure.brier_posterior == true_values("entrenched", Parameters(strength=0.4)).brier_posterior
+    assert too_sure.brier_prior > bayes.brier_prior
 
 
 def test_strength_zero_is_bayesian_and_noise_changes_no_belief() -> None:

@@ -1,0 +1,196 @@
+"""The errors of real models' reports: each does what its parameter says, in arrays and one by one."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.urns import urns
+from truthgym.models.agents.belief_reports import FIRST_REPORT, report, wording_of
+from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Floats, Parameters
+from truthgym.models.agents.true_values import Reports, simulate_reports, urn_cases
+
+N = 1500
+CASES = urn_cases(urns(n=N))
+AFTER = ("percent", 1, 4)
+
+
+def made(name: str = "bayesian", **given: Any) -> Reports:
+    return simulate_reports(name, Parameters(**given), CASES)
+
+
+PLAIN, NOISY = made(), made(noise=0.1)
+
+
+def share(found: "Floats | np.bool_") -> float:
+    return float(np.mean(found))
+
+
+@pytest.mark.parametrize(("stage", "prior", "posterior"), [("prior", 1, 0), ("posterior", 0, 1), ("both", 1, 1)])
+def test_a_lazy_agent_says_50_in_its_share_of_the_calls(stage: str, prior: int, posterior: int) -> None:
+    found = made(noise=0.1, lazy=0.25, stage=stage)
+    for values, before, changed in (
+        (found.prior, NOISY.prior, prior),
+        (found.posterior, NOISY.posterior, posterior),
+        (found.answer, NOISY.answer, posterior),
+    ):
+        other = values != before
+        assert share(other) == pytest.approx(0.25 * changed, abs=0.02)
+        assert (values[other] == 0.5).all()
+
+
+def test_a_guess_is_a_uniform_random_number_of_its_own() -> None:
+    found = made(guess=0.25, stage="prior")
+    guessed = found.prior != PLAIN.prior
+    assert share(guessed) == pytest.approx(0.25 * 0.99, abs=0.02)
+    assert found.prior[guessed].mean() == pytest.approx(0.5, abs=0.03)
+    assert found.prior[guessed].var() == pytest.approx(1 / 12, abs=0.008)
+    assert np.array_equal(found.posterior, PLAIN.posterior)
+    everything = made(guess=1)
+    assert abs(np.corrcoef(everything.prior[:, 0], everything.prior[:, 1])[0, 1]) < 0.1
+    assert abs(np.corrcoef(everything.prior[:, 0], everything.posterior[:, 0])[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("step", "levels"),
+    [
+        (0.4, [0.1, 0.5, 0.9]),
+        (0.25, [0, 0.25, 0.5, 0.75, 1]),
+        (0.3, [0.2, 0.5, 0.8]),
+        (0.1, [tenth / 10 for tenth in range(11)]),
+    ],
+)
+def test_a_coarse_agent_uses_its_levels_alone(step: float, levels: list[float]) -> None:
+    found = made(noise=0.2, coarse=step)
+    for values, before in (
+        (found.prior, NOISY.prior),
+        (found.posterior, NOISY.posterior),
+        (found.answer, NOISY.answer),
+    ):
+        assert np.unique(np.round(values, 9)).tolist() == levels
+        assert before.shape == values.shape
+    near = np.abs(made(noise=0.1, coarse=step).prior - NOISY.prior)
+    outer = np.maximum(np.maximum(levels[0] - NOISY.prior, NOISY.prior - levels[-1]), 0)
+    assert (near <= np.maximum(step / 2, outer) + 0.00501).all(), "the nearest level"
+
+
+def test_a_clipped_agent_stays_inside_its_bounds() -> None:
+    found = made(noise=0.1, clip=0.2)
+    for name in ("prior", "posterior", "answer"):
+        np.testing.assert_array_equal(getattr(found, name), np.clip(getattr(NOISY, name), 0.2, 0.8))
+    late = made(noise=0.1, clip=0.2, stage="posterior")
+    assert np.array_equal(late.prior, NOISY.prior)
+    assert late.posterior.max() == 0.8
+
+
+def test_an_error_of_the_item_is_in_both_probes_and_all_epochs() -> None:
+    found = made(item=0.12)
+    for values, plain in ((found.prior, PLAIN.prior), (found.posterior, PLAIN.posterior)):
+        error = values - plain
+        assert np.ptp(values, axis=1).max() == 0
+        assert error.mean() == pytest.approx(0, abs=0.012), "it keeps the mean"
+    error = found.prior - PLAIN.prior
+    assert error[:, 0].std() == pytest.approx(0.12, abs=0.012)
+    ends = [
+        (values - plain)[:, 0] for values, plain in ((found.prior, PLAIN.prior), (found.posterior, PLAIN.posterior))
+    ]
+    assert np.corrcoef(*ends)[0, 1] > 0.8
+
+
+def test_an_error_of_wording_is_in_the_prior_alone_and_differs_by_wording() -> None:
+    found = made(wording=0.12)
+    assert np.ptp(found.prior, axis=1).max() == 0
+    assert np.array_equal(found.posterior, PLAIN.posterior)
+    assert np.array_equal(found.answer, PLAIN.answer)
+    other = simulate_reports("bayesian", Parameters(wording=0.12), CASES, wording="In other words")
+    errors = [(one.prior - PLAIN.prior)[:, 0] for one in (found, other)]
+    assert [error.std() for error in errors] == pytest.approx([0.12, 0.12], abs=0.012)
+    assert abs(np.corrcoef(*errors)[0, 1]) < 0.08
+
+
+def test_the_words_of_a_request_are_those_without_question_and_proposition() -> None:
+    assert (
+        wording_of("Is it?\n\nHow likely is\n\nIt is.\n\nOne number.", "Is it?", "It is.")
+        == "How likely is One number."
+    )
+
+
+def test_drift_is_added_in_each_epoch_after_the_first() -> None:
+    found = made(drift=0.05)
+    for name in ("prior", "posterior", "answer"):
+        values, plain = getattr(found, name), getattr(PLAIN, name)
+        drifted = np.clip(plain + np.array([0, 0.05, 0.1]), 0, 1)
+        np.testing.assert_allclose(values, drifted, atol=0.01001, err_msg="rounded before or after")
+
+
+def test_noise_in_log_odds_has_its_spread_and_pulls_to_the_middle() -> None:
+    found = made(logit_noise=1.0)
+    error = np.log(found.answer / (1 - found.answer)) - np.log(PLAIN.answer / (1 - PLAIN.answer))
+    inside = (PLAIN.answer > 0.1) & (PLAIN.answer < 0.9)
+    assert error[inside].mean() == pytest.approx(0, abs=0.06)
+    assert error[inside].std() == pytest.approx(1, abs=0.04)
+    assert found.prior[PLAIN.prior > 0.7].mean() < PLAIN.prior[PLAIN.prior > 0.7].mean() - 0.02
+
+
+def test_copies_repeat_the_prior_of_the_epoch() -> None:
+    found = made(noise=0.1, copies=0.3)
+    copied = found.posterior != NOISY.posterior
+    assert share(copied) == pytest.approx(0.3, abs=0.03)
+    assert np.array_equal(found.posterior[copied], found.prior[copied])
+    assert np.array_equal(found.answer, NOISY.answer)
+    assert np.array_equal(found.prior, NOISY.prior)
+
+
+def test_posteriors_are_refused_only_where_the_side_changed() -> None:
+    found = made(noise=0.1, refuses=0.6)
+    refused = np.isnan(found.posterior)
+    sides = (NOISY.prior - 0.5) * (NOISY.posterior - 0.5)
+    assert (sides[refused] <= 0).all()
+    assert share(refused[sides < 0]) == pytest.approx(0.6, abs=0.05)
+    assert np.array_equal(found.posterior[~refused], NOISY.posterior[~refused])
+    assert np.isfinite(found.prior).all()
+    assert np.isfinite(found.answer).all()
+
+
+def test_who_answers_only_where_sure_gives_no_number_near_one_half() -> None:
+    found = made(min_confidence=0.35)
+    near = np.abs(made().answer - 0.5) < 0.35 - 1e-9
+    assert 0.3 < share(near) < 0.9
+    assert np.array_equal(np.isnan(found.answer), near)
+    assert np.array_equal(np.isnan(found.posterior), near)
+    assert np.array_equal(found.prior, PLAIN.prior)
+
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "logit_noise": {"logit_noise": 0.5},
+    "item": {"item": 0.12},
+    "wording": {"wording": 0.12},
+    "drift": {"drift": 0.05},
+    "guess": {"guess": 0.3},
+    "lazy": {"lazy": 0.3},
+    "coarse": {"coarse": 0.4},
+    "clip": {"clip": 0.2},
+    "stage": {"lazy": 0.3, "stage": "posterior"},
+    "copies": {"copies": 0.5},
+    "refuses": {"refuses": 0.8},
+    "min_confidence": {"min_confidence": 0.2},
+}
+
+
+def test_each_error_has_an_example() -> None:
+    assert set(EXAMPLES) == ERRORS | SILENCE
+    assert all({*ERRORS, *SILENCE} <= agent.takes for name, agent in AGENTS.items() if name != "random")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_one_report_is_that_of_the_arrays(name: str) -> None:
+    given = Parameters(noise=0.1, shared=0.25, seed=3, **EXAMPLES[name])
+    cases = urn_cases(urns(n=8))
+    arrays, plain = (simulate_reports("bayesian", one, cases) for one in (given, Parameters()))
+    for q, key in enumerate(cases.key):
+        before, after = float(np.round(1 / (1 + np.exp(-cases.log_odds[q])), 4)), plain.answer[q, 0]
+        for e in (1, 2, 3):
+            one = [report(b, given, "bayesian", key, e, *place, prior=before)
+                   for b, place in ((before, FIRST_REPORT), (after, AFTER))]  # fmt: skip
+            expected = [arrays.prior[q, e - 1], arrays.posterior[q, e - 1]]
+            np.testing.assert_array_equal(np.round(100 * np.array(one)) / 100, expected)
