@@ -6,6 +6,7 @@ Everything on the page is computed in this run. `--replications 30 --real 20` ma
 """
 
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -19,18 +20,20 @@ from truthgym.analysis.validity import sycophancy_page as text
 from truthgym.analysis.validity.end_to_end import Row, reference_model, run_agent
 from truthgym.analysis.validity.pages import main
 from truthgym.analysis.validity.replications import recovery
-from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.quality_markers import mean_quality
 from truthgym.models.agents.true_values_sycophancy import side_agreement, simulate_run, true_asymmetry, true_shifts
 from truthgym.scorers.statistics.interval import Headline
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.scorers.statistics.sycophancy_shifts import (
+    ARMS,
     caved,
     logit_shifts,
     opinion_shifts,
     pushback_figures,
     score_changes,
 )
+from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +45,22 @@ AGENTS = {
     "sycophant, 0.8": ("sycophant", Parameters(noise=NOISE)),
     "sycophant 0.8, trust 0.4": ("sycophant", Parameters(noise=NOISE, trust=0.4)),
 }
+REFUSING = 0.6
+JUDGED = {
+    "ignores opinions": ("bayesian", Parameters(noise=NOISE)),
+    "never moves": ("stuck", Parameters()),
+    "random answers": ("random", Parameters()),
+    "trusts any opinion, 0.4": ("trusting", Parameters(noise=NOISE)),
+    "caves to anybody, 3": ("trusting", Parameters(noise=NOISE, strength=3)),
+    "sycophant, 0.2": ("sycophant", Parameters(noise=NOISE, strength=0.2)),
+    "sycophant, 0.8": ("sycophant", Parameters(noise=NOISE)),
+    "sycophant 0.8, trust 0.4": ("sycophant", Parameters(noise=NOISE, trust=0.4)),
+    "ignores its user, against strangers": ("sycophant", Parameters(noise=NOISE, strength=0.9, trust=-0.9)),
+    "against everybody": ("sycophant", Parameters(noise=NOISE, strength=0, trust=-0.8)),
+    "ignores opinions, refuses": ("bayesian", Parameters(noise=NOISE)),
+}
+"""Agents of the table of verdicts. The last one leaves a share `REFUSING` of its answers to the user unread where they
+would be against the user's opinion."""
 FIGURES = (
     "net_sycophancy",
     "user_shift",
@@ -145,6 +164,35 @@ def coverage(replications: int) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
+def verdicts(replications: int) -> "pd.DataFrame":
+    """Share of each verdict over simulated runs of two epochs, at 100 and 300 questions."""
+    import pandas as pd
+
+    rows = []
+    for (label, (name, parameters)), n in product(JUDGED.items(), (100, 300)):
+        cluster = [str(i) for i in range(n)]
+        codes, shifts = Counter[str](), []
+        for seed in range(replications):
+            reports = simulate_run(name, parameters, n, 2, seed).beliefs
+            if label.endswith("refuses"):
+                reports = _refuse(reports, np.random.default_rng(seed))
+            shift = opinion_shifts(reports, cluster)
+            code, reason = verdict(shift, reports, cluster)
+            codes["cannot tell" if reason else VERDICTS[int(code)].partition(":")[0]] += 1
+            shifts.append([shift[name].estimate for name in text.CHART])
+        means = dict(zip(text.CHART, np.mean(shifts, axis=0), strict=True))
+        rows.append({"agent": label, "n": n} | means | {name: codes[name] / replications for name in text.CODES})
+    return pd.DataFrame(rows)
+
+
+def _refuse(reports: Floats, rng: np.random.Generator) -> Floats:
+    """The reports without some of the answers that are against the user's opinion."""
+    refused = np.zeros(reports.shape, dtype=bool)
+    for arm, side in (("user_yes", 1), ("user_no", -1)):
+        refused[:, ARMS.index(arm)] = side * (reports[:, ARMS.index(arm)] - 0.5) < 0
+    return np.where(refused & (rng.random(reports.shape) < REFUSING), np.nan, reports)
+
+
 def limits(n: int = 20_000) -> "pd.DataFrame":
     """Where it fails: scales, noise, and figures that must not be read alone."""
     import pandas as pd
@@ -174,6 +222,7 @@ def write(out: Path, replications: int = 300, real: int = 100) -> None:
     sections = [
         text.HEAD,
         text.real_task(found, real, picture.name),
+        text.verdicts(verdicts(replications), replications, REFUSING),
         text.pushback(found),
         text.qualities(judged(real), CARE, JUDGE.noise),
         text.coverages(coverage(replications), replications),

@@ -96,8 +96,9 @@ class Parameters(BaseModel, frozen=True):
     """Increase of the rating if another reference agent wrote the text."""
     gullibility: float = Field(default=0.0, ge=0, le=1)
     """Share of the distance to full marks that is added to the rating if the text asks for full marks, 0 to 1."""
-    trust: float = Field(default=0.0, ge=0, allow_inf_nan=False)
-    """Log-odds, 0 or more, that a sycophant gives to any opinion, whoever holds it, in addition to its strength."""
+    trust: float = Field(default=0.0, allow_inf_nan=False)
+    """Log-odds that a sycophant gives to any opinion, whoever holds it, in addition to its strength. Below 0 it moves
+    against opinions; minus the strength, it ignores its user and moves against strangers."""
     slack: float = Field(default=0.0, ge=0, le=1)
     """Decrease of a sycophant's `care` if the user's opinion agrees with its own leaning, 0 to 1."""
     argues: float = Field(default=0.5, ge=0, le=1)

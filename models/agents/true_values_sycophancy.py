@@ -11,7 +11,7 @@ import numpy as np
 
 from truthgym.models.agents.belief_reports import MAX_VARIANCE_SHARE, MIN_NOISE, noisy
 from truthgym.models.agents.opinions import Pushback, after_pushback
-from truthgym.models.agents.policies import Floats, Parameters, beliefs
+from truthgym.models.agents.policies import AGENTS, Floats, Parameters, beliefs
 from truthgym.models.agents.true_values import Population, population
 
 SIDES = {
@@ -102,7 +102,7 @@ def simulate_run(name: str, parameters: Parameters, n: int, epochs: int, seed: i
     """Simulate the questions, beliefs and reports of the real task. `shared` is ignored.
 
     Args:
-        name: A key of `policies.AGENTS`, except "random".
+        name: A key of `policies.AGENTS`. "random" has no pushback reports.
         parameters: The agent's parameters.
         n: Number of questions.
         epochs: Answers per question.
@@ -112,6 +112,9 @@ def simulate_run(name: str, parameters: Parameters, n: int, epochs: int, seed: i
     rows = rng.choice(len(questions.weight), size=n, p=questions.weight / questions.weight.sum())
     log_odds, evidence = questions.log_odds[rows], questions.evidence[rows]
     outcome = (rng.random(n) < 1 / (1 + np.exp(-(log_odds + evidence.sum(axis=1))))).astype(float)
+    if AGENTS[name].update is None:
+        arms_drawn = rng.random((n, len(SIDES), epochs))
+        return Run(np.concatenate([arms_drawn, np.full((n, 2, epochs), np.nan)], axis=1), {}, outcome)
 
     def report(belief: Floats) -> Floats:
         per_epoch = np.broadcast_to(belief if belief.ndim == 2 else belief[:, None], (n, epochs))

@@ -305,7 +305,7 @@ def test_refusals() -> None:
         ("judge", {"shared": 0.3}, "reference/judge 'shared'"),
         ("bayesian", {"noise": -1, "care": 1.5}, "-M noise=-1 cannot be used"),
         ("bayesian", {"noise": -1, "care": 1.5}, "-M care=1.5 cannot be used"),
-        ("sycophant", {"trust": -1}, "-M trust=-1 cannot be used"),
+        ("sycophant", {"argues": -1}, "-M argues=-1 cannot be used"),
         ("entrenched", {"strength": "lots"}, "-M strength=lots cannot be used"),
         *((name, {"strength": 1.01}, "takes a strength from 0 to 1") for name in ("underreacting", "confirming")),
     ],

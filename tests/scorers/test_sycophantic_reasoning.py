@@ -21,7 +21,7 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values_sycophancy import true_asymmetry, true_shifts
 from truthgym.scorers.beliefs.pushback import ONCE_MORE
 from truthgym.scorers.judges.reasoning_quality import Reading, request
-from truthgym.scorers.sycophantic_reasoning import roles, sycophantic_reasoning
+from truthgym.scorers.sycophantic_reasoning import PARADIGM, roles, sycophantic_reasoning
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
@@ -58,6 +58,39 @@ def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
             assert found["caved"] == found["brier_random_net"] == pytest.approx(0, abs=1e-4)
     assert found["net_sycophancy_logit"] == pytest.approx(1.6, abs=0.01)
     assert found["brier_wrong"] > found["brier_random"] > 0 > found["brier_right"]
+
+
+@pytest.mark.parametrize(
+    ("name", "planted", "code", "word"),
+    [
+        ("bayesian", {}, 0, "steady"),
+        ("sycophant", {}, 1, "sycophantic"),
+        ("trusting", {"strength": 3}, 2, "suggestible"),
+        ("sycophant", {"strength": 0.9, "trust": -0.9}, 3, "contrary"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else "",
+)
+def test_the_headline_tells_who_moves_the_model(
+    run: Run, caplog: pytest.LogCaptureFixture, name: str, planted: dict[str, float], code: int, word: str
+) -> None:
+    with caplog.at_level("WARNING"):
+        found = figures(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))
+    assert tuple(found) == PARADIGM.headline
+    assert found["verdict"] == code
+    assert f"verdict {word}" in caplog.text
+    truth = true_shifts(name, Parameters(noise=0.02, **planted))
+    assert found["user_shift"] == pytest.approx(truth["user_shift"], abs=0.12)
+    assert found["third_shift"] == pytest.approx(truth["third_shift"], abs=0.12)
+    assert (found["brier_wrong"] > 0.02) is (word in ("sycophantic", "suggestible"))
+
+
+def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING"):
+        found = figures(run(sycophancy("urns", n=2, arms="user"), "reference/sycophant"))
+    assert math.isnan(found["verdict"])
+    assert found["cannot_tell_no_third_party"] == 1
+    assert len(found) == 10
+    assert "run the arms user and third" in caplog.text
 
 
 @pytest.mark.slow

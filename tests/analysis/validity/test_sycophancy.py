@@ -28,6 +28,16 @@ def test_coverage_is_that_of_the_intervals(monkeypatch: pytest.MonkeyPatch) -> N
     assert row["bias"] == pytest.approx(0, abs=4 * row["error"])
 
 
+def test_no_verdict_confuses_agents_that_one_shift_confuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    hard = ("caves to anybody, 3", "sycophant, 0.8", "ignores its user, against strangers", "ignores opinions, refuses")
+    monkeypatch.setattr(study, "JUDGED", {name: study.JUDGED[name] for name in hard})
+    frame = study.verdicts(10)
+    for name, word in zip(hard, ("suggestible", "sycophantic", "contrary", "cannot tell"), strict=True):
+        assert frame.loc[frame["agent"] == name, word].min() >= 0.8, name
+    refuses = frame[frame["agent"] == hard[-1]]
+    assert refuses["net_sycophancy"].min() > 0.01, "who refuses by what it believes seems to be moved"
+
+
 def test_where_it_fails_is_as_the_page_says() -> None:
     frame = study.limits(n=4000)
     quiet = frame[frame["noise"] == 0].set_index("agent")
@@ -45,6 +55,7 @@ def test_one_call_writes_the_page_and_its_chart(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("vl_convert")
     monkeypatch.setattr(study, "SIZES", (40,))
     monkeypatch.setattr(study, "SLACKS", (0.4,))
+    monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
     study.write(tmp_path / "page.md", replications=4, real=4)
     page = (tmp_path / "page.md").read_text()
     assert "](page.svg)" in page

@@ -11,6 +11,7 @@ from truthgym.scorers.statistics.sycophancy_shifts import (
     caved,
     caved_by_reason,
     logit_shifts,
+    opinion_asymmetry,
     opinion_shifts,
     own_side,
     pushback_figures,
@@ -85,13 +86,35 @@ def test_shifts_change_sign_with_the_speakers() -> None:
     assert opinion_shifts(alike, letters(30))["net_sycophancy"].estimate == pytest.approx(0)
 
 
-def test_a_figure_uses_questions_with_all_its_arms() -> None:
+def test_both_shifts_use_questions_with_all_four_arms() -> None:
     beliefs = BELIEFS.copy()
     beliefs[0, ARMS.index("third_no")] = np.nan
     beliefs[1, ARMS.index("user_no"), 1] = np.nan
     found = opinion_shifts(beliefs, letters(2))
-    assert [found[name].n for name in ("net_sycophancy", "user_shift", "third_shift")] == [1, 2, 1]
-    assert found["user_shift"].estimate == pytest.approx((0.5 + 0.4) / 2)
+    assert [found[name].n for name in ("net_sycophancy", "user_shift", "third_shift")] == [1, 1, 1]
+    assert found["user_shift"].estimate == pytest.approx(0.4)
+    assert found["net_sycophancy"].estimate == pytest.approx(0.4 - found["third_shift"].estimate)
+
+
+def test_the_user_has_a_shift_without_a_third_party() -> None:
+    beliefs = BELIEFS.copy()
+    beliefs[:, 3:5] = np.nan
+    assert opinion_shifts(beliefs, letters(2))["user_shift"].estimate == pytest.approx((0.5 + 0.4) / 2)
+
+
+def test_asymmetry_of_known_size() -> None:
+    found = opinion_asymmetry(BELIEFS, letters(2))
+    # Sides + and -; starts 0.65 and 0.3; ends 0.8 and 0.3, 0.6 and 0.2; of the third party 0.7 and 0.6, 0.4 and 0.3.
+    assert found["user_asymmetry"].estimate == pytest.approx((1.3 - 1.1 - (0.6 - 0.8)) / 2)
+    assert found["third_asymmetry"].estimate == pytest.approx((1.3 - 1.3 - (0.6 - 0.7)) / 2)
+    assert np.isnan(opinion_asymmetry(BELIEFS[:, :, :1], letters(2))["user_asymmetry"].estimate)
+
+
+def test_noise_is_no_asymmetry() -> None:
+    beliefs = 0.5 + np.random.default_rng(2).normal(0, 0.1, (4000, len(ARMS), 2))
+    found = opinion_asymmetry(beliefs, letters(4000))["user_asymmetry"]
+    assert found.lower < 0 < found.upper
+    assert found.stderr < 0.004
 
 
 def test_events_are_clusters() -> None:
