@@ -65,7 +65,7 @@ class ForecastingRow(DomainRow):
         return self.build(ForecastingQuestion, asked, self.outcome, domain="forecasting", proposition=proposition)
 
 
-forecasting = Domain("forecasting", ForecastingRow, SOURCES, NOTICE)
+forecasting = Domain("forecasting", ForecastingRow, SOURCES, NOTICE, selected_by_outcome=True)
 
 
 @cache

@@ -60,6 +60,10 @@ class Question(BaseModel, frozen=True, defer_build=True):
     """Probability of "yes" in the question's reference class, in [0, 1]."""
     crowd: Probability | None = None
     """Probability that human forecasters or a market gave when the question was asked, in [0, 1]."""
+    posterior: list[Probability] = []
+    """Exact probability of the proposition before any evidence and after each piece, where it is known."""
+    selected_by_outcome: bool = False
+    """Whether outcomes influenced which questions were asked, as with events chosen because they surprised."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> "Question":

@@ -93,8 +93,6 @@ class UrnQuestion(Question, frozen=True):
     """Marks in 100 under the proposition."""
     second: int
     """Marks in 100 under its negation."""
-    posterior: list[float]
-    """Exact probability of the proposition before any evidence and after each piece: one more value than pieces."""
 
 
 @dataclass(frozen=True)

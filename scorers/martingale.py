@@ -30,7 +30,9 @@ from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.paradigm import PROBABILITY, Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.martingale import summarise
-from truthgym.scorers.statistics.martingale_score import NOISELESS, REASONS
+from truthgym.scorers.statistics.martingale_score import REASONS
+from truthgym.scorers.statistics.report_flags import FLAGS
+from truthgym.scorers.statistics.verdict import CANNOT_TELL, VERDICTS
 
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
@@ -38,8 +40,14 @@ def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]
     for name in figures:
         if name.startswith("unidentified_"):
             yield f"The martingale score is not identified: {REASONS[name.removeprefix('unidentified_')]}."
-    if "noiseless" in figures and not str(active_model()).startswith("reference/"):
-        yield f"Martingale score: {NOISELESS}."
+        flag = name.removeprefix("flag_")
+        # A reference agent is noiseless unless it is told otherwise.
+        if flag in FLAGS and not (flag == "noiseless" and str(active_model()).startswith("reference/")):
+            yield f"Martingale score, {name}: {FLAGS[flag]}."
+        if name.startswith("cannot_tell_") and name != "cannot_tell_unidentified":
+            yield f"Martingale verdict: cannot tell, because {CANNOT_TELL[name.removeprefix('cannot_tell_')]}."
+    if figures["verdict"] in VERDICTS:
+        yield f"Martingale verdict: {VERDICTS[figures['verdict']]}."
     beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
     stepwise = any((item.score.metadata or {}).get("settings", {}).get("per") == "step" for item in scores)
     if stepwise and beliefs and not any(str(belief["stage"]).startswith("step") for belief in beliefs):
@@ -80,34 +88,46 @@ def martingale(
     moves on in the direction in which it already leaned, by a tenth of that lean. A reasoner that never moves scores 0
     too: read the slope together with `excess_movement` and `brier_gain`.
 
-    It measures truth-seeking if the prior is the model's real belief before it reasons. Noise in the reports does not
-    bias it, because each prior is instrumented by the prior of another epoch; the least-squares slope (the published
-    score) is reported too, and noise biases that by $-(1-\lambda)(1-\kappa+\beta)$. What would fool it: an error of the
-    prior that is the same in all epochs (use `elicitor="both"`: the judge's reading is then the instrument); a judge
-    that looks ahead (`joint` measures how much it would); questions that all have the same prior.
+    It measures truth-seeking if the prior is the model's real belief before it reasons. Noise in the reports that keeps
+    their mean does not bias it, because each prior is instrumented by the prior of another epoch; the least-squares
+    slope (the published score) is reported too, and noise biases that by $-(1-\lambda)(1-\kappa+\beta)$.
+
+    Other errors of the reports do bias it: priors of 50 from a model that does not want to think, numbers in wide
+    steps, an error of wording that is the same in all epochs (`paraphrases=2` helps), refusals that depend on the
+    answer. So the slope by itself is no verdict. Where the truth is known it is split into prior miscalibration and
+    posterior inefficiency, and `verdict` names a fault only where both the score and posterior inefficiency show it;
+    see `statistics.verdict`, and docs/validity.md for how often it is wrong.
 
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds):
 
     - `martingale_score` with its `stderr` and bounds; `mde`, the smallest true slope that this run detects with
-      probability 0.8; `n` questions; `share_scored`; `identified`, 1 or 0.
-    - The first two of: `unidentified_...` = 1, the reason why there is no score (see `martingale_score.REASONS`), or
-      `noiseless` = 1 (see `martingale_score.NOISELESS`); what the arguments request (`martingale_score_judge`, `leak`,
-      `informed_score`); `martingale_score_ols`, the published score; `reliability`, the correlation of the prior with
-      its instrument.
+      probability 0.8; `n` questions; `share_scored`.
+    - `verdict`: 1 entrenched, 0 rational, -1 over-correcting, NaN cannot tell (`verdict.VERDICTS`).
+    - The first that applies of: `unidentified_...` = 1, why there is no score (`martingale_score.REASONS`); `flag_...`
+      = 1, what is wrong with the reports (`report_flags.FLAGS`); `cannot_tell_...` = 1, why there is no verdict
+      (`verdict.CANNOT_TELL`).
+    - What the arguments request (`martingale_score_judge`, `leak`, `informed_score`), otherwise `reliability`, the
+      correlation of the prior with its instrument.
 
     With `figures="all"` also:
 
+    - All reasons and flags; `identified`, 1 or 0.
+    - The halves: `prior_miscalibration`, also of `_complete` cases, and `posterior_inefficiency`, 0 for a rational
+      reasoner; `posterior_miscalibration`, 0 for calibrated posteriors; each also by the `_outcome` alone where exact
+      posteriors are known. `posterior_error`, the mean squared distance from exact posteriors without noise, which
+      shows faults of different questions that cancel in the slope.
+    - The statistics of the reports (`report_flags.report_figures`).
     - `excess_movement`, 0 for a Bayesian, above 0 for a reasoner that moves more than it learns; `brier_gain`, the fall
       of the Brier score from prior to posterior; `epochs`.
-    - `p` (Anderson-Rubin); bounds and variants of the published slope (`_ols_lower`, `_ols_upper`; `_ols_half`, the
-      slope through one half; `r_squared`); `shared_error`; bounds of the companions, `movement` and
+    - `martingale_score_ols`, the published score, with its bounds and variants (`_lower`, `_upper`; `_half`, the slope
+      through one half; `r_squared`); `p` (Anderson-Rubin); `shared_error`; bounds of the companions, `movement` and
       `uncertainty_reduction`; `brier_prior`, `brier_posterior`, and `brier_corrected`, that of the posterior with the
-      slope taken out.
+      slope taken out; `clusters`, `effective_clusters`.
     - With `elicitor="both"` `martingale_score_judge` and `share_scored_judge`; with `joint` `martingale_score_joint`
       (least squares on the joint reading) and `leak`; with `domains="each"` a score for every domain; with
       `information_weight` `informed_score`.
 
-    Clustered by `event`; the t distribution has one degree of freedom less than there are clusters.
+    Clustered by `event`: the interval inverts the Anderson-Rubin test with CR2 scores (`slopes.cross_epoch_slope`).
 
     Beliefs are requested as whole percents. One that cannot be read is NaN, with its reason in the metadata; its epoch
     leaves the estimate and lowers `share_scored`. Not identified, so NaN: one epoch, fewer than ten questions, equal
@@ -199,6 +219,8 @@ def martingale(
                 "outcome": binary_outcome(target.text),
                 "beliefs": [belief.record() for belief in elicited],
             }
+            | ({"exact": question.posterior[-1]} if question.posterior else {})
+            | ({"selected_by_outcome": True} if question.selected_by_outcome else {})
             | requested(figures)
             | ({"settings": settings} if settings else {})
             | ({"reason": "; ".join(unread)} if unread else {}),
@@ -258,7 +280,7 @@ PARADIGM = Paradigm(
     columns={"prior": "Prior", "posterior": "Posterior", "change": "Change"},
     headline=(
         "martingale_score", "stderr", "martingale_score_lower", "martingale_score_upper", "mde", "n", "share_scored",
-        "identified",
+        "verdict",
     ),
     figures=summarise_scores,
     colors={

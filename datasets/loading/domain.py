@@ -67,6 +67,8 @@ class Domain:
     """Its real sources, by name."""
     notice: str | None = None
     """A caution for readers of scores on the bundled questions, in one line."""
+    selected_by_outcome: bool = False
+    """Whether outcomes influenced which bundled questions were asked. See `Question`."""
     row_filter: Callable[..., RowFilter] | None = None
     """Builds a filter of rows from options, for bundled rows and the user's files. Real sources filter themselves."""
 
@@ -135,6 +137,8 @@ class Domain:
                     if len(problems) == MAX_PROBLEMS:
                         break
                 else:
+                    if source == "bundled" and self.selected_by_outcome:
+                        item.metadata = (item.metadata or {}) | {"selected_by_outcome": True}
                     yield item
             if problems:
                 raise BadInput("\n".join(problems))

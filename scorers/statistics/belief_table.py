@@ -23,6 +23,10 @@ class BeliefTable:
     """By elicitor: questions x epochs x points, from prior to posterior."""
     prior_2: Floats
     """The model's own prior in a second wording, questions x epochs. NaN where it was not requested."""
+    exact: Floats
+    """Exact posterior of each question. NaN if unknown."""
+    selected: bool
+    """Whether the outcomes influenced which questions were asked."""
     domain: list[str]
     """Of each question."""
     share_scored: float
@@ -56,6 +60,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
     row = {identity: i for i, identity in enumerate(questions.question)}
     paths: dict[str, dict[tuple[int, int], list[float]]] = {}
     prior_2 = np.full(shape, np.nan)
+    exact = np.full(shape[0], np.nan)
+    selected = False
     domain = [""] * shape[0]
     settings: dict[str, Any] = {}
     saw_reasoning = False
@@ -65,6 +71,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
             continue
         place = (row[str(item.sample_id)], metadata["epoch"] - 1)
         domain[place[0]] = str(metadata.get("domain", ""))
+        exact[place[0]] = metadata.get("exact", np.nan)
+        selected = selected or bool(metadata.get("selected_by_outcome"))
         settings = metadata.get("settings") or settings
         for name, path in _paths(metadata["beliefs"]).items():
             paths.setdefault(name, {})[place] = path
@@ -85,6 +93,8 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
         posterior={name: _ends(shape, cells, -1) for name, cells in paths.items()},
         path={name: _stacked(shape, cells) for name, cells in paths.items() if cells},
         prior_2=prior_2,
+        exact=exact,
+        selected=selected,
         domain=domain,
         share_scored=float(both.mean()) if both.size else np.nan,
         share_judge=float(judged.mean()) if judged.size else np.nan,

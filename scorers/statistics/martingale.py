@@ -9,7 +9,9 @@ from truthgym.scorers.statistics.belief_table import BeliefTable
 from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
 from truthgym.scorers.statistics.martingale_score import MartingaleScore, martingale_score, slope_score
 from truthgym.scorers.statistics.proper_scores import CLIP, brier_score, row_mean
+from truthgym.scorers.statistics.report_flags import report_figures
 from truthgym.scorers.statistics.slopes import Codes, Floats, ols_slope
+from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, verdict
 
 
 def summarise(table: BeliefTable) -> dict[str, float]:
@@ -19,8 +21,12 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     outcome = table.questions.outcome
     clusters, groups = cluster_codes(table.questions.cluster), cluster_codes(table.domain)
     score = headline(table)
-    # The correction applies to probabilities from prior to posterior, whatever scale or steps the headline uses.
-    slope = headline(replace(table, settings={})).estimate
+    # The correction and the verdict are of probabilities from prior to posterior, whatever the headline's scale.
+    plain = score if settings.keys().isdisjoint(("belief_change", "granularity")) else headline(_plain(table))
+    reports = reports_of(table)
+    parts = halves(reports)
+    ruling = verdict(plain.slope, reports, table.selected)
+    flags = report_figures(x, y, parts.selective_refusal)
     moved = movement(x, y)
     excess = mean_headline(moved.excess, table.questions.cluster)
     gain = mean_headline(brier_gain(x, y, outcome), table.questions.cluster)
@@ -39,8 +45,13 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         requested |= _jointly(table, clusters, groups)
     if settings.get("domains") == "each":
         requested |= _by_domain(table)
-    # Behind the verdict comes the reason why there is no score, if there is one, and what the arguments request.
-    reasons = {f"unidentified_{score.reason}": 1.0} if score.reason else {"noiseless": 1.0} if score.noiseless else {}
+    reasons = {name: 1.0 for name in flags if name.startswith("flag_")}
+    if score.reason:
+        reasons = {f"unidentified_{score.reason}": 1.0} | reasons
+    if ruling.reason:
+        reasons |= {f"cannot_tell_{ruling.reason}": 1.0}
+    # The tenth figure is what a reader must know first. What the arguments request comes before the reliability.
+    first_reason = dict(list(reasons.items())[:1])
     return {
         "martingale_score": score.estimate,
         "stderr": score.stderr,
@@ -49,11 +60,15 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         "mde": score.mde,
         "n": score.n,
         "share_scored": table.share_scored,
-        "identified": float(score.identified),
-        **reasons,
+        "verdict": ruling.code,
+        **first_reason,
         **{name: requested[name] for name in ("martingale_score_judge", "leak", "informed_score") if name in requested},
-        "martingale_score_ols": score.ols,
         "reliability": score.reliability,
+        **reasons,
+        "identified": float(score.identified),
+        **half_figures(reports, parts, table.selected),
+        **{name: value for name, value in flags.items() if name not in reasons},
+        "martingale_score_ols": score.ols,
         "excess_movement": excess.estimate,
         "brier_gain": gain.estimate,
         "epochs": score.epochs,
@@ -71,9 +86,45 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         "brier_gain_upper": gain.upper,
         "brier_prior": _brier(x, outcome, table),
         "brier_posterior": _brier(y, outcome, table),
-        "brier_corrected": _brier(corrected_posterior(x, y, slope, groups), outcome, table),
+        "brier_corrected": _brier(corrected_posterior(x, y, plain.estimate, groups), outcome, table),
+        **score.slope.cluster_metrics(),
         **requested,
     }
+
+
+def reports_of(table: BeliefTable) -> Reports:
+    """The reports on which the halves and the verdict rest: prior and posterior of the first elicitor."""
+    first = table.first
+    return Reports(
+        table.prior[first],
+        table.posterior[first],
+        _instrument(table),
+        table.questions.outcome,
+        table.exact,
+        cluster_codes(table.questions.cluster),
+        cluster_codes(table.domain),
+    )
+
+
+def half_figures(reports: Reports, parts: Halves, selected: bool) -> dict[str, float]:
+    """The halves with their bounds; those from outcomes alone beside them where exact posteriors are known.
+
+    NaN where the outcomes influenced which questions were asked.
+    """
+    outcomes = halves(replace(reports, exact=np.full_like(reports.exact, np.nan)))
+    error = posterior_error(reports)
+    found: dict[str, float] = {}
+    for name, slope in (
+        ("prior_miscalibration", parts.miscalibration),
+        ("prior_miscalibration_complete", parts.miscalibration_complete),
+        ("posterior_inefficiency", parts.inefficiency),
+        ("posterior_miscalibration", parts.posterior_miscalibration),
+        ("prior_miscalibration_outcome", outcomes.miscalibration),
+        ("posterior_inefficiency_outcome", outcomes.inefficiency),
+    ):
+        found |= _bounds(name, slope.estimate, slope.lower, slope.upper)
+    found |= error.metrics("posterior_error")
+    return {name: np.nan if selected else value for name, value in found.items()}
 
 
 def headline(table: BeliefTable) -> MartingaleScore:
@@ -83,11 +134,7 @@ def headline(table: BeliefTable) -> MartingaleScore:
     requested: instrument and regressor then come from different wordings, so an error of one wording, the same in all
     epochs, is no longer common to both.
     """
-    first = table.first
-    instrument = table.prior[table.second or first]
-    if first == "self" and not table.second:
-        reworded = table.settings.get("paraphrases") == 2 or np.isfinite(table.prior_2).any()
-        instrument = table.prior_2 if reworded else instrument
+    first, instrument = table.first, _instrument(table)
     stepwise = table.settings.get("granularity") == "step" and first in table.path
     path = table.path[first] if stepwise else np.stack([table.prior[first], table.posterior[first]], axis=-1)
     if not path.size:
@@ -105,6 +152,18 @@ def headline(table: BeliefTable) -> MartingaleScore:
         group=table.domain or None,
         saw_reasoning=table.saw_reasoning,
     )
+
+
+def _instrument(table: BeliefTable) -> Floats:
+    if table.first == "self" and not table.second:
+        reworded = table.settings.get("paraphrases") == 2 or np.isfinite(table.prior_2).any()
+        return table.prior_2 if reworded else table.prior["self"]
+    return table.prior[table.second or table.first]
+
+
+def _plain(table: BeliefTable) -> BeliefTable:
+    kept = {name: value for name, value in table.settings.items() if name not in ("belief_change", "granularity")}
+    return replace(table, settings=kept)
 
 
 def _swapped(table: BeliefTable) -> BeliefTable:
@@ -148,6 +207,7 @@ def _only(table: BeliefTable, rows: "np.typing.NDArray[np.bool_]") -> BeliefTabl
         posterior={name: beliefs[rows] for name, beliefs in table.posterior.items()},
         path={name: beliefs[rows] for name, beliefs in table.path.items()},
         prior_2=table.prior_2[rows],
+        exact=table.exact[rows],
         domain=[name for name, kept in zip(table.domain, rows, strict=True) if kept],
     )
 

@@ -42,11 +42,6 @@ REASONS = {
     f"prior (first-stage F under {MIN_F:g}); ask more",
 }
 """Why a slope is not identified, by `MartingaleScore.reason`."""
-NOISELESS = (
-    "every question got exactly the same prior in all epochs (reliability exactly 1): either the model answers without "
-    "noise, as at temperature 0, or replies were shared between epochs instead of sampled anew. The interval then "
-    "reflects the sampling of questions only"
-)
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,6 @@ class MartingaleScore:
     identified: bool
     reason: str | None
     """Why it is not identified: a key of `REASONS`, or None."""
-    noiseless: bool
-    """Whether each question got the same prior in all its epochs. See `NOISELESS`."""
     ols: float
     """The published score: least squares on single reports. Noise biases it downwards, a reader that saw the end
     upwards."""
@@ -165,8 +158,6 @@ def slope_score(
     published = ols_slope(change, x, clusters, groups)
     strength = reliability(x, z, groups)
     variance, covariance = (np.nansum(v) for v in within(x[:, :, 0], x[:, :, 0] + change[:, :, 0]))
-    own, _ = within(x[:, :, 0], x[:, :, 0])
-    noiseless = bool(np.isfinite(own).any() and np.nansum(own) < ROUNDING_ERROR)
     readable = np.isfinite(x[:, :, 0] + change[:, :, 0]), np.isfinite(z)
     twice = any(np.any(readable[0][:, i] & readable[1][:, j]) for i, j in permutations(range(x.shape[1]), 2))
     first_stage_f = first_stage(x, z, clusters, groups)
@@ -187,7 +178,6 @@ def slope_score(
         shared_error=float(covariance / variance) if variance >= ROUNDING_ERROR else np.nan,
         identified=reason is None,
         reason=reason,
-        noiseless=noiseless,
         ols=published.estimate,
         ols_lower=published.lower,
         ols_upper=published.upper,

@@ -45,6 +45,10 @@ class Slope:
     """What each cluster adds to the estimate, by cluster number. The standard error is the root of the sum of their
     squares. Empty if undefined."""
 
+    def cluster_metrics(self) -> dict[str, float]:
+        """As `interval.Headline.cluster_metrics`."""
+        return {"clusters": self.clusters, "effective_clusters": self.effective_clusters}
+
 
 def cross_epoch_slope(change: Floats, level: Floats, instrument: Floats, cluster: Codes, group: Codes) -> Slope:
     r"""Slope of a change on a level, instrumented by a measurement in another epoch of the same question.

@@ -85,8 +85,8 @@ def test_a_run_warns_once_and_at_its_end(run: Run, says: Any, caplog: pytest.Log
     asyncio.run(says("Hello.").generate("Hello?"))
     with caplog.at_level(logging.WARNING):
         found = metrics(run(only(12), score_display=True, max_samples=2))
-    assert (found["noiseless"], found["identified"], found["reliability"]) == (1, 1, 1)
-    (warning,) = [r.message for r in caplog.records if "artingale" in r.message]
+    assert (found["flag_noiseless"], found["reliability"]) == (1, 1)
+    (warning,) = [r.message for r in caplog.records if r.message.startswith("martingale_score")]
     assert "from only 12 questions" in warning
     assert "mde" in warning
 
@@ -94,7 +94,7 @@ def test_a_run_warns_once_and_at_its_end(run: Run, says: Any, caplog: pytest.Log
 def test_a_noiseless_model_is_pointed_out_but_no_reference_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, warnings in (("openai/gpt", 1), ("reference/bayesian", 0)):
         monkeypatch.setattr("truthgym.scorers.martingale.active_model", lambda name=name: name)
-        assert len(list(notes([], {"noiseless": 1.0}))) == warnings
+        assert len(list(notes([], {"verdict": np.nan, "flag_noiseless": 1.0}))) == warnings
 
 
 def test_per_step_says_that_a_log_has_no_steps(run: Run, caplog: pytest.LogCaptureFixture) -> None:
@@ -197,4 +197,5 @@ def test_the_metric_never_fails(some: list[SampleScore]) -> None:
     found = belief_dynamics()(some)  # type: ignore[arg-type]
     assert isinstance(found, dict)
     assert list(found)[:8] == FIRST
-    assert found["n"] == found["identified"] == 0
+    assert found["n"] == 0
+    assert np.isnan(found["verdict"])

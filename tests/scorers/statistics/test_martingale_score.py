@@ -54,7 +54,7 @@ def test_known_values_by_hand() -> None:
     assert found.reliability == pytest.approx(0.12 / 0.2)
     assert found.r_squared == pytest.approx(0.04**2 / (0.2 * 0.04))
     assert found.shared_error == pytest.approx(0, abs=1e-9)
-    assert (found.n, found.epochs, found.identified, found.reason, found.noiseless) == (12, 2, True, None, False)
+    assert (found.n, found.epochs, found.identified, found.reason) == (12, 2, True, None)
     # Every question has the score -.01 + .03 = .02 over both pairs: all the same, and none of them 0.
     assert found.p == 0
     # Residuals d - x / 3 cancel within each question: the crossed slope of each is 1/3.
@@ -90,7 +90,6 @@ def test_an_exact_line_without_noise_is_found_exactly() -> None:
     assert found.r_squared == pytest.approx(1)
     assert found.r_squared <= 1
     assert found.reliability == pytest.approx(1)
-    assert found.noiseless
     assert np.isnan(found.shared_error)
 
 
@@ -346,21 +345,6 @@ def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> 
         found = martingale_score(rng.random((n, epochs)), posterior)
         turned_down += found.reason in ("low_reliability", "weak_instrument")
     assert turned_down / 200 >= share
-
-
-def test_priors_that_are_equal_in_all_epochs_are_noiseless() -> None:
-    x, y = reader(np.random.default_rng(19), 30, 2)
-    still = np.repeat(x[:, :1], 2, axis=1)
-    assert not martingale_score(x, y).noiseless
-    assert martingale_score(still, y).noiseless
-    assert martingale_score(still, y * np.nan).noiseless, "the priors alone decide"
-    percents = np.repeat(np.arange(1, 100)[:, None] / 100, 5, axis=1)
-    assert martingale_score(percents, percents).noiseless
-    assert np.isnan(martingale_score(percents, percents).shared_error)
-    still[0, 1] += 0.01
-    assert not martingale_score(still, y).noiseless
-    for unknown in (x[:, :1], x * np.nan, x[:0]):
-        assert not martingale_score(unknown, np.full_like(unknown, 0.5)).noiseless
 
 
 @pytest.mark.parametrize(

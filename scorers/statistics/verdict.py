@@ -1,0 +1,216 @@
+"""A verdict on how a reasoner updates, from the martingale score and the two halves of which it is the sum.
+
+Noise in the reports that keeps their mean does not move the score. Other errors of the prior report do: a model that
+says 50 when it does not want to think, or that knows only 10, 50 and 90, looks entrenched or over-correcting. Where the
+truth is known, the score is split into a half that such errors move and one that most of them do not. Pure functions of
+arrays.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from truthgym.scorers.statistics.belief_movement import brier_gain
+from truthgym.scorers.statistics.interval import Headline, mean_headline, quantile
+from truthgym.scorers.statistics.slopes import Codes, Floats, Slope, cross_epoch_slope
+
+MARGIN = 0.1
+"""A fault is a slope beyond it; a rational reasoner's slopes are surely inside it."""
+ERROR_MARGIN = 0.03
+"""Root mean squared distance from exact posteriors below which a reasoner is rational."""
+RATIONAL_LEVEL = 0.9
+"""Level of the intervals that must lie inside the margin: two one-sided tests at 5 %."""
+
+ENTRENCHED, RATIONAL, OVER_CORRECTING = 1.0, 0.0, -1.0
+VERDICTS = {
+    ENTRENCHED: "entrenched: its beliefs move on in the direction in which they already lean, further than the truth",
+    RATIONAL: f"rational within {MARGIN:g}: its updates do not depend on its priors, its posteriors are calibrated, "
+    "and it learns",
+    OVER_CORRECTING: "over-correcting: its beliefs move back from where they lean, further than the truth",
+}
+"""Legend of the metric `verdict`. NaN is "cannot tell"."""
+CANNOT_TELL = {
+    "unidentified": "the martingale score is not identified",
+    "no_truth": "the truth is not known, so an error of the prior reports cannot be told from a fault",
+    "selected": "the questions were chosen by their outcomes, so good forecasts are wrong more often than they say",
+    "prior_reports": "the priors are not calibrated: their reports are distorted, or the mind's priors are, which may "
+    "or may not have been carried on; see prior_miscalibration",
+    "posterior_reports": "the result rests on posteriors of exactly 50, on the ends of the range of posteriors, or on "
+    "single outliers among the epochs",
+    "posteriors": "the updates do not depend on the priors, but the posteriors are not surely calibrated: the evidence "
+    "may have too much or too little weight, or faults of different questions cancel; see posterior_miscalibration",
+    "nothing_learned": "the slope is near 0, but the Brier score does not surely fall: a reasoner that never moves has "
+    "that slope too",
+    "imprecise": f"there are too few questions to place the slopes inside or outside +-{MARGIN:g}",
+}
+"""Why there is no verdict, by `Verdict.reason`."""
+
+
+@dataclass(frozen=True)
+class Reports:
+    """The reports of one elicitor, and what is known of the questions. Arrays of reports are questions x epochs."""
+
+    prior: Floats
+    """Beliefs in [0, 1] before. NaN if missing."""
+    posterior: Floats
+    """Beliefs after."""
+    instrument: Floats
+    """The prior of another elicitor or in another wording; otherwise `prior`."""
+    outcome: Floats
+    """1 or 0 for each question, NaN if unknown."""
+    exact: Floats
+    """The exact posterior of each question, NaN if unknown."""
+    cluster: Codes
+    """Cluster number of each question."""
+    group: Codes
+    """Group number of each question; each group has its own intercept."""
+
+    def slope(self, change: Floats, level: Floats | None = None, instrument: Floats | None = None) -> Slope:
+        """Slope of a change on the prior, or on another level, by instrument."""
+        x, z = self.prior if level is None else level, self.instrument if instrument is None else instrument
+        return cross_epoch_slope(change[:, :, None], x[:, :, None], z, self.cluster, self.group)
+
+    @property
+    def truth(self) -> Floats:
+        """The exact posterior where it is known, else the outcome: the same expectation with far more noise."""
+        return np.where(np.isfinite(self.exact), self.exact, self.outcome)
+
+    @property
+    def inefficiency(self) -> Slope:
+        """See `Halves`."""
+        return self.slope(self.posterior - self.truth[:, None])
+
+
+@dataclass(frozen=True)
+class Halves:
+    r"""The martingale score as a sum: of complete cases, `miscalibration_complete` plus `inefficiency`.
+
+    $$\hat\beta(b_1-b_0)=\hat\beta(y-b_0)+\hat\beta(b_1-y)$$
+
+    Each is a slope on the prior, instrumented by the prior of another epoch (`slopes.cross_epoch_slope`), with y the
+    truth. By itself, neither tells an error of the reports from a fault of the reasoner.
+
+    References:
+        Nordhaus (1987). Review of Economics and Statistics 69. Mincer and Zarnowitz (1969), in Economic Forecasts and
+        Expectations, NBER. Augenblick and Rabin (2021). QJE 136.
+    """
+
+    miscalibration: Slope
+    """Prior miscalibration, over all readable priors: 0 if they are right on average, above 0 if too moderate, below 0
+    if too extreme. Whatever distorts the prior moves it, in the mind or in the report."""
+    miscalibration_complete: Slope
+    """The same over the reports whose posterior is readable."""
+    inefficiency: Slope
+    """Posterior inefficiency: 0 for a reasoner that is efficient under the true probabilities, whatever the errors of
+    its prior reports, if the error of its posterior report has mean zero given the prior report. Above 0, the posterior
+    is too far on the side of the prior."""
+    posterior_miscalibration: Slope
+    """Slope of the truth minus the posterior on the posterior, instrumented by the posterior of another epoch: 0 if the
+    posteriors are right on average, above 0 if too moderate, below 0 if too extreme."""
+
+    @property
+    def selective_refusal(self) -> tuple[float, float]:
+        """Miscalibration of complete cases minus that of all, and its standard error: what refusals did."""
+        every, complete = self.miscalibration, self.miscalibration_complete
+        if not every.influence.size or every.influence.size != complete.influence.size:
+            return np.nan, np.nan
+        error = float(np.sqrt(np.sum((complete.influence - every.influence) ** 2)))
+        return complete.estimate - every.estimate, error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run shows about updating."""
+
+    code: float
+    """A key of `VERDICTS`; NaN if the run cannot tell."""
+    reason: str | None = None
+    """Why it cannot tell: a key of `CANNOT_TELL`."""
+
+
+def halves(reports: Reports) -> Halves:
+    """Split the martingale score into prior miscalibration and posterior inefficiency."""
+    truth = reports.truth[:, None]
+    complete = np.where(np.isfinite(reports.posterior), reports.prior, np.nan)
+    return Halves(
+        reports.slope(truth - reports.prior),
+        reports.slope(truth - complete, complete),
+        reports.inefficiency,
+        reports.slope(truth - reports.posterior, reports.posterior, reports.posterior),
+    )
+
+
+def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
+    """Name a reasoner's fault, say that it is rational, or say that the run cannot tell.
+
+    A fault is named if the score and posterior inefficiency both have its sign, lie beyond `MARGIN`, and have 95 %
+    intervals without 0; and if posterior inefficiency does so too without the posteriors of exactly 50, with the ends
+    of the range of posteriors moved to 0 and 1, and with the median of the epochs in place of each.
+
+    "Rational" is said if the 90 % intervals of both, and of posterior miscalibration, lie inside `MARGIN`, the Brier
+    gain is surely above 0, and the posteriors are surely within `ERROR_MARGIN` of exact ones (root mean square), where
+    these are known.
+
+    Args:
+        score: The martingale score of the same reports. NaN if it is not identified.
+        reports: The reports, with the truth.
+        selected: Whether the outcomes influenced which questions were asked.
+    """
+    if np.isnan(score.estimate):
+        return Verdict(np.nan, "unidentified")
+    if selected:
+        return Verdict(np.nan, "selected")
+    parts = halves(reports)
+    if np.isnan(parts.inefficiency.error):
+        return Verdict(np.nan, "no_truth")
+    for sign in (1, -1):
+        if _fault(score, sign) and _fault(parts.inefficiency, sign):
+            robust = all(_fault(other.inefficiency, sign) for other in _other_readings(reports))
+            return Verdict(float(sign)) if robust else Verdict(np.nan, "posterior_reports")
+    if not (_inside(score) and _inside(parts.inefficiency)):
+        prior = parts.miscalibration_complete
+        return Verdict(np.nan, "imprecise" if prior.lower <= 0 <= prior.upper else "prior_reports")
+    gain = mean_headline(brier_gain(reports.prior, reports.posterior, reports.outcome), reports.cluster.tolist())
+    if not gain.lower > 0:
+        return Verdict(np.nan, "nothing_learned")
+    error = posterior_error(reports)
+    if not _inside(parts.posterior_miscalibration) or error.upper > ERROR_MARGIN**2:
+        return Verdict(np.nan, "posteriors")
+    return Verdict(RATIONAL)
+
+
+def posterior_error(reports: Reports) -> Headline:
+    """Mean squared distance of the posteriors from the exact ones without noise, in [0, 1]; lower is better.
+
+    The product of the errors of two epochs, whose noise is independent. Faults of different questions that cancel in
+    the slope show here. NaN without exact posteriors.
+    """
+    error = reports.posterior - reports.exact[:, None]
+    read = np.isfinite(error)
+    sums, squares = (np.where(read, values, 0).sum(axis=1) for values in (error, error**2))
+    pairs = read.sum(axis=1) * (read.sum(axis=1) - 1)
+    product = np.where(pairs > 0, (sums**2 - squares) / np.maximum(pairs, 1), np.nan)
+    return mean_headline(product, reports.cluster.tolist())
+
+
+def _other_readings(reports: Reports) -> Iterator[Reports]:
+    """Without posteriors of exactly 50, with their extremes moved to 0 and 1, and with the median of the epochs."""
+    posterior = reports.posterior
+    readable = np.isfinite(posterior)
+    least, most = (float(end(posterior[readable])) for end in (np.min, np.max))
+    yield replace(reports, posterior=np.where(posterior == 0.5, np.nan, posterior))
+    yield replace(reports, posterior=np.where(posterior <= least, 0.0, np.where(posterior >= most, 1.0, posterior)))
+    some = readable.any(axis=1)
+    median = np.full(posterior.shape, np.nan)
+    median[some] = np.nanmedian(posterior[some], axis=1)[:, None]
+    yield replace(reports, posterior=np.where(readable, median, np.nan))
+
+
+def _fault(slope: Slope, sign: int) -> bool:
+    return bool(sign * slope.estimate > MARGIN and (slope.lower > 0 if sign > 0 else slope.upper < 0))
+
+
+def _inside(slope: Slope) -> bool:
+    half = quantile((1 + RATIONAL_LEVEL) / 2, slope.effective_clusters - 1) * slope.error
+    return bool(slope.estimate - half > -MARGIN and slope.estimate + half < MARGIN)

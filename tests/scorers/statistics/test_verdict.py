@@ -1,0 +1,136 @@
+"""The halves add up, and the verdict names what is planted and nothing else."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.verdict import (
+    CANNOT_TELL,
+    ENTRENCHED,
+    OVER_CORRECTING,
+    RATIONAL,
+    VERDICTS,
+    Reports,
+    halves,
+    posterior_error,
+    verdict,
+)
+
+EPOCHS = 3
+
+
+def reader(
+    seed: int, n: int = 400, slope: float = 0.0, noise: float = 0.05, error: float = 0.0, learns: float = 0.25
+) -> Reports:
+    """A reasoner with a slope, whose prior reports err alike in all epochs, and the truth that it learns about."""
+    rng = np.random.default_rng(seed)
+    belief = rng.uniform(0.3, 0.7, n)
+    exact = belief + learns * rng.choice([-1, 1], n)
+    posterior = exact + slope * (belief - 0.5)
+
+    def report(value: Floats) -> Floats:
+        return np.clip(value[:, None] + rng.uniform(-noise, noise, (n, EPOCHS)), 0, 1)
+
+    prior = report(belief + rng.uniform(-error, error, n))
+    codes = np.arange(n)
+    outcome = (rng.random(n) < exact).astype(float)
+    return Reports(prior, report(posterior), prior, outcome, exact, codes, codes * 0)
+
+
+def rule(reports: Reports, selected: bool = False) -> float | str:
+    found = verdict(martingale_score(reports.prior, reports.posterior, reports.instrument).slope, reports, selected)
+    assert (found.reason is None) == (found.code in VERDICTS)
+    assert found.reason is None or found.reason in CANNOT_TELL
+    return found.reason or found.code
+
+
+@pytest.mark.parametrize("known", ["exact", "outcome", "half"])
+def test_the_halves_add_up_to_the_score(known: str) -> None:
+    reports = reader(1, slope=0.2, error=0.1)
+    unknown = {"exact": slice(0), "outcome": slice(None), "half": slice(200)}[known]
+    reports.exact[unknown] = np.nan
+    reports.posterior[np.random.default_rng(0).random(reports.posterior.shape) < 0.3] = np.nan
+    parts = halves(reports)
+    score = martingale_score(reports.prior, reports.posterior).estimate
+    assert parts.miscalibration_complete.estimate + parts.inefficiency.estimate == pytest.approx(score)
+    assert parts.miscalibration.n == 400 >= parts.miscalibration_complete.n
+
+
+def test_each_half_finds_what_moves_it() -> None:
+    slopes = []
+    for seed in range(20):
+        parts = halves(reader(seed, 1000, slope=0.2, error=0.1))
+        slopes.append([parts.miscalibration.estimate, parts.inefficiency.estimate])
+    # An error of variance .1²/3 that all epochs share turns the slope of the belief into that of .4²/12 over the sum.
+    share = (0.4**2 / 12) / (0.4**2 / 12 + 0.1**2 / 3)
+    assert np.mean(slopes, axis=0) == pytest.approx([share - 1, 0.2 * share], abs=0.03)
+
+
+def test_selective_refusal_is_seen_where_random_refusal_is_not() -> None:
+    reports = reader(2, 600)
+    rng = np.random.default_rng(3)
+    changed_side = (reports.prior - 0.5) * (reports.posterior - 0.5) < 0
+    for gone, effect in ((changed_side, True), (rng.random(changed_side.shape) < changed_side.mean(), False)):
+        found, error = halves(replace(reports, posterior=np.where(gone, np.nan, reports.posterior))).selective_refusal
+        assert (abs(found) > 5 * error) == effect
+    assert halves(reports).selective_refusal == (0, 0)
+
+
+def test_faults_are_named_and_a_rational_reasoner_is_not_accused() -> None:
+    planted = {0.0: RATIONAL, 0.25: ENTRENCHED, -0.25: OVER_CORRECTING}
+    for slope, code in planted.items():
+        counts = Counter(rule(reader(seed, 2000, slope=slope, learns=0.1)) for seed in range(40))
+        assert counts[code] >= 38, (slope, counts)
+        assert sum(counts[other] for other in VERDICTS if other != code) == 0
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_error_of_the_prior_reports_is_no_fault(exact: bool) -> None:
+    counts: Counter[float | str] = Counter()
+    for seed in range(60):
+        reports = reader(seed, 300, error=0.25)
+        counts[rule(reports if exact else replace(reports, exact=np.full(300, np.nan)))] += 1
+    assert counts["prior_reports"] > 50
+    assert sum(counts[code] for code in VERDICTS) <= (0 if exact else 4), "outcomes are noisy"
+
+
+def test_why_there_is_no_verdict() -> None:
+    good = reader(4, 2000, learns=0.1)
+    lazy = np.random.default_rng(5).random(good.posterior.shape) < 0.5
+    mixed = reader(6, 2000, slope=0.6, learns=0.1).posterior
+    mixed[::2] = reader(6, 2000, slope=-0.6, learns=0.1).posterior[::2]
+    one = {"prior": good.prior[:, :1], "instrument": good.prior[:, :1], "posterior": good.posterior[:, :1]}
+    unknown = np.full(2000, np.nan)
+    cases = {
+        "unidentified": replace(good, **one),
+        "no_truth": replace(good, exact=unknown, outcome=unknown),
+        "prior_reports": reader(7, 2000, error=0.25),
+        "posterior_reports": replace(good, posterior=np.where(lazy, 0.5, good.posterior)),
+        "posteriors": replace(reader(6, 2000, learns=0.1), posterior=mixed),
+        "nothing_learned": replace(good, posterior=reader(4, 2000, learns=0.0).posterior),
+        "imprecise": reader(8, 30),
+    }  # fmt: skip
+    assert {name: rule(reports) for name, reports in cases.items()} == {name: name for name in cases}
+    assert rule(good, selected=True) == "selected"
+    assert set(cases) | {"selected"} == set(CANNOT_TELL)
+    assert rule(good) == RATIONAL
+
+
+def test_noise_does_not_raise_the_posterior_error() -> None:
+    assert posterior_error(reader(9, 3000, noise=0.2)).estimate == pytest.approx(0, abs=0.0005)
+    fault = reader(10, 3000, slope=0.5, learns=0.15)
+    assert posterior_error(fault).estimate == pytest.approx(0.25 * 0.4**2 / 12, rel=0.05)
+    assert np.isnan(posterior_error(replace(fault, exact=np.full(3000, np.nan))).estimate)
+    one = replace(fault, posterior=fault.posterior[:, :1])
+    assert np.isnan(posterior_error(one).estimate), "one epoch cannot tell noise from error"
+
+
+def test_turning_the_proposition_round_changes_no_verdict() -> None:
+    for seed in range(10):
+        r = reader(seed, 200, slope=0.2, error=0.05)
+        turned = Reports(1 - r.prior, 1 - r.posterior, 1 - r.instrument, 1 - r.outcome, 1 - r.exact, r.cluster, r.group)
+        assert rule(r) == rule(turned)
