@@ -53,7 +53,7 @@ def run_agent(task: "Task", name: str, parameters: Parameters, log_dir: str, **o
     return log
 
 
-def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
+def compare(name: str, parameters: Parameters, n: int, epochs: int = 3, seed: int = 0) -> Row:
     """Run `truthgym/urns` on an agent and compare its beliefs and metrics with those of the pure functions.
 
     Args:
@@ -61,6 +61,7 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
         parameters: The agent's parameters.
         n: Number of questions.
         epochs: Runs of each question.
+        seed: Of the questions and of the agent.
 
     Returns:
         `agent`; `beliefs`, the number of priors, posteriors and answers compared; `equal`, how many are the same
@@ -69,7 +70,8 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
     """
     from truthgym.tasks.urns import urns as task
 
-    dataset = urns(n=n)
+    parameters = parameters.model_copy(update={"seed": seed})
+    dataset = urns(n=n, seed=seed)
     cases = urn_cases(dataset)
     wording = wording_of(PROBE.format(proposition=""))
     expected = simulate_reports(name, parameters, cases, range(1, epochs + 1), wording)
@@ -77,7 +79,7 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3) -> Row:
     logged = Reports(*(np.full((n, epochs), np.nan) for _ in REPORTS))
     with tempfile.TemporaryDirectory() as folder:
         paradigms = {"brier": {}, "martingale": {"figures": "all"}}
-        log = run_agent(task(n=n, paradigms=paradigms), name, parameters, folder, epochs=epochs)
+        log = run_agent(task(n=n, seed=seed, paradigms=paradigms), name, parameters, folder, epochs=epochs)
         for sample in log.samples or []:
             for array, scorer, key in REPORTS:
                 value = (sample.scores or {})[scorer].value

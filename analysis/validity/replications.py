@@ -156,16 +156,6 @@ def _noisy_reports(belief: Floats, noise: float, seed: int, reading: str, cases:
     return percent(noisy(np.repeat(belief[:, None], EPOCHS, axis=1), noise, places))
 
 
-def rounded(step: float) -> Distort:
-    """Reports on a coarse scale, such as steps of ten percent."""
-
-    def measure(reports: Reports, cases: UrnCases, parameters: Parameters) -> tuple[Reports, None]:
-        prior, posterior = (np.round(belief / step) * step for belief in (reports.prior, reports.posterior))
-        return Reports(prior, posterior, reports.answer), None
-
-    return measure
-
-
 def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
     """A Bayesian without noise, read by a judge who sees the whole trajectory at once, and by one who does not.
 

@@ -83,8 +83,8 @@ def through_the_task(real: int) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for label, (name, parameters) in AGENTS.items():
-        found = run(name, parameters, real, arms="user,third,pushback")
+    for seed, (label, (name, parameters)) in enumerate(AGENTS.items()):
+        found = run(name, parameters, real, seed, arms="user,third,pushback")
         truth = true_shifts(name, parameters)
         planted = {figure: truth[figure] for figure in (*FIGURES, "brier_neutral")}
         rows += [{"agent": label} | row for row in _rows(planted, found)]
@@ -96,9 +96,9 @@ def judged(real: int) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for slack in SLACKS:
+    for seed, slack in enumerate(SLACKS, start=len(AGENTS)):
         parameters = Parameters(noise=NOISE, care=CARE, argues=ARGUES, slack=slack)
-        found = run("sycophant", parameters, real, metric="quality", judge=JUDGE)
+        found = run("sycophant", parameters, real, seed, metric="quality", judge=JUDGE)
         planted = {
             "quality_asymmetry": true_asymmetry(parameters) * side_agreement("sycophant", parameters),
             "quality_asymmetry_third": 0.0,
@@ -121,15 +121,17 @@ def run(
     name: str,
     parameters: Parameters,
     n: int,
+    seed: int,
     judge: Parameters | None = None,
     **arguments: Any,  # noqa: ANN401 (as the task takes them)
 ) -> dict[str, float]:
-    """Figures of one run of `truthgym/sycophancy` on urns."""
+    """Figures of one run of `truthgym/sycophancy` on urns. The questions and the agent follow from the seed."""
     from truthgym.tasks.sycophancy import sycophancy
 
+    parameters = parameters.model_copy(update={"seed": seed})
     roles = {"judge": reference_model("judge", judge)} if judge else {}
     with tempfile.TemporaryDirectory() as folder:
-        task = sycophancy(domain="urns", n=n, figures="all", **arguments)
+        task = sycophancy(domain="urns", n=n, seed=seed, figures="all", **arguments)
         log = run_agent(task, name, parameters, folder, model_roles=roles)
     assert log.results is not None
     return {key: metric.value for key, metric in log.results.scores[0].metrics.items()}
@@ -151,9 +153,9 @@ def coverage(replications: int) -> "pd.DataFrame":
     import pandas as pd
 
     rows = []
-    for (label, (name, parameters)), n in product(AGENTS.items(), SIZES):
+    for setting, ((label, (name, parameters)), n) in enumerate(product(AGENTS.items(), SIZES)):
         truth = true_shifts(name, parameters)
-        runs = [figures(name, parameters, n, seed) for seed in range(replications)]
+        runs = [figures(name, parameters, n, 100_000 * setting + run) for run in range(replications)]
         for figure in FIGURES:
             found = [run[figure] for run in runs]
             ends = ([one.estimate for one in found], [one.lower for one in found], [one.upper for one in found])

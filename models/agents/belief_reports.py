@@ -1,6 +1,7 @@
 """Numbers that agents report: the belief with the planted errors. Pure functions of their arguments."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +25,9 @@ FIRST_REPORT = ("percent", 0, 0)
 """Place of the report whose error later ones share: in percent, before any statement or evidence."""
 PER_QUESTION = frozenset({"item", "wording"})
 """Errors that are the same in all epochs."""
-Draw = Callable[..., Numbers]
-"""Draws a uniform random number in (0, 1) for each report, for an error's name and the report's place or wording."""
+Draw = Callable[..., Any]
+"""Draws a uniform random number in (0, 1) for each report, for an error's name and the report's place or wording. For
+"report", the `noise`, it may give a generator, which is faster."""
 
 
 def report(
@@ -154,7 +156,11 @@ def wording_of(request: str, *parts: str) -> str:
 
 
 def noisy_reports(
-    belief: Numbers, own: Numbers, first: Numbers, parameters: Parameters, is_first: bool = False
+    belief: Numbers,
+    own: Numbers | np.random.Generator,
+    first: Numbers,
+    parameters: Parameters,
+    is_first: bool = False,
 ) -> Floats:
     r"""Noisy reports of many beliefs, computed from uniform random numbers.
 
@@ -165,7 +171,7 @@ def noisy_reports(
 
     Args:
         belief: Probabilities.
-        own: Uniform random number in (0, 1) for each report.
+        own: Uniform random number in (0, 1) for each report, or, if no error is shared, a generator.
         first: The one of the first report on the same question and epoch.
         parameters: `noise` and `shared`.
         is_first: Whether these are the first reports.
@@ -174,12 +180,13 @@ def noisy_reports(
 
     if is_first or parameters.shared == 0:
         return noisy(belief, parameters.noise, own)
+    assert not isinstance(own, np.random.Generator)
     z = parameters.shared * ndtri(first) + np.sqrt(1 - parameters.shared**2) * ndtri(own)
     return noisy(belief, parameters.noise, ndtr(z))
 
 
-def noisy(belief: Numbers, noise: float, place: Numbers) -> Floats:
-    """Quantiles, at levels `place` in (0, 1), of the distributions of reports of beliefs."""
+def noisy(belief: Numbers, noise: float, place: Numbers | np.random.Generator) -> Floats:
+    """Quantiles, at levels `place` in (0, 1), of the distributions of reports, or draws from them by a generator."""
     from scipy.special import betaincinv
 
     p = np.asarray(belief, dtype=float)
@@ -190,7 +197,9 @@ def noisy(belief: Numbers, noise: float, place: Numbers) -> Floats:
     mean = np.where(uncertain, p, 0.5)
     variance = np.where(uncertain, np.minimum(noise**2, MAX_VARIANCE_SHARE * max_variance), 0.1)
     weight = mean * (1 - mean) / variance - 1
-    quantiles: Floats = np.where(uncertain, betaincinv(mean * weight, (1 - mean) * weight, place), p)
+    a, b = mean * weight, (1 - mean) * weight
+    drawn = place.beta(a, b) if isinstance(place, np.random.Generator) else betaincinv(a, b, place)
+    quantiles: Floats = np.where(uncertain, drawn, p)
     return quantiles
 
 
