@@ -2,7 +2,7 @@
 
     python -m truthgym.analysis.validity.martingale docs/validity.md    (extra: pip install -e ".[charts]")
 
-Everything on the page is computed in this run. `--replications 50 --seeds 2 --real 100` makes a quick one.
+Everything on the page is computed in this run. `--replications 50 --seeds 2 --real 100 --worlds 10` makes a quick one.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truthgym.analysis.charts import check_extra
-from truthgym.analysis.validity import charts
+from truthgym.analysis.validity import charts, worlds_page
 from truthgym.analysis.validity import martingale_page as text
 from truthgym.analysis.validity.end_to_end import Row, compare
 from truthgym.analysis.validity.pages import main
@@ -26,6 +26,7 @@ from truthgym.analysis.validity.replications import (
     replicate,
     unlike_urns,
 )
+from truthgym.analysis.validity.worlds import worlds as run_worlds
 from truthgym.models.agents.policies import AGENTS, Parameters
 from truthgym.models.agents.true_values import true_values
 from truthgym.scorers.statistics.martingale_score import martingale_score
@@ -221,6 +222,7 @@ def write(
     replications: int = 500,
     seeds: int = 10,
     real: int = 500,
+    worlds: int = 400,
     names: Iterable[str] = (*NAMES, "random"),
 ) -> None:
     """Compute everything and write the page, with its charts beside it.
@@ -230,6 +232,7 @@ def write(
         replications: Runs for each coverage, power and classification figure.
         seeds: Runs of 5,000 questions for each bias figure.
         real: Number of questions of the runs through the real task.
+        worlds: Runs of each of `worlds.WORLDS`, in two processes.
         names: Agents of those runs.
     """
     check_extra()  # before a computation of minutes
@@ -252,6 +255,7 @@ def write(
         text.coverages(covered),
         text.classified(classification(usual)),
         text.powers(power(replications)),
+        worlds_page.section(run_worlds(worlds)),
         text.looking_ahead(joint_readings()),
         text.failures(limits(seeds), small(replications)),
     ]
@@ -259,4 +263,4 @@ def write(
 
 
 if __name__ == "__main__":
-    main(write, __doc__, "replications", "seeds", "real")
+    main(write, __doc__, "replications", "seeds", "real", "worlds")

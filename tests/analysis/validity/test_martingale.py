@@ -1,5 +1,6 @@
 """The validity page: small, but whole."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from truthgym.analysis.validity import martingale as validity
 from truthgym.analysis.validity.end_to_end import compare
 from truthgym.analysis.validity.pages import table
 from truthgym.analysis.validity.replications import look_ahead, persistent, replicate, unlike_urns
+from truthgym.analysis.validity.worlds import worlds as run_worlds
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import true_values
 from truthgym.scorers.statistics.martingale_score import martingale_score
@@ -97,10 +99,13 @@ def test_one_call_writes_the_page_and_its_charts(tmp_path: Path, monkeypatch: py
     pytest.importorskip("vl_convert")
     monkeypatch.setattr(validity, "BIAS_N", 200)
     monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
-    validity.write(tmp_path / "validity.md", replications=8, seeds=2, real=12, names=["stuck"])
+    few = partial(run_worlds, sizes=(40,), workers=1)
+    monkeypatch.setattr(validity, "run_worlds", few)
+    validity.write(tmp_path / "validity.md", replications=8, seeds=2, real=12, worlds=1, names=["stuck"])
     page = (tmp_path / "validity.md").read_text()
     for chart in ("validity_bias.svg", "validity_coverage.svg", "validity_profiles.svg"):
         assert f"]({chart})" in page
         assert "<svg" in (tmp_path / chart).read_text()
+    assert "| Bayesian, 25 % of priors at 50 | 0.000 |" in page
     assert "| stuck | 108 | 108 | 0 |" in page
     assert "nan" not in page
