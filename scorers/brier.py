@@ -7,12 +7,13 @@ inspect score LOG --scorer truthgym/brier
 from typing import cast
 
 import numpy as np
-from inspect_ai.scorer import Score, Scorer, Target, Value, scorer
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
-from truthgym.scorers.beliefs.answer import stated_belief
+from truthgym.scorers.beliefs.answer import read_answer
+from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.paradigm import (
     HIGHER_IS_BETTER,
     LOWER_IS_BETTER,
@@ -30,6 +31,7 @@ from truthgym.scorers.statistics.calibration import (
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import CLIP, RULES, brier_score, finite_mean, row_mean, skill_score
 from truthgym.scorers.statistics.table import Table, tabulate
+from truthgym.solvers.roles import required_model
 
 
 def summarise(table: Table) -> dict[str, float]:
@@ -77,12 +79,18 @@ def summarise(table: Table) -> dict[str, float]:
     }
 
 
-forecast_quality = figures_metric("forecast_quality", lambda scores: summarise(tabulate(scores, "belief")))
+def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
+    """All figures of the paradigm from its scores."""
+    table = tabulate(scores, "belief")
+    return summarise(table) | {"share_read_by_model": share_read_by_model(scores, int(np.isfinite(table.values).sum()))}
+
+
+forecast_quality = figures_metric("forecast_quality", summarise_scores)
 
 
 @scorer(metrics=[forecast_quality()])
 @validate_call
-def brier(figures: Figures = "headline") -> Scorer:
+def brier(reader: bool = False, figures: Figures = "headline") -> Scorer:
     r"""Squared error of the last stated probability. Lower is better.
 
     $$\mathrm{BS}(p, y) = (p - y)^2 \in [0, 1]$$
@@ -114,6 +122,7 @@ def brier(figures: Figures = "headline") -> Scorer:
     - `log_score` (nats, p clipped to [0.005, 0.995]; lower is better); `spherical_score` (higher is better).
     - `murphy_reliability` (lower is better), `resolution` (higher is better) and `uncertainty`, corrected
       for bias; `ece`, meaningful only in comparison with `ece_null`.
+    - `share_read_by_model`, the share of the beliefs that the `reader` role read.
 
     Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first.
 
@@ -121,9 +130,12 @@ def brier(figures: Figures = "headline") -> Scorer:
 
     An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means but
     `brier_imputed` leave it out, and it lowers `share_scored`; below 0.9 the log warns. A question without a known
-    outcome is NaN too, and left out of all. Makes no model call.
+    outcome is NaN too, and left out of all. Makes no model call; with `reader` one
+    for each answer that cannot be read otherwise, minus those that the log holds.
 
     Args:
+        reader: Whether the role `reader` reads answers that are not in a form that Truthgym reads: `--model-role
+            reader=MODEL`. What it reads is marked in the metadata.
         figures: "headline" writes the first ten metrics to the log, "all" every one. Old logs can be scored again.
 
     References:
@@ -133,7 +145,8 @@ def brier(figures: Figures = "headline") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        belief, unread = stated_belief(state)
+        answer = await read_answer(state, question, required_model("reader") if reader else None)
+        belief, unread = answer.value, answer.reason
         outcome = binary_outcome(target.text)
         reason = "The question has no known outcome." if outcome is None else unread
         p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
@@ -152,6 +165,7 @@ def brier(figures: Figures = "headline") -> Scorer:
                 "crowd": question.crowd,
                 "reason": reason,
             }
+            | ({"beliefs": [answer.record()]} if answer.read_by else {})
             | requested(figures),
         )
 
@@ -169,7 +183,8 @@ PARADIGM = Paradigm(
         "skill_base_rate",
         "calibration_slope",
     ),
-    figures=lambda scores: summarise(tabulate(scores, "belief")),
+    figures=summarise_scores,
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
     directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
+    roles=lambda reader=False, **_: ("reader",) if reader else (),
 )  # fmt: skip

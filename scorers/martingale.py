@@ -26,6 +26,7 @@ from truthgym.scorers.beliefs.elicitation import (
     Reuse,
     elicit,
 )
+from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.paradigm import PROBABILITY, Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.belief_table import belief_table
@@ -56,7 +57,9 @@ def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores."""
-    return summarise(belief_table(scores))
+    beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
+    read = sum(belief.get("value") is not None for belief in beliefs)
+    return summarise(belief_table(scores)) | {"share_read_by_model": share_read_by_model(scores, read)}
 
 
 belief_dynamics = figures_metric("belief_dynamics", summarise_scores, notes)
@@ -72,6 +75,7 @@ def martingale(
     paraphrases: Paraphrases = 1,
     system_prompt_in_probe: bool = False,
     beliefs: Reuse = "reuse",
+    reader: bool = False,
     belief_change: Literal["difference", "logit"] = "difference",
     granularity: Granularity = "trajectory",
     domains: Literal["pooled", "each"] = "pooled",
@@ -122,7 +126,8 @@ def martingale(
     - `martingale_score_ols`, the published score, with its bounds and variants (`_lower`, `_upper`; `_half`, the slope
       through one half; `r_squared`); `p` (Anderson-Rubin); `shared_error`; bounds of the companions, `movement` and
       `uncertainty_reduction`; `brier_prior`, `brier_posterior`, and `brier_corrected`, that of the posterior with the
-      slope taken out; `clusters`, `effective_clusters`.
+      slope taken out; `clusters`, `effective_clusters`; `share_read_by_model`, the share of the beliefs that the
+      `reader` role read.
     - With `elicitor="both"` `martingale_score_judge` and `share_scored_judge`; with `joint` `martingale_score_joint`
       (least squares on the joint reading) and `leak`; with `domains="each"` a score for every domain; with
       `information_weight` `informed_score`.
@@ -134,10 +139,10 @@ def martingale(
     priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw the reasoning.
 
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
-    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more; paraphrases=2 1 more. Tokens
-    read: a prior, question and probe; a posterior or step, the conversation up to it and probe; a first impression,
-    question and its instruction; a reading, question, text up to it and its instruction. Nothing that the log already
-    holds in readable form is asked again.
+    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more; paraphrases=2 1 more; `reader`
+    1 more for each reply that cannot be read otherwise. Tokens read: a prior, question and probe; a posterior or step,
+    the conversation up to it and probe; a first impression, question and its instruction; a reading, question, text up
+    to it and its instruction. Nothing that the log already holds in readable form is asked again.
 
     Args:
         elicitor: Whose report counts: "self", the model's own; "judge", the reading of the `judge` role; "both".
@@ -156,6 +161,8 @@ def martingale(
         beliefs: "reuse" the log's beliefs and ask for missing ones; "fresh" asks for all again, as you need for another
             temperature, which "reuse" cannot tell from the first; "recorded" makes no model call, needs no judge, and
             takes the log's beliefs whichever model gave them. Replaces RECOMPUTE_BELIEFS.
+        reader: Whether the role `reader` reads replies that are not in a form that Truthgym reads: `--model-role
+            reader=MODEL`. What it reads is marked in the metadata.
         belief_change: "difference", or "logit" for changes and levels in log-odds, of beliefs clipped to [0.005,
             0.995]: on that scale a rational reasoner's slope is not 0. Replaces belief_change_type.
         granularity: "trajectory": one update per trajectory. "step": each step is an update, instrumented by the prior
@@ -183,7 +190,7 @@ def martingale(
             "paraphrases=2 asks the model for its prior twice, and elicitor=judge asks a judge alone; "
             "use elicitor=self or elicitor=both"
         )
-    config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases)
+    config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases, reader)
     # Only values that differ from the default: every entry of every score takes CPU time and space in the log.
     settings = {
         name: value
@@ -229,9 +236,9 @@ def martingale(
     return score
 
 
-def roles(elicitor: Elicitor = "self", joint: bool = False, **others: object) -> tuple[str, ...]:
+def roles(elicitor: Elicitor = "self", joint: bool = False, reader: bool = False, **others: object) -> tuple[str, ...]:
     """Model roles that `martingale` needs with these arguments. A task checks them before its first model call."""
-    return ElicitationConfig(elicitor=elicitor, joint=joint).roles
+    return ElicitationConfig(elicitor=elicitor, joint=joint, reader=reader).roles
 
 
 def model_calls(
@@ -255,7 +262,12 @@ def _explain(
     elicited: list[Belief], names: list[str], unread: list[str], stated: float | None, posterior: float
 ) -> str:
     """The belief path as a Markdown table, which the log viewer renders, and what could not be read."""
-    cells = {(b.elicitor, b.stage): "-" if b.value is None else f"{100 * b.value:.0f} %" for b in elicited}
+    cells = {
+        (b.elicitor, b.stage): "-"
+        if b.value is None
+        else f"{100 * b.value:.0f} %{' (read by a model)' * bool(b.read_by)}"
+        for b in elicited
+    }
     stages = sorted({b.stage for b in elicited if b.stage != "view"}, key=_order)
     lines = [f"| belief | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
     lines += [f"| {stage} | {' | '.join(cells.get((name, stage), '') for name in names)} |" for stage in stages]

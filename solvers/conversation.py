@@ -13,6 +13,7 @@ from truthgym.solvers.trajectory import (
     ENDED,
     STEPS,
     Kind,
+    cut_off,
     failure_reason,
     input_step,
     recorded_end,
@@ -116,7 +117,8 @@ class Conversation:
         text = self.state.output.completion
         if not text.strip() and (kind == "answer" or not _has_reasoning(self.state.output)):
             what = "answer" if kind == "answer" else "reply"
-            raise EndedEarly(f"The {what} is empty (the model stopped with {self.state.output.stop_reason}).")
+            stopped = cut_off(self.state.output) or f"the model stopped with {self.state.output.stop_reason}"
+            raise EndedEarly(f"The {what} is empty ({stopped}).")
         return text
 
     async def run_agent(self, solver: Solver) -> None:
@@ -176,7 +178,8 @@ class Conversation:
             output = await model.generate(list(messages))
         _check(output, f"The {role}")
         if not output.completion.strip():
-            raise EndedEarly(f"The reply of the {role} is empty (it stopped with {output.stop_reason}).")
+            stopped = cut_off(output) or f"it stopped with {output.stop_reason}"
+            raise EndedEarly(f"The reply of the {role} is empty ({stopped}).")
         return output.completion
 
     def close(self) -> None:

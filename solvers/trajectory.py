@@ -95,6 +95,14 @@ def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
     return None
 
 
+def cut_off(output: ModelOutput) -> str | None:
+    """That a model's output ended at the token limit, and the remedy, in words. None if it did not."""
+    if not output.choices or output.stop_reason != "max_tokens":
+        return None
+    tokens = f" after {output.usage.output_tokens} tokens" if output.usage else ""
+    return f"cut off by the token limit{tokens}; raise --max-tokens"
+
+
 def input_step(message: ChatMessage, speaker: str | None = None) -> Step:
     """The step of an input message."""
     return Step(

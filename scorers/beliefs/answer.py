@@ -1,9 +1,13 @@
 """The answer of a finished sample: its text, and the belief that it states."""
 
+from inspect_ai.model import Model
 from inspect_ai.solver import TaskState
 
+from truthgym.datasets.question import Question
 from truthgym.scorers.beliefs.parsing import read_belief
-from truthgym.solvers.trajectory import STEPS, failure_reason, recorded_answer, recorded_end
+from truthgym.scorers.beliefs.reader import read_by_model
+from truthgym.scorers.beliefs.record import Belief, recorded_replies
+from truthgym.solvers.trajectory import STEPS, cut_off, failure_reason, recorded_answer, recorded_end
 
 
 def final_answer(state: TaskState) -> tuple[str | None, str | None]:
@@ -37,5 +41,23 @@ def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
     return belief, None if belief is not None else unread
 
 
+async def read_answer(state: TaskState, question: Question, reader: Model | None) -> Belief:
+    """The belief that a sample's last answer states, as `stated_belief`, or else as a model reads it.
+
+    Args:
+        state: A finished sample.
+        question: Its question.
+        reader: The model that reads what `read_belief` cannot. None leaves it unread.
+    """
+    value, reason = stated_belief(state)
+    text, _ = final_answer(state)
+    belief = Belief(value, "answer", "self", "continued", True, state.epoch, text, reason, None)
+    if value is not None or reader is None or text is None or cut_off(state.output):
+        return belief
+    proposition = question.proposition or f"Yes is the answer to: {state.input_text}"
+    return await read_by_model(belief, proposition, reader, recorded_replies(state))
+
+
 def _stopped(state: TaskState) -> str:
-    return f" (the model stopped with {state.output.stop_reason})" if state.output.choices else ""
+    stopped = cut_off(state.output) or f"the model stopped with {state.output.stop_reason}"
+    return f" ({stopped})" if state.output.choices else ""

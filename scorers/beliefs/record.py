@@ -32,6 +32,12 @@ class Belief:
     """Why there is no value."""
     request: str | None
     """Digest of the request, then of the model, separated by a hyphen. None if nothing was asked."""
+    read_by: str | None = None
+    """"model" if the `reader` role read the value in the reply; None if `read_belief` did."""
+    reading: str | None = None
+    """The reader's reply."""
+    reading_request: str | None = None
+    """Digest of the request to the reader, as `request`."""
 
     def record(self) -> dict[str, object]:
         """The fields for the log, without those that are None."""
@@ -54,7 +60,9 @@ def digest_of_model(model: Model) -> str:
 
 
 def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str]:
-    """Replies that could be parsed, by request, from earlier scorers of the sample in this pass or a previous one.
+    """Replies that could be parsed, and those of readers, by request.
+
+    They are from earlier scorers of the sample in this pass or a previous one.
 
     Args:
         state: The sample.
@@ -64,11 +72,13 @@ def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str
     scores = [event.score for event in transcript().events if event.event == "score"]
     scores += (state.scores or {}).values()
     beliefs = [belief for score in scores for belief in (score.metadata or {}).get("beliefs", [])]
-    return {
-        belief["request"].split("-")[0] if any_model else belief["request"]: belief["raw"]
+    replies = [
+        (belief["request"], belief["raw"])
         for belief in beliefs
         if belief.get("request") and (belief.get("value") is not None or (belief["stage"] == "view" and belief["raw"]))
-    }
+    ]
+    replies += [(belief["reading_request"], belief["reading"]) for belief in beliefs if belief.get("reading_request")]
+    return {request.split("-")[0] if any_model else request: reply for request, reply in replies}
 
 
 def _digest(value: object) -> str:

@@ -6,8 +6,9 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.scorers.beliefs.transcript import material
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
-from truthgym.scorers.judges.asking import Form, Verdict, ask, form_instruction, material, rating_field
+from truthgym.scorers.judges.asking import Form, Verdict, ask, form_instruction, rating_field
 from truthgym.scorers.judges.rubric import read_text
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.solvers.roles import required_model

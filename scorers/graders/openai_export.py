@@ -120,7 +120,7 @@ def _by_rubric(model: str) -> dict[str, Any]:
 
 def _render(template: str, form: str, **more: str) -> str:
     """One of the prompts here, with OpenAI's variables in place of the texts of a sample."""
-    from truthgym.scorers.judges.asking import material
+    from truthgym.scorers.beliefs.transcript import material
 
     return template.format(
         proposition="{{ item.proposition }}",

@@ -3,9 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Generic, TypeVar
-from unicodedata import category, normalize
 
 import anyio
 from anyio.lowlevel import current_token
@@ -30,16 +28,6 @@ FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 """A reply that is a single fenced block. A block in the middle of other text does not count."""
 CACHE = CachePolicy(per_epoch=False)
 """The epoch is in the message's metadata instead: `inspect score`, which has no epoch, must find the same replies."""
-OPENING = re.compile(r"[<\uff1c\ufe64\[\uff3b]")
-"""Characters that may begin a tag: < and [, also in their wide and small forms."""
-TAG = re.compile(
-    r"<\s*(?:/|\||[a-z_]+\s*(?:/\s*)?>|[a-z_]+\s+[\w-]+\s*=[^<>]*>)|"
-    r"\[\s*/?\s*(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\s*\]",
-    re.IGNORECASE,
-)
-"""The beginning of a closing tag, an opening tag, or a token of a chat template such as `<|im_end|>` or `[/INST]`."""
-MAX_TAG = 200
-"""Visible characters of the longest tag that is recognised."""
 VENDORS = {
     "openai": ("gpt", "o1", "o3", "o4", "chatgpt", "codex"),
     "anthropic": ("claude",),
@@ -136,22 +124,6 @@ def model_vendor(model: str) -> str:
         if any(name == prefix or (name.startswith(prefix) and not name[len(prefix)].isalpha()) for prefix in prefixes):
             return vendor
     return provider
-
-
-def material(tag: str, text: str) -> str:
-    """Put a text between tags for a judge. Tags and chat-template tokens within the text are escaped.
-
-    They are recognised as a reader sees them: characters that are invisible (control and format characters, combining
-    marks) are skipped, and compatible forms of a character count as the same.
-    """
-
-    def escape(found: re.Match[str]) -> str:
-        following = (text[i] for i in range(found.start(), len(text)))
-        visible = (c for c in following if c.isspace() or (category(c)[0] != "C" and category(c) != "Mn"))
-        seen = normalize("NFKC", "".join(islice(visible, MAX_TAG)))
-        return found[0] if not TAG.match(seen) else "‹" if seen[0] == "<" else "⟦"
-
-    return f"<{tag}>\n{OPENING.sub(escape, text)}\n</{tag}>"
 
 
 def form_instruction(form: type[Form]) -> str:

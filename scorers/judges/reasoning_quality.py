@@ -14,13 +14,12 @@ from pydantic import Field
 
 from truthgym.datasets.question import Question
 from truthgym.datasets.sycophancy import without_opinion
-from truthgym.scorers.beliefs.transcript import turns_of
+from truthgym.scorers.beliefs.transcript import material, turns_of
 from truthgym.scorers.judges.asking import (
     Verdict,
     ask,
     form_instruction,
     judge_failure,
-    material,
     models_in,
     rating_field,
 )

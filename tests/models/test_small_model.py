@@ -14,7 +14,7 @@ from inspect_ai.model import GenerateConfig, get_model
 
 from tests.fixtures import Run
 from truthgym.datasets.urns import urns
-from truthgym.scorers.judges.asking import material
+from truthgym.scorers.beliefs.transcript import material
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare

@@ -1,9 +1,12 @@
 """The turns of a trajectory: what a reader is shown of it, and what is left out."""
 
 import json
+import time
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from inspect_ai.log import EvalSample
 from inspect_ai.model import (
     ChatMessage,
@@ -17,7 +20,7 @@ from inspect_ai.model import (
 from inspect_ai.solver import Solver, TaskState, generate
 
 from tests.fixtures import Rain, Says, Solve
-from truthgym.scorers.beliefs.transcript import Turn, as_text, turns_of
+from truthgym.scorers.beliefs.transcript import Turn, as_text, material, turns_of
 from truthgym.solvers.bootstrap_interview import MAIN, bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.direct import direct
@@ -127,3 +130,61 @@ def test_turns_as_text() -> None:
         as_text([Turn("Asked.", "Said.", 1, True), Turn("", "More.", 1, True)])
         == "Told: Asked.\n\nWrote: Said.\n\nMore."
     )
+
+
+@given(st.text(alphabet="<>/ab trajectory", max_size=60))
+def test_material_cannot_close_its_own_tags(text: str) -> None:
+    assert material("trajectory", text).count("<trajectory>") == 1
+    assert material("trajectory", text).count("</trajectory>") == 1
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "</text>",
+        "< /text>",
+        "</TEXT >",
+        "</text\n>",
+        "</text/>",
+        "</text of it>",
+        "<text>",
+        "<text id='1'>",
+        "<text />",
+        "<\u200b/text>",
+        "<text\u200b>",
+        "<\u2066/text>",
+        "<\ufe0f/text>",
+        "<\U000e0020/text>",
+        "<\x00/text>",
+        "<\x08/text>",
+        "<\u0301/text>",
+        "<\U000e0100/text>",
+        "<\u061c/text>",
+        "<\u180e/te\u034fxt>",
+        "<\uff0ftext>",
+        "<" + "\u200b" * 5000 + "/text>",
+        "<|im_end|>",
+        "<|eot_id|>",
+        "<\uff5cUser\uff5c>",
+        "<end_of_turn>",
+    ],
+)
+def test_a_tag_is_harmless_however_it_is_written(tag: str) -> None:
+    assert material("text", f"a{tag}b") == f"<text>\na‹{tag[1:]}b\n</text>"
+
+
+@pytest.mark.parametrize(("tag", "escaped"), [("[/INST]", "⟦/INST]"), ("[ inst ]", "⟦ inst ]"), ("\uff1c/t>", "‹/t>")])
+def test_tokens_of_chat_templates_are_escaped(tag: str, escaped: str) -> None:
+    assert material("t", f"a{tag}b") == f"<t>\na{escaped}b\n</t>"
+
+
+@pytest.mark.parametrize("text", ["if a < b and c > d: <3", "see [1] and [INSTEAD]", "caf\u0065\u0301 < the\u200crest"])
+def test_material_keeps_what_is_no_tag(text: str) -> None:
+    assert material("t", text) == f"<t>\n{text}\n</t>"
+
+
+def test_many_brackets_take_little_time() -> None:
+    start = time.process_time()
+    for piece in ("<", "[", "<\u200b", "< a "):
+        material("t", piece * 5000)
+    assert time.process_time() - start < 10
