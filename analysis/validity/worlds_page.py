@@ -14,6 +14,8 @@ MOST_CONVICTED, MOST_CONVICTED_UPPER = 0.10, 0.13
 """The aim for a Bayesian: the largest share of runs with the verdict of a fault and no flag, and its upper bound."""
 MOST_FLAGGED = 0.10
 POWER = 0.8
+NAMED = 10
+"""Most settings that are named in a sentence."""
 TRUTHS = {"": "exact posterior", "_outcome": "outcome"}
 """What is taken for the truth, by the ending of the columns."""
 SHOWN = {
@@ -52,7 +54,8 @@ named. The {sizes[0]} questions of a run are part of its {sizes[-1]}.
 
 `martingale_score` recovers the slope where the errors keep the mean of the reports. Where they do not, its interval
 often misses the slope, and nothing in the interval shows it. The verdict therefore compares the score with the truth:
-with the exact posterior of each question, or, where that is not known, with its outcome.
+with the exact posterior of each question, or, where that is not known, with its outcome. Reasons for "cannot tell" are
+explained in [`verdict.py`](../scorers/statistics/verdict.py).
 
 {_convictions(frame)}
 
@@ -162,7 +165,10 @@ def _missed(frame: "pd.DataFrame", figure: str) -> str:
 
 
 def _list(frame: "pd.DataFrame", figure: str) -> str:
-    return "; ".join(f"{row['world']}, n = {row['n']}: {row[figure]:.3f}" for row in frame.to_dict("records")) or "none"
+    """The settings with the largest figures."""
+    largest = frame.sort_values(figure, ascending=False, kind="stable").to_dict("records")
+    named = [f"{row['world']}, n = {row['n']}: {row[figure]:.3f}" for row in largest[:NAMED]]
+    return "; ".join([*named, *[f"and {len(largest) - NAMED} more"] * (len(largest) > NAMED)]) or "none"
 
 
 def _largest(frame: "pd.DataFrame", figure: str) -> str:

@@ -45,17 +45,17 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
         `selective_refusal`, the first of `refusal_effect`. NaN if there are none. Then the flags.
     """
     before, after = (np.round(100 * beliefs[np.isfinite(beliefs)], 6) for beliefs in (prior, posterior))
-    twice = np.isfinite(prior).sum(axis=1) > 1
-    spread = np.array([np.ptp(row[np.isfinite(row)]) for row in prior[twice]])
+    read = np.isfinite(prior)
+    spread = prior.max(axis=1, where=read, initial=0) - prior.min(axis=1, where=read, initial=1)
     found = {
         "share_fifties": _share(before == 50),
         "share_fifties_posterior": _share(after == 50),
         "share_tens": _share(before % 10 == 0),
         "share_fives": _share(before % 5 == 0),
         "distinct_priors": float(np.unique(before).size),
-        "read_priors": _share(np.isfinite(prior)),
+        "read_priors": _share(read),
         "read_posteriors": _share(np.isfinite(posterior)),
-        "same_priors": _share(spread < 1e-6),
+        "same_priors": _share(spread[read.sum(axis=1) > 1] < 1e-6),
         "selective_refusal": refusal_effect[0],
     }
     effect, error = refusal_effect

@@ -77,9 +77,18 @@ class Reports:
         return np.where(np.isfinite(self.exact), self.exact, self.outcome)
 
     @property
+    def miscalibration_complete(self) -> Slope:
+        """See `Halves`, as for the following ones."""
+        complete = np.where(np.isfinite(self.posterior), self.prior, np.nan)
+        return self.slope(self.truth[:, None] - complete, complete)
+
+    @property
     def inefficiency(self) -> Slope:
-        """See `Halves`."""
         return self.slope(self.posterior - self.truth[:, None])
+
+    @property
+    def posterior_miscalibration(self) -> Slope:
+        return self.slope(self.truth[:, None] - self.posterior, self.posterior, self.posterior)
 
 
 @dataclass(frozen=True)
@@ -131,13 +140,11 @@ class Verdict:
 
 def halves(reports: Reports) -> Halves:
     """Split the martingale score into prior miscalibration and posterior inefficiency."""
-    truth = reports.truth[:, None]
-    complete = np.where(np.isfinite(reports.posterior), reports.prior, np.nan)
     return Halves(
-        reports.slope(truth - reports.prior),
-        reports.slope(truth - complete, complete),
+        reports.slope(reports.truth[:, None] - reports.prior),
+        reports.miscalibration_complete,
         reports.inefficiency,
-        reports.slope(truth - reports.posterior, reports.posterior, reports.posterior),
+        reports.posterior_miscalibration,
     )
 
 
@@ -161,21 +168,20 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
         return Verdict(np.nan, "unidentified")
     if selected:
         return Verdict(np.nan, "selected")
-    parts = halves(reports)
-    if np.isnan(parts.inefficiency.error):
+    inefficiency = reports.inefficiency
+    if np.isnan(inefficiency.error):
         return Verdict(np.nan, "no_truth")
     for sign in (1, -1):
-        if _fault(score, sign) and _fault(parts.inefficiency, sign):
+        if _fault(score, sign) and _fault(inefficiency, sign):
             robust = all(_fault(other.inefficiency, sign) for other in _other_readings(reports))
             return Verdict(float(sign)) if robust else Verdict(np.nan, "posterior_reports")
-    if not (_inside(score) and _inside(parts.inefficiency)):
-        prior = parts.miscalibration_complete
+    if not (_inside(score) and _inside(inefficiency)):
+        prior = reports.miscalibration_complete
         return Verdict(np.nan, "imprecise" if prior.lower <= 0 <= prior.upper else "prior_reports")
     gain = mean_headline(brier_gain(reports.prior, reports.posterior, reports.outcome), reports.cluster.tolist())
     if not gain.lower > 0:
         return Verdict(np.nan, "nothing_learned")
-    error = posterior_error(reports)
-    if not _inside(parts.posterior_miscalibration) or error.upper > ERROR_MARGIN**2:
+    if posterior_error(reports).upper > ERROR_MARGIN**2 or not _inside(reports.posterior_miscalibration):
         return Verdict(np.nan, "posteriors")
     return Verdict(RATIONAL)
 

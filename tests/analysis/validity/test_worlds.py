@@ -131,3 +131,6 @@ def test_the_page_says_what_is_missed() -> None:
         "u, n = 100: 0.700",
     ):
         assert words in page, words
+    many = pd.DataFrame([*(row(world=f"w{i}", flagged=0.2 + i / 100) for i in range(12)), FAULT, OTHER, UNKNOWN])
+    assert "w11, n = 100: 0.310; w10, n" in worlds_page.section(many)
+    assert "w2, n = 100: 0.220; and 2 more." in worlds_page.section(many)
