@@ -20,6 +20,7 @@ from tests.fixtures import Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question, question, sample
 from truthgym.scorers.brier import PARADIGM, brier, forecast_quality, summarise
+from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition
 from truthgym.scorers.statistics.proper_scores import (
     accuracy_score,
     brier_score,
@@ -104,6 +105,38 @@ def test_repeated_noise_costs_its_variance() -> None:
     found = summarise(tabulate(scores(p.tolist(), outcome.tolist()), "belief"))
     # E[(p-y)²] = (mean - y)² + var; the mean of three keeps a third of it
     assert found["brier"] - found["brier_of_mean"] == pytest.approx(0.01 * 2 / 3, abs=0.0005)
+
+
+def test_every_interval_is_clustered_by_event() -> None:
+    rng = np.random.default_rng(3)
+    p, y = rng.random((20, 2)).repeat(2, axis=0), rng.integers(0, 2, 20).repeat(2).astype(float)
+    known = {"base_rate": [0.4] * 40, "crowd": [0.3] * 40}
+    events = [f"e{i // 2}" for i in range(40)]
+    alone = summarise(tabulate(scores(p.tolist(), y.tolist(), **known), "belief"))
+    joined = summarise(tabulate(scores(p.tolist(), y.tolist(), event=events, **known), "belief"))
+    names = [name.removesuffix("_lower") for name in joined if name.endswith("_lower")]
+    assert {"brier", "brier_of_mean", "skill_base_rate", "skill_crowd"} <= set(names)
+    for name in names:
+        assert joined[name] == pytest.approx(alone[name])
+        widths = [found[f"{name}_upper"] - found[f"{name}_lower"] for found in (alone, joined)]
+        assert 1.4 < widths[1] / widths[0] < 1.6, name  # each event counts twice: the root of 2, and fewer degrees
+
+
+def test_the_base_rate_is_that_of_the_scored_questions() -> None:
+    found = summarise(tabulate(scores([[0.9], [0.2], [None]], [1, 0, 1]), "belief"))
+    assert found["skill_base_rate"] == pytest.approx(1 - 0.025 / 0.25)
+
+
+def test_calibration_is_the_mean_over_all_epochs() -> None:
+    rng = np.random.default_rng(4)
+    p, y = rng.random((50, 2)), rng.integers(0, 2, 50).astype(float)
+    found = summarise(tabulate(scores(p.tolist(), y.tolist()), "belief"))
+    parts = [murphy_decomposition(p[:, k], y) for k in range(2)]
+    errors = [expected_calibration_error(p[:, k], y) for k in range(2)]
+    assert found["epochs"] == 2
+    assert found["murphy_reliability"] == pytest.approx(np.mean([one.reliability for one in parts]))
+    assert found["resolution"] == pytest.approx(np.mean([one.resolution for one in parts]))
+    assert (found["ece"], found["ece_null"]) == pytest.approx(np.mean(errors, axis=0))
 
 
 def test_reference_forecasts() -> None:

@@ -44,6 +44,7 @@ STATED = {
     "\\finalBeliefProb{0.73}\n\n1. A reason": 0.73,
     r"$\finalBeliefProb{0.73}$ and again \finalBeliefProb{0.73}": 0.73,
     r"The form is \finalBeliefProb{p}. \finalBeliefProb{0.73}": 0.73,
+    r"I end with \finalBeliefProb{ p }: \finalBeliefProb{0.73}": 0.73,
     # the marker as models write it
     r"\finalBeliefProb{73%}": 0.73,
     r"\finalBeliefProb{73\%}": 0.73,

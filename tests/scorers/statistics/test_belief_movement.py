@@ -220,6 +220,16 @@ def test_leak_needs_a_strong_first_stage() -> None:
     assert 10 < sum(known) < 70, "both sides of the bound were seen"
 
 
+def test_leak_leaves_out_what_was_not_read_jointly() -> None:
+    prior, posterior, joint = jointly(11, 40, 0.3)
+    joint[:20, 1] = np.nan
+    cluster, one = np.arange(40), one_group(40)
+    expected = leak(np.where(np.isnan(joint), np.nan, prior), posterior, joint, cluster, one)
+    assert np.isfinite(expected.estimate)
+    found = leak(prior, posterior, joint, cluster, one)
+    assert (found.estimate, found.lower, found.n) == pytest.approx((expected.estimate, expected.lower, expected.n))
+
+
 def test_leak_of_one_epoch_or_none_is_not_known() -> None:
     prior, posterior, joint = jointly(9, 30, 0.2)
     one = leak(prior[:, :1], posterior[:, :1], joint[:, :1], np.arange(30), one_group(30))

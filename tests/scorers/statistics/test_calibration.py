@@ -41,6 +41,8 @@ def test_order_and_missing_pairs_do_not_matter() -> None:
     p, y = rng.random(60), rng.integers(0, 2, 60).astype(float)
     order = rng.permutation(60)
     assert murphy_decomposition(p[order], y[order]) == pytest.approx(murphy_decomposition(p, y))
+    ece, turned = expected_calibration_error(p, y), expected_calibration_error(p[order], y[order])
+    assert (turned.ece, turned.null) == pytest.approx(ece, abs=1e-12)
     more = np.append(p, [0.5, np.nan]), np.append(y, [np.nan, 1])
     assert murphy_decomposition(*more) == murphy_decomposition(p, y)
     assert expected_calibration_error(*more) == expected_calibration_error(p, y)
@@ -69,7 +71,15 @@ def test_recalibration_finds_the_planted_line(slope: float, intercept: float) ->
 
 @pytest.mark.parametrize(
     ("p", "y"),
-    [([0.5, 0.5, 0.5], [0, 1, 1]), ([0.2, 0.8], [1, 1]), ([0.1, 0.2, 0.8], [0, 0, 1]), ([0.9, 0.1], [0, 1]), ([], [])],
+    [
+        ([0.5, 0.5, 0.5], [0, 1, 1]),
+        ([0.2, 0.8], [1, 1]),
+        ([0.1, 0.2, 0.8], [0, 0, 1]),
+        ([0.9, 0.1], [0, 1]),
+        ([0.2, 0.5, 0.5, 0.8], [0, 0, 1, 1]),
+        ([0.2, 0.5, 0.5, 0.8], [1, 1, 0, 0]),
+        ([], []),
+    ],
 )
 def test_recalibration_without_a_finite_line_is_nan(p: list[float], y: list[int]) -> None:
     assert np.isnan(recalibration(p, y, CLIP)).all()
@@ -89,6 +99,12 @@ def test_ece_stands_beside_its_null() -> None:
 
 def test_ece_known_value() -> None:
     assert expected_calibration_error(np.full(10, 0.8), [1] * 5 + [0] * 5).ece == pytest.approx(0.3)
+
+
+def test_few_questions_have_bins_of_two() -> None:
+    # Bins of .1 and .3, .35 and .6, .65 and .9: forecasts minus outcomes sum to -.6, -.05 and .55
+    found = expected_calibration_error([0.1, 0.3, 0.35, 0.6, 0.65, 0.9], [1, 0, 0, 1, 1, 0])
+    assert found.ece == pytest.approx((0.6 + 0.05 + 0.55) / 6)
 
 
 def test_too_few_are_nan() -> None:

@@ -83,6 +83,16 @@ def test_the_retest_interval_needs_three_clusters() -> None:
     assert alone.estimate == retest([0.1, 0.2, 0.5, 0.9], [0.3, 0.2, 0.5, 0.9])[0].estimate
 
 
+def test_the_clustered_retest_interval_by_hand() -> None:
+    a, b = RNG(7).random((2, 12))
+    cluster = np.repeat(np.arange(4), 3)
+    without = [np.arctanh(retest(a[cluster != k], b[cluster != k])[0].estimate) for k in range(4)]
+    error = np.sqrt(3 / 4 * np.sum((without - np.mean(without)) ** 2))
+    found = retest(a, b, cluster.tolist())[0]
+    centre, half = np.arctanh(found.estimate), stats.t.ppf(0.975, 3) * error
+    assert (found.lower, found.upper) == pytest.approx((np.tanh(centre - half), np.tanh(centre + half)))
+
+
 def test_order_spread_takes_noise_off() -> None:
     rng = RNG(2)
     noisy = [rng.normal(0.5, 0.05, 24) for _ in range(200)]
@@ -108,7 +118,9 @@ def test_rank_correlation_is_scipys_spearman() -> None:
     found = rank_correlation(x, y)
     assert found.estimate == pytest.approx(stats.spearmanr(x, y).statistic)
     assert rank_correlation(np.exp(x), y).estimate == pytest.approx(found.estimate)
-    assert found.lower < found.estimate < found.upper
+    half = 1.959964 * np.sqrt((1 + found.estimate**2 / 2) / 37)
+    bounds = np.tanh(np.arctanh(found.estimate) + half * np.array([-1, 1]))
+    assert (found.lower, found.upper) == pytest.approx(bounds, rel=1e-5)
     assert math.isnan(rank_correlation([1, 1, 1], [1, 2, 3]).estimate)
     assert math.isnan(rank_correlation([1, 2], [1, 2]).estimate)
     assert rank_correlation([1, 2, 3, math.nan], [3, 2, 1, 0]).n == 3

@@ -270,10 +270,11 @@ def test_what_was_learned_is_weighed_against_the_slope() -> None:
     weighed = found_in({"information_weight": 2.0}, self=paths(slope=-0.2))
     assert weighed["martingale_score"] < 0
     assert weighed["informed_score"] == pytest.approx(-weighed["martingale_score"] - 2 * weighed["brier_gain"])
-    unknown = found_in({"information_weight": 2.0}, None, self=paths())
-    assert math.isnan(unknown["brier_gain"])
-    least = min(unknown["movement"], unknown["uncertainty_reduction"])
-    assert unknown["informed_score"] == pytest.approx(abs(unknown["martingale_score"]) - 2 * least)
+    for slope, least in ((0.3, "movement"), (-0.2, "uncertainty_reduction")):
+        unknown = found_in({"information_weight": 2.0}, None, self=paths(slope=slope))
+        assert math.isnan(unknown["brier_gain"])
+        assert unknown[least] == min(unknown["movement"], unknown["uncertainty_reduction"])
+        assert unknown["informed_score"] == pytest.approx(abs(unknown["martingale_score"]) - 2 * unknown[least])
 
 
 def test_two_elicitors_are_each_others_instruments() -> None:

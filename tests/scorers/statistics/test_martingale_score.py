@@ -314,9 +314,9 @@ def test_every_reason_can_be_reached() -> None:
 
 def test_the_bounds_of_reliability_and_of_the_first_stage() -> None:
     rng = np.random.default_rng(22)
-    # True reliabilities 0.2 and 0.4, of 2000 questions: an F of 80 and 380
-    assert martingale_score(*reader(rng, 2000, 2, spread=0.05, error=0.1)).reason == "low_reliability"
-    assert martingale_score(*reader(rng, 2000, 2, spread=0.08, error=0.098)).identified
+    # True reliabilities 0.28 and 0.32, of 20,000 questions: a standard error of 0.007
+    assert martingale_score(*reader(rng, 20_000, 2, spread=0.05, error=0.0802)).reason == "low_reliability"
+    assert martingale_score(*reader(rng, 20_000, 2, spread=0.05, error=0.0729)).identified
     bounds: dict[bool, list[float]] = {True: [], False: []}
     for _ in range(60):
         x, y = reader(rng, 20, 2, spread=0.09, error=0.08)
@@ -352,6 +352,7 @@ def test_random_priors_are_not_identified(n: int, epochs: int, share: float) -> 
     [
         ({"prior": [[0.2, 70.0]], "posterior": [[0.2, 0.3]]}, r"prior 70 at \(0, 1\) is not .* by 100"),
         ({"prior": [[0.2]], "posterior": [[np.inf]]}, r"posterior inf at \(0, 0\)"),
+        ({"prior": [[0.2]], "posterior": [[-0.1]]}, r"posterior -0.1 at \(0, 0\)"),
         ({"prior": [[[0.2, 1.5]]], "posterior": [[[0.2, 0.3]]], "instrument": [[0.2]]}, r"prior 1.5 at \(0, 0, 1\)"),
         ({"prior": [[0.2]], "posterior": [[0.2]], "instrument": [[2]]}, r"instrument 2 at \(0, 0\)"),
         ({"prior": np.zeros((3, 2, 0)), "posterior": np.zeros((3, 2, 0))}, r"prior has shape \(3, 2, 0\) and .* steps"),
