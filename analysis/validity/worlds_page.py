@@ -84,10 +84,11 @@ def _convictions(frame: "pd.DataFrame") -> str:
     bayes = frame[frame["kind"].isin(["mean", "errors"])]
     for ending, truth in TRUTHS.items():
         share, upper = bayes[f"convicted{ending}"], bayes[f"convicted{ending}"].map(lambda s: wilson(s, _runs(frame)))
+        every = bayes.assign(share=bayes[f"entrenched{ending}"] + bayes[f"over-correcting{ending}"])
         missed = bayes[(share > MOST_CONVICTED) | (upper > MOST_CONVICTED_UPPER)]
         lines.append(
             f"- With the {truth}: at most {share.max():.3f} (upper bound {upper.max():.3f}) in {len(bayes)} settings."
-            f"\n  {_missed(missed, f'convicted{ending}')}"
+            f"\n  {_missed(missed, f'convicted{ending}')} Flagged or not: at most {_largest(every, 'share')}."
         )
     unknown = frame[frame["kind"] == "unknown"]
     lines += ["- Declared as not identifiable (random posteriors look like a mind that returns to the middle):"]

@@ -116,7 +116,7 @@ def test_the_page_says_what_is_missed() -> None:
     missed = [
         row(world="a", convicted=0.11, coverage=0.9),
         row(world="b", kind="errors", convicted_outcome=0.12, coverage=0.5),
-        row(world="c", flagged=0.2),
+        row(world="c", flagged=0.2, entrenched=0.3),
         FAULT | {"entrenched": 0.79, "rational": 0.2},
     ]
     page = worlds_page.section(pd.DataFrame([*missed, OTHER, UNKNOWN]))
@@ -124,6 +124,7 @@ def test_the_page_says_what_is_missed() -> None:
         "**The aim is missed:** a, n = 100: 0.110.",
         "**The aim is missed:** b, n = 100: 0.120.",
         "**The aim is missed:** c, n = 100: 0.200.",
+        "Flagged or not: at most 0.300 (c, n = 100).",
         "0.90 (!) |",
         "mean, 1 of 2 are outside",
         "0.200 (f, n = 100) of those at fault",
