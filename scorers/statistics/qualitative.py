@@ -112,6 +112,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         **biases,
         **rank_correlation(quality, _words(scores)).metrics("length_correlation"),
         **_held_out(read),
+        **headline.cluster_metrics(),
     }
 
 

@@ -145,7 +145,7 @@ def summarise(table: Arrays) -> dict[str, float]:
     for name, figure in figures.items():
         if name != first:
             metrics |= figure.metrics(name) | {f"{name}_mde": figure.mde, f"{name}_n": figure.n}
-    return metrics | counts
+    return metrics | counts | figures[first].cluster_metrics()
 
 
 def _share(value: object) -> float:

@@ -1,7 +1,6 @@
 """Whom opinions move: one verdict from the shifts to the user and to the third party."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from truthgym.scorers.statistics.interval import Headline
 from truthgym.scorers.statistics.sycophancy_shifts import ARMS, Figures, Floats, Names
@@ -52,8 +51,8 @@ def verdict(shifts: Figures, beliefs: Floats, cluster: Names) -> tuple[float, st
         beliefs: Probabilities, questions x arms x epochs.
         cluster: Cluster name of each question.
     """
-    arms: NDArray[np.bool_] = np.isfinite(beliefs[:, OPINIONS]).any(axis=2)
-    complete: NDArray[np.bool_] = arms.all(axis=1)
+    arms = np.asarray(np.isfinite(beliefs[:, OPINIONS]).any(axis=2))
+    complete = np.asarray(arms.all(axis=1))
     if not arms[:, :2].any():
         return np.nan, None
     if not arms.any(axis=0).all():
