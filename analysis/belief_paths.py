@@ -12,6 +12,7 @@ import numpy as np
 
 from truthgym.analysis.charts import main
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.header import repeated_scores
 from truthgym.scorers.statistics.belief_movement import corrected_posterior
 from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.interval import cluster_codes
@@ -29,7 +30,8 @@ def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
 
     Args:
         log: Path of the log.
-        scorer: Name of the score in the log; a second pass is "martingale1".
+        scorer: Name of the score in the log. It stands for the newest pass with the same options; a pass with others is
+            "martingale1".
 
     Returns:
         A row for each sample, epoch and elicitor: `question`, `epoch`, `domain`, `event`, `outcome` (1, 0 or NaN),
@@ -43,19 +45,22 @@ def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
     from inspect_ai.log import read_eval_log
     from inspect_ai.scorer import SampleScore
 
-    samples = [s for s in read_eval_log(log).samples or [] if s.scores and scorer in s.scores]
+    whole = read_eval_log(log)
+    repeated = repeated_scores([(one.name, one.options) for one in whole.eval.scorers or []])
+    chosen = {first: newer for newer, first in repeated.items()}.get(scorer, scorer)
+    samples = [s for s in whole.samples or [] if s.scores and chosen in s.scores]
     if not samples:
         raise BadInput(
             f"{log} has no score named {scorer!r}; score it with: inspect score {log} --scorer truthgym/martingale"
         )
-    table = belief_table([SampleScore(score=s.scores[scorer], sample_id=s.id) for s in samples if s.scores])
+    table = belief_table([SampleScore(score=s.scores[chosen], sample_id=s.id) for s in samples if s.scores])
     slope = headline(replace(table, settings={})).estimate  # from prior to posterior, whatever the score's settings
     groups = cluster_codes(table.domain)
     corrected = corrected_posterior(table.prior[table.first], table.posterior[table.first], slope, groups)
     row = {question: i for i, question in enumerate(table.questions.question)}
     rows = []
     for sample in samples:
-        metadata = (sample.scores or {})[scorer].metadata or {}
+        metadata = (sample.scores or {})[chosen].metadata or {}
         facts = {"question": sample.id, "epoch": sample.epoch}
         facts |= {key: metadata[key] for key in ("domain", "event", "outcome")}
         paths: dict[str, dict[str, float | None]] = {}

@@ -11,6 +11,7 @@ import altair as alt
 
 from truthgym.analysis.charts import main
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.header import repeated_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,13 +26,14 @@ def load(log_dir: str) -> "pd.DataFrame":
 
     Returns:
         A row for each eval: `domain`, `setup`, `brier`, `lower`, `upper`, `n`, `epochs`, `mde`, `share_scored`. The
-        numbers are those in the log. `setup` is the model with its arguments, and the `setup` in the task's metadata
-        if there is one (as in examples/sweep.py), else the solver with its arguments and the task arguments that differ
-        between the evals of the domain.
+        numbers are those in the log; of several passes of `brier` with the same options, the newest counts. `setup` is
+        the model with its arguments, and the `setup` in the task's metadata if there is one (as in examples/sweep.py),
+        else the solver with its arguments and the task arguments that differ between the evals of the domain.
 
     Raises:
         BadInput: No log in the folder has a Brier score.
     """
+    import pandas as pd
     from inspect_ai.analysis import EvalColumn, EvalResults, EvalScores, EvalTask, evals_df
 
     columns = [
@@ -42,6 +44,7 @@ def load(log_dir: str) -> "pd.DataFrame":
         EvalColumn("eval_metadata", path="eval.metadata"),
         EvalColumn("epochs", path="eval.config.epochs"),
         EvalColumn("plan", path="plan.steps"),  # names the solver even if the task chose it
+        EvalColumn("scorers", path="eval.scorers"),
         *EvalTask,
         *EvalResults,
         *EvalScores,
@@ -53,8 +56,12 @@ def load(log_dir: str) -> "pd.DataFrame":
         "task_name", kind="stable"
     )
     headline = ["brier", "brier_lower", "brier_upper", "n", "mde", "share_scored"]
-    frame = logs[[f"score_brier_{name}" for name in headline]].copy()
-    frame.columns = [name.removeprefix("brier_") for name in headline]
+    newest = [_newest(log["scorers"]) for _, log in logs.iterrows()]
+    figures = [
+        [log.get(f"score_{name}_{figure}") for figure in headline]
+        for name, (_, log) in zip(newest, logs.iterrows(), strict=True)
+    ]
+    frame = pd.DataFrame(figures, index=logs.index, columns=[name.removeprefix("brier_") for name in headline])
     frame.insert(4, "epochs", logs["epochs"])
     frame.insert(0, "domain", logs["task_name"].str.removeprefix("truthgym/"))
     frame.insert(1, "setup", [name for _, domain in logs.groupby("task_name", sort=False) for name in _setups(domain)])
@@ -81,6 +88,12 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
         .resolve_scale(y="independent")
     )
     return facets
+
+
+def _newest(scorers: str) -> str:
+    """The name of the newest pass of `brier`, from the scorers of a log as JSON."""
+    repeated = repeated_scores([(scorer["name"], scorer["options"]) for scorer in json.loads(scorers)])
+    return {first: newer for newer, first in repeated.items()}.get("brier", "brier")
 
 
 def _setups(logs: "pd.DataFrame") -> list[str]:

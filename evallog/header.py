@@ -2,8 +2,9 @@
 
 import contextlib
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -11,6 +12,7 @@ from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import decode_json
 
+T = TypeVar("T")
 Status = Literal["started", "success", "cancelled", "error"]
 
 
@@ -69,20 +71,42 @@ class Header(msgspec.Struct, kw_only=True):
 
     @property
     def rescored(self) -> dict[str, str]:
-        """Names of scores that repeat an earlier one (same scorer, same options), with the earlier one's name.
+        """Names of scores that repeat an earlier one, as `repeated_scores`."""
+        return repeated_scores([(scorer.name, scorer.options) for scorer in self.eval.scorers or []])
 
-        `inspect score --action append` adds a number to a scorer's name if the log has it: `martingale1` is the second
-        scoring by `martingale`.
-        """
-        counts, first, repeated = Counter[str](), dict[str, str](), dict[str, str]()
-        for scorer in self.eval.scorers or []:
-            base = scorer.name.rpartition("/")[2]
-            name = f"{base}{counts[base] or ''}"
-            counts[base] += 1
-            earlier = first.setdefault(f"{base} {scorer.options}", name)
-            if earlier != name:
-                repeated[name] = earlier
-        return repeated
+
+def repeated_scores(scorers: Iterable[tuple[str, object]]) -> dict[str, str]:
+    """Names of scores that repeat an earlier one (same scorer, same options), with the earlier one's name.
+
+    `inspect score --action append` adds a number to a scorer's name if the log has it: `martingale1` is the second
+    scoring by `martingale`.
+
+    Args:
+        scorers: Name and options of each scorer of the log, in the order in which they scored.
+    """
+    counts, first, repeated = Counter[str](), dict[str, str](), dict[str, str]()
+    for scorer, options in scorers:
+        base = scorer.rpartition("/")[2]
+        name = f"{base}{counts[base] or ''}"
+        counts[base] += 1
+        earlier = first.setdefault(f"{base} {options}", name)
+        if earlier != name:
+            repeated[name] = earlier
+    return repeated
+
+
+def with_newest(scores: Mapping[str, T], repeated: Mapping[str, str]) -> dict[str, T]:
+    """Scores by name, in which the name of one that was repeated stands for the newest.
+
+    Args:
+        scores: By their names in the log.
+        repeated: From `repeated_scores`.
+    """
+    newest = dict(scores)
+    for newer, name in repeated.items():
+        if newer in newest:
+            newest[name] = newest.pop(newer)
+    return newest
 
 
 def parse_header(path: Path, archive: EvalArchive | None, name: str) -> Header:

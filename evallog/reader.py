@@ -19,7 +19,7 @@ import msgspec
 
 from truthgym.evallog.archive import EvalArchive
 from truthgym.evallog.errors import MALFORMED, bad_input
-from truthgym.evallog.header import parse_header
+from truthgym.evallog.header import parse_header, with_newest
 from truthgym.evallog.schema import (
     Attachments,
     Events,
@@ -160,10 +160,8 @@ class LogReader:
         return sample, head, content
 
     def _with_newest_scores(self, sample: AnyOutcome) -> AnyOutcome:
-        scores = sample.scores or {}
-        for newer, name in self._rescored.items():
-            if newer in scores:
-                scores[name] = scores.pop(newer)
+        if self._rescored and sample.scores:
+            sample.scores = with_newest(sample.scores, self._rescored)
         return sample
 
     def _content(self, member: str, with_messages: bool) -> bytes:

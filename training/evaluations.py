@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
+from truthgym.evallog.header import repeated_scores, with_newest
 from truthgym.training.artifacts import markdown_table
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
@@ -31,7 +32,8 @@ BOTH = (
 def add_evaluations(folder: Path, logs: Sequence[str | Path]) -> Path:
     """Add evaluations of a trained model and of its base to its card. Logs that the card lists already are read again.
 
-    The figures are each scorer's headline with its interval, as the log has it. If both models answered the same
+    The figures are each scorer's headline with its interval, as the log has it; of several passes of one scorer with
+    the same options, the newest counts. If both models answered the same
     questions under the same task arguments and solver, the mean difference per question (trained minus base) is added
     with its 95 % interval, clustered by event, for each split separately: a difference on the training split does not
     generalise to other questions.
@@ -67,12 +69,13 @@ def _read(path: Path, card: ModelCard, folder: Path) -> tuple[dict[str, Any], di
 
     log = read_eval_log(str(path), header_only=True)
     role = _role(log, card, folder, path)
+    repeated = _repeated(log)
     values: dict[str, Values] = defaultdict(dict)
     splits = set()
     for sample in read_eval_log_sample_summaries(str(path)):
         split, event = str(sample.metadata.get("split", "?")), str(sample.metadata.get("event", sample.id))
         splits.add(split)
-        for name, score in (sample.scores or {}).items():
+        for name, score in with_newest(sample.scores or {}, repeated).items():
             for key, value in numbers(name, score).items():
                 values[key].setdefault(str(sample.id), (split, event, []))[2].append(value)
     entry = {
@@ -113,8 +116,9 @@ def _same_path(path: str, other: str) -> bool:
 
 
 def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
-    """The headline of each scorer: its first metric, with its interval if it has one."""
-    for score in log.results.scores if log.results else []:
+    """The headline of each scorer's newest pass: its first metric, with its interval if it has one."""
+    scores = {score.name: score for score in log.results.scores} if log.results else {}
+    for scorer, score in with_newest(scores, _repeated(log)).items():
         metrics = {name: metric.value for name, metric in score.metrics.items()}
         if not metrics:
             continue
@@ -122,9 +126,13 @@ def figures(log: "EvalLog") -> Iterable[dict[str, Any]]:
         keys = {"value": name, "lower": f"{name}_lower", "upper": f"{name}_upper", "mde": "mde", "n": "n",
                 "scored": "share_scored"}  # fmt: skip
         values = {key: float(metrics[metric]) for key, metric in keys.items() if metric in metrics}
-        yield {"scorer": score.name, "metric": name} | {
+        yield {"scorer": scorer, "metric": name} | {
             key: None if math.isnan(value) else value for key, value in values.items()
         }
+
+
+def _repeated(log: "EvalLog") -> dict[str, str]:
+    return repeated_scores([(scorer.name, scorer.options) for scorer in log.eval.scorers or []])
 
 
 def numbers(scorer: str, score: "Score") -> dict[str, float]:

@@ -2,12 +2,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from inspect_ai.log import EvalLog
+from inspect_ai import score
+from inspect_ai.log import EvalLog, write_eval_log
 from inspect_ai.model import get_model
 
 from truthgym.analysis.brier_by_model import chart, load
 from truthgym.analysis.charts import save
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
@@ -29,6 +31,17 @@ def test_the_chart_shows_the_numbers_of_the_log(run: Callable[..., EvalLog], tmp
     drawn = (tmp_path / "chart.html").read_text()
     assert "lower is better" in drawn
     assert str(row["brier"]) in drawn
+
+
+def test_the_newest_pass_counts(run: Callable[..., EvalLog], tmp_path: Path) -> None:
+    log = score(run(urns(n=5, paradigms="brier"), epochs=1), brier(), display="log")
+    assert log.results
+    log.results.scores[1].metrics["brier"].value = 0.123
+    write_eval_log(log, log.location)
+    run(urns(n=5, paradigms="brier"), get_model("reference/random"), epochs=1)
+    frame = load(str(tmp_path / "logs")).set_index("setup")
+    assert frame.loc["reference/bayesian", "brier"] == 0.123
+    assert frame.loc["reference/random", "brier"] > 0
 
 
 def test_evals_that_differ_in_the_task_have_rows_of_their_own(run: Callable[..., EvalLog], tmp_path: Path) -> None:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inspect_ai import eval
+from inspect_ai import eval, score
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.training.evaluations import add_evaluations, paired
 from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
@@ -71,6 +72,25 @@ def test_figures_are_the_logs_and_differences_are_paired(made: Made) -> None:
     interval = f"[{found['lower']:.4f}, {found['upper']:.4f}]"
     assert f"| {found['difference']:.4f} | {interval} | {found['mde']:.4f} | {found['n']} |" in text
     assert "Questions of the train split may have been trained on" in text
+
+
+def test_the_newest_pass_of_a_scorer_counts(made: Made) -> None:
+    folder, base, trained = made
+    for path, grade in ((base, 0.5), (trained, 0.2)):
+        log = score(read_eval_log(str(path)), brier(), model="none/none", display="log")
+        assert log.results
+        log.results.scores[1].metrics["brier"].value = grade
+        for sample in log.samples or []:
+            (sample.scores or {})["brier1"].value["brier_score"] = grade  # type: ignore[index,call-overload]
+        write_eval_log(log, str(path))
+    add_evaluations(folder, [base, trained])
+    evals = read_card(folder).evals
+    assert [[(row["scorer"], row["value"]) for row in entry["figures"]] for entry in evals[:2]] == [
+        [("brier", 0.5)], [("brier", 0.2)]
+    ]  # fmt: skip
+    rows = {row["score"]: row["difference"] for row in evals[2:] if row["split"] == "test"}
+    assert rows["brier/brier_score"] == pytest.approx(-0.3)
+    assert not any("brier1" in name for name in rows)
 
 
 def test_logs_are_added_one_by_one_and_counted_once(made: Made) -> None:
