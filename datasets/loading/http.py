@@ -1,6 +1,7 @@
 """HTTP: JSON from APIs that limit their rate, break off, or answer with an error page; and the retries of downloads.
 
-What a server sends is read within limits of size, time and pages: no answer can fill the memory or last forever.
+What a server sends is read within limits of size, time and pages: no answer can fill the memory. Headers that come byte
+by byte are limited by httpx alone: to 100 KiB, and to the client's timeout between two bytes.
 """
 
 import re
