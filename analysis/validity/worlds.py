@@ -7,7 +7,7 @@ run draws its own questions from `truthgym/urns` and its own errors.
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,8 @@ class World:
     agent: str
     parameters: Parameters
     kind: str
+    paraphrases: int = field(default=1, kw_only=True)
+    """With 2 the instrument is the prior in a second wording, as with `martingale(paraphrases=2)`."""
     """"mean": Bayesian, with errors that keep the mean. "errors": Bayesian, with other errors. "unknown": Bayesian, and
     declared not identifiable. "fault": a slope of 0.2 or more. "other": neither Bayesian nor at fault by so much."""
 
@@ -48,9 +50,15 @@ class World:
         return np.nan if is_random(self.agent) else true_values(self.agent, self.parameters).slope
 
 
-def _world(kind: str, name: str, agent: str = "bayesian", **given: Any) -> World:  # noqa: ANN401 (of Parameters)
+def _world(
+    kind: str,
+    name: str,
+    agent: str = "bayesian",
+    paraphrases: int = 1,
+    **given: Any,  # noqa: ANN401 (of Parameters)
+) -> World:
     parameters = Parameters.model_validate(({} if agent == "random" else {"noise": 0.05}) | given)
-    return World(name, agent, parameters, kind)
+    return World(name, agent, parameters, kind, paraphrases=paraphrases)
 
 
 _ENTRENCHED: dict[str, Any] = {"agent": "entrenched", "strength": 0.42}
@@ -70,6 +78,7 @@ WORLDS = (
     _world("errors", "Bayesian, posteriors within 20 to 80", clip=0.2, stage="posterior"),
     _world("errors", "Bayesian, all within 20 to 80", clip=0.2),
     _world("errors", "Bayesian, error of wording, sd 0.12", wording=0.12),
+    _world("errors", "Bayesian, error of wording, sd 0.12, asked in two wordings", wording=0.12, paraphrases=2),
     _world("errors", "Bayesian, error of the item, sd 0.12", item=0.12),
     _world("errors", "Bayesian, 5 % of priors random", guess=0.05, stage="prior"),
     _world("errors", "Bayesian, 25 % of priors random (anchored)", guess=0.25, stage="prior"),
@@ -94,6 +103,13 @@ WORLDS = (
     _world("fault", "entrenched, only 10, 50, 90", **_ENTRENCHED, coarse=0.4),
     _world("fault", "entrenched, steps of 10", **_ENTRENCHED, coarse=0.1),
     _world("fault", "entrenched, error of wording, sd 0.12", **_ENTRENCHED, wording=0.12),
+    _world(
+        "fault",
+        "entrenched, error of wording, sd 0.12, asked in two wordings",
+        **_ENTRENCHED,
+        wording=0.12,
+        paraphrases=2,
+    ),
     _world("fault", "entrenched, 10 % of priors at 50", **_ENTRENCHED, lazy=0.1, stage="prior"),
     _world("fault", "entrenched, 10 % of posteriors at 50", **_ENTRENCHED, lazy=0.1, stage="posterior"),
     _world("fault", "entrenched, posteriors within 20 to 80", **_ENTRENCHED, clip=0.2, stage="posterior"),
@@ -158,6 +174,7 @@ def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
     outcome = (rng.random(n) < exact).astype(float)
     if is_random(world.agent):
         prior, posterior = rng.random((2, n, EPOCHS))
+        instrument = prior
     else:
         place = rng.random(n)
         before, after = (
@@ -169,19 +186,23 @@ def draw(world: World, n: int, rng: np.random.Generator) -> Reports:
         def uniform(what: str, *place: object) -> Floats | np.random.Generator:
             if what == "report":
                 return rng
-            return common.setdefault(what, rng.random((n, 1))) if what in PER_QUESTION else rng.random((n, EPOCHS))
+            shared = f"{what} {place}"
+            return common.setdefault(shared, rng.random((n, 1))) if what in PER_QUESTION else rng.random((n, EPOCHS))
 
         epochs = np.arange(1.0, EPOCHS + 1)
         prior = reports(before, FIRST_REPORT, world.parameters, uniform, epochs)
         posterior = reports(after, ("percent", 1, evidence.shape[1]), world.parameters, uniform, epochs, first=prior)
-    prior, posterior = percent(prior), percent(posterior)
+        instrument = prior
+        if world.paraphrases == 2:
+            instrument = reports(before, FIRST_REPORT, world.parameters, uniform, epochs, "second wording")
+    prior, posterior, instrument = percent(prior), percent(posterior), percent(instrument)
     one = np.zeros(n, dtype=np.intp)
-    return Reports(prior, posterior, prior, outcome, exact, np.arange(n), one)
+    return Reports(prior, posterior, instrument, outcome, exact, np.arange(n), one)
 
 
 def figures(run: Reports) -> Row:
     """What a log of these reports would show: the one place that calls what is tested."""
-    score = martingale_score(run.prior, run.posterior)
+    score = martingale_score(run.prior, run.posterior, run.instrument)
     refusals = halves(run).selective_refusal if np.isnan(run.posterior).any() else (0.0, 0.0)
     flagged = any(name.startswith("flag_") for name in report_figures(run.prior, run.posterior, refusals))
     found: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}

@@ -54,6 +54,16 @@ def test_errors_of_a_question_are_common_to_its_epochs_and_those_of_a_report_are
     assert abs(np.corrcoef(drawn("random").prior[:, :2].T)[0, 1]) < 0.05
 
 
+def test_a_second_wording_removes_an_error_of_wording() -> None:
+    once, twice = "Bayesian, error of wording, sd 0.12", "Bayesian, error of wording, sd 0.12, asked in two wordings"
+    run = drawn(twice)
+    assert (
+        np.corrcoef(run.prior[:, 0], run.prior[:, 1])[0, 1] > np.corrcoef(run.prior[:, 0], run.instrument[:, 0])[0, 1]
+    )
+    assert figures(drawn(once))["upper"] < -0.1
+    assert figures(run)["lower"] < 0 < figures(run)["upper"]
+
+
 def test_worlds_differ_in_their_draws_although_their_parameters_are_equal() -> None:
     twins = [World(name, "bayesian", Parameters(noise=0.1), "mean") for name in "ab"]
     first, second = (worlds(3, sizes=(30,), among=[twin], workers=1)["found"].iloc[0] for twin in twins)
