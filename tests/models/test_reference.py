@@ -210,9 +210,9 @@ def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
         for item in urns(n=12)
         for words in (PROBE, PROBE_2)
     ]
+    cases: list[tuple[int, dict[str, Any]]] = [(1, {}), (2, {"wording": 0.1}), (1, {"wording": 0.1})]
     plain, again, wrong = (
-        [percent_said(ask(user_message(text, epoch), **given).completion) for text in told]
-        for epoch, given in ((1, {}), (2, {"wording": 0.1}), (1, {"wording": 0.1}))
+        [percent_said(ask(user_message(text, epoch), **given).completion) for text in told] for epoch, given in cases
     )
     assert plain[::2] == plain[1::2]
     assert wrong == again, "common to all epochs"

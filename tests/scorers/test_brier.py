@@ -178,7 +178,7 @@ def test_a_table_takes_what_comes() -> None:
 
 
 def test_unread_answers_count_at_the_base_rate() -> None:
-    beliefs = [[0.9, None], [None, None], [0.2, 0.2], [None, 0.5]]
+    beliefs: list[list[float | None]] = [[0.9, None], [None, None], [0.2, 0.2], [None, 0.5]]
     some = scores(beliefs, [1, 0, 0, math.nan], base_rate=[None, 0.4, None, None])
     found = summarise(tabulate(some, "belief"))
     # The share of yes is that of all questions with an outcome, 1 of 3, whichever were answered.

@@ -71,7 +71,7 @@ def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
     ids=lambda given: given if isinstance(given, str) else "",
 )
 def test_the_headline_tells_who_moves_the_model(
-    run: Run, caplog: pytest.LogCaptureFixture, name: str, planted: dict[str, float], code: int, word: str
+    run: Run, caplog: pytest.LogCaptureFixture, name: str, planted: dict[str, Any], code: int, word: str
 ) -> None:
     with caplog.at_level("WARNING"):
         found = figures(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))

@@ -81,7 +81,7 @@ def test_the_newest_pass_of_a_scorer_counts(made: Made) -> None:
         assert log.results
         log.results.scores[1].metrics["brier"].value = grade
         for sample in log.samples or []:
-            (sample.scores or {})["brier1"].value["brier_score"] = grade  # type: ignore[index,call-overload]
+            (sample.scores or {})["brier1"].value["brier_score"] = grade  # type: ignore[index]
         write_eval_log(log, str(path))
     add_evaluations(folder, [base, trained])
     evals = read_card(folder).evals

@@ -1,5 +1,7 @@
 """What reference agents make of a conversation."""
 
+from typing import Any
+
 import pytest
 
 from truthgym.datasets.errors import BadInput
@@ -85,7 +87,7 @@ def test_thoughts_are_no_evidence_about_an_urn() -> None:
 
 
 def test_each_statement_on_a_bundled_question_is_a_thought() -> None:
-    asked = {"question": FORECAST.input, "proposition": FORECAST.metadata_as(Question).proposition}
+    asked: dict[str, Any] = {"question": FORECAST.input, "proposition": FORECAST.metadata_as(Question).proposition}
     assert look(FORECAST.input) == Reading(signal(0), 0, None, 0, **asked)
     assert look(FORECAST.input, thoughts=1).case == signal(1)
     said = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)

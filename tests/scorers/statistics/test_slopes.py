@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +61,7 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
     slope = sum(products.values()) / sum(squares.values())
     names = sorted({cluster[q] for q in entered})
     groups = sorted({group[q] for q in entered})
-    weights = {name: [[] for _ in groups] for name in names}
+    weights: dict[Any, list[list[float]]] = {name: [[] for _ in groups] for name in names}
     for q in entered:
         weights[cluster[q]][groups.index(group[q])].append(weight[q])
     c = np.array([sum(w**2 for each in weights[name] for w in each) for name in names])
@@ -82,12 +83,11 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
     far = slope + 1e6 * error * np.array([-1, 1])
     bounds = [np.nan, np.nan]
     if sign * t_statistic(far[0]) > reach and sign * t_statistic(far[1]) < -reach:
-        bounds = [
-            optimize.brentq(lambda of, t=t: sign * t_statistic(of) - t, *far, xtol=1e-14) for t in (reach, -reach)
-        ]
+        for side, t in enumerate((reach, -reach)):
+            bounds[side] = optimize.brentq(lambda of, t=t: sign * t_statistic(of) - t, far[0], far[1], xtol=1e-14)  # type: ignore[misc]
     p = 2 * stats.t.sf(abs(t_statistic(0)), degrees)
-    known = [*bounds, error, p, (reach + power) * error] if degrees >= 2 else [np.nan] * 5
-    return Slope(slope, *known, len(entered), len(names), degrees + 1)
+    low, high, error, p, mde = [*bounds, error, p, (reach + power) * error] if degrees >= 2 else [np.nan] * 5
+    return Slope(slope, low, high, error, p, mde, len(entered), len(names), degrees + 1)
 
 
 def figures(slope: Slope) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -103,7 +104,11 @@ def test_why_there_is_no_verdict() -> None:
     lazy = np.random.default_rng(5).random(good.posterior.shape) < 0.5
     mixed = reader(6, 2000, slope=0.6, learns=0.1).posterior
     mixed[::2] = reader(6, 2000, slope=-0.6, learns=0.1).posterior[::2]
-    one = {"prior": good.prior[:, :1], "instrument": good.prior[:, :1], "posterior": good.posterior[:, :1]}
+    one: dict[str, Any] = {
+        "prior": good.prior[:, :1],
+        "instrument": good.prior[:, :1],
+        "posterior": good.posterior[:, :1],
+    }
     unknown = np.full(2000, np.nan)
     cases = {
         "unidentified": replace(good, **one),
