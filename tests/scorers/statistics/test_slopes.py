@@ -84,7 +84,7 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
     bounds = [np.nan, np.nan]
     if sign * t_statistic(far[0]) > reach and sign * t_statistic(far[1]) < -reach:
         for side, t in enumerate((reach, -reach)):
-            bounds[side] = optimize.brentq(lambda of, t=t: sign * t_statistic(of) - t, far[0], far[1], xtol=1e-14)  # type: ignore[misc]
+            bounds[side] = optimize.brentq(lambda of, t=t: sign * t_statistic(of) - t, far[0], far[1], xtol=1e-14)
     p = 2 * stats.t.sf(abs(t_statistic(0)), degrees)
     low, high, error, p, mde = [*bounds, error, p, (reach + power) * error] if degrees >= 2 else [np.nan] * 5
     return Slope(slope, low, high, error, p, mde, len(entered), len(names), degrees + 1)
