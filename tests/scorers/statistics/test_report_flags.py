@@ -46,6 +46,13 @@ def test_what_raises_a_flag_before_and_after(reports: object, flags: set[str]) -
     assert raised(CLEAN, reports) == flags
 
 
+@pytest.mark.parametrize(("times", "flags"), [(3, set()), (4, {"fifties"})])
+def test_fifties_among_reports_near_it_are_flagged_above_three_times_as_many(times: int, flags: set[str]) -> None:
+    near = [*range(45, 50), *range(51, 56)] + [50] * times
+    reports = np.tile(near, 30).reshape(-1, 1) / 100
+    assert raised(reports, reports) == flags
+
+
 def test_one_report_that_differs_does_not_hide_shared_replies() -> None:
     same = np.repeat(CLEAN[:, :1], 3, axis=1)
     same[0, 1] += 0.01

@@ -121,6 +121,10 @@ def test_why_there_is_no_verdict() -> None:
     }  # fmt: skip
     assert {name: rule(reports) for name, reports in cases.items()} == {name: name for name in cases}
     assert rule(good, selected=True) == "selected"
+    wide = reader(4, 2000)
+    clipped = replace(wide, posterior=np.clip(wide.posterior, 0.25, 0.75))
+    assert halves(clipped).inefficiency.estimate < -0.1
+    assert rule(clipped) == "posterior_reports", "its extremes may stand for 0 and 1"
     assert set(cases) | {"selected"} == set(CANNOT_TELL)
     assert rule(good) == RATIONAL
 
