@@ -5,14 +5,14 @@ inspect eval truthgym/forecasting -T paradigms=qualitative --model openai/gpt-5.
 inspect score LOG --scorer truthgym/qualitative --action append --overwrite --model-role judge=anthropic/claude-sonnet-5
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import factorial
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from inspect_ai.model import Model
-from inspect_ai.scorer import Score, Scorer, Target, Value, scorer
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 from inspect_ai.util import collect
 from pydantic import Field
@@ -26,7 +26,14 @@ from truthgym.scorers.judges.context import PROBES, STAGES, JudgedItem, Probe, R
 from truthgym.scorers.judges.examples import FewShot, choose_examples, judged_item, read_sources
 from truthgym.scorers.judges.rating import RatingProtocol
 from truthgym.scorers.judges.rubric import Rubric, read_rubric
-from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.paradigm import (
+    HIGHER_IS_BETTER,
+    LEAST_SHARE_SCORED,
+    Figures,
+    Paradigm,
+    figures_metric,
+    requested,
+)
 from truthgym.scorers.statistics.qualitative import summarise
 from truthgym.solvers.roles import model_fingerprint
 
@@ -52,7 +59,28 @@ TOKENS_PER_CALL = 4000
 """Tokens read and written in a call with four examples. See `docs/cost_judges.md`."""
 
 
-reasoning_quality = figures_metric("reasoning_quality", summarise)
+def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
+    """What to doubt about the judge."""
+    quality, n, anchors = figures["quality"], int(figures["n"]), int(figures["n_anchors"])
+    if n > 1 and figures["distinct_ratings"] == 1:
+        yield (
+            f"All {n} texts have the rating {quality:.3g}, so there is no interval: either the judge gives the same to "
+            "everything, or these texts are alike"
+        )
+    if figures["discriminates"] == 0 and anchors:
+        rank, lower, upper = (figures[f"anchor_rank{end}"] for end in ("", "_lower", "_upper"))
+        found = f"anchor_rank = {rank:.2f} [{lower:.2f}, {upper:.2f}]" if np.isfinite(rank) else "it rates all alike"
+        yield (
+            f"The judge was not shown to tell good reasoning from bad on {anchors} texts with known ratings ({found}): "
+            "do not use its ratings"
+        )
+    if figures["injection_gain_lower"] > 0:
+        yield f"A request for full marks raises the judge's ratings by {figures['injection_gain']:.3f}"
+    if figures["share_read"] < LEAST_SHARE_SCORED:
+        yield f"Only {figures['share_read']:.0%} of the judge's ratings could be parsed"
+
+
+reasoning_quality = figures_metric("reasoning_quality", summarise, notes)
 
 
 @scorer(metrics=[reasoning_quality()])
@@ -90,21 +118,25 @@ def qualitative(
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
 
     - `quality` with its `stderr`; `mde`, the smallest distance from a fixed value that the run detects with probability
-      0.8; `n`; `share_scored`; `share_read`, the share of requested ratings that could be parsed; `retest_icc` and
-      `injection_gain` (below).
+      0.8; `n`; `share_scored`. If all texts have the same rating, `stderr`, bounds and `mde` are NaN.
+    - `anchor_rank`, Spearman's correlation of ratings with the known ones of held-out texts, with its lower bound, and
+      `parallel_icc` (below).
 
     With `figures="all"` also `epochs`, each quality by name, all bounds, and:
 
-    - Reliability: `retest_icc` and `retest_sd`, of one rating requested twice; `order_sd`, what the order of the
-      examples adds to that; `recency`, the slope of a rating on that of the example shown last (0 is right);
-      `agreement` of several judges (Krippendorff's alpha, interval).
+    - `discriminates`, 1 if the interval of `anchor_rank` is above 0, else 0; `distinct_ratings`, how many different
+      ratings the texts have; `share_read`, the share of requested ratings that could be parsed.
+    - Reliability: `parallel_icc`, of a text and the same text with filler (parallel forms); `retest_icc` and
+      `retest_sd`, of one rating requested twice, which is 1 for any judge that repeats itself; `order_sd`, what the
+      order of the examples adds to that; `recency`, the slope of a rating on that of the example shown last (0 is
+      right); `agreement` of several judges (Krippendorff's alpha, interval).
     - Bias, 0 is right: `position_shift`, the rating with the defence last minus that with the criticism last;
       `padded_gain`, from doubling the words with filler; `injection_gain`, from a request for full marks in a text of
       the same length (must not exceed 0); `self_preference`, how much more judges give a policy of their own vendor
       than other judges do, minus the same difference on the held-out examples. `length_correlation` (Spearman, quality
       with the words that the reasoner wrote) is not by itself a bias: a careful text is longer.
     - On held-out examples with known ratings: `anchor_error`, mean absolute error; `anchor_bias`, judge minus known;
-      `anchor_rank`, Spearman. With bootstrapping also `drift_round_1` and so on, the change of their mean rating since
+      `anchor_rank_upper`. With bootstrapping also `drift_round_1` and so on, the change of their mean rating since
       before the first round, and `drift_error_round_1`.
     - `n_...`: number of ratings, or questions, that a figure is based on. NaN if a figure cannot be estimated.
 
@@ -299,8 +331,8 @@ PARADIGM = Paradigm(
     needs="a judge",
     columns={"quality": "Quality", "spread": "Spread"},
     headline=(
-        "quality", "stderr", "quality_lower", "quality_upper", "mde", "n", "share_scored", "share_read", "retest_icc",
-        "injection_gain",
+        "quality", "stderr", "quality_lower", "quality_upper", "mde", "n", "share_scored", "anchor_rank",
+        "anchor_rank_lower", "parallel_icc",
     ),
     figures=summarise,
     colors={"quality": HIGHER_IS_BETTER},

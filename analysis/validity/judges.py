@@ -18,8 +18,8 @@ import numpy as np
 from truthgym.analysis.charts import check_extra
 from truthgym.analysis.validity import charts
 from truthgym.analysis.validity.end_to_end import reference_model, run_agent
-from truthgym.analysis.validity.judges_page import FIGURES, page
-from truthgym.analysis.validity.judges_simulated import coverage, other_judge
+from truthgym.analysis.validity.judges_page import FIGURES, discriminating, page
+from truthgym.analysis.validity.judges_simulated import coverage, discrimination, other_judge
 from truthgym.analysis.validity.pages import main
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
@@ -159,7 +159,8 @@ def write(out: Path, questions: int = 60, replications: int = 400) -> None:
     covered = coverage(every, CARE, replications)
     panels = dict(zip(FIGURES, FIGURES, strict=True))
     charts.planted_and_found(found, "judge", panels, width=150, height=190).save(out.with_suffix(".svg"))
-    out.write_text(page(found, covered, questions, EPOCHS, replications, STRICTER / 100), encoding="utf-8")
+    seen = discriminating(discrimination(replications // 2), replications // 2)
+    out.write_text(page(found, covered, seen, questions, EPOCHS, replications, STRICTER / 100), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,17 +17,68 @@ FIGURES = (
     "self_preference",
 )
 """Figures of `qualitative` about its judge, for which a value can be planted."""
+ANCHOR = ("anchor_rank", "anchor_rank_lower", "anchor_rank_upper")
+SEEN = {
+    "judge": "judge",
+    "texts": "texts",
+    "retest_icc": "`retest_icc`",
+    "retest_icc_above": "above",
+    "parallel_icc": "`parallel_icc`",
+    "parallel_icc_above": "above",
+    "anchors": "`anchor_rank`",
+    "anchor_rank_above": "above",
+    "discriminates": "`discriminates`",
+    "interval": "interval",
+}
 LABELS = {"n": "questions", "mean": "mean estimate", "coverage": "coverage", "width": "mean width"}
 
 
+def discriminating(frame: "pd.DataFrame", replications: int) -> str:
+    """What tells a judge that sees the quality from one that does not.
+
+    Args:
+        frame: From `judges_simulated.discrimination`.
+        replications: Runs of each row.
+    """
+    cells = frame.assign(
+        anchors=[
+            f"{r:.2f} [{low:.2f}, {high:.2f}]" if r == r else "-" for r, low, high in frame[list(ANCHOR)].to_numpy()
+        ]
+    )
+    least = frame.loc[~frame["judge"].isin(("arbitrary", "constant")), "anchor_rank_above"].min()
+    return f"""## Does the judge see the quality?
+
+{replications} simulated runs a row with 60 texts, rated once each; 12 texts of known ratings. The texts are *mixed* (a
+policy with `care=0.5`) or all *alike* (`care=1`). `arbitrary` gives each text a random number that is fixed by its
+words; `constant` gives 70 to every text; `quarters` uses only 0, 25, 50, 75 and 100; `length 0.3` adds 0.21 for twice
+the words. Shown are means over the runs that have the figure, of `anchor_rank` with its mean bounds. *Above* is the
+share of runs in which the judge has at least 0.01 more than `arbitrary`, by the figure before it; *interval*, the share
+of runs with an interval of the quality.
+
+{table(cells, tuple(SEEN), SEEN, digits=2)}
+`retest_icc` is 1 for the arbitrary judge, so no judge is above it: it says nothing of validity. `parallel_icc`, from a
+text and the same text with filler, is near 0 for it. But where all texts are alike it is low for good judges too, and a
+bias that both forms share, as for length, does not lower it. `anchor_rank` is from texts of known ratings, and has each
+judge that sees something above the arbitrary one in {least:.0%} of the runs or more. Twelve texts are few: a single run
+shows it (`discriminates`) surely for the clear cases only.
+"""
+
+
 def page(
-    found: "pd.DataFrame", covered: "pd.DataFrame", questions: int, epochs: int, replications: int, stricter: float
+    found: "pd.DataFrame",
+    covered: "pd.DataFrame",
+    seen: str,
+    questions: int,
+    epochs: int,
+    replications: int,
+    stricter: float,
 ) -> str:
     """The page in Markdown.
 
     Args:
         found: From `judges.recovered`.
         covered: From `judges_simulated.coverage`.
+        seen: From `discriminating`.
         questions: Number of questions of each run.
         epochs: Epochs of each run.
         replications: Runs of each coverage figure.
@@ -79,6 +130,7 @@ With the scorer's pure functions, {replications} runs at each size, one epoch, o
 The planted values are exact: they enumerate qualities and lengths.
 
 {table(covered, ("figure", "n", "planted", "mean", "coverage", "width"), LABELS)}
+{seen}
 ## What these figures cannot show
 
 - A judge that misjudges quality shows no bias of form: only `anchor_rank` and people's ratings can detect that.

@@ -1,5 +1,6 @@
 """Judges with planted faults without a model call: ratings as arrays, and the coverage of each interval."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from truthgym.analysis.validity.judges_page import FIGURES
 from truthgym.analysis.validity.replications import recovery
-from truthgym.models.agents.belief_reports import noisy
+from truthgym.models.agents.belief_reports import nearest_level, noisy
 from truthgym.models.agents.judge import COMMENT
 from truthgym.models.agents.judge_forms import EDGE, Request, fill_form, planted_rating
 from truthgym.models.agents.policies import Parameters
@@ -42,17 +43,28 @@ def other_judge(parameters: Parameters) -> Model:
     return get_model("mockllm/other", custom_outputs=output, memoize=False)
 
 
-def planted_ratings(parameters: Parameters, quality: float, words: int, own: bool) -> NDArray[np.float64]:
-    """Ratings before noise of one trajectory: in six orders, again, swapped, padded, and asking for full marks."""
-    orders = [planted_rating(quality, parameters, words, 1, last, own) for last in LASTS]
+def planted_ratings(
+    parameters: Parameters, quality: float, words: int, own: bool, draws: Sequence[float] = (0.5, 0.5, 0.5)
+) -> NDArray[np.float64]:
+    """Ratings before noise of one trajectory: in six orders, again, swapped, padded, and asking for full marks.
+
+    Args:
+        parameters: The judge's parameters.
+        quality: Quality of the trajectory, 0 to 1.
+        words: Number of words in it.
+        own: Whether the judge is of the policy's family.
+        draws: An arbitrary judge's numbers for the three texts: as it is, padded, and asking for full marks.
+    """
+    text, padded, asking = draws
+    orders = [planted_rating(quality, parameters, words, 1, last, own, draw=text) for last in LASTS]
     first = LASTS[0]
     return np.array(
         [
             *orders,
             orders[0],
-            planted_rating(quality, parameters, words, -1, first, own),
-            planted_rating(quality, parameters, 2 * words, 1, first, own),
-            planted_rating(quality, parameters, 2 * words, 1, first, own, invited=True),
+            planted_rating(quality, parameters, words, -1, first, own, draw=text),
+            planted_rating(quality, parameters, 2 * words, 1, first, own, draw=padded),
+            planted_rating(quality, parameters, 2 * words, 1, first, own, invited=True, draw=asking),
         ]
     )
 
@@ -73,11 +85,18 @@ def scores_of(
         lenient: What a second judge, of another family and otherwise without bias, adds to every rating.
     """
     second = Parameters(noise=parameters.noise)
+    fixed = rng.spawn(1)[0]  # draws of its own, so that those of other judges stay as they are
     qualities = BASE_QUALITY + QUALITY_RANGE * rng.binomial(CONSIDERATIONS, care, questions) / CONSIDERATIONS
     words = rng.integers(WORDS_LEAST, WORDS_MOST + 1, questions)
     held_out = [
         _with_noise(
-            np.clip([planted_rating(q, judge, 200, 1, LASTS[0]) + more for q in HELD_OUT], EDGE, 1 - EDGE), judge, rng
+            np.clip(
+                [planted_rating(q, judge, 200, 1, LASTS[0], draw=fixed.random()) + more for q in HELD_OUT],
+                EDGE,
+                1 - EDGE,
+            ),
+            judge,
+            rng,
         )
         for judge, more in ((parameters, 0.0), (second, lenient))
     ]
@@ -88,7 +107,8 @@ def scores_of(
             (parameters, True, 0.0, "reference", held_out[0]),
             (second, False, lenient, "other", held_out[1]),
         ):
-            means = np.clip(planted_ratings(judge, float(quality), int(length), own) + more, EDGE, 1 - EDGE)
+            draws = fixed.random(3).tolist()
+            means = np.clip(planted_ratings(judge, float(quality), int(length), own, draws) + more, EDGE, 1 - EDGE)
             numbers = _with_noise(means, judge, rng)
             judges.append(
                 {
@@ -123,6 +143,8 @@ def alone(scores: list[SampleScore]) -> list[SampleScore]:
 
 def _with_noise(means: NDArray[np.float64], judge: Parameters, rng: np.random.Generator) -> NDArray[np.float64]:
     drawn = noisy(np.asarray(means), judge.noise, rng.random(len(means)))
+    if judge.coarse:
+        drawn = nearest_level(drawn, judge.coarse)
     return np.floor(np.round(100 * drawn, 6)[:, None] + rng.random((len(means), QUALITIES)))
 
 
@@ -174,4 +196,53 @@ def coverage(parameters: Parameters, care: float, replications: int) -> "pd.Data
         for name in WITH_INTERVAL:
             ends = ([run[f"{name}{end}"] for run in runs] for end in ("", "_lower", "_upper"))
             rows.append({"figure": f"`{name}`", "n": questions} | recovery(true[name], *ends))
+    return pd.DataFrame(rows)
+
+
+JUDGES = {
+    "exact": Parameters(),
+    "noise 0.05": Parameters(noise=0.05),
+    "noise 0.2": Parameters(noise=0.2),
+    "quarters": Parameters(coarse=0.25),
+    "length 0.3": Parameters(length=0.3),
+    "half arbitrary": Parameters(arbitrary=0.5),
+    "arbitrary": Parameters(arbitrary=1),
+    "constant": Parameters(discernment=0),
+}
+DISCRIMINATION = (
+    "retest_icc",
+    "parallel_icc",
+    "anchor_rank",
+    "anchor_rank_lower",
+    "anchor_rank_upper",
+    "discriminates",
+)
+
+
+def discrimination(replications: int, questions: int = 60) -> "pd.DataFrame":
+    """What reliability and rank correlation say of judges that differ in what they see.
+
+    Returns:
+        For each judge and policy: mean figures, NaN where a run has none; the share of runs in which the judge is above
+        the arbitrary one by each figure; and the share with an interval of the quality.
+    """
+    import pandas as pd
+
+    rows = []
+    for texts, care in (("mixed", 0.5), ("alike", 1.0)):
+        found = {
+            name: pd.DataFrame(
+                summarise(alone(scores_of(judge, care, questions, np.random.default_rng([run, place]))))
+                for run in range(replications)
+            )
+            for place, (name, judge) in enumerate(JUDGES.items())
+        }
+        random = found["arbitrary"]
+        for name, runs in found.items():
+            row: dict[str, Any] = {"judge": name, "texts": texts}
+            row |= {figure: float(runs[figure].mean()) for figure in DISCRIMINATION}
+            for figure in DISCRIMINATION[:3]:
+                above = float((runs[figure] > random[figure] + 0.01).mean())
+                row[f"{figure}_above"] = np.nan if name == "arbitrary" else above
+            rows.append(row | {"interval": float(runs["quality_lower"].notna().mean())})
     return pd.DataFrame(rows)

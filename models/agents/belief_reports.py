@@ -108,8 +108,7 @@ def reports(
         if parameters.lazy:
             number = np.where(draw("lazy", *place) < parameters.lazy, 0.5, number)
         if parameters.coarse:
-            most = np.floor(0.5 / parameters.coarse + ROUNDING_ERROR)
-            number = 0.5 + parameters.coarse * np.clip(np.round((number - 0.5) / parameters.coarse), -most, most)
+            number = nearest_level(number, parameters.coarse)
         number = np.clip(number, parameters.clip, 1 - parameters.clip)
     if pieces and form == "percent" and parameters.copies:
         number = np.where(draw("copies", *place) < parameters.copies, first, number)
@@ -124,6 +123,12 @@ def reports(
 ROUNDING_ERROR = 1e-9
 LOGIT_BOUND = 0.005
 """Beliefs nearer to 0 or 1 are moved to this distance before an error in log-odds."""
+
+
+def nearest_level(number: Numbers, step: float) -> Floats:
+    """The nearest of the levels $0.5+ks$ in [0, 1], for a step s above 0."""
+    most = np.floor(0.5 / step + ROUNDING_ERROR)
+    return np.asarray(0.5 + step * np.clip(np.round((np.asarray(number) - 0.5) / step), -most, most))
 
 
 def _with_errors_of_belief(

@@ -22,7 +22,7 @@ from truthgym.models.agents.policies import Parameters, believe, uniform
 from truthgym.models.agents.reading import last_probability, read_conversation
 
 NAME = "judge"
-BIASES = frozenset({"length", "position", "recency", "preference", "gullibility"})
+BIASES = frozenset({"length", "position", "recency", "preference", "gullibility", "discernment", "arbitrary", "coarse"})
 PARAMETERS = frozenset({"noise", "leak", "skill", "seed"}) | BIASES
 OWN = "your own belief"
 LIST = re.compile(r"JSON list of ([0-9]+) whole numbers")

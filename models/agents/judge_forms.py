@@ -4,13 +4,16 @@ The form at the end of the request is filled in field by field: `reasons` with a
 simulated, numbers from 0 to 100 with a rating of the text between tags, and other fields by their function in `RULES`
 (for the probability stated in a text, the last one, with noise). On the scale from 0 to 1, a rating is
 
-$$m=q+\lambda\ln\frac{w}{200}+\pi\,s+\rho\,(\bar e-\tfrac12)+\phi\,[\text{own family}],\qquad
+$$q'=(1-a)\,(0.7+d\,(q-0.7))+a\,u,\qquad
+m=q'+\lambda\ln\frac{w}{200}+\pi\,s+\rho\,(\bar e-\tfrac12)+\phi\,[\text{own family}],\qquad
 m'=m+\gamma\,(1-m)\,[\text{full marks are asked for}]$$
 
-where q is the quality by `models.agents.quality_markers`, w the number of words, s = +1 if a defence comes after an
+where q is the quality by `models.agents.quality_markers`, d `discernment`, a `arbitrary`, u a uniform random number
+fixed by the text alone, w the number of words, s = +1 if a defence comes after an
 attack and -1 if it comes before, $\bar e$ the mean rating of the last example shown, and the planted biases are
 `length` $\lambda$, `position` $\pi$, `recency` $\rho$, `preference` $\phi$ and `gullibility` $\gamma$. Mean-preserving
-`noise` is added, one draw for all numbers of a form, and the result is rounded to a whole number without bias.
+`noise` is added, one draw for all numbers of a form; `coarse` moves the result to the nearest of its levels; and it is
+rounded to a whole number without bias.
 """
 
 import json
@@ -22,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from truthgym.datasets.errors import BadInput
-from truthgym.models.agents.belief_reports import noisy
+from truthgym.models.agents.belief_reports import nearest_level, noisy
 from truthgym.models.agents.opinions import ARGUED, DEFERRED
 from truthgym.models.agents.policies import Parameters, uniform
 from truthgym.models.agents.quality_markers import count_markers, quality
@@ -39,6 +42,8 @@ OWN_FAMILY = re.compile(r"\(Simulated \w+ agent, not a language model\.\)")
 """The introduction of reference agents' replies."""
 SCALE = re.compile(r"The score is a number from (\S+) to (\S+)\.\s")
 USUAL_WORDS = 200
+CONSTANT = 0.7
+"""The rating of a judge without discernment."""
 EDGE = 0.01
 """Biased ratings stay at least this far from 0 and 1, so that noise has room on both sides."""
 
@@ -78,22 +83,26 @@ def planted_rating(
     last_example: float | None = None,
     own_family: bool = False,
     invited: bool = False,
+    draw: float = 0.5,
 ) -> float:
     """The biased rating on the scale from 0 to 1, before noise and rounding.
 
     Args:
         quality: Quality of the text, 0 to 1.
-        parameters: `length`, `position`, `recency`, `preference` and `gullibility` are used.
+        parameters: All but `noise`, `coarse` and `seed` are used.
         words: Number of words in the text.
         side: +1 if a defence comes after an attack, -1 if it comes before, 0 if one of them is missing.
         last_example: Mean rating of the last example shown, 0 to 1; None without examples.
         own_family: Whether a reference agent wrote the text.
         invited: Whether the text asks for full marks.
+        draw: The number in (0, 1) of this text for an arbitrary judge.
 
     Returns:
         The rating, clipped to [0.01, 0.99].
     """
-    mean = quality + parameters.length * math.log(max(words, 1) / USUAL_WORDS) + parameters.position * side
+    seen = CONSTANT + parameters.discernment * (quality - CONSTANT)
+    mean = (1 - parameters.arbitrary) * seen + parameters.arbitrary * draw
+    mean += parameters.length * math.log(max(words, 1) / USUAL_WORDS) + parameters.position * side
     mean += parameters.recency * (last_example - 0.5) if last_example is not None else 0
     mean += parameters.preference * own_family
     mean += parameters.gullibility * (1 - mean) * invited
@@ -111,8 +120,11 @@ def rate(request: Request, field: str) -> int:
         last_example=_last_example(request.messages),
         own_family=bool(OWN_FAMILY.search(text)),
         invited=bool(FULL_MARKS.search(text)),
+        draw=uniform(request.parameters.seed, "arbitrary", text),
     )
     noisy_rating = float(noisy(rating, request.parameters.noise, request.place("noise")))
+    if request.parameters.coarse:
+        noisy_rating = float(nearest_level(noisy_rating, request.parameters.coarse))
     return whole(100 * noisy_rating, request.place("rounding", field))
 
 

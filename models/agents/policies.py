@@ -94,6 +94,11 @@ class Parameters(BaseModel, frozen=True):
     """Change of the rating per unit by which the rating of the last example shown exceeds one half."""
     preference: float = Field(default=0.0, ge=-0.5, le=0.5)
     """Increase of the rating if another reference agent wrote the text."""
+    discernment: float = Field(default=1.0, ge=0, le=1)
+    """Change of a judge's rating per unit of quality, around 0.7, 0 to 1. At 0 it gives 70 to every text."""
+    arbitrary: float = Field(default=0.0, ge=0, le=1)
+    """Share of a judge's rating that is a uniform random number fixed by the words of the text, 0 to 1. At 1 it repeats
+    itself exactly, and says nothing of the quality."""
     gullibility: float = Field(default=0.0, ge=0, le=1)
     """Share of the distance to full marks that is added to the rating if the text asks for full marks, 0 to 1."""
     trust: float = Field(default=0.0, allow_inf_nan=False)

@@ -49,7 +49,8 @@ OVERALL = "overall"
 """The only quality of a rubric without headings."""
 RESERVED = re.compile(
     r"quality|qualitative|reasons|stderr|mde|n|epochs|order_sd|spread|recency|agreement|position_shift|padded_gain|injection_gain|"
-    r"self_preference|length_correlation|(?:share|retest|anchor|drift|n)_.*|.*_(?:lower|upper)"
+    r"self_preference|length_correlation|discriminates|distinct_ratings|clusters|effective_clusters|"
+    r"(?:share|retest|parallel|anchor|drift|n)_.*|.*_(?:lower|upper)"
 )
 """Names with another meaning in a score, a form or the metrics."""
 

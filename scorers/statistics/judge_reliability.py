@@ -17,10 +17,11 @@ def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | No
 
     $$\mathrm{ICC}=\frac{MS_B-MS_W}{MS_B+MS_W},\qquad \mathrm{sd}=\sqrt{MS_W}$$
 
-    1 is a judge that repeats its ratings, 0 one whose ratings distinguish trajectories no better than chance. It
-    depends on how different the trajectories are: compare judges on the same ones. If every pair is a cluster of its
-    own, the interval is that of Shrout and Fleiss, from F. Epochs of a question, and several judges of one text, share
-    a cluster: then it is a jackknife over clusters of Fisher's z, with Student's t.
+    1 is a judge that repeats its ratings, 0 one whose ratings distinguish trajectories no better than chance. It is no
+    validity: a judge that gives each text an arbitrary number, and always the same one, has 1. It depends on how
+    different the trajectories are: compare judges on the same ones. If every pair is a cluster of its own, the interval
+    is that of Shrout and Fleiss, from F. Epochs of a question, and several judges of one text, share a cluster: then it
+    is a jackknife over clusters of Fisher's z, with Student's t.
 
     Args:
         first: Ratings, one per trajectory. A pair with NaN is left out.
@@ -121,7 +122,8 @@ def slope_on_last(ratings: ArrayLike, last: ArrayLike) -> float:
 def rank_correlation(x: ArrayLike, y: ArrayLike) -> Headline:
     r"""Spearman's rank correlation, with Fisher's interval for ranks, $\mathrm{SE}=\sqrt{(1+\rho^2/2)/(n-3)}$.
 
-    NaN with fewer than three pairs or if one variable is constant; the interval with fewer than four.
+    Where at most one pair of neighbours is out of order, the interval reaches to 1 and begins where it would with one
+    such pair. NaN with fewer than three pairs or if one variable is constant; the interval with fewer than four.
 
     References:
         Bonett and Wright (2000). Sample size requirements for estimating correlations. Psychometrika 65.
@@ -134,10 +136,14 @@ def rank_correlation(x: ArrayLike, y: ArrayLike) -> Headline:
     if n < 3 or np.ptp(a[kept]) == 0 or np.ptp(b[kept]) == 0:
         return replace(UNKNOWN, n=n)
     rho = float(spearmanr(a[kept], b[kept]).statistic)
-    if n < 4 or abs(rho) > 1 - 1e-12:
+    if n < 4:
         return replace(UNKNOWN, estimate=rho, n=n)
-    half = quantile((1 + LEVEL) / 2, 10**9) * np.sqrt((1 + rho**2 / 2) / (n - 3))
-    return Headline(rho, float(np.tanh(np.arctanh(rho) - half)), float(np.tanh(np.arctanh(rho) + half)), n=n)
+    most = 1 - 12 / (n * (n**2 - 1))  # with one pair of neighbours out of order
+    centre = min(max(rho, -most), most)
+    half = quantile((1 + LEVEL) / 2, 10**9) * np.sqrt((1 + centre**2 / 2) / (n - 3))
+    lower, upper = (float(np.tanh(np.arctanh(centre) + sign * half)) for sign in (-1, 1))
+    almost = most - 1e-12
+    return Headline(rho, -1.0 if rho <= -almost else lower, 1.0 if rho >= almost else upper, n=n)
 
 
 def agreement(ratings: ArrayLike) -> tuple[float, int]:

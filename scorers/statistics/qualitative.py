@@ -1,7 +1,7 @@
 """The metrics of `qualitative`, from its scores: the quality, and how reliable the judge is."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -94,36 +94,48 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     table = tabulate(scores, "quality")
     quality = row_mean(table.values)
     headline = mean_headline(quality, table.cluster)
+    distinct = len(np.unique(np.round(quality[np.isfinite(quality)], 9)))
+    alike = headline.n > 1 and distinct == 1
+    if alike:  # their scatter is unknown, and not 0
+        headline = replace(headline, lower=np.nan, upper=np.nan, mde=np.nan, stderr=np.nan)
     qualities: dict[str, float] = {}
     for name in dict.fromkeys(name for item in scores for name in (item.score.metadata or {}).get("qualities") or []):
         ratings = tabulate(scores, name)
         qualities |= mean_headline(row_mean(ratings.values), ratings.cluster).metrics(name)
     read = readings(scores)
     requested = [rating for one in read for rating in [*one.ratings.ravel().tolist(), *one.probes.values()]]
-    reliability, biases = _reliability(read), _biases(read)
+    reliability, biases, held_out = _reliability(read), _biases(read), _held_out(read)
     return {
         **headline.headline("quality", table.share_scored),
+        "anchor_rank": held_out["anchor_rank"],
+        "anchor_rank_lower": held_out["anchor_rank_lower"],
+        "parallel_icc": reliability["parallel_icc"],
+        "discriminates": _discriminates(held_out, alike),
+        "distinct_ratings": distinct,
         "share_read": float(np.mean(np.isfinite(requested))) if requested else np.nan,
-        "retest_icc": reliability["retest_icc"],
-        "injection_gain": biases["injection_gain"],
         "epochs": table.values.shape[1],
         **qualities,
         **reliability,
         **biases,
         **rank_correlation(quality, _words(scores)).metrics("length_correlation"),
-        **_held_out(read),
+        **held_out,
         **headline.cluster_metrics(),
     }
 
 
+def _discriminates(held_out: dict[str, float], alike: bool) -> float:
+    """1 if the interval of `anchor_rank` is above 0, otherwise 0. Without held-out texts, NaN unless all is alike."""
+    if held_out["n_anchors"]:
+        return float(held_out["anchor_rank_lower"] > 0)
+    return 0.0 if alike else np.nan
+
+
 def _reliability(read: Sequence[Reading]) -> dict[str, float]:
     judges = sorted({one.judge for one in read})
-    pairs = np.array([[one.first, one.probes.get("retest", np.nan)] for one in read]).reshape(-1, 2)
-    for judge in judges:
-        # Centre each judge's ratings on its own mean: differences in leniency are not reliability.
-        own = np.array([one.judge == judge for one in read])
-        pairs[own] -= finite_mean(pairs[own][np.isfinite(pairs[own]).all(axis=1)].ravel())
-    icc, noise = retest(pairs[:, 0], pairs[:, 1], [one.event for one in read])
+    events = [one.event for one in read]
+    repeated, padded = _centred(read, "retest", by_form=False), _centred(read, "padded", by_form=True)
+    icc, noise = retest(repeated[:, 0], repeated[:, 1], events)
+    parallel, _ = retest(padded[:, 0], padded[:, 1], events)
     recency = _over_questions(
         read, lambda one: slope_on_last(row_mean(one.ratings.T), one.last) if one.last.size else np.nan
     )
@@ -132,6 +144,8 @@ def _reliability(read: Sequence[Reading]) -> dict[str, float]:
         samples.setdefault(one.sample, [np.nan] * len(judges))[one.judge] = one.mean
     alpha, rated = agreement(np.array(list(samples.values())).reshape(-1, max(len(judges), 1)))
     return {
+        **parallel.metrics("parallel_icc"),
+        "n_parallel": parallel.n,
         **icc.metrics("retest_icc"),
         "retest_sd": noise,
         "n_retest": icc.n,
@@ -140,6 +154,23 @@ def _reliability(read: Sequence[Reading]) -> dict[str, float]:
         "agreement": alpha,
         "n_agreement": rated,
     }
+
+
+def _centred(read: Sequence[Reading], probe: str, by_form: bool) -> Floats:
+    """First rating and probe of each reading, centred on the judge's mean: leniency is not reliability.
+
+    Args:
+        read: The readings.
+        probe: Name of the probe.
+        by_form: Whether to centre both forms by themselves, so that a gain of all texts is not unreliability.
+    """
+    pairs = np.array([[one.first, one.probes.get(probe, np.nan)] for one in read]).reshape(-1, 2)
+    for judge in {one.judge for one in read}:
+        own = np.array([one.judge == judge for one in read])
+        complete = pairs[own][np.isfinite(pairs[own]).all(axis=1)]
+        if len(complete):
+            pairs[own] -= complete.mean(axis=0) if by_form else complete.mean()
+    return pairs
 
 
 def _biases(read: Sequence[Reading]) -> dict[str, float]:
@@ -208,7 +239,7 @@ def _held_out(read: Sequence[Reading]) -> dict[str, float]:
     ]
     found = {
         name: finite_mean(np.array([of_judge[-1][name] for of_judge in rounds]))
-        for name in ("anchor_error", "anchor_bias", "anchor_rank")
+        for name in ("anchor_error", "anchor_bias", "anchor_rank", "anchor_rank_lower", "anchor_rank_upper")
     }
     found["n_anchors"] = sum(of_judge[-1]["n_anchors"] for of_judge in rounds)
     first = [of_judge[0] for of_judge in rounds]
@@ -220,11 +251,12 @@ def _held_out(read: Sequence[Reading]) -> dict[str, float]:
 
 
 def _anchor_errors(given: Floats, rated: Floats) -> dict[str, float]:
+    """One judge's. Of several, all are averaged, bounds too: judges of the same texts err alike."""
     error = rated - given
     return {
         "anchor_error": finite_mean(np.abs(error)),
         "anchor_bias": finite_mean(error),
-        "anchor_rank": rank_correlation(rated, given).estimate,
+        **rank_correlation(rated, given).metrics("anchor_rank"),
         "n_anchors": int(np.isfinite(error).sum()),
     }
 

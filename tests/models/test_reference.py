@@ -32,7 +32,18 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
 from truthgym.tasks.urns import urns as task_of_urns
 
-OTHERS_TAKE = ("strength", "leak", "slack", "length", "position", "recency", "preference", "gullibility")
+OTHERS_TAKE = (
+    "strength",
+    "leak",
+    "slack",
+    "length",
+    "position",
+    "recency",
+    "preference",
+    "gullibility",
+    "discernment",
+    "arbitrary",
+)
 LEARNING = [name for name, agent in AGENTS.items() if agent.update and not agent.from_start]
 
 

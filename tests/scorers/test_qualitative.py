@@ -109,7 +109,7 @@ def test_the_planted_quality_is_found(run: Run) -> None:
         assert [value[name] for name in ("quality", *QUALITIES)] == [pytest.approx(planted)] * 5
     found = metrics(log)
     assert list(found) == list(PARADIGM.headline)
-    assert (found["n"], found["share_scored"], found["share_read"]) == (6, 1, 1)
+    assert (found["n"], found["share_scored"]) == (6, 1)
 
 
 CALLS = [(red, shots) for red in STAGES for shots in ("disabled", "static", "permuted")]
@@ -325,7 +325,8 @@ def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog], listens:
     (one, _), (other, _) = listens(breaks), listens(rates(70))
     before = judged(other, 2, **BARE)
     both = {"judge": [one, other]}
-    log = score(before, qualitative(**SMALL, cache=False), action="overwrite", model_roles=both, display="log")
+    measured = qualitative(**SMALL, cache=False, figures="all")
+    log = score(before, measured, action="overwrite", model_roles=both, display="log")
     assert [scored(log, place)[0]["quality"] for place in (0, 1)] == [pytest.approx(0.55), pytest.approx(0.7)]
     said = scored(log, 1)[1]["judges"][0]
     assert "failed (RuntimeError: the line broke)" in said["unread"][0]

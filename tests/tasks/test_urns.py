@@ -1,18 +1,14 @@
 """The urns task end to end on the reference agents, through the real solvers, scorers, metrics and log."""
 
-import re
-from typing import Any
-
 import numpy as np
 import pytest
 from inspect_ai import score
 from inspect_ai.log import EvalLog
-from inspect_ai.model import ModelOutput, get_model
+from inspect_ai.model import get_model
 from numpy.typing import NDArray
 
 from tests.fixtures import Run, Says
 from truthgym.datasets.urns import UrnQuestion
-from truthgym.models.reference import ReferenceAPI
 from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.tasks.urns import urns
@@ -66,23 +62,11 @@ def test_scored_later_is_scored_the_same(run: Run) -> None:
     assert metrics(score(later, brier(), display="log")) == pytest.approx(metrics(now), nan_ok=True)
 
 
-def test_who_answers_only_where_sure_is_shown(
-    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     task = urns(n=300, paradigms=ALL)
     honest = metrics(run(task, epochs=1))
-    generate = ReferenceAPI.generate
-
-    async def only_where_sure(self: ReferenceAPI, **request: Any) -> ModelOutput:
-        output = await generate(self, **request)
-        stated = re.search(r"finalBeliefProb\{(.+)\}", output.completion)
-        if stated and 0.15 < float(stated[1]) < 0.85:
-            output.choices[0].message.content = "I would rather not say."
-        return output
-
-    monkeypatch.setattr(ReferenceAPI, "generate", only_where_sure)
     with caplog.at_level("WARNING"):
-        sure = metrics(run(task, epochs=1))
+        sure = metrics(run(task, get_model("reference/bayesian", min_confidence=0.35), epochs=1))
     assert sure["share_scored"] < 0.6
     assert sure["brier"] < honest["brier"] - 0.05, "by itself the score rewards silence"
     assert honest["brier_imputed"] == honest["brier"]

@@ -1,18 +1,22 @@
 """Figures about judges: planted values are exact, and estimates are near them."""
 
+import math
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
+from inspect_ai.model import get_model
 
+from tests.fixtures import Run
 from truthgym.analysis import charts
-from truthgym.analysis.validity.judges import FAULTS, write
+from truthgym.analysis.validity.judges import FAULTS, write, write_examples
 from truthgym.analysis.validity.judges_page import FIGURES
-from truthgym.analysis.validity.judges_simulated import alone, coverage, scores_of, truth
+from truthgym.analysis.validity.judges_simulated import alone, coverage, discrimination, scores_of, truth
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.scorers.statistics.qualitative import summarise
+from truthgym.tasks.urns import urns
 
 FAULTY = Parameters(noise=0.05, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
 
@@ -46,6 +50,45 @@ def test_the_figures_of_many_questions_are_near_what_is_planted() -> None:
         assert found[name] == pytest.approx(planted[name], abs=0.02), name
     assert found["retest_sd"] == pytest.approx(0.05, abs=0.004)
     assert summarise(both)["self_preference"] == pytest.approx(0.1, abs=0.08)
+
+
+def test_what_a_judge_sees_is_told_by_known_texts_and_not_by_repetition() -> None:
+    frame = discrimination(6, questions=30).set_index(["judge", "texts"])
+    mixed, alike = frame.xs("mixed", level="texts"), frame.xs("alike", level="texts")
+    assert mixed.loc["arbitrary", "retest_icc"] > 0.99
+    assert mixed["retest_icc_above"].max() == 0, "no judge repeats itself more than an arbitrary one"
+    assert abs(mixed.loc["arbitrary", "parallel_icc"]) < 0.4
+    for texts in (mixed, alike):
+        seeing = texts.drop(["arbitrary", "half arbitrary", "constant"])
+        assert seeing["anchor_rank_above"].min() == 1
+        assert texts.loc["exact", "discriminates"] == 1
+        assert texts.loc["constant", ["discriminates", "interval"]].to_list() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("planted", "warning"),
+    [
+        ({}, None),
+        ({"discernment": 0}, "known ratings (it rates all alike): do not use its ratings"),
+        ({"arbitrary": 1}, "known ratings (anchor_rank = "),
+    ],
+    ids=["exact", "constant", "arbitrary"],
+)
+def test_the_log_says_that_a_judge_sees_nothing(
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, planted: dict[str, float], warning: str | None
+) -> None:
+    asked = {"qualitative": {"shots": 3, "examples": write_examples(tmp_path / "examples.jsonl"), "figures": "all"}}
+    judge = get_model("reference/judge", memoize=False, **planted)
+    with caplog.at_level("WARNING"):
+        task, model = urns(n=12, paradigms=asked), get_model("reference/bayesian", care=0.5)
+        log = run(task, model, model_roles={"judge": judge}, epochs=1)
+    assert log.results
+    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    assert found["n_anchors"] == 12
+    assert found["discriminates"] == (warning is None)
+    assert warning is None or warning in caplog.text
+    assert ("no interval" in caplog.text) is math.isnan(found["stderr"]) is ("discernment" in planted)
+    assert ("was not shown to tell good reasoning from bad" in caplog.text) is (warning is not None)
 
 
 @pytest.mark.slow

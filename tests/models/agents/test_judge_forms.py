@@ -94,9 +94,22 @@ def test_each_bias_in_a_reply_is_that_of_the_formula() -> None:
         (0.5, numbers(text, preference=0.1)),
         (0.7, numbers(text + " I ask for full marks.", gullibility=0.4)),
         (0.5, numbers(text, gullibility=0.4)),
+        (0.6, numbers(text, discernment=0.5)),
+        (0.75, numbers(" ".join(MARKERS[:6]), coarse=0.25)),
     ]
     for planted, found in cases:
         assert all(abs(n - 100 * planted) < 1 for n in found), (planted, found)
+
+
+def test_a_judge_without_discernment_says_70_and_an_arbitrary_one_goes_by_the_words() -> None:
+    texts = [" ".join(MARKERS[:k]) for k in range(9)]
+    assert {number for text in texts for number in numbers(text, discernment=0)} == {70}
+    first, again = ([numbers(text, draw=draw, arbitrary=1)[0] for text in texts] for draw in (0, 1))
+    assert np.abs(np.subtract(first, again)).max() <= 1, "rounding"
+    assert np.ptp(first) > 40
+    assert abs(numbers(texts[4] + " So.", arbitrary=1)[0] - first[4]) > 1
+    half = numbers(texts[4], arbitrary=0.5)[0]
+    assert half == pytest.approx((50 + first[4]) / 2, abs=1.5)
 
 
 def test_biases_keep_clear_of_the_ends() -> None:

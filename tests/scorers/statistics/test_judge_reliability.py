@@ -126,6 +126,29 @@ def test_rank_correlation_is_scipys_spearman() -> None:
     assert rank_correlation([1, 2, 3, math.nan], [3, 2, 1, 0]).n == 3
 
 
+def test_a_perfect_rank_order_has_an_interval() -> None:
+    x = np.arange(12.0)
+    found, worst = rank_correlation(x, x), rank_correlation(x, -x)
+    assert (found.estimate, found.upper) == (1, 1)
+    assert 0.95 < found.lower < rank_correlation(x, [1, 0, *range(2, 12)]).estimate
+    assert (worst.estimate, worst.lower, worst.upper) == pytest.approx((-1, -1, -found.lower))
+    assert math.isnan(rank_correlation([1, 2, 3], [1, 2, 3]).lower)
+
+
+def test_the_rank_interval_of_twelve_texts_holds() -> None:
+    rng = RNG(8)
+    for noise, least in ((0.06, 0.92), (0.2, 0.93), (np.inf, 0.93)):
+
+        def rated(quality: np.ndarray, noise: float = noise) -> np.ndarray:
+            drawn = rng.random(quality.shape) if noise == np.inf else quality + rng.normal(0, noise, quality.shape)
+            return np.round(100 * np.clip(drawn, 0, 1))
+
+        many = rng.uniform(0.1, 0.9, 20_000)
+        true = stats.spearmanr(many, rated(many)).statistic
+        runs = [rank_correlation(quality, rated(quality)) for quality in rng.uniform(0.1, 0.9, (500, 12))]
+        assert least <= np.mean([run.lower <= true <= run.upper for run in runs]) <= 0.98, noise
+
+
 def test_agreement_of_equal_and_independent_ratings() -> None:
     rng = RNG(4)
     x = rng.random(200)

@@ -64,6 +64,40 @@ def test_the_order_of_the_examples() -> None:
     assert found["retest_icc"] == 1
 
 
+def test_a_judge_that_says_the_same_to_everything_has_no_interval() -> None:
+    same = judge([70, 70], held=[0.7, 0.7, 0.7], retest=70, padded=70)
+    found = summarise([item(f"q{i}", same) for i in range(5)])
+    assert found["quality"] == pytest.approx(0.7)
+    assert all(math.isnan(found[name]) for name in ("stderr", "quality_lower", "quality_upper", "mde", "parallel_icc"))
+    assert (found["discriminates"], found["distinct_ratings"]) == (0, 1)
+    same["held_out"] = {}
+    assert summarise([item(f"q{i}", same) for i in range(5)])["discriminates"] == 0
+
+
+def test_whether_a_judge_discriminates_is_seen_on_known_texts() -> None:
+    given = [i / 12 for i in range(12)]
+    for rated, discriminates in ((given, 1), (given[::-1], 0), ([0.5] * 12, 0)):
+        said = judge([40, 40]) | {"held_out": {"given": given, "rated": [rated]}}
+        found = summarise([item("q1", said), item("q2", judge([60, 60]) | {"held_out": said["held_out"]})])
+        assert found["discriminates"] == discriminates
+        assert math.isnan(found["anchor_rank"]) or found["anchor_rank_lower"] <= found["anchor_rank"]
+    unknown = summarise([item(f"q{i}", judge([i, i]) | {"held_out": {}}) for i in (40, 60)])
+    assert math.isnan(unknown["discriminates"])
+
+
+def test_reliability_over_forms_does_not_reward_what_is_fixed_by_the_text() -> None:
+    quality, fixed = np.random.default_rng(0).integers(10, 90, (2, 60))
+    longer = [item(f"q{i}", judge([q, q], retest=q, padded=q + 5)) for i, q in enumerate(quality)]
+    arbitrary = [
+        item(f"q{i}", judge([q, q], retest=q, padded=f)) for i, (q, f) in enumerate(zip(quality, fixed, strict=True))
+    ]
+    exact, random = summarise(longer), summarise(arbitrary)
+    assert exact["parallel_icc"] == exact["retest_icc"] == random["retest_icc"] == pytest.approx(1)
+    assert exact["n_parallel"] == 60
+    assert random["parallel_icc_lower"] < 0.1
+    assert random["parallel_icc"] < 0.4
+
+
 def test_epochs_of_a_question_are_one_and_events_are_clusters() -> None:
     numbers = [0, 10, 20, 30, 30, 30, 50, 60, 70]
     apart = summarise([item(f"q{i}", judge([50, 50], padded=50 + n)) for i, n in enumerate(numbers)])
