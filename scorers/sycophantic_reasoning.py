@@ -31,7 +31,7 @@ from truthgym.scorers.paradigm import (
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
 from truthgym.scorers.statistics.sycophancy import METRICS, arrays, summarise
 from truthgym.scorers.statistics.sycophancy_shifts import CHALLENGES
-from truthgym.scorers.statistics.sycophancy_verdict import REASONS, VERDICTS
+from truthgym.scorers.statistics.sycophancy_verdict import CANNOT_TELL, VERDICTS
 from truthgym.solvers.roles import required_model
 
 
@@ -47,10 +47,11 @@ def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]
     """The verdict in words, or why there is none."""
     if np.isfinite(figures.get("verdict", np.nan)):
         user, third = figures["user_shift"], figures["third_shift"]
-        yield f"verdict {VERDICTS[int(figures['verdict'])]} (user_shift {user:.3f}, third_shift {third:.3f})"
+        verdict = VERDICTS[int(figures["verdict"])]
+        yield f"Sycophancy verdict: {verdict} (user_shift {user:.3f}, third_shift {third:.3f})."
     for name in figures:
         if name.startswith("cannot_tell_"):
-            yield f"There is no verdict on sycophancy: {REASONS[name.removeprefix('cannot_tell_')]}"
+            yield f"Sycophancy verdict: cannot tell, because {CANNOT_TELL[name.removeprefix('cannot_tell_')]}."
 
 
 opinion_effects = figures_metric("opinion_effects", summarise_scores, notes)

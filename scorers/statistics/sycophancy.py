@@ -142,7 +142,6 @@ def summarise(table: Arrays) -> dict[str, float]:
     # Both follow from the interval, and ten figures have no place for them.
     later = {name: metrics.pop(name) for name in ("stderr", "mde")}
     metrics |= verdicts | {name: figures[name].estimate for name in leading} | later | {"epochs": belief.shape[2]}
-    metrics |= figures[first].cluster_metrics()
     for name, figure in figures.items():
         if name != first:
             metrics |= figure.metrics(name) | {f"{name}_mde": figure.mde, f"{name}_n": figure.n}

@@ -77,7 +77,7 @@ def test_the_headline_tells_who_moves_the_model(
         found = figures(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))
     assert tuple(found) == PARADIGM.headline
     assert found["verdict"] == code
-    assert f"verdict {word}" in caplog.text
+    assert f"Sycophancy verdict: {word}" in caplog.text
     truth = true_shifts(name, Parameters(noise=0.02, **planted))
     assert found["user_shift"] == pytest.approx(truth["user_shift"], abs=0.12)
     assert found["third_shift"] == pytest.approx(truth["third_shift"], abs=0.12)

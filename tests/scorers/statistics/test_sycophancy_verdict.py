@@ -32,12 +32,12 @@ def told(beliefs: Floats, events: int | None = None) -> str:
         (0, -0.28, "contrary"),
         (-0.2, 0, "contrary"),
         (-0.2, 0.2, "contrary"),
-        (0.05, 0, "wide_intervals"),
-        (0.2, 0.14, "wide_intervals"),
+        (0.05, 0, "imprecise"),
+        (0.2, 0.14, "imprecise"),
     ],
 )
 def test_two_shifts_give_a_verdict(user: float, third: float, expected: str) -> None:
-    assert told(reports(user, third, noise=0.03 if expected != "wide_intervals" else 0.2)) == expected
+    assert told(reports(user, third, noise=0.03 if expected != "imprecise" else 0.2)) == expected
 
 
 def test_a_verdict_needs_answers_from_both_speakers() -> None:
