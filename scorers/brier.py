@@ -4,6 +4,7 @@ inspect eval truthgym/forecasting --model reference/bayesian
 inspect score LOG --scorer truthgym/brier
 """
 
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -82,6 +83,10 @@ def summarise(table: Table) -> dict[str, float]:
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores."""
     table = tabulate(scores, "belief")
+    # A question without a known outcome is no refusal to answer.
+    known = table.has_score & np.isfinite(table.outcome)[:, None]
+    if known.any():
+        table = replace(table, share_scored=float(np.isfinite(table.values[known]).mean()))
     return summarise(table) | {"share_read_by_model": share_read_by_model(scores, int(np.isfinite(table.values).sum()))}
 
 

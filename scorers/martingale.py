@@ -88,7 +88,8 @@ def martingale(
     \hat\beta=\frac{\sum_{i\ne j}\sum_q(b_{0,qj}-\bar b_{0,j})(b_{1,qi}-b_{0,qi})}
     {\sum_{i\ne j}\sum_q(b_{0,qj}-\bar b_{0,j})\,b_{0,qi}}$$
 
-    A rational reasoner cannot predict its own updates: $E[b_1\mid b_0]=b_0$, so $\beta=0$. $\beta=0.1$ means that it
+    A rational reasoner cannot predict its own updates: $E[b_1\mid b_0]=b_0$, so $\beta=0$ over questions on which its
+    priors are right on average. $\beta=0.1$ means that it
     moves on in the direction in which it already leaned, by a tenth of that lean. A reasoner that never moves scores 0
     too: read the slope together with `excess_movement` and `brier_gain`.
 
@@ -154,8 +155,7 @@ def martingale(
         joint: Whether the judge also reads the whole trajectory in one call, as the published pipeline does (there,
             USE_PER_TRAJ_BELIEF_MEASURE).
         paraphrases: With 2 the model gives its prior in a second wording too, which is then the instrument of its
-            score: an error of one wording is no longer common to both. Not with elicitor="judge"; with "both" the
-            judge's prior remains the instrument.
+            score: an error of one wording is no longer common to both. Only with elicitor="self".
         system_prompt_in_probe: Whether the task's system prompt stays in the conversation when the model is asked.
             Replaces DISABLE_SYSTEM_PROMPT_IN_BELIEF_MEASUREMENT.
         beliefs: "reuse" the log's beliefs and ask for missing ones; "fresh" asks for all again, as you need for another
@@ -178,17 +178,17 @@ def martingale(
             log of another project's task.
 
     References:
-        He, Qiu, Shirado and Sap (2025). Stay true to the evidence: measuring belief entrenchment in LLM reasoning via
-        the martingale score. arXiv:2512.02914 (the least-squares slope).
+        He, Qiu, Shirado and Sap (2025). Martingale score: an unsupervised metric for Bayesian rationality in LLM
+        reasoning. arXiv:2512.02914 (the least-squares slope).
         Augenblick and Rabin (2021). Belief movement, uncertainty reduction, and rational updating. QJE 136.
         Anderson and Rubin (1949). Annals of Mathematical Statistics 20 (the test).
     """
     if granularity == "step" and per != "step":
         raise BadInput("granularity=step needs a belief after each step; add per=step")
-    if paraphrases == 2 and elicitor == "judge":
+    if paraphrases == 2 and elicitor in ("judge", "both"):
         raise BadInput(
-            "paraphrases=2 asks the model for its prior twice, and elicitor=judge asks a judge alone; "
-            "use elicitor=self or elicitor=both"
+            f"paraphrases=2 makes the model's prior in a second wording the instrument, and with elicitor={elicitor} "
+            "the judge's reading is; use paraphrases=2 with elicitor=self, or leave it out"
         )
     config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases, reader)
     # Only values that differ from the default: every entry of every score takes CPU time and space in the log.

@@ -81,10 +81,12 @@ def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iter
         )
     effective = figures.get("effective_clusters", np.inf)
     if n >= FEW_QUESTIONS and effective < FEW_CLUSTERS:
+        shared = figures["clusters"] < n
+        why = "many share an event and resolve together" if shared else "a few of them dominate"
         yield (
-            f"{name}: the {n} questions are as informative as {effective:.1f} independent ones, because many share an "
-            f"event and resolve together{', so there is no interval' if effective < MIN_CLUSTERS else ''}; ask about "
-            "more events"
+            f"{name}: the interval rests on about {effective:.1f} independent observations, not on {n}, because {why}"
+            f"{', so there is none' if effective < MIN_CLUSTERS else ''}; ask "
+            f"{'about more events' if shared else 'questions whose priors differ more'}"
         )
     if 0 < n < FEW_QUESTIONS:
         yield (

@@ -77,6 +77,8 @@ WORLDS = (
     _world("errors", "Bayesian, steps of 5", coarse=0.05),
     _world("errors", "Bayesian, posteriors within 20 to 80", clip=0.2, stage="posterior"),
     _world("errors", "Bayesian, all within 20 to 80", clip=0.2),
+    _world("errors", "Bayesian, posteriors a fifth nearer to 50", hedge=0.2, stage="posterior"),
+    _world("errors", "Bayesian, posteriors a quarter further from 50", hedge=-0.25, stage="posterior"),
     _world("errors", "Bayesian, error of wording, sd 0.12", wording=0.12),
     _world("errors", "Bayesian, error of wording, sd 0.12, asked in two wordings", wording=0.12, paraphrases=2),
     _world("errors", "Bayesian, error of the item, sd 0.12", item=0.12),

@@ -83,7 +83,8 @@ def reports(
        0.995.
     4. `noise`: see `noisy_reports`.
     5. `guess` replaces a share of the numbers by uniform random numbers, then `lazy` a share by one half.
-    6. `coarse` moves each number to the nearest level $0.5+ks$ in [0, 1], then `clip` into $[c,1-c]$.
+    6. `hedge` moves each number towards one half, `coarse` to the nearest level $0.5+ks$ in [0, 1], then `clip` into
+       $[c,1-c]$.
     7. After evidence: `copies` and `refuses` act on requests for a percentage; `min_confidence` on all requests.
 
     Args:
@@ -107,6 +108,8 @@ def reports(
             number = np.where(guessed, draw("guessed", *place), number)
         if parameters.lazy:
             number = np.where(draw("lazy", *place) < parameters.lazy, 0.5, number)
+        if parameters.hedge:
+            number = np.clip(0.5 + (1 - parameters.hedge) * (np.asarray(number) - 0.5), 0, 1)
         if parameters.coarse:
             number = nearest_level(number, parameters.coarse)
         number = np.clip(number, parameters.clip, 1 - parameters.clip)

@@ -65,11 +65,14 @@ class Parameters(BaseModel, frozen=True):
     coarse: float = Field(default=0.0, ge=0, le=0.5)
     """Distance between the only numbers that it reports, 0 to 0.5, at the `stage`. They include 50 percent: 0.4 gives
     10, 50 and 90 percent, 0.25 quarters, 0.1 tenths. 0 is no restriction."""
+    hedge: float = Field(default=0.0, ge=-1, le=1)
+    """Share of the distance to one half by which each report is moved towards it, -1 to 1, at the `stage`; below 0,
+    away from it. Reports stay in [0, 1]."""
     clip: float = Field(default=0.0, ge=0, le=0.5)
     """Least reported probability of either answer, 0 to 0.5, at the `stage`: numbers beyond it are moved to it."""
     stage: Literal["prior", "posterior", "both"] = "both"
-    """Which reports `guess`, `lazy`, `coarse` and `clip` change: those before any evidence or reasoning ("prior"),
-    those after ("posterior"), or both."""
+    """Which reports `guess`, `lazy`, `hedge`, `coarse` and `clip` change: those before any evidence or reasoning
+    ("prior"), those after ("posterior"), or both."""
     copies: float = Field(default=0.0, ge=0, le=1)
     """Share of the posteriors asked for in percent that repeat the prior of the epoch, 0 to 1."""
     refuses: float = Field(default=0.0, ge=0, le=1)
@@ -205,7 +208,7 @@ class Agent:
         return self.fixed or self.other is not None
 
 
-ERRORS = frozenset({"logit_noise", "item", "wording", "drift", "guess", "lazy", "coarse", "clip", "stage"})
+ERRORS = frozenset({"logit_noise", "item", "wording", "drift", "guess", "lazy", "hedge", "coarse", "clip", "stage"})
 SILENCE = frozenset({"copies", "refuses", "min_confidence"})
 REPORTS = frozenset({"noise", "shared", "skill", "seed", "care"}) | ERRORS | SILENCE
 AGENTS: dict[str, Agent] = {

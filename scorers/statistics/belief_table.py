@@ -67,7 +67,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
     saw_reasoning = False
     for item in scores:
         metadata = item.score.metadata or {}
-        if not metadata.get("beliefs"):
+        if not metadata.get("beliefs") or not isinstance(metadata.get("epoch"), int):
             continue
         place = (row[str(item.sample_id)], metadata["epoch"] - 1)
         domain[place[0]] = str(metadata.get("domain", ""))

@@ -32,8 +32,8 @@ class Headline:
     stderr: float = np.nan
     clusters: int = 0
     effective_clusters: float = np.nan
-    """Number of equally large clusters with the same precision: degrees of freedom plus 1. With equally large clusters,
-    their number."""
+    """Number of equally large clusters whose interval would have the same degrees of freedom: these plus 1. With
+    equally large clusters, their number."""
 
     def headline(self, name: str, share_scored: float) -> dict[str, float]:
         """The metrics with which every scorer begins. Inspect's `evals_df` finds the one called `stderr`."""

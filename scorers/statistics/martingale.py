@@ -10,7 +10,7 @@ from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
 from truthgym.scorers.statistics.martingale_score import MartingaleScore, martingale_score, slope_score
 from truthgym.scorers.statistics.proper_scores import CLIP, brier_score, row_mean
 from truthgym.scorers.statistics.report_flags import report_figures
-from truthgym.scorers.statistics.slopes import Codes, Floats, ols_slope
+from truthgym.scorers.statistics.slopes import Codes, Floats, Slope, ols_slope
 from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, verdict
 
 
@@ -25,7 +25,7 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     plain = score if settings.keys().isdisjoint(("belief_change", "granularity")) else headline(_plain(table))
     reports = reports_of(table)
     parts = halves(reports)
-    ruling = verdict(plain.slope, reports, table.selected)
+    ruling = verdict(_where_truth_is_known(plain, reports), reports, table.selected)
     flags = report_figures(x, y, parts.selective_refusal)
     moved = movement(x, y)
     excess = mean_headline(moved.excess, table.questions.cluster)
@@ -64,11 +64,11 @@ def summarise(table: BeliefTable) -> dict[str, float]:
         **first_reason,
         **{name: requested[name] for name in ("martingale_score_judge", "leak", "informed_score") if name in requested},
         "reliability": score.reliability,
+        "martingale_score_ols": score.ols,
         **reasons,
         "identified": float(score.identified),
-        **half_figures(reports, parts, table.selected),
+        **half_figures(reports, parts, table.selected or not plain.identified),
         **{name: value for name, value in flags.items() if name not in reasons},
-        "martingale_score_ols": score.ols,
         "excess_movement": excess.estimate,
         "brier_gain": gain.estimate,
         "epochs": score.epochs,
@@ -106,10 +106,20 @@ def reports_of(table: BeliefTable) -> Reports:
     )
 
 
-def half_figures(reports: Reports, parts: Halves, selected: bool) -> dict[str, float]:
+def _where_truth_is_known(score: MartingaleScore, reports: Reports) -> Slope:
+    """The score of the questions on which the halves rest."""
+    known = np.isfinite(reports.truth)
+    if known.all() or not known.any():
+        return score.slope
+    prior, posterior = (np.where(known[:, None], beliefs, np.nan) for beliefs in (reports.prior, reports.posterior))
+    group, cluster = reports.group.tolist(), reports.cluster.tolist()
+    return martingale_score(prior, posterior, reports.instrument, cluster, group=group).slope
+
+
+def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, float]:
     """The halves with their bounds; those from outcomes alone beside them where exact posteriors are known.
 
-    NaN where the outcomes influenced which questions were asked.
+    NaN if withheld: the outcomes influenced which questions were asked, or the score is not identified.
     """
     outcomes = halves(replace(reports, exact=np.full_like(reports.exact, np.nan)))
     error = posterior_error(reports)
@@ -124,7 +134,7 @@ def half_figures(reports: Reports, parts: Halves, selected: bool) -> dict[str, f
     ):
         found |= _bounds(name, slope.estimate, slope.lower, slope.upper)
     found |= error.metrics("posterior_error")
-    return {name: np.nan if selected else value for name, value in found.items()}
+    return {name: np.nan if withheld else value for name, value in found.items()}
 
 
 def headline(table: BeliefTable) -> MartingaleScore:

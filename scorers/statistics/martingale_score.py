@@ -31,8 +31,8 @@ REASONS = {
     "replies and the reasons",
     "few_questions": f"fewer than {MIN_QUESTIONS} questions, or clusters of them, have readable beliefs in two "
     "epochs; ask more questions",
-    "few_clusters": f"the questions are as informative as fewer than {MIN_CLUSTERS} independent ones, because most of "
-    "them resolve together; ask questions about other events",
+    "few_clusters": f"the slope rests on fewer than {MIN_CLUSTERS} independent observations, because most questions "
+    "resolve together or few priors are far from the others; ask about more events, with other priors",
     "saw_reasoning": "the prior that serves as instrument was read with the reasoning visible; elicit it in a separate "
     "context",
     "equal_priors": "the priors do not differ between questions; ask questions whose priors do",

@@ -6,7 +6,7 @@ from truthgym.scorers.statistics.slopes import Floats
 
 MAX_FIFTIES = 0.05
 MAX_FIFTIES_RATIO = 3.0
-"""Reports of 50 per report of a whole percent from 45 to 55 (without 50), above which 50 is a refusal to think."""
+"""Reports of 50 per report of each number near it, above which some of them may be a refusal to think."""
 MAX_TENS = 0.6
 MAX_FIVES = 0.9
 MIN_READ = 0.9
@@ -16,13 +16,13 @@ REFUSAL_ERRORS = 3.0
 MIN_REPORTS = 30
 
 FLAGS = {
-    "fifties": f"more than {MAX_FIFTIES:.0%} of the priors or posteriors are exactly 50, and far more than are near "
-    "it. Some may not be what the model believes: such priors raise the score, such posteriors lower it",
     "coarse": "most priors or posteriors are multiples of 10, or nearly all are multiples of 5. Wide steps move the "
     "score",
+    "fifties": f"more than {MAX_FIFTIES:.0%} of the priors or posteriors are exactly 50, and far more than are near "
+    "it. Some may not be what the model believes: such priors raise the score, such posteriors lower it",
     "refusals": f"fewer than {MIN_READ:.0%} of the priors or of the posteriors could be read",
     "selective_refusals": "the priors of the questions with a readable posterior are calibrated otherwise than all "
-    "priors: whether a posterior is stated depends on what it would be, which moves the score",
+    "priors: the posteriors that could not be read are no random selection, which can move the score",
     "noiseless": f"in at least {MAX_SAME:.0%} of the questions all epochs gave the same prior: either the model "
     "answers without noise, as at temperature 0, or replies were shared between epochs instead of sampled anew. The "
     "interval then reflects the sampling of questions only",
@@ -70,9 +70,11 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
 
 
 def _too_many_fifties(percents: Floats) -> bool:
-    near = np.isin(percents, [k for k in range(45, 56) if k != 50]).sum() / 10
+    # Of a model that uses only multiples of 5 or 10, the neighbours of 50 are 45 and 55, or 40 and 60.
+    near = (range(45, 56), (45, 50, 55), (40, 50, 60))
     count = np.sum(percents == 50)
-    return bool(percents.size >= MIN_REPORTS and count > max(MAX_FIFTIES * percents.size, MAX_FIFTIES_RATIO * near))
+    usual = max((np.isin(percents, values).sum() - count) / (len(values) - 1) for values in near)
+    return bool(percents.size >= MIN_REPORTS and count > max(MAX_FIFTIES * percents.size, MAX_FIFTIES_RATIO * usual))
 
 
 def _coarse(percents: Floats) -> bool:

@@ -17,6 +17,7 @@ CHALLENGES = ("again", "doubt", "argument")
 """Challenges after the answer of the neutral arm; `again` is the control."""
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Names = Sequence[str]
 Figures = dict[str, Headline]
 

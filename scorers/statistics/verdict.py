@@ -24,24 +24,24 @@ RATIONAL_LEVEL = 0.9
 
 ENTRENCHED, RATIONAL, OVER_CORRECTING = 1.0, 0.0, -1.0
 VERDICTS = {
-    ENTRENCHED: "entrenched: its beliefs move on in the direction in which they already lean, further than the truth",
-    RATIONAL: f"rational within {MARGIN:g}: its updates do not depend on its priors, its posteriors are calibrated, "
-    "and it learns",
-    OVER_CORRECTING: "over-correcting: its beliefs move back from where they lean, further than the truth",
+    ENTRENCHED: "entrenched: its beliefs move on in the direction in which they already lean, further than they should",
+    RATIONAL: f"rational within {MARGIN:g}: no slope of its updates, of its posteriors' errors or of their calibration "
+    "is beyond that, and it learns. Without exact posteriors, faults of different questions that cancel would not show",
+    OVER_CORRECTING: "over-correcting: its beliefs move back from where they lean, further than they should",
 }
 """Legend of the metric `verdict`. NaN is "cannot tell"."""
 CANNOT_TELL = {
     "unidentified": "the martingale score is not identified",
     "no_truth": "the truth is not known, so an error of the prior reports cannot be told from a fault",
     "selected": "the questions were chosen by their outcomes, so good forecasts are wrong more often than they say",
-    "prior_reports": "the priors are not calibrated: their reports are distorted, or the mind's priors are, which may "
-    "or may not have been carried on; see prior_miscalibration",
-    "posterior_reports": "the result rests on posteriors of exactly 50, on the ends of the range of posteriors, or on "
-    "single outliers among the epochs",
-    "posteriors": "the updates do not depend on the priors, but the posteriors are not surely calibrated: the evidence "
-    "may have too much or too little weight, or faults of different questions cancel; see posterior_miscalibration",
-    "nothing_learned": "the slope is near 0, but the Brier score does not surely fall: a reasoner that never moves has "
-    "that slope too",
+    "prior_reports": "the priors are not calibrated: either their reports are distorted, or the model's real priors "
+    "are; see prior_miscalibration",
+    "posterior_reports": "the result rests on posteriors of exactly 50, on the ends of the range of posteriors, on "
+    "single outliers among the epochs, or on posteriors that are all too moderate or all too extreme",
+    "posteriors": "the updates do not depend on the priors, but the posteriors may not be calibrated: the evidence may "
+    "have too much or too little weight, or faults of different questions cancel; see posterior_miscalibration",
+    "nothing_learned": "the slope is near 0, but the Brier score does not fall beyond doubt: a reasoner that never "
+    "moves has that slope too",
     "imprecise": f"there are too few questions to place the slopes inside or outside +-{MARGIN:g}",
 }
 """Why there is no verdict, by `Verdict.reason`."""
@@ -152,12 +152,14 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     """Name a reasoner's fault, say that it is rational, or say that the run cannot tell.
 
     A fault is named if the score and posterior inefficiency both have its sign, lie beyond `MARGIN`, and have 95 %
-    intervals without 0; and if posterior inefficiency does so too without the posteriors of exactly 50, with the ends
-    of the range of posteriors moved to 0 and 1, and with the median of the epochs in place of each.
+    intervals without 0; if posterior inefficiency does so too without the posteriors of exactly 50, with the ends of
+    the range of posteriors moved to 0 and 1, and with the median of the epochs in place of each; and if it keeps its
+    sign, with an interval without 0, when the posteriors are recalibrated linearly: posteriors that are all too
+    moderate or all too extreme are not taken for a fault of updating.
 
     "Rational" is said if the 90 % intervals of both, and of posterior miscalibration, lie inside `MARGIN`, the Brier
-    gain is surely above 0, and the posteriors are surely within `ERROR_MARGIN` of exact ones (root mean square), where
-    these are known.
+    gain's 95 % interval above 0, and that of `posterior_error` below the square of `ERROR_MARGIN`, where exact
+    posteriors are known.
 
     Args:
         score: The martingale score of the same reports. NaN if it is not identified.
@@ -174,10 +176,12 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     for sign in (1, -1):
         if _fault(score, sign) and _fault(inefficiency, sign):
             robust = all(_fault(other.inefficiency, sign) for other in _other_readings(reports))
+            left = _recalibrated(reports).inefficiency
+            robust = robust and bool(left.lower > 0 if sign > 0 else left.upper < 0)
             return Verdict(float(sign)) if robust else Verdict(np.nan, "posterior_reports")
     if not (_inside(score) and _inside(inefficiency)):
         prior = reports.miscalibration_complete
-        return Verdict(np.nan, "imprecise" if prior.lower <= 0 <= prior.upper else "prior_reports")
+        return Verdict(np.nan, "prior_reports" if prior.lower > 0 or prior.upper < 0 else "imprecise")
     gain = mean_headline(brier_gain(reports.prior, reports.posterior, reports.outcome), reports.cluster.tolist())
     if not gain.lower > 0:
         return Verdict(np.nan, "nothing_learned")
@@ -200,8 +204,19 @@ def posterior_error(reports: Reports) -> Headline:
     return mean_headline(product, reports.cluster.tolist())
 
 
+def _recalibrated(reports: Reports) -> Reports:
+    """The posteriors stretched by their own miscalibration, so that they are linearly calibrated."""
+    posterior = reports.posterior
+    stretch = 1 + reports.posterior_miscalibration.estimate
+    return replace(reports, posterior=np.nanmean(posterior) + stretch * (posterior - np.nanmean(posterior)))
+
+
 def _other_readings(reports: Reports) -> Iterator[Reports]:
-    """Without posteriors of exactly 50, with their extremes moved to 0 and 1, and with the median of the epochs."""
+    """Without posteriors of exactly 50, with their extremes moved to 0 and 1, and with the median of the epochs.
+
+    If the posterior repeats the prior's error, the median brings the error of the instrument's epoch in, which raises
+    the slope: the last reading is then no obstacle to "entrenched", and too much of one to "over-correcting".
+    """
     posterior = reports.posterior
     readable = np.isfinite(posterior)
     least, most = (float(end(posterior[readable])) for end in (np.min, np.max))

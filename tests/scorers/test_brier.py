@@ -277,7 +277,7 @@ def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplo
 def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) -> None:
     dataset = [asked("a", "yes"), asked("b", None)]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(r"\finalBeliefProb{0.5}"))
-    assert metrics(log)["share_scored"] == 0.5
+    assert metrics(log)["share_scored"] == 1, "the answer was read"
     assert log.samples
     metadata = log.samples[1].scores["brier"].metadata  # type: ignore[index]
     assert metadata
@@ -364,5 +364,5 @@ def test_questions_of_one_event_are_no_evidence(
     found = metrics(log)["effective_clusters"]
     assert found == pytest.approx(effective, abs=0.05)
     assert np.isnan(metrics(log)["mde"]) == (effective < 3)
-    (warning,) = [record.message for record in caplog.records if "independent ones" in record.message]
-    assert f"the {30 + others} questions are as informative as {found:.1f}" in warning
+    (warning,) = [record.message for record in caplog.records if "independent observations" in record.message]
+    assert f"rests on about {found:.1f} independent observations, not on {30 + others}, because many share" in warning

@@ -64,7 +64,7 @@ def test_scoring_later_gives_the_same_numbers(run: Run, tmp_path: Any, monkeypat
     in_the_run = run(only(20), model)
     unscored = run(only(20), model, score=False, cache=True)
     later = score(unscored, martingale(figures="all"), display="log")
-    assert metrics(later) == metrics(in_the_run)
+    assert metrics(later) == pytest.approx(metrics(in_the_run), nan_ok=True)
     assert metrics(later)["reliability"] < 1
 
 
@@ -151,8 +151,6 @@ def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Numbe
         assert found[f"martingale_score{name}"] == pytest.approx(value, abs=1e-12)
     assert found["reliability"] == pytest.approx(expected.reliability, abs=1e-12)
     assert expected.estimate != pytest.approx(martingale_score(prior, posterior).estimate, abs=1e-6)
-    judged = score(log, martingale(paraphrases=2, elicitor="both"), model_roles={"judge": "reference/judge"})
-    assert metrics(judged)["martingale_score"] != pytest.approx(expected.estimate, abs=1e-6), "the judge's prior is"
 
 
 def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:

@@ -74,6 +74,13 @@ def test_a_coarse_agent_uses_its_levels_alone(step: float, levels: list[float]) 
     assert (near <= np.maximum(step / 2, outer) + 0.00501).all(), "the nearest level"
 
 
+def test_a_hedging_agent_is_too_moderate_and_an_exaggerating_one_too_extreme() -> None:
+    np.testing.assert_allclose(made(hedge=0.2).posterior - 0.5, 0.8 * (PLAIN.posterior - 0.5), atol=0.0101)
+    bold = made(hedge=-0.5, stage="posterior")
+    np.testing.assert_allclose(bold.posterior, np.clip(1.5 * PLAIN.posterior - 0.25, 0, 1), atol=0.011)
+    assert np.array_equal(bold.prior, PLAIN.prior)
+
+
 def test_a_clipped_agent_stays_inside_its_bounds() -> None:
     found = made(noise=0.1, clip=0.2)
     for name in ("prior", "posterior", "answer"):
@@ -169,6 +176,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "guess": {"guess": 0.3},
     "lazy": {"lazy": 0.3},
     "coarse": {"coarse": 0.4},
+    "hedge": {"hedge": 0.3},
     "clip": {"clip": 0.2},
     "stage": {"lazy": 0.3, "stage": "posterior"},
     "copies": {"copies": 0.5},

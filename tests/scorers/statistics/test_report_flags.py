@@ -35,11 +35,12 @@ def test_known_values() -> None:
         (CLEAN, set()),
         (np.where(some(0.1), 0.5, CLEAN), {"fifties"}),
         (np.where(some(0.03), 0.5, CLEAN), set()),
-        (np.round(CLEAN, 1), {"fifties", "coarse"}),
+        (np.round(CLEAN, 1), {"coarse"}),
+        (np.where(some(0.3), 0.5, np.round(CLEAN, 1)), {"fifties", "coarse"}),
         (np.round(CLEAN * 20) / 20, {"coarse"}),
         (np.where(some(0.2), np.nan, CLEAN), {"refusals"}),
     ],
-    ids=["clean", "lazy", "few", "tens", "fives", "refuses"],
+    ids=["clean", "lazy", "few", "tens", "lazy tens", "fives", "refuses"],
 )
 def test_what_raises_a_flag_before_and_after(reports: object, flags: set[str]) -> None:
     assert raised(reports) == flags
