@@ -179,7 +179,13 @@ def test_why_there_is_no_score_is_a_metric() -> None:
         leaky = belief_table(scores({"belief_change": change}, self=paths()))
         assert summarise(leaky)["identified"] == 1
         assert summarise(replace(leaky, saw_reasoning=True))["unidentified_saw_reasoning"] == 1
-    assert set(cases) | {"saw_reasoning", "unread", "few_clusters"} == set(REASONS)
+        own = belief_table(scores({"belief_change": change}, token=paths()))
+        found = summarise(own)
+        assert found["unidentified_no_second_wording"] == 1
+        assert math.isnan(found["posterior_inefficiency"])
+        reworded = replace(own, prior_2=own.prior["token"])
+        assert summarise(reworded)["martingale_score"] == summarise(leaky)["martingale_score"]
+    assert set(cases) | {"saw_reasoning", "no_second_wording", "unread", "few_clusters"} == set(REASONS)
 
 
 def test_noiseless_priors_are_told() -> None:
