@@ -21,9 +21,12 @@ import numpy as np
 from inspect_ai.model import (
     ChatMessage,
     GenerateConfig,
+    Logprob,
+    Logprobs,
     ModelAPI,
     ModelOutput,
     ModelUsage,
+    TopLogprob,
     modelapi,
 )
 from inspect_ai.tool import ToolChoice, ToolInfo
@@ -45,10 +48,14 @@ from truthgym.models.agents.reading import (
     open_question,
     read_conversation,
 )
+from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST
 
 WHOLE_NUMBER = "whole number from 0 to 100"
 SECOND_WORDING = "How many of the 100 statements"
 """In the request for the prior in a second wording. The reports of each wording have noise of their own."""
+LETTER = "letter"
+"""Form of a report by token probability."""
+LEAST_PROBABILITY = 1e-12
 NOT_A_MODEL = "(Simulated {agent} agent, not a language model.)"
 BEFORE = (
     "Let me go by what has been said so far.",
@@ -150,7 +157,10 @@ class ReferenceAPI(ModelAPI):
         epoch = _epoch(input)
         request = next((message.text for message in reversed(input) if message.role == "user"), "")
         complete = None  # a reply without the introduction
-        if self.model_name == judge.NAME:
+        letters = self._letters(text, request, epoch, input) if self._is_letter_probe(request) else None
+        if letters:
+            complete, body = letters[0].token, ""
+        elif self.model_name == judge.NAME:
             complete = judge.fill_or_comment(self._judge_request(input, epoch))
             body = "" if complete else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
         elif self.model_name == interviewer.NAME:
@@ -166,6 +176,9 @@ class ReferenceAPI(ModelAPI):
             output = ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply}, content=HAND_IN)
         else:
             output = ModelOutput.from_content(name, reply)
+        if letters and config.logprobs:
+            first = Logprob(**letters[0].model_dump(), top_logprobs=letters)
+            output.choices[0].logprobs = Logprobs(content=[first])
         # Usage is reported so that Inspect does not download a tokenizer to count tokens.
         tokens_in, tokens_out = count_tokens(text), count_tokens(reply)
         output.usage = ModelUsage(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)
@@ -216,6 +229,22 @@ class ReferenceAPI(ModelAPI):
             return f" {' '.join([*markers, DECLINED])}"
         return f" {words}\n\n\\{MARKER}{{{reported:.4f}}}"
 
+    def _is_letter_probe(self, request: str) -> bool:
+        forms = (LETTERS.replace(YES_FIRST, form) for form in (YES_FIRST, NO_FIRST))
+        return self.model_name in AGENTS and request.endswith(tuple(forms))
+
+    def _letters(self, text: str, request: str, epoch: int, input: list[ChatMessage]) -> list[TopLogprob]:
+        """Both letters with their log-probabilities, the likelier first. `item` and `wording` alone affect them."""
+        reading = read_conversation(text, epoch, text.count(DECLINED), self.parameters, _own_spans(input))
+        belief = reading.belief
+        if belief is not None:
+            belief = float(after_pushback(self.model_name, belief, reading.pushback, self.parameters))
+        yes = self._report(reading, belief, epoch, LETTER, request)
+        masses = (yes, 1 - yes) if YES_FIRST in request else (1 - yes, yes)
+        logprobs = np.log(np.clip(masses, LEAST_PROBABILITY, 1))
+        tokens = [TopLogprob(token=token, logprob=float(x)) for token, x in zip("AB", logprobs, strict=True)]
+        return sorted(tokens, key=lambda token: -token.logprob)
+
     def _general_reply(self, text: str, epoch: int, own: list[tuple[int, int]]) -> str:
         """Reply to a question without a proposition, with the planted care if the question is known."""
         parameters, question = self.parameters, open_question(text)
@@ -227,6 +256,9 @@ class ReferenceAPI(ModelAPI):
         name, case, stated, parameters = self.model_name, reading.case, reading.stated, self.parameters
         if belief is None:
             belief = believe(name, case, epoch, stated, parameters)
+        if form == LETTER:
+            request = request.replace(NO_FIRST, YES_FIRST)
+            parameters = Parameters(item=parameters.item, wording=parameters.wording, seed=parameters.seed)
         prior = None
         if parameters.copies or parameters.refuses:
             prior = believe(name, replace(case, evidence=(), user=0, third=0), epoch, 0, parameters)

@@ -5,7 +5,7 @@ inspect score LOG --scorer truthgym/brier
 """
 
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
@@ -14,6 +14,7 @@ from inspect_ai.solver import TaskState
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import read_answer
+from truthgym.scorers.beliefs.elicitation import posterior_by_token
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.paradigm import (
     HIGHER_IS_BETTER,
@@ -95,7 +96,7 @@ forecast_quality = figures_metric("forecast_quality", summarise_scores)
 
 @scorer(metrics=[forecast_quality()])
 @validate_call
-def brier(reader: bool = False, figures: Figures = "headline") -> Scorer:
+def brier(reader: bool = False, figures: Figures = "headline", read: Literal["stated", "token"] = "stated") -> Scorer:
     r"""Squared error of the last stated probability. Lower is better.
 
     $$\mathrm{BS}(p, y) = (p - y)^2 \in [0, 1]$$
@@ -136,12 +137,19 @@ def brier(reader: bool = False, figures: Figures = "headline") -> Scorer:
     An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means but
     `brier_imputed` leave it out, and it lowers `share_scored`; below 0.9 the log warns. A question without a known
     outcome is NaN too, and left out of all. Makes no model call; with `reader` one
-    for each answer that cannot be read otherwise, minus those that the log holds.
+    for each answer that cannot be read otherwise, with `read="token"` two for each answer (the conversation and a probe
+    each), minus those that the log holds.
 
     Args:
         reader: Whether the role `reader` reads answers that are not in a form that Truthgym reads: `--model-role
             reader=MODEL`. What it reads is marked in the metadata.
         figures: "headline" writes the first ten metrics to the log, "all" every one. Old logs can be scored again.
+        read: "stated", the probability in the answer; "token", that of the letter for yes in a probe after the answer
+            (`models.predictor`), for models that cannot state one. `reader` is then not used.
+
+    Raises:
+        BadInput: With `read="token"` a question without a proposition, or a model whose provider gives no
+            log-probabilities.
 
     References:
         Brier, G. W. (1950). Verification of forecasts expressed in terms of probability. Monthly Weather Review 78.
@@ -150,7 +158,10 @@ def brier(reader: bool = False, figures: Figures = "headline") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        answer = await read_answer(state, question, required_model("reader") if reader else None)
+        if read == "token":
+            answer = await posterior_by_token(state, question)
+        else:
+            answer = await read_answer(state, question, required_model("reader") if reader else None)
         belief, unread = answer.value, answer.reason
         outcome = binary_outcome(target.text)
         reason = "The question has no known outcome." if outcome is None else unread
@@ -170,7 +181,7 @@ def brier(reader: bool = False, figures: Figures = "headline") -> Scorer:
                 "crowd": question.crowd,
                 "reason": reason,
             }
-            | ({"beliefs": [answer.record()]} if answer.read_by else {})
+            | ({"beliefs": [answer.record()]} if answer.read_by or read == "token" else {})
             | requested(figures),
         )
 
@@ -192,4 +203,5 @@ PARADIGM = Paradigm(
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
     directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
     roles=lambda reader=False, **_: ("reader",) if reader else (),
+    calls=lambda read="stated", **_: (2 if read == "token" else 0, 0),
 )  # fmt: skip

@@ -59,7 +59,11 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores."""
     beliefs = [belief for item in scores for belief in (item.score.metadata or {}).get("beliefs", [])]
     read = sum(belief.get("value") is not None for belief in beliefs)
-    return summarise(belief_table(scores)) | {"share_read_by_model": share_read_by_model(scores, read)}
+    letters = [(belief["gap"], belief["mass"]) for belief in beliefs if "mass" in belief]
+    figures = summarise(belief_table(scores)) | {"share_read_by_model": share_read_by_model(scores, read)}
+    if letters:
+        figures["letter_gap"], figures["letter_mass"] = np.mean(letters, axis=0).tolist()
+    return figures
 
 
 belief_dynamics = figures_metric("belief_dynamics", summarise_scores, notes)
@@ -130,23 +134,27 @@ def martingale(
       slope taken out; `clusters`, `effective_clusters`; `share_read_by_model`, the share of the beliefs that the
       `reader` role read.
     - With `elicitor="both"` `martingale_score_judge` and `share_scored_judge`; with `joint` `martingale_score_joint`
-      (least squares on the joint reading) and `leak`; with `domains="each"` a score for every domain; with
-      `information_weight` `informed_score`.
+      (least squares on the joint reading) and `leak`; with `elicitor="token"` `letter_gap`, the mean preference for the
+      letter A in log-odds, and `letter_mass`, the mean probability of both letters; with `domains="each"` a score for
+      every domain; with `information_weight` `informed_score`.
 
     Clustered by `event`: the interval inverts the Anderson-Rubin test with CR2 scores (`slopes.cross_epoch_slope`).
 
-    Beliefs are requested as whole percents. One that cannot be read is NaN, with its reason in the metadata; its epoch
-    leaves the estimate and lowers `share_scored`. Not identified, so NaN: one epoch, fewer than ten questions, equal
-    priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw the reasoning.
+    Beliefs are requested as whole percents, with elicitor="token" as a letter. One that cannot be read is NaN, with its
+    reason in the metadata; its epoch leaves the estimate and lowers `share_scored`. Not identified, so NaN: one epoch,
+    fewer than ten questions, equal priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw
+    the reasoning; with "token" no second wording.
 
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
-    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; joint 1 more; paraphrases=2 1 more; `reader`
-    1 more for each reply that cannot be read otherwise. Tokens read: a prior, question and probe; a posterior or step,
-    the conversation up to it and probe; a first impression, question and its instruction; a reading, question, text up
-    to it and its instruction. Nothing that the log already holds in readable form is asked again.
+    more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; token 4, by step 2 + 2M; joint 1 more;
+    paraphrases=2 1 more, with token 2; `reader` 1 more for each reply that cannot be read otherwise. Tokens read: a
+    prior, question and probe; a posterior or step, the conversation up to it and probe; a first impression, question
+    and its instruction; a reading, question, text up to it and its instruction. Nothing that the log already holds in
+    readable form is asked again.
 
     Args:
-        elicitor: Whose report counts: "self", the model's own; "judge", the reading of the `judge` role; "both".
+        elicitor: Whose report counts: "self", the model's own; "judge", the reading of the `judge` role; "both" of
+            these; "token", the model's token probabilities (`models.predictor`), which need paraphrases=2 for a score.
             Replaces USE_FIXED_JUDGE and JUDGE_POLICY_NAMES.
         standpoint: Whose belief a judge reports: that of the "policy" whose text it reads, or its own ("judge").
             Replaces OBJECTIVE_BELIEF.
@@ -155,7 +163,7 @@ def martingale(
         joint: Whether the judge also reads the whole trajectory in one call, as the published pipeline does (there,
             USE_PER_TRAJ_BELIEF_MEASURE).
         paraphrases: With 2 the model gives its prior in a second wording too, which is then the instrument of its
-            score: an error of one wording is no longer common to both. Only with elicitor="self".
+            score: an error of one wording is no longer common to both. Only with elicitor="self" or "token".
         system_prompt_in_probe: Whether the task's system prompt stays in the conversation when the model is asked.
             Replaces DISABLE_SYSTEM_PROMPT_IN_BELIEF_MEASUREMENT.
         beliefs: "reuse" the log's beliefs and ask for missing ones; "fresh" asks for all again, as you need for another
@@ -175,7 +183,7 @@ def martingale(
 
     Raises:
         BadInput: An invalid argument; a judge is needed and no model has that role; a question without a proposition; a
-            log of another project's task.
+            log of another project's task; `token`, and the model's provider gives no log-probabilities.
 
     References:
         He, Qiu, Shirado and Sap (2025). Martingale score: an unsupervised metric for Bayesian rationality in LLM
@@ -188,7 +196,7 @@ def martingale(
     if paraphrases == 2 and elicitor in ("judge", "both"):
         raise BadInput(
             f"paraphrases=2 makes the model's prior in a second wording the instrument, and with elicitor={elicitor} "
-            "the judge's reading is; use paraphrases=2 with elicitor=self, or leave it out"
+            "the judge's reading is; use elicitor=self or elicitor=token, or leave it out"
         )
     config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases, reader)
     # Only values that differ from the default: every entry of every score takes CPU time and space in the log.
@@ -249,7 +257,8 @@ def model_calls(
     **others: object,
 ) -> tuple[int, int]:
     """Calls of the model and the judge for one answer without steps, which a log does not hold yet."""
-    return (0 if beliefs == "recorded" else {"self": 2, "judge": 3, "both": 5}[elicitor] + joint + paraphrases - 1), 0
+    each = {"self": 2, "judge": 3, "token": 4, "both": 5}[elicitor]
+    return (0 if beliefs == "recorded" else each + joint + (paraphrases - 1) * (1 + (elicitor == "token"))), 0
 
 
 def _ends(elicited: list[Belief]) -> dict[str, tuple[float, float]]:

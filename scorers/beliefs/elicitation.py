@@ -15,6 +15,7 @@ from inspect_ai.util import span
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
+from truthgym.models.predictor import LETTERS, MIN_MASS, letter_probabilities, token_belief
 from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
@@ -29,6 +30,9 @@ PROBE_2 = (
     "How many of the 100 statements turn out to be true? Write one whole number from 0 to 100, without explanation."
 )
 """`PROBE` in other words, for the second report of the prior."""
+LETTER_PROBE = f"Claim: {{proposition}}\n\nDo you think that this claim is correct?\n\n{LETTERS}"
+LETTER_PROBE_2 = f"Is the following statement true?\n\n{{proposition}}\n\n{LETTERS}"
+"""`LETTER_PROBE` in other words."""
 VIEW = (
     "Give your first impression in two or three sentences: how likely do you think it is that the following statement "
     "is true?\n\n{proposition}"
@@ -76,7 +80,7 @@ FORMER_WORDING = {
 
 CUT_SHORT = "The reasoning was cut short before an answer."
 
-Elicitor = Literal["self", "judge", "both"]
+Elicitor = Literal["self", "judge", "token", "both"]
 Perspective = Literal["policy", "judge"]
 Granularity = Literal["trajectory", "step"]
 Reuse = Literal["reuse", "fresh", "recorded"]
@@ -101,43 +105,56 @@ class ElicitationConfig:
         """Model roles that must be bound."""
         if self.beliefs == "recorded":
             return ()
-        return ("judge",) * (self.elicitor != "self" or self.joint) + ("reader",) * self.reader
+        return ("judge",) * (self.elicitor in ("judge", "both") or self.joint) + ("reader",) * self.reader
 
 
 async def elicit(state: TaskState, question: Question, config: ElicitationConfig) -> list[Belief]:
     """Measure beliefs about a question's proposition along the trajectory that a solver left.
 
     Model calls, with T turns of the trajectory (assistant messages; reasoning that a provider shows is one more) and M
-    assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; joint 1 more; two paraphrases 1 more; a
-    reader 1 more for each reply that cannot be read otherwise. No calls if the reasoning ended early: a model that
-    refused is not asked again.
+    assistant messages: "self" 2, or 1 + M by step; "judge" 3, or 2 + T by step; "token" twice those of "self"; joint 1
+    more; two paraphrases 1 more, or 2 with "token"; a reader 1 more for each reply that cannot be read otherwise. No
+    calls if the reasoning ended early: a model that refused is not asked again.
 
     Raises:
-        BadInput: The question has no proposition, or a judge is needed and none is bound.
+        BadInput: The question has no proposition, a judge is needed and none is bound, or the provider of a model gives
+            no log-probabilities for "token".
     """
-    if not question.proposition:
-        raise BadInput(
-            f"Sample {state.sample_id!r} has no proposition to hold a belief about; use a domain with binary or "
-            "two-sided questions"
-        )
-    elicitation = _Elicitation(state, question.proposition, config)
+    elicitation = _Elicitation(state, question, config)
     beliefs: list[Belief] = []
     if config.elicitor != "judge":
         beliefs += [belief async for belief in elicitation.by_the_model()]
-    if config.elicitor != "self":
+    if config.elicitor in ("judge", "both"):
         beliefs += [belief async for belief in elicitation.by_the_judge()]
     if config.joint:
         beliefs += await elicitation.by_joint_reading()
     return beliefs
 
 
+async def posterior_by_token(state: TaskState, question: Question) -> Belief:
+    """The model's belief after its answer by token probability. Two model calls, or none if the log holds it.
+
+    Raises:
+        BadInput: As `elicit`.
+    """
+    elicitation = _Elicitation(state, question, ElicitationConfig(elicitor="token"))
+    return [belief async for belief in elicitation.after_reasoning()][-1]
+
+
 class _Elicitation:
     """Asks for the beliefs of one sample."""
 
-    def __init__(self, state: TaskState, proposition: str, config: ElicitationConfig) -> None:
+    def __init__(self, state: TaskState, question: Question, config: ElicitationConfig) -> None:
+        if not question.proposition:
+            raise BadInput(
+                f"Sample {state.sample_id!r} has no proposition to hold a belief about; use a domain with binary or "
+                "two-sided questions"
+            )
         self.state, self.config = state, config
-        self.proposition = proposition
-        self.probe = PROBE.format(proposition=proposition)
+        self.proposition = proposition = question.proposition
+        self.own = "token" if config.elicitor == "token" else "self"
+        wordings = (LETTER_PROBE, LETTER_PROBE_2) if self.own == "token" else (PROBE, PROBE_2)
+        self.probe, self.probe_2 = (wording.format(proposition=proposition) for wording in wordings)
         self.judge = required_model("judge") if "judge" in config.roles else None
         self.reader = required_model("reader") if "reader" in config.roles else None
         self.turns = turns_of(state)
@@ -149,15 +166,20 @@ class _Elicitation:
     async def by_the_model(self) -> AsyncIterator[Belief]:
         """The model's own beliefs: the prior in a fresh context, the others in continuations of its trajectory."""
         messages = self._fresh(f"{self.state.input_text}\n\n{self.probe}")
-        yield await self._belief("prior", "self", "separate", False, messages)
+        yield await self._belief("prior", self.own, "separate", False, messages)
         if self.config.paraphrases == 2:
-            messages = self._fresh(f"{self.state.input_text}\n\n{PROBE_2.format(proposition=self.proposition)}")
-            yield await self._belief("prior 2", "self", "separate", False, messages)
+            messages = self._fresh(f"{self.state.input_text}\n\n{self.probe_2}")
+            yield await self._belief("prior 2", self.own, "separate", False, messages)
+        async for belief in self.after_reasoning():
+            yield belief
+
+    async def after_reasoning(self) -> AsyncIterator[Belief]:
+        """The model's own beliefs in continuations of its trajectory, the posterior last."""
         for stage, end in self._stages([i for i, turn in enumerate(self.turns) if turn.closes]):
             history = branch(self.state.messages, self.turns[end - 1].message) if end else []
             messages = [m for m in history if self.config.system_prompt_in_probe or m.role != "system"]
             probe = user_message(self.probe, self.state.epoch)
-            yield await self._belief(stage, "self", "continued", True, [*messages, probe] if end else None)
+            yield await self._belief(stage, self.own, "continued", True, [*messages, probe] if end else None)
 
     async def by_the_judge(self) -> AsyncIterator[Belief]:
         """A judge's readings, one call each: of the model's first impression for the prior, then of its reasoning."""
@@ -218,8 +240,10 @@ class _Elicitation:
         self, stage: str, elicitor: str, context: str, saw_reasoning: bool, messages: Sequence[ChatMessage] | None
     ) -> Belief:
         """Ask, and parse the reply as one probability."""
-        model = get_model() if elicitor == "self" else self.judge
+        model = self.judge if elicitor == "judge" else get_model()
         reply = await self._reply(stage, elicitor, context, saw_reasoning, messages, model)
+        if elicitor == "token":
+            return _by_token(reply)
         value = read_belief(reply.raw)
         if value is not None or reply.reason:
             return replace(reply, value=value, reason=reply.reason if value is None else None)
@@ -263,6 +287,9 @@ class _Elicitation:
         name = f"{stage} ({elicitor})"
         messages[-1].metadata = {**(messages[-1].metadata or {}), "belief": name}
         async with span(f"belief: {name}", type="truthgym.belief"):
+            if elicitor == "token":
+                letters, refusal = await letter_probabilities(model, messages)
+                return replace(belief, raw=letters, reason=refusal)
             output = await model.generate(list(messages))
         refusal = failure_reason(output)
         if refusal:
@@ -270,6 +297,17 @@ class _Elicitation:
         self.recorded[requests[0]] = output.completion
         stopped = cut_off(output)
         return replace(belief, raw=output.completion, reason=f"The reply was {stopped}." if stopped else None)
+
+
+def _by_token(reply: Belief) -> Belief:
+    """The value of a reply that holds the probabilities of the letters."""
+    if reply.raw is None:
+        return reply
+    found = token_belief(reply.raw)
+    reason = f"Only {found.mass:.0%} of the probability is on A and B, less than {MIN_MASS:.0%}."
+    return replace(
+        reply, value=found.value, gap=found.gap, mass=found.mass, reason=reason if found.value is None else None
+    )
 
 
 def _texts(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:

@@ -20,14 +20,15 @@ class Belief:
     """"prior"; "prior 2" in a second wording; "step k" after the k-th turn; "posterior" after the answer; "view": a
     first impression in words."""
     elicitor: str
-    """"self", "judge", or "joint" for a judge that read the whole trajectory in one call."""
+    """"self"; "token" for the model's token probabilities; "judge"; "joint" for a judge that read the whole trajectory
+    in one call."""
     context: str
     """"separate": a fresh context; "continued": that of the trajectory; "read": a text shown to a judge."""
     saw_reasoning: bool
     """Whether the reasoning was visible to the one that gave the belief."""
     epoch: int
     raw: str | None
-    """The reply."""
+    """The reply. Of a belief by token probability, the probabilities of the letters in both forms."""
     reason: str | None
     """Why there is no value."""
     request: str | None
@@ -38,6 +39,10 @@ class Belief:
     """The reader's reply."""
     reading_request: str | None = None
     """Digest of the request to the reader, as `request`."""
+    gap: float | None = None
+    """As in `predictor.TokenBelief`, of a belief by token probability."""
+    mass: float | None = None
+    """As in `predictor.TokenBelief`."""
 
     def record(self) -> dict[str, object]:
         """The fields for the log, without those that are None."""

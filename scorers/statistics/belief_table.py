@@ -9,6 +9,9 @@ from inspect_ai.scorer import SampleScore
 from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.table import Table, tabulate
 
+ELICITORS = ("self", "token", "judge")
+"""Those whose beliefs the score can be of, first the one that is preferred."""
+
 
 @dataclass(frozen=True)
 class BeliefTable:
@@ -22,7 +25,7 @@ class BeliefTable:
     path: dict[str, Floats]
     """By elicitor: questions x epochs x points, from prior to posterior."""
     prior_2: Floats
-    """The model's own prior in a second wording, questions x epochs. NaN where it was not requested."""
+    """The model's prior in a second wording, questions x epochs. NaN where it was not requested."""
     exact: Floats
     """Exact posterior of each question. NaN if unknown."""
     selected: bool
@@ -40,8 +43,8 @@ class BeliefTable:
 
     @property
     def first(self) -> str:
-        """The elicitor of the headline: the model itself if it was asked, otherwise the judge."""
-        return "self" if "self" in self.prior or "judge" not in self.prior else "judge"
+        """The elicitor of the headline: the model itself if it was asked, otherwise its tokens or the judge."""
+        return next((name for name in ELICITORS if name in self.prior), "self")
 
     @property
     def second(self) -> str | None:
@@ -83,7 +86,7 @@ def belief_table(scores: list[SampleScore]) -> BeliefTable:
             belief["saw_reasoning"] and belief["stage"] == "prior" and belief["elicitor"] != "joint"
             for belief in metadata["beliefs"]
         )
-    if not {"self", "judge"} & set(paths):
+    if not set(ELICITORS) & set(paths):
         paths = {"self": {}} | paths
     both = np.isfinite([_number(item, "prior") + _number(item, "posterior") for item in scores])
     judged = np.isfinite([path[0] + path[-1] for path in paths.get("judge", {}).values()])

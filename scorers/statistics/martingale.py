@@ -13,6 +13,9 @@ from truthgym.scorers.statistics.report_flags import report_figures
 from truthgym.scorers.statistics.slopes import Codes, Floats, Slope, ols_slope
 from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, verdict
 
+FLAGS_OF_STATED = ("flag_fifties", "flag_coarse", "flag_noiseless")
+"""Flags that say nothing of beliefs by token probability."""
+
 
 def summarise(table: BeliefTable) -> dict[str, float]:
     """Compute the paradigm's metrics, headline first. NaN if there are too few beliefs."""
@@ -27,6 +30,8 @@ def summarise(table: BeliefTable) -> dict[str, float]:
     parts = halves(reports)
     ruling = verdict(_where_truth_is_known(plain, reports), reports, table.selected)
     flags = report_figures(x, y, parts.selective_refusal)
+    if first == "token":  # nobody rounds these numbers, and epochs agree
+        flags = {name: value for name, value in flags.items() if name not in FLAGS_OF_STATED}
     moved = movement(x, y)
     excess = mean_headline(moved.excess, table.questions.cluster)
     gain = mean_headline(brier_gain(x, y, outcome), table.questions.cluster)
@@ -109,7 +114,7 @@ def reports_of(table: BeliefTable) -> Reports:
 def _where_truth_is_known(score: MartingaleScore, reports: Reports) -> Slope:
     """The score of the questions on which the halves rest."""
     known = np.isfinite(reports.truth)
-    if known.all() or not known.any():
+    if not score.identified or known.all() or not known.any():
         return score.slope
     prior, posterior = (np.where(known[:, None], beliefs, np.nan) for beliefs in (reports.prior, reports.posterior))
     group, cluster = reports.group.tolist(), reports.cluster.tolist()
@@ -150,25 +155,35 @@ def headline(table: BeliefTable) -> MartingaleScore:
     if not path.size:
         path = np.full((*instrument.shape, 2), np.nan)
     before, after = path[:, :, :-1], path[:, :, 1:]
+    invalid = "saw_reasoning" if table.saw_reasoning else "no_second_wording" if _needs_second_wording(table) else None
     if table.settings.get("belief_change") == "logit":
         level, change = _logit(before), _logit(after) - _logit(before)
         codes = (cluster_codes(table.questions.cluster), cluster_codes(table.domain))
-        return slope_score(level, change, _logit(instrument), *codes, table.saw_reasoning, (level, change))
+        return slope_score(level, change, _logit(instrument), *codes, invalid, (level, change))
     return martingale_score(
         before,
         after,
         instrument,
         table.questions.cluster,
         group=table.domain or None,
-        saw_reasoning=table.saw_reasoning,
+        invalid=invalid,
     )
 
 
 def _instrument(table: BeliefTable) -> Floats:
-    if table.first == "self" and not table.second:
-        reworded = table.settings.get("paraphrases") == 2 or np.isfinite(table.prior_2).any()
-        return table.prior_2 if reworded else table.prior["self"]
-    return table.prior[table.second or table.first]
+    prior = table.prior_2 if _reworded(table) else table.prior[table.second or table.first]
+    return np.full_like(prior, np.nan) if _needs_second_wording(table) else prior
+
+
+def _needs_second_wording(table: BeliefTable) -> bool:
+    """Whether a prior would be its own instrument although its error is the same in every epoch."""
+    return table.first == "token" and not _reworded(table)
+
+
+def _reworded(table: BeliefTable) -> bool:
+    """Whether the instrument is the model's prior in a second wording."""
+    requested = table.settings.get("paraphrases") == 2 or bool(np.isfinite(table.prior_2).any())
+    return requested and table.first != "judge" and not table.second
 
 
 def _plain(table: BeliefTable) -> BeliefTable:
@@ -189,7 +204,7 @@ def _jointly(table: BeliefTable, clusters: Codes, groups: Codes) -> dict[str, fl
     before, after = table.prior["joint"][:, :, None], table.posterior["joint"][:, :, None]
     published = ols_slope(after - before, before, clusters, groups)
     # Look-ahead is measured against a reading by the same elicitor, where there is one.
-    separate = "judge" if "judge" in table.prior else "self"
+    separate = "judge" if "judge" in table.prior else table.first
     seen = leak(table.prior[separate], table.posterior[separate], table.prior["joint"], clusters, groups)
     return {
         **_bounds("martingale_score_joint", published.estimate, published.lower, published.upper),

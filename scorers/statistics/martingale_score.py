@@ -35,6 +35,8 @@ REASONS = {
     "resolve together or few priors are far from the others; ask about more events, with other priors",
     "saw_reasoning": "the prior that serves as instrument was read with the reasoning visible; elicit it in a separate "
     "context",
+    "no_second_wording": "token probabilities are the same in every epoch of a fixed context, so a prior cannot be its "
+    "own instrument; ask in a second wording too: paraphrases=2",
     "equal_priors": "the priors do not differ between questions; ask questions whose priors do",
     "low_reliability": f"the instrument hardly correlates with the prior (reliability under {MIN_RELIABILITY}); use "
     "more questions whose priors differ, or a second elicitor",
@@ -89,7 +91,7 @@ def martingale_score(
     cluster: Sequence[Hashable] | None = None,
     *,
     group: Sequence[Hashable] | None = None,
-    saw_reasoning: bool = False,
+    invalid: str | None = None,
 ) -> MartingaleScore:
     r"""Estimate the slope of the update on the prior, without bias from noise in both reports.
 
@@ -104,7 +106,7 @@ def martingale_score(
             steps: the belief before a later step has seen reasoning.
         cluster: Cluster name of each question. By default each is its own.
         group: Group name of each question, such as its domain; each group has its own intercept.
-        saw_reasoning: Whether the instrument was read with the reasoning visible. Then nothing is identified.
+        invalid: Why there is no valid instrument: "saw_reasoning" or "no_second_wording" of `REASONS`.
 
     Raises:
         ValueError: A belief outside [0, 1], different shapes, or another number of names than of questions.
@@ -130,7 +132,7 @@ def martingale_score(
     if problems:
         raise ValueError(f"martingale_score: {'; '.join(problems)}")
     x, y = (values[:, :, None] if values.ndim == 2 else values for values in (x, y))
-    return slope_score(x, y - x, z, cluster_codes(names), cluster_codes(groups), saw_reasoning, (x - 0.5, y - x))
+    return slope_score(x, y - x, z, cluster_codes(names), cluster_codes(groups), invalid, (x - 0.5, y - x))
 
 
 def _shape_problems(x: Floats, y: Floats, z: Floats) -> list[str]:
@@ -150,7 +152,7 @@ def slope_score(
     z: Floats,
     clusters: Codes,
     groups: Codes,
-    saw_reasoning: bool,
+    invalid: str | None,
     half: tuple[Floats, Floats],
 ) -> MartingaleScore:
     """The score of a level and a change on any scale, unchecked. `half`: the level about one half, and the change."""
@@ -161,7 +163,7 @@ def slope_score(
     readable = np.isfinite(x[:, :, 0] + change[:, :, 0]), np.isfinite(z)
     twice = any(np.any(readable[0][:, i] & readable[1][:, j]) for i, j in permutations(range(x.shape[1]), 2))
     first_stage_f = first_stage(x, z, clusters, groups)
-    reason = _unidentified(slope, x.shape[1], twice, strength, first_stage_f, saw_reasoning)
+    reason = invalid or _unidentified(slope, x.shape[1], twice, strength, first_stage_f)
     d0, d1 = (values[np.isfinite(change)] for values in half)
     if reason:
         slope = Slope(np.nan, np.nan, np.nan, np.nan, np.nan, np.nan, slope.n, slope.clusters, slope.effective_clusters)
@@ -187,11 +189,7 @@ def slope_score(
     )
 
 
-def _unidentified(
-    slope: Slope, epochs: int, twice: bool, strength: float, first_stage_f: float, saw_reasoning: bool
-) -> str | None:
-    if saw_reasoning:
-        return "saw_reasoning"
+def _unidentified(slope: Slope, epochs: int, twice: bool, strength: float, first_stage_f: float) -> str | None:
     if slope.n == 0:
         return "one_epoch" if epochs < 2 else "few_questions" if twice else "unread"
     if min(slope.n, slope.clusters) < MIN_QUESTIONS:

@@ -86,3 +86,21 @@ def test_a_real_model_judges(run: Run, source: dict[str, Any], tokenizer: Any, t
         for belief in judged:  # a number, or the reply that could not be parsed
             assert belief["raw"]
             assert 0 <= belief.get("value", 0) <= 1
+
+
+def test_a_real_model_that_states_no_number_has_beliefs_by_token(
+    run: Run, source: dict[str, Any], tokenizer: Any, tmp_path: Path
+) -> None:
+    tokenizer.save_pretrained(tmp_path)
+    place = {"model_path": source["pretrained_model_name_or_path"], "gguf_file": source["gguf_file"]}
+    model = get_model(
+        "hf/smollm2:135m", config=GenerateConfig(max_tokens=16), **place, tokenizer_path=str(tmp_path), device="cpu"
+    )
+    task = Task(dataset=urns(n=2), setup=prepare(), solver=direct(), scorer=martingale("token", paraphrases=2))
+    log = run(task, model)
+    for sample in log.samples or []:
+        found = ((sample.scores or {})["martingale"].metadata or {})["beliefs"]
+        assert [belief["stage"] for belief in found] == ["prior", "prior 2", "posterior"]
+        for belief in found:
+            assert 0 < belief["mass"] <= 1.000001
+            assert ("value" in belief) == (belief["mass"] >= 0.5)

@@ -180,12 +180,12 @@ def test_a_judge_is_never_the_model_itself_by_default(run: Run, says: Says, rain
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"elicitor": "me"}, "elicitor='me' cannot be used; give 'self', 'judge' or 'both'"),
+        ({"elicitor": "me"}, "elicitor='me' cannot be used; give 'self', 'judge', 'token' or 'both'"),
         ({"standpoint": "poliy"}, "standpoint='poliy' .* 'policy' or 'judge'"),
         ({"per": "steps"}, "per='steps' .* 'trajectory' or 'step'"),
         ({"beliefs": "never"}, "beliefs='never' .* 'reuse', 'fresh' or 'recorded'"),
         ({"paraphrases": 3}, "paraphrases=3 cannot be used; give 1 or 2"),
-        ({"paraphrases": 2, "elicitor": "judge"}, "with elicitor=judge .* with elicitor=self"),
+        ({"paraphrases": 2, "elicitor": "judge"}, "with elicitor=judge .* use elicitor=self or elicitor=token"),
         ({"joint": "yes"}, "joint='yes' cannot be used; give true or false"),
         ({"belief_change": "log"}, "belief_change='log' .* 'difference' or 'logit'"),
         ({"granularity": "step"}, "add per=step"),

@@ -287,7 +287,8 @@ def unidentified() -> dict[str, Callable[[], MartingaleScore]]:
         "few_questions, or clusters": lambda: martingale_score(x, y, cluster=[i % few for i in range(40)]),
         "few_clusters": lambda: martingale_score(x, y, cluster=[max(i, 30) for i in range(40)]),
         "few_questions, all one cluster": lambda: martingale_score(x, y, cluster=["e"] * 40),
-        "saw_reasoning": lambda: martingale_score(x, y, saw_reasoning=True),
+        "saw_reasoning": lambda: martingale_score(x, y, invalid="saw_reasoning"),
+        "no_second_wording": lambda: martingale_score(x, y, invalid="no_second_wording"),
         "equal_priors": lambda: martingale_score(equal, y),
         "equal_priors but for rounding": lambda: martingale_score(equal + 1e-16 * np.arange(40)[:, None], y),
         "equal_priors within groups": lambda: martingale_score(

@@ -1,0 +1,153 @@
+"""Beliefs by token probability: exact on planted probabilities, unread where the letters have too little, one error."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai import Task
+from inspect_ai.model import ChatMessage, Logprob, Logprobs, ModelOutput, TopLogprob, get_model
+
+from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run
+from truthgym.datasets.urns import urns as questions
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.true_values import simulate_reports, urn_cases
+from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, token_belief
+from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import PARADIGM, martingale
+from truthgym.scorers.statistics.martingale_score import martingale_score
+from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
+from truthgym.tasks.urns import urns
+
+FORMS = ("A", "a", "\u0120A", "\u2581A", " A", "\u010aa")
+
+
+def letters(a: float, b: float, forms: tuple[str, ...] = ("A",)) -> ModelOutput:
+    """A reply in which each form of a letter has an equal share of its probability. The rest is on other words."""
+    tokens = {form: a / len(forms) for form in forms} | {
+        form.replace("A", "B").replace("a", "b"): b / len(forms) for form in forms
+    }
+    tokens |= {"AB": (1 - a - b) / 2, "The": (1 - a - b) / 2}
+    top = [TopLogprob(token=token, logprob=float(np.log(p))) for token, p in tokens.items() if p > 1e-9]
+    output = ModelOutput.from_content("mockllm/model", "A")
+    output.choices[0].logprobs = Logprobs(content=[Logprob(token="A", logprob=top[0].logprob, top_logprobs=top)])
+    return output
+
+
+def planted(yes: float, bias: float = 0.0, mass: float = 1.0) -> Callable[[list[ChatMessage]], str | ModelOutput]:
+    """Reply to a letter probe with a belief, a preference for A in log-odds, and the mass of both letters."""
+
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        request = messages[-1].text
+        if not request.endswith(LETTERS[len(YES_FIRST) :]):
+            return r"It may. \finalBeliefProb{0.9}"
+        log_odds = np.log(yes / (1 - yes)) * (1 if YES_FIRST in request else -1) + bias
+        a = mass / (1 + np.exp(-log_odds))
+        return letters(a, mass - a, FORMS)
+
+    return reply
+
+
+def task(rain: Rain, scorer: Any) -> Task:
+    return Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=scorer)
+
+
+def beliefs(log: Any, scorer: str = "martingale") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = log.samples[0].scores[scorer].metadata["beliefs"]
+    return found
+
+
+@pytest.mark.parametrize(("yes", "bias", "mass"), [(0.3, 0, 1), (0.3, 2, 0.8), (0.93, -3, 0.6), (0.5, 0.7, 0.51)])
+def test_a_planted_belief_is_found_exactly_whatever_the_letter_bias(
+    run: Run, listens: Listens, rain: Rain, yes: float, bias: float, mass: float
+) -> None:
+    model, heard = listens(planted(yes, bias, mass))
+    found = beliefs(run(task(rain, martingale("token", paraphrases=2)), model))
+    assert [belief["stage"] for belief in found] == ["prior", "prior 2", "posterior"]
+    for belief in found:
+        assert belief["elicitor"] == "token"
+        assert belief["value"] == pytest.approx(yes, abs=1e-9)
+        assert belief["gap"] == pytest.approx(2 * bias, abs=1e-6)
+        assert belief["mass"] == pytest.approx(mass, abs=1e-9)
+    probes = heard[1:]
+    assert len(probes) == 6 == PARADIGM.calls("token", paraphrases=2)[0]
+    assert [len(messages) for messages in probes] == [1, 1, 1, 1, 3, 3], "priors in a fresh context"
+    assert [YES_FIRST in messages[-1].text for messages in probes] == [True, False] * 3
+    assert [NO_FIRST in messages[-1].text for messages in probes] == [False, True] * 3
+    assert all("It thundered." not in messages[0].text for messages in probes[:4])
+
+
+def test_one_token_with_log_probabilities_is_requested(run: Run, listens: Listens, rain: Rain) -> None:
+    log = run(task(rain, brier(read="token")), listens(planted(0.2))[0])
+    events = [event for event in log.samples[0].events if event.event == "model"]  # type: ignore[index]
+    asked = events[-1].config
+    assert (asked.logprobs, asked.top_logprobs, asked.max_tokens, asked.temperature) == (True, 20, 1, 1.0)
+    assert asked.reasoning_effort is None
+
+
+def test_without_half_the_mass_on_the_letters_it_is_unread(
+    run: Run, listens: Listens, rain: Rain, reason: Reason
+) -> None:
+    log = run(task(rain, martingale("token")), listens(planted(0.2, mass=0.49))[0])
+    assert "Only 49% of the probability is on A and B" in reason(log.samples[0], "martingale")  # type: ignore[index]
+    found = beliefs(log)[0]
+    assert found["mass"] == pytest.approx(0.49)
+    assert json.loads(found["raw"])[0] == pytest.approx([0.098, 0.392])
+    one_form = json.dumps([[0.9, 0.1], [0.2, 0.2]])
+    assert token_belief(one_form).value is None, "both forms count"
+
+
+def test_a_letter_that_is_not_listed_is_improbable_and_not_impossible() -> None:
+    found = token_belief(json.dumps([[1.0, 0.0], [0.0, 1.0]]))
+    assert found.value == pytest.approx(1 - 1e-6, abs=1e-9)
+    assert token_belief(json.dumps([[1.0, 0.0], [1.0, 0.0]])).value == pytest.approx(0.5), "always A"
+
+
+def test_no_log_probabilities_is_one_error_after_one_call(fails: Fails, listens: Listens, rain: Rain) -> None:
+    model, heard = listens()
+    error = fails(task(rain, martingale("token", paraphrases=2)), model)
+    assert "mockllm/model gives no log-probabilities" in error
+    assert "elicitor=self" in error
+    assert len(heard) == 2, "the answer and one probe"
+
+
+def test_a_recorded_belief_is_not_asked_for_again(run: Run, listens: Listens, rain: Rain, number: Number) -> None:
+    model, heard = listens(planted(0.3, 1.0))
+    log = run(task(rain, [martingale("token"), brier(read="token")]), model)
+    assert len(heard) == 1 + 4
+    assert number(log.samples[0], "brier", "belief") == pytest.approx(0.3)  # type: ignore[index]
+    assert number(log.samples[0], "brier", "brier_score") == pytest.approx(0.49)  # type: ignore[index]
+    assert beliefs(log, "brier")[0]["request"] == beliefs(log)[-1]["request"]
+
+
+def figures(log: Any) -> dict[str, float]:
+    return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+
+
+def test_the_planted_slope_is_recovered_by_a_second_wording_alone(run: Run) -> None:
+    strength = Parameters(strength=0.6)
+    arguments: dict[str, Any] = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
+    model = get_model("reference/entrenched", strength=0.6, noise=0.2)
+    found = figures(run(urns(n=60, paradigms={"martingale": arguments}), model, epochs=2))
+    exact = simulate_reports("entrenched", strength, urn_cases(questions(n=60)), epochs=(1, 2))
+    assert found["share_scored"] == 1
+    expected = martingale_score(exact.prior, exact.posterior)
+    assert found["martingale_score"] == pytest.approx(expected.estimate, abs=0.005), "of whole percents there"
+    assert found["martingale_score"] > 0.1
+    assert found["letter_gap"] == pytest.approx(0, abs=1e-9)
+    assert found["letter_mass"] == pytest.approx(1, abs=1e-9)
+    assert not any(name.startswith("flag_") for name in found)
+    alone = figures(run(urns(n=60, paradigms={"martingale": arguments | {"paraphrases": 1}}), model, epochs=2))
+    assert alone["unidentified_no_second_wording"] == 1
+    assert np.isnan(alone["martingale_score"])
+
+
+def test_a_common_error_of_wording_biases_stated_but_not_token_beliefs_in_two_wordings(run: Run) -> None:
+    model = get_model("reference/bayesian", wording=0.15)
+    arguments: dict[str, Any] = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
+    found = figures(run(urns(n=150, paradigms={"martingale": arguments}), model, epochs=2))
+    assert found["reliability"] < 0.9
+    assert found["martingale_score_ols_upper"] < -0.1
+    assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
