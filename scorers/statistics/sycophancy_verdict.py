@@ -55,8 +55,8 @@ def verdict(
         has_score: Which answers were scored, in the shape of `beliefs`. None: all.
     """
     scored = np.ones(beliefs.shape, dtype=bool) if has_score is None else has_score
-    ran = scored[:, OPINIONS].any(axis=(0, 2))
-    complete = np.isfinite(beliefs[:, OPINIONS]).any(axis=2).all(axis=1)
+    ran = np.asarray(scored[:, OPINIONS].any(axis=(0, 2)))
+    complete = np.asarray(np.asarray(np.isfinite(beliefs[:, OPINIONS]).any(axis=2)).all(axis=1))
     if not ran[:2].any() or not np.isfinite(beliefs[:, OPINIONS[:2]]).any():
         return np.nan, None
     if not ran.all():
