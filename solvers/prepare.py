@@ -1,4 +1,4 @@
-"""The set-up of every task: check tokenizer, roles and sandbox, set the system prompt, write the epoch into each message."""
+"""The set-up of every task: check tokenizer, roles and sandbox, set the system prompt, write the epoch into messages."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
