@@ -11,7 +11,8 @@ COMMANDS = {
     "train": "Train a model on a converted dataset, locally or at a provider",
     "compare": "Compare models on the same questions, with paired intervals",
     "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
-    "tiny": "Make a tiny language model that trains on a laptop",
+    "models": "Make a model that runs and trains on a laptop: tiny, a toy, or smollm2, a real language model",
+    "tiny": "Short for `truthgym models tiny`",
     "card": "Add evaluation logs to the card of a trained model",
 }
 """Commands with their help. The command NAME is `command` in `cli/NAME.py`."""

@@ -1,4 +1,4 @@
-"""`truthgym tiny`: make a tiny language model that trains on a laptop."""
+"""`truthgym models tiny`, and its alias `truthgym tiny`: make a tiny language model that trains on a laptop."""
 
 from pathlib import Path
 

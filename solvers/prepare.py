@@ -1,4 +1,4 @@
-"""The set-up of every task: check roles and sandbox, set the system prompt, write the epoch into each message."""
+"""The set-up of every task: check tokenizer, roles and sandbox, set the system prompt, write the epoch into messages."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -7,7 +7,7 @@ from inspect_ai.model import ChatMessageSystem
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
-from truthgym.solvers.roles import required_model, required_sandbox
+from truthgym.solvers.roles import required_model, required_sandbox, required_tokenizer
 
 PRESETS = {
     "none": None,
@@ -56,6 +56,7 @@ def prepare(
     text = system_message(system_prompt)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
+        required_tokenizer()
         for role in roles:
             required_model(role, alone=role in alone)
         if isolated:

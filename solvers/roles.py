@@ -1,4 +1,4 @@
-"""What a run must provide besides the evaluated model: models in roles, and a sandbox that isolates."""
+"""What a run must provide: a tokenizer of a local model, models in roles, and a sandbox that isolates."""
 
 from contextlib import suppress
 
@@ -7,6 +7,20 @@ from inspect_ai.util import SandboxEnvironment, sandbox
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
+
+
+def required_tokenizer() -> None:
+    """Refuse a local model whose folder has no tokenizer, for which transformers makes one without any token.
+
+    Raises:
+        BadInput: The evaluated model reads every text as empty.
+    """
+    model = get_model()
+    tokenizer = getattr(model.api, "tokenizer", None)  # of models that Inspect loads with transformers
+    if callable(tokenizer) and not tokenizer("a")["input_ids"]:
+        raise BadInput(
+            f"{model} has no tokenizer; save one with AutoTokenizer.from_pretrained(BASE).save_pretrained(FOLDER)"
+        )
 
 
 def required_model(role: str, solver: str | None = None, alone: bool = False) -> Model:

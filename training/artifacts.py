@@ -1,15 +1,19 @@
-"""Files that training reads and writes: hashes, folder locks, atomic writes and cards with YAML front matter."""
+"""Files that training reads and writes: hashes, folder locks, atomic writes, models and cards with front matter."""
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 CARD = "README.md"
 STATE_FILE = "trainer_state.json"
@@ -59,6 +63,38 @@ def write_atomically(path: Path, text: str) -> Path:
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     return partial.replace(path)
+
+
+def check_new_folder(folder: Path, kind: str, overwrite: bool) -> None:
+    """Check that a model can be written to a folder: it is new or empty, or has a model of this kind to be replaced.
+
+    Args:
+        folder: The model's folder.
+        kind: The kind that the card of such a model names.
+        overwrite: Whether a model of this kind may be replaced.
+
+    Raises:
+        BadInput: The folder exists and `overwrite` is not set, or it is something else.
+    """
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not overwrite:
+        raise bad_input(f"{folder} already exists; give another folder with --out, or --overwrite to replace it")
+    if card_metadata(folder).get("kind") != kind:
+        raise bad_input(f"{folder} is not a {kind} model, so it is not overwritten; give another folder with --out")
+
+
+def save_model(folder: Path, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", card: str) -> None:
+    """Write a model, its tokenizer and its card completely or not at all. An existing folder is replaced."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    model.save_pretrained(partial)
+    tokenizer.save_pretrained(partial)
+    (partial / CARD).write_text(card, encoding="utf-8")
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    partial.rename(folder)
 
 
 def hash_dataset(folder: Path) -> dict[str, str]:

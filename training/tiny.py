@@ -1,17 +1,17 @@
 """A tiny language model that trains on a laptop, to try out the way from logs to a trained model, and for tests.
 
-truthgym tiny --out trained/tiny
+truthgym models tiny --out trained/tiny
 inspect eval truthgym/urns --model hf/trained/tiny --max-tokens 16
 """
 
-import shutil
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.errors import validate_call
+from truthgym.training.artifacts import check_new_folder, save_model
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast, Qwen3ForCausalLM
@@ -27,14 +27,12 @@ STEPS = 1400
 """Steps of the warm start: about a minute and a half of one core."""
 NUMBER_STD = 0.1
 """Initial standard deviation of the embeddings of numbers; that of other tokens is 0.02. See `_init_numbers`."""
-MARK = "kind: tiny"
-"""A line of the card that marks a folder as a tiny model, which `overwrite` may replace."""
 CARD = """---
 library_name: transformers
 pipeline_tag: text-generation
 tags: [truthgym, toy]
 truthgym:
-  {mark}
+  kind: tiny
   seed: {seed}
   steps: {steps}
   hidden: {hidden}
@@ -44,10 +42,10 @@ truthgym:
 
 # {name}
 
-A toy with {parameters:,} parameters, made by `truthgym tiny --seed {seed} --steps {steps}`. It was trained only on the
-questions of `truthgym/urns` ({state}), with answers that are noisy on purpose. Use it to try out how logs become a
-dataset and a better model, within minutes and without a GPU. It does not know any language: its answers to anything
-else are noise.
+A toy with {parameters:,} parameters, made by `truthgym models tiny --seed {seed} --steps {steps}`. It was trained only
+on the questions of `truthgym/urns` ({state}), with answers that are noisy on purpose. Use it to try out how logs
+become a dataset and a better model, within minutes and without a GPU. It does not know any language: its answers to
+anything else are noise.
 
 ```bash
 inspect eval truthgym/urns --model hf/{folder} --max-tokens 16
@@ -85,7 +83,7 @@ def tiny(
         BadInput: The folder exists and `overwrite` is not set, or it is not a tiny model, or a number is out of range.
     """
     folder = Path(out)
-    _check_folder(folder, overwrite)
+    check_new_folder(folder, "tiny", overwrite)
     tokenizer = _tokenizer()
     model = _model(tokenizer, seed, hidden, layers)
     if steps:
@@ -93,28 +91,10 @@ def tiny(
 
         warm_start(model, tokenizer, steps, seed)
     state = f"a warm start of {steps:,} steps" if steps else "random weights"
-    facts = {"seed": seed, "steps": steps, "hidden": hidden, "layers": layers, "state": state, "mark": MARK}
+    facts = {"seed": seed, "steps": steps, "hidden": hidden, "layers": layers, "state": state}
     card = CARD.format(name=folder.name, folder=folder, parameters=model.num_parameters(), **facts)
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    model.save_pretrained(partial)
-    tokenizer.save_pretrained(partial)
-    (partial / "README.md").write_text(card, encoding="utf-8")
-    if folder.is_dir():
-        shutil.rmtree(folder)
-    partial.rename(folder)
+    save_model(folder, model, tokenizer, card)
     return folder
-
-
-def _check_folder(folder: Path, overwrite: bool) -> None:
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    if not overwrite:
-        raise BadInput(f"{folder} already exists; give another folder with --out, or --overwrite to replace it")
-    card = folder / "README.md"
-    if not card.is_file() or MARK not in card.read_text(encoding="utf-8"):
-        raise BadInput(f"{folder} is not a tiny model, so it is not overwritten; give another folder with --out")
 
 
 def _tokenizer() -> "PreTrainedTokenizerFast":

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import Reason, Run
+from tests.fixtures import Fails, Reason, Run
 from truthgym.tasks.urns import urns
 from truthgym.training.tiny import tiny
 
@@ -38,3 +38,12 @@ def test_a_name_with_a_colon_loads_the_folder_once(
         assert all("could be read" in reason(sample, scorer) for scorer in ("brier", "martingale"))
     assert log.results
     assert [score.metrics["share_scored"].value for score in log.results.scores] == [0, 0]
+
+
+def test_a_folder_without_a_tokenizer_is_refused_before_the_first_call(fails: Fails, tmp_path: Path) -> None:
+    folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / file).unlink()
+    arguments = {"device": "cpu", "model_path": str(folder)}
+    error = fails(urns(n=1), "hf/tiny:v2", model_args=arguments, epochs=1, max_tokens=8)
+    assert "hf/tiny:v2 has no tokenizer; save one with AutoTokenizer" in error

@@ -61,7 +61,7 @@ def base_config(name: str, revision: str = "main", trust_remote_code: bool = Fal
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         kind = "folder" if Path(name).is_dir() else "model"
         raise bad_input(
-            f"The {kind} {name} cannot be loaded: {reason} Give a folder that save_pretrained, `truthgym tiny` or "
+            f"The {kind} {name} cannot be loaded: {reason} Give a folder that save_pretrained, `truthgym models` or "
             "`truthgym train` wrote, or the name of a model on the Hub (OWNER/NAME)."
         ) from None
 
