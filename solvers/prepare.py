@@ -1,4 +1,4 @@
-"""The set-up of every task: check tokenizer, roles and sandbox, set the system prompt, write the epoch into messages."""
+"""The set-up of every task: checks tokenizer, roles and sandbox, sets the system prompt, marks messages by epoch."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches

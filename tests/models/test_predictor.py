@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inspect_ai import Task
+from inspect_ai.event import ModelEvent
 from inspect_ai.model import ChatMessage, Logprob, Logprobs, ModelOutput, TopLogprob, get_model
 
 from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run
@@ -81,7 +82,7 @@ def test_a_planted_belief_is_found_exactly_whatever_the_letter_bias(
 
 def test_one_token_with_log_probabilities_is_requested(run: Run, listens: Listens, rain: Rain) -> None:
     log = run(task(rain, brier(read="token")), listens(planted(0.2))[0])
-    events = [event for event in log.samples[0].events if event.event == "model"]  # type: ignore[index]
+    events = [event for event in log.samples[0].events if isinstance(event, ModelEvent)]  # type: ignore[index]
     asked = events[-1].config
     assert (asked.logprobs, asked.top_logprobs, asked.max_tokens, asked.temperature) == (True, 20, 1, 1.0)
     assert asked.reasoning_effort is None

@@ -94,7 +94,7 @@ def test_an_injected_tag_does_not_end_the_judged_text(tokenizer: Any, injected: 
 
 
 def test_a_real_model_judges(run: Run, folder: Path) -> None:
-    place = {"model_path": str(folder), "device": "cpu", "do_sample": False}
+    place: dict[str, Any] = {"model_path": str(folder), "device": "cpu", "do_sample": False}
     judge = get_model("hf/smollm2:135m", config=GenerateConfig(max_tokens=8), **place)
     task = Task(dataset=urns(n=2), setup=prepare(), solver=direct(), scorer=martingale(elicitor="judge"))
     log = run(task, model_roles={"judge": judge})

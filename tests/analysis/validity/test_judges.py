@@ -3,6 +3,7 @@
 import math
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_what_a_judge_sees_is_told_by_known_texts_and_not_by_repetition() -> Non
     ids=["exact", "constant", "arbitrary"],
 )
 def test_the_log_says_that_a_judge_sees_nothing(
-    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, planted: dict[str, float], warning: str | None
+    run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture, planted: dict[str, Any], warning: str | None
 ) -> None:
     asked = {"qualitative": {"shots": 3, "examples": write_examples(tmp_path / "examples.jsonl"), "figures": "all"}}
     judge = get_model("reference/judge", memoize=False, **planted)

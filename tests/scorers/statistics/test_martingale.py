@@ -395,7 +395,7 @@ def test_the_verdict_rests_on_the_questions_whose_truth_is_known() -> None:
     prior += rng.uniform(-0.02, 0.02, prior.shape)
     exact = np.where(known, after, np.nan)
     codes = np.arange(n)
-    reports = Reports(prior, posterior, prior, (rng.random(n) < after) * 1.0, exact, codes, codes * 0)
+    reports = Reports(prior, posterior, prior, (rng.random(n) < after).astype(float), exact, codes, codes * 0)
     reports.outcome[~known] = np.nan
     score = martingale_score(prior, posterior)
     slope = _where_truth_is_known(score, reports)
