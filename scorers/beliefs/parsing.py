@@ -97,7 +97,7 @@ def read_belief(text: object, decimal: bool = False) -> float | None:
 
     Args:
         text: A model's reply. Anything that is not a string holds no belief.
-        decimal: Whether a decimal was asked for. Then a bare 0.73 is a probability.
+        decimal: Whether a decimal was asked for. Then a bare 0.73 is a probability, and a bare 1 is in doubt.
 
     Returns:
         A probability in [0, 1], or None. Never raises, and takes time linear in the text.
@@ -232,6 +232,8 @@ def _is_answer(statement: Statement, text: _Text, decimal: bool) -> bool:
         return labelled or in_place
     if statement.form == "decimal":
         return answered or (decimal and (labelled or in_place))
+    if decimal and statement.digits == "1":
+        return False
     # "1." may begin a list, and "0." a decimal, that was cut off.
     cut_off = sentence.text.endswith(".") and (
         (len(statement.digits) == 1 and words <= APPROXIMATELY) or statement.digits == "0"
