@@ -46,12 +46,13 @@ def section(frame: "pd.DataFrame") -> str:
     tables = "\n".join(_table(frame[frame["n"] == n], opened=n == 300) for n in sizes)
     return f"""## Reports like those of real models
 
-We expect real models to say 50 when they do not want to think, to use few numbers, to copy, to refuse, or to misread the
-question. In each world below, a reasoner whose slope is known makes such reports: [`worlds.py`](../analysis/validity/worlds.py)
-has the list, and [models.md](models.md#simulated-agents) the parameters. The list was fixed before the rules of the verdict
-were tuned, but for four worlds: the posteriors moved towards or away from 50, for which a rule was added, and those asked in
-two wordings. {runs} runs of each, with questions like those of `truthgym/urns`, three epochs, and noise of sd 0.05 if no
-other is named. The {sizes[0]} questions of a run are part of its {sizes[-1]}.
+We expect real models to say 50 when they do not want to think, to use few numbers, to copy, to refuse, or to
+misread the question. In each world below, a reasoner whose slope is known makes such reports:
+[`worlds.py`](../analysis/validity/worlds.py) has the list, and [models.md](models.md#simulated-agents) the
+parameters. The list was fixed before the rules of the verdict were tuned, but for four worlds: the posteriors moved
+towards or away from 50, for which a rule was added, and those asked in two wordings. {runs} runs of each, with
+questions like those of `truthgym/urns`, three epochs, and noise of sd 0.05 if no other is named. The {sizes[0]}
+questions of a run are part of its {sizes[-1]}.
 
 `martingale_score` recovers the slope where the errors keep the mean of the reports and are independent between epochs.
 Where they are not, its interval often misses the slope, and nothing in the interval shows it. The verdict therefore
