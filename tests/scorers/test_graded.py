@@ -83,7 +83,7 @@ def calls(log: EvalLog, role: str = "grader") -> int:
 
 def test_known_values() -> None:
     found = summarise(scores([[-1, 0], [2, 2], [math.nan, 0.5]], low=-1, high=2, better=False))
-    assert list(found) == FIGURES
+    assert list(found) == [*FIGURES, "clusters", "effective_clusters"]
     assert found["grade"] == pytest.approx((-0.5 + 2 + 0.5) / 3), "epochs first, then questions"
     half = 4.302653 * np.std([-0.5, 2, 0.5], ddof=1) / 3**0.5
     assert found["grade_lower"] == pytest.approx(found["grade"] - half)
