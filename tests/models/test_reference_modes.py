@@ -64,7 +64,7 @@ def probe(item: Sample) -> ChatMessageUser:
 def belief(item: Sample, thoughts: int = 1, name: str = "bayesian") -> float:
     """What an agent believes that has seen all evidence, or has had so many thoughts."""
     case = private_signal(str(item.id), item.target == "yes", thoughts, 1, Parameters())
-    if item.metadata and "posterior" in item.metadata:
+    if item.metadata and item.metadata.get("posterior"):
         odds = [logit(p) for p in item.metadata_as(UrnQuestion).posterior]
         case = Case(str(item.input), odds[0], tuple(b - a for a, b in pairwise(odds)))
     return believe(name, case, 1, 0, Parameters())
