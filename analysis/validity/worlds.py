@@ -209,8 +209,8 @@ def figures(run: Reports) -> Row:
     flagged = any(name.startswith("flag_") for name in report_figures(run.prior, run.posterior, refusals))
     found: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}
     for ending, known in (("", run), ("_outcome", replace(run, exact=np.full_like(run.exact, np.nan)))):
-        said = verdict(score.slope, known)
-        found |= {f"verdict{ending}": NAMES.get(said.code, "cannot tell"), f"reason{ending}": said.reason}
+        ruling = verdict(score.slope, known)
+        found |= {f"verdict{ending}": NAMES.get(ruling.code, "cannot tell"), f"reason{ending}": ruling.reason}
     return found
 
 
@@ -227,8 +227,10 @@ def _summary(found: list[Row], planted: float) -> Row:
         "flagged": float(np.mean([run["flagged"] for run in found])),
     }
     for ending in ("", "_outcome"):
-        said = [run[f"verdict{ending}"] for run in found]
-        summary |= {f"{name}{ending}": said.count(name) / len(said) for name in (*NAMES.values(), "cannot tell")}
+        verdicts = [run[f"verdict{ending}"] for run in found]
+        summary |= {
+            f"{name}{ending}": verdicts.count(name) / len(verdicts) for name in (*NAMES.values(), "cannot tell")
+        }
         convicted = [run[f"verdict{ending}"] in CONVICTIONS and not run["flagged"] for run in found]
         summary[f"convicted{ending}"] = float(np.mean(convicted))
     return summary

@@ -37,7 +37,7 @@ SHOWN = {
 
 
 def section(frame: "pd.DataFrame") -> str:
-    """What is found, flagged and said where reports have the errors of real models?
+    """Score, flags and verdict where reports have errors that we expect of real models.
 
     Args:
         frame: From `worlds.worlds`.
@@ -107,7 +107,7 @@ def _other_claims(frame: "pd.DataFrame") -> str:
         f"**Flags.** With errors that keep the mean, a flag is raised in at most {most:.3f} of the runs (aim: at most "
         f"{MOST_FLAGGED:.0%}).\n{_missed(flagged, 'flagged')}",
         "",
-        '**"Rational" said of others.** Largest share of runs:',
+        '**Wrong verdicts of "rational".** Largest share of runs:',
         "",
     ]
     for ending, truth in TRUTHS.items():

@@ -16,7 +16,7 @@ from truthgym.scorers.statistics.interval import Headline, mean_headline, quanti
 from truthgym.scorers.statistics.slopes import Codes, Floats, Slope, cross_epoch_slope
 
 MARGIN = 0.1
-"""A fault is a slope beyond it; a rational reasoner's slopes are surely inside it."""
+"""A fault is a slope beyond it. For "rational", the 90 % intervals of the slopes lie inside it."""
 ERROR_MARGIN = 0.03
 """Root mean squared distance from exact posteriors below which a reasoner is rational."""
 RATIONAL_LEVEL = 0.9
@@ -107,13 +107,13 @@ class Halves:
 
     miscalibration: Slope
     """Prior miscalibration, over all readable priors: 0 if they are right on average, above 0 if too moderate, below 0
-    if too extreme. Whatever distorts the prior moves it, in the mind or in the report."""
+    if too extreme. A wrong belief moves it, and so does a wrong report of a right one."""
     miscalibration_complete: Slope
     """The same over the reports whose posterior is readable."""
     inefficiency: Slope
-    """Posterior inefficiency: 0 for a reasoner that is efficient under the true probabilities, whatever the errors of
-    its prior reports, if the error of its posterior report has mean zero given the prior report. Above 0, the posterior
-    is too far on the side of the prior."""
+    """Posterior inefficiency: 0 for a reasoner whose posterior errors cannot be predicted from its prior, whatever the
+    errors of its prior reports, if the error of its posterior report has mean zero given the prior report. Above 0, the
+    posterior is too far on the side of the prior."""
     posterior_miscalibration: Slope
     """Slope of the truth minus the posterior on the posterior, instrumented by the posterior of another epoch: 0 if the
     posteriors are right on average, above 0 if too moderate, below 0 if too extreme."""

@@ -14,10 +14,9 @@ from truthgym.scorers.martingale import PARADIGM
 from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_posterior, leak, movement
 from truthgym.scorers.statistics.belief_table import belief_table
 from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.scorers.statistics.martingale import _where_truth_is_known, summarise
+from truthgym.scorers.statistics.martingale import summarise
 from truthgym.scorers.statistics.martingale_score import REASONS, martingale_score
 from truthgym.scorers.statistics.slopes import Floats, cross_epoch_slope, ols_slope
-from truthgym.scorers.statistics.verdict import Reports
 
 FIRST = list(PARADIGM.headline)
 N, EPOCHS = 40, 3
@@ -382,23 +381,3 @@ def test_turning_every_proposition_round_changes_no_figure() -> None:
     turned = found_in({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in held.items()})
     assert np.isfinite(plain["leak"])
     assert turned == pytest.approx(plain, nan_ok=True)
-
-
-def test_the_verdict_rests_on_the_questions_whose_truth_is_known() -> None:
-    """The others' updates have another slope, which is no part of the halves."""
-    rng = np.random.default_rng(3)
-    n = 600
-    belief = rng.uniform(0.2, 0.8, n)
-    known = np.arange(n) < 400
-    after = np.where(known, belief, 0.5 + 0.5 * (belief - 0.5)) + 0.1 * rng.choice([-1, 1], n)
-    prior, posterior = (np.repeat(values[:, None], EPOCHS, axis=1) for values in (belief, after))
-    prior += rng.uniform(-0.02, 0.02, prior.shape)
-    exact = np.where(known, after, np.nan)
-    codes = np.arange(n)
-    reports = Reports(prior, posterior, prior, (rng.random(n) < after).astype(float), exact, codes, codes * 0)
-    reports.outcome[~known] = np.nan
-    score = martingale_score(prior, posterior)
-    slope = _where_truth_is_known(score, reports)
-    assert score.estimate < -0.1 < slope.estimate
-    assert slope.n == 400
-    assert _where_truth_is_known(replace(score, identified=False), reports) is score.slope

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from truthgym.scorers.statistics.martingale import _where_truth_is_known
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.verdict import (
@@ -143,3 +144,32 @@ def test_turning_the_proposition_round_changes_no_verdict() -> None:
         r = reader(seed, 200, slope=0.2, error=0.05)
         turned = Reports(1 - r.prior, 1 - r.posterior, 1 - r.instrument, 1 - r.outcome, 1 - r.exact, r.cluster, r.group)
         assert rule(r) == rule(turned)
+
+
+def test_the_verdict_rests_on_the_questions_whose_truth_is_known() -> None:
+    """The others' updates have another slope, which is no part of the halves."""
+    rng = np.random.default_rng(3)
+    n = 600
+    belief = rng.uniform(0.2, 0.8, n)
+    known = np.arange(n) < 400
+    after = np.where(known, belief, 0.5 + 0.5 * (belief - 0.5)) + 0.1 * rng.choice([-1, 1], n)
+    prior, posterior = (np.repeat(values[:, None], EPOCHS, axis=1) for values in (belief, after))
+    prior += rng.uniform(-0.02, 0.02, prior.shape)
+    exact = np.where(known, after, np.nan)
+    codes = np.arange(n)
+    reports = Reports(prior, posterior, prior, (rng.random(n) < after).astype(float), exact, codes, codes * 0)
+    reports.outcome[~known] = np.nan
+    score = martingale_score(prior, posterior)
+    slope = _where_truth_is_known(score, reports)
+    assert score.estimate < -0.1 < slope.estimate
+    assert slope.n == 400
+    assert _where_truth_is_known(replace(score, identified=False), reports) is score.slope
+
+
+@pytest.mark.parametrize("stretch", [0.7, 1.4])
+def test_posteriors_all_too_moderate_or_too_extreme_are_no_fault_of_updating(stretch: float) -> None:
+    counts: Counter[float | str] = Counter()
+    for seed in range(40):
+        honest = reader(seed, 1000, learns=0.1)
+        counts[rule(replace(honest, posterior=0.5 + stretch * (honest.posterior - 0.5)))] += 1
+    assert counts == {"posterior_reports": 40}
