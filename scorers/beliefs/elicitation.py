@@ -304,7 +304,7 @@ def _by_token(reply: Belief) -> Belief:
     if reply.raw is None:
         return reply
     found = token_belief(reply.raw)
-    reason = f"Only {found.mass:.0%} of the probability is on A and B, less than {MIN_MASS:.0%}."
+    reason = f"Only {found.mass:.1%} of the probability is on A and B, less than {MIN_MASS:.0%}."
     return replace(
         reply, value=found.value, gap=found.gap, mass=found.mass, reason=reason if found.value is None else None
     )

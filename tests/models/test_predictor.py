@@ -92,7 +92,7 @@ def test_without_half_the_mass_on_the_letters_it_is_unread(
     run: Run, listens: Listens, rain: Rain, reason: Reason
 ) -> None:
     log = run(task(rain, martingale("token")), listens(planted(0.2, mass=0.49))[0])
-    assert "Only 49% of the probability is on A and B" in reason(log.samples[0], "martingale")  # type: ignore[index]
+    assert "Only 49.0% of the probability is on A and B" in reason(log.samples[0], "martingale")  # type: ignore[index]
     found = beliefs(log)[0]
     assert found["mass"] == pytest.approx(0.49)
     assert json.loads(found["raw"])[0] == pytest.approx([0.098, 0.392])
