@@ -60,7 +60,8 @@ def brier_gain(prior: Floats, posterior: Floats, outcome: Floats) -> Floats:
     Args:
         prior: Beliefs in [0, 1] before.
         posterior: Beliefs after.
-        outcome: 1 or 0 for each question, NaN if unknown.
+        outcome: 1 or 0 for each question, or its exact posterior, which gives the same expectation with less noise.
+            NaN if unknown.
     """
     y = outcome[:, None]
     return row_mean((prior - y) ** 2 - (posterior - y) ** 2)

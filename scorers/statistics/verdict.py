@@ -182,7 +182,7 @@ def verdict(score: Slope, reports: Reports, selected: bool = False) -> Verdict:
     if not (_inside(score) and _inside(inefficiency)):
         prior = reports.miscalibration_complete
         return Verdict(np.nan, "prior_reports" if prior.lower > 0 or prior.upper < 0 else "imprecise")
-    gain = mean_headline(brier_gain(reports.prior, reports.posterior, reports.outcome), reports.cluster.tolist())
+    gain = mean_headline(brier_gain(reports.prior, reports.posterior, reports.truth), reports.cluster.tolist())
     if not gain.lower > 0:
         return Verdict(np.nan, "nothing_learned")
     if posterior_error(reports).upper > ERROR_MARGIN**2 or not _inside(reports.posterior_miscalibration):
