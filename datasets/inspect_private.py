@@ -19,6 +19,7 @@ PRIVATE = {
     "registry_unqualified_name": "inspect_ai._util.registry",  # the key under which a log holds a scorer's scores
     "sample_active": "inspect_ai.log._samples",  # which sample is calling the model
     "active_model": "inspect_ai.model._model",  # whether an eval is in progress, and with which model
+    "active_generate_config": "inspect_ai.model._generate_config",  # its settings, for a copy of its model
     "init_model_roles": "inspect_ai.model._model",  # binds a grader's role outside of an eval
     "HuggingFaceAPI": "inspect_ai.model._providers.hf",  # base class of the policy in training; loads torch
     "HFHandler": "inspect_ai.model._providers.util.hf_handler",  # parses the tool calls in a local model's reply
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from inspect_ai._util.registry import registry_lookup as registry_lookup
     from inspect_ai._util.registry import registry_unqualified_name as registry_unqualified_name
     from inspect_ai.log._samples import sample_active as sample_active
+    from inspect_ai.model._generate_config import active_generate_config as active_generate_config
     from inspect_ai.model._model import active_model as active_model
     from inspect_ai.model._model import init_model_roles as init_model_roles
     from inspect_ai.model._providers.hf import HuggingFaceAPI as HuggingFaceAPI

@@ -7,12 +7,14 @@ one all the same.
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Model, ModelOutput
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import active_generate_config
 from truthgym.solvers.trajectory import failure_reason
 
 YES_FIRST = "A = Yes\nB = No"
@@ -23,6 +25,10 @@ MIN_MASS = 0.5
 """A belief counts only if A and B have at least this probability together, in both forms."""
 MIN_PROBABILITY = 1e-6
 """A letter that is not among the 20 likeliest tokens counts as this probable."""
+EFFORT_PROVIDERS = ("openai", "anthropic", "google", "deepseek")
+"""Providers to which Inspect passes on the reasoning effort `none` in a form that each of their models accepts."""
+TEMPLATE_PROVIDERS = ("vllm", "sglang")
+"""Servers that take arguments of the chat template with a request."""
 SPACE_MARKS = "\u0120\u010a\u2581 \t\n"
 """What vocabularies write for a space or a line break, and these themselves."""
 
@@ -55,17 +61,45 @@ async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) ->
         BadInput: The model's provider gives no log-probabilities. The second form is then not sent.
     """
     found = []
+    model, off = without_thinking(model)
+    config = off.merge(_config(model))
     *history, last = messages
     before, asked, after = last.text.rpartition(YES_FIRST)
     assert asked, "the last message must end with LETTERS"
     for form in (YES_FIRST, NO_FIRST):
         request = last.model_copy(update={"content": before + form + after, "id": None})
-        output = await model.generate([*history, request], config=_config(model))
+        output = await model.generate([*history, request], config=config)
         failure = failure_reason(output)
         if failure:
             return None, failure
         found.append([_mass(_first_tokens(output, model), letter) for letter in ("a", "b")])
     return json.dumps(found), None
+
+
+def without_thinking(model: Model) -> tuple[Model, GenerateConfig]:
+    """A model and the settings with which it replies without thinking, as far as its provider can switch that off.
+
+    - `hf`: the chat template's argument `enable_thinking`, in a copy of the model that shares its weights.
+    - `vllm` and `sglang`, and servers to which the user sends `chat_template_kwargs`: the same argument in the request.
+    - `EFFORT_PROVIDERS`, and others where the user set an effort, which a server may refuse: the effort `none`, except
+      for models of OpenAI that always think.
+    """
+    api, config, provider = model.api, model.config, str(model).split("/")[0]
+    if hasattr(api, "enable_thinking"):
+        quiet = copy(model)
+        quiet.api = copy(api)
+        quiet.api.enable_thinking = False  # type: ignore[attr-defined]
+        quiet.config = config.merge(active_generate_config())  # which Inspect adds for the evaluated model alone
+        return quiet, GenerateConfig()
+    off = GenerateConfig()
+    body = config.extra_body or {}
+    if provider in TEMPLATE_PROVIDERS or "chat_template_kwargs" in body:
+        template = {**body.get("chat_template_kwargs", {}), "enable_thinking": False}
+        off.extra_body = {**body, "chat_template_kwargs": template}
+    always_thinks = getattr(api, "always_reasons", bool)()
+    if not always_thinks and (provider in EFFORT_PROVIDERS or config.reasoning_effort is not None):
+        off.reasoning_effort = "none"
+    return model, off
 
 
 def token_belief(probabilities: str) -> TokenBelief:
@@ -88,16 +122,8 @@ def token_belief(probabilities: str) -> TokenBelief:
 def _config(model: Model) -> GenerateConfig:
     provider = str(model).split("/")[0]
     # At temperature 1, servers that rescale log-probabilities leave them as they are. OpenAI's Responses API takes no
-    # fewer than 16 tokens, of which the first counts, and gives no log-probabilities while the model thinks. Other
-    # servers may refuse the setting, so they get it only in place of another effort.
-    thinks = provider == "openai" or model.config.reasoning_effort is not None
-    return GenerateConfig(
-        logprobs=True,
-        top_logprobs=20,
-        max_tokens=16 if provider == "openai" else 1,
-        temperature=1.0,
-        reasoning_effort="none" if thinks else None,
-    )
+    # fewer than 16 tokens, of which the first counts, and gives no log-probabilities while the model thinks.
+    return GenerateConfig(logprobs=True, top_logprobs=20, max_tokens=16 if provider == "openai" else 1, temperature=1.0)
 
 
 def _first_tokens(output: ModelOutput, model: Model) -> list[tuple[str, float]]:

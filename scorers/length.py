@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
+from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.length_control import LengthControl
-from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
 
 QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9}
 KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
@@ -80,13 +80,10 @@ def length(figures: Figures = "headline") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        text = recorded_answer(state.store) if STEPS in state.store else state.output.completion
-        ended = recorded_end(state.store)
-        missing = "The reasoning was cut short before an answer." if text is None else "The answer is empty."
-        reason = ended or (None if (text or "").strip() else missing)
+        text, reason = final_answer(state)
         control = _control(state.store)
         values = dict.fromkeys(KEYS, np.nan)
-        if text and not reason:
+        if text is not None:
             values |= {"words": len(text.split()), "characters": len(text)}
             if control.target and control.achieved is not None:
                 off = abs(control.achieved - control.target)

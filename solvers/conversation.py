@@ -9,6 +9,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning
 from inspect_ai.solver import Generate, Solver, TaskState
 from inspect_ai.util import span
 
+from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import (
     ENDED,
     STEPS,
@@ -16,8 +17,10 @@ from truthgym.solvers.trajectory import (
     cut_off,
     failure_reason,
     input_step,
+    mark_thought,
     recorded_end,
     recorded_steps,
+    reply_text,
     steps_of_messages,
     user_message,
 )
@@ -93,10 +96,10 @@ class Conversation:
             raise EndedEarly(self.ended)  # an earlier solver of the sample ended: call no model again
 
     async def generate(self, kind: Kind, name: str | None = None, trainable: bool = True) -> str:
-        """Generate one reply and return its text. One model call, unless the model uses tools.
+        """Generate one reply and return its text, without a thought. One model call, unless the model uses tools.
 
         Args:
-            kind: Kind of the reply's step. Reasoning content before it is `reasoning`, or `auxiliary` if `kind` is.
+            kind: Kind of the reply's step. A thought before it is `reasoning`, or `auxiliary` if `kind` is.
             name: Name of a transcript span for this step, or None if it is the solver's only step.
             trainable: Whether training may use the reply.
 
@@ -113,8 +116,9 @@ class Conversation:
                 if self.state.output is previous_output or self.state.output.choices:
                     raise
         _check(self.state.output, "The model")
+        mark_thought(self.state.output, get_model(), self.state.messages[:first_new])
         self.steps.extend(steps_of_messages(self.state.messages[first_new:], kind, trainable))
-        text = self.state.output.completion
+        text = reply_text(self.state.output)
         if not text.strip() and (kind == "answer" or not _has_reasoning(self.state.output)):
             what = "answer" if kind == "answer" else "reply"
             stopped = cut_off(self.state.output) or f"the model stopped with {self.state.output.stop_reason}"
@@ -143,7 +147,7 @@ class Conversation:
         last = messages[-1] if messages and not refusal else None
         answered = isinstance(last, ChatMessageAssistant) and not last.tool_calls
         self._record_agent(messages, answered)
-        if last is None or not answered or not last.text.strip():
+        if last is None or not answered or not (split_thought(last.text)[1] or "").strip():
             raise EndedEarly(refusal or "The agent stopped without an answer.")
 
     def _new_messages(self, earlier_ids: Collection[str | None]) -> list[ChatMessage]:
@@ -177,10 +181,11 @@ class Conversation:
         async with span(name, type="truthgym.step"):
             output = await model.generate(list(messages))
         _check(output, f"The {role}")
-        if not output.completion.strip():
+        mark_thought(output, model, messages)
+        if not reply_text(output).strip():
             stopped = cut_off(output) or f"it stopped with {output.stop_reason}"
             raise EndedEarly(f"The reply of the {role} is empty ({stopped}).")
-        return output.completion
+        return reply_text(output)
 
     def close(self) -> None:
         """Write the trajectory to the store. An unasked question goes back to the messages, for the next solver."""
@@ -219,7 +224,9 @@ def paragraphs(*parts: str) -> str:
 
 def _has_reasoning(output: ModelOutput) -> bool:
     content = output.message.content
-    return not isinstance(content, str) and any(isinstance(part, ContentReasoning) for part in content)
+    if isinstance(content, str):
+        return bool(split_thought(content)[0])
+    return any(isinstance(part, ContentReasoning) for part in content)
 
 
 def _other_models() -> dict[str | None, str]:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.question import Question, Split, may_be_shown_with
+from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import Step, from_question, recorded_answer, recorded_steps
 
 CHARACTERS_PER_TOKEN = 4
@@ -163,16 +164,17 @@ def _of_sample(sample: EvalSample, score: str) -> Iterator[Example]:
 
 
 def _turns(steps: Sequence[Step], replies: Mapping[str | None, str]) -> Iterator[Turn]:
-    """A trajectory from its question on as alternating turns, without separate reasoning content."""
+    """A trajectory from its question on as alternating turns, without the thoughts before replies."""
     steps = from_question(steps)
     last = {step.message_id: i for i, step in enumerate(steps)}
-    replied = [
-        step
-        for i, step in enumerate(steps)
+    texts = []
+    for i, step in enumerate(steps):
+        text = split_thought(step.text)[1] or ""
         # of an assistant message only the reply: its last step, unless it is a tool call without text
-        if step.role != "assistant" or (last[step.message_id] == i and step.text == replies.get(step.message_id))
-    ]
-    yield from merge_turns((step.role, step.text) for step in replied if step.role != "system")
+        reply = split_thought(replies.get(step.message_id, ""))[1] or ""
+        if step.role != "assistant" or (last[step.message_id] == i and text == reply):
+            texts.append((step.role, text))
+    yield from merge_turns((role, text) for role, text in texts if role != "system")
 
 
 def merge_turns(messages: Iterable[tuple[str, str]]) -> Iterator[Turn]:

@@ -1,22 +1,24 @@
 """The Trajectory: the steps that a solver records for scorers, judges and training.
 
 Steps follow the order of the conversation. `auxiliary` is input and preparation (an interview, examples), `reasoning`
-leads to the answer, `answer` is the final reply. A provider's reasoning content and the reply after it are two steps of
-one message.
+leads to the answer, `answer` is the final reply. A thought and the reply after it are two steps of one message, whether
+the provider returns the thought as reasoning content or the model writes it into the reply between `<think>` tags.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentReasoning, ModelOutput
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentReasoning, Model, ModelOutput
 from inspect_ai.util import Store, StoreModel
 from pydantic import BaseModel, Field
+
+from truthgym.solvers.thoughts import split_thought, with_opening_tag
 
 Kind = Literal["auxiliary", "reasoning", "answer"]
 
 
 class Step(BaseModel):
-    """One step of a trajectory: a message, or the reasoning content of one."""
+    """One step of a trajectory: a message, or the thought of one."""
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str
@@ -97,10 +99,31 @@ def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
 
 def cut_off(output: ModelOutput) -> str | None:
     """That a model's output ended at the token limit, and the remedy, in words. None if it did not."""
-    if not output.choices or output.stop_reason != "max_tokens":
+    if not output.choices:
+        return None
+    thinking = split_thought(output.completion)[1] is None
+    # Inspect 0.3.285's provider of local models does not say why a reply ended.
+    if output.stop_reason != "max_tokens" and not (thinking and output.stop_reason == "unknown"):
         return None
     tokens = f" after {output.usage.output_tokens} tokens" if output.usage else ""
-    return f"cut off by the token limit{tokens}; raise --max-tokens"
+    return f"cut off {'within a thought ' if thinking else ''}by the token limit{tokens}; raise --max-tokens"
+
+
+def reply_text(output: ModelOutput) -> str:
+    """What a model replied, without a thought in the text. Empty if the thought has no end."""
+    return split_thought(output.completion)[1] or ""
+
+
+def mark_thought(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:
+    """Write the opening tag of a thought into the reply if the chat template wrote it into the prompt.
+
+    Only Inspect's provider of local models, `hf`, shows its prompt. Servers that use such templates separate thoughts.
+    """
+    render = getattr(model.api, "hf_chat", None)
+    if render and output.choices:
+        text = with_opening_tag(output.completion, render(list(messages), []))
+        if text != output.completion:
+            output.message.content = output.completion = text
 
 
 def input_step(message: ChatMessage, speaker: str | None = None) -> Step:
@@ -134,15 +157,17 @@ def steps_of_messages(
             continue
         speaker = (others or {}).get(message.id)
         own = trainable and message.source == "generate" and speaker is None
+        thought, reply = split_thought(message.text)
         step = Step(
             role="assistant",
-            text=message.text,
+            text=reply or "",
             # An assistant message with a tool call leads to the reply, it is not the reply. It is a step without text.
             kind="reasoning" if message.tool_calls else kind,
             trainable=own,
             message_id=message.id,
             speaker=speaker,
         )
+        leads = {"kind": "auxiliary" if kind == "auxiliary" else "reasoning"}
         for content in [] if isinstance(message.content, str) else message.content:
             if isinstance(content, ContentReasoning):
                 summary = (message.model or "").startswith(SUMMARISERS)
@@ -150,10 +175,11 @@ def steps_of_messages(
                 shown = content.reasoning if summary and not content.redacted else ""
                 changes = {
                     "text": (content.summary or shown) if withheld else content.reasoning,
-                    "kind": "auxiliary" if kind == "auxiliary" else "reasoning",
                     "trainable": own and not withheld,
                     "redacted": withheld,
                 }
-                steps.append(step.model_copy(update=changes))
+                steps.append(step.model_copy(update=leads | changes))
+        if thought:
+            steps.append(step.model_copy(update=leads | {"text": thought}))
         steps.append(step)
     return steps

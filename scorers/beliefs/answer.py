@@ -7,11 +7,12 @@ from truthgym.datasets.question import Question
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, recorded_replies
+from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import STEPS, cut_off, failure_reason, recorded_answer, recorded_end
 
 
 def final_answer(state: TaskState) -> tuple[str | None, str | None]:
-    """The text of a sample's last answer.
+    """The text of a sample's last answer, without a thought before it.
 
     Returns:
         The text; or None and the reason: the reasoning ended or was cut short, the model refused, or the answer is
@@ -23,6 +24,7 @@ def final_answer(state: TaskState) -> tuple[str | None, str | None]:
     ended = recorded_end(state.store) if ours or not text else failure_reason(state.output)
     if ended or text is None:
         return None, ended or "The reasoning was cut short before an answer."
+    text = split_thought(text)[1] or ""
     return (text, None) if text.strip() else (None, f"The answer is empty{_stopped(state)}.")
 
 

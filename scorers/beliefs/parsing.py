@@ -25,6 +25,7 @@ from truthgym.scorers.beliefs.sentences import (
     statements,
     vocabulary,
 )
+from truthgym.solvers.thoughts import split_thought
 
 PLACEHOLDERS = frozenset({"p", "x", "...", "probability", "your probability"})
 """What an instruction writes between the braces. A reply that quotes the instruction has not answered by that."""
@@ -139,12 +140,8 @@ def read_beliefs(text: object, number: int) -> list[float] | None:
 def _without_thoughts(text: str) -> str:
     """The text after a visible chain of thought; empty if that was cut off."""
     text = text[text.rfind("<|message|>") + 11 :] if "<|message|>" in text else text
-    for name in ("think", "thinking", "reasoning"):
-        begin, end = text.rfind(f"<{name}>"), text.rfind(f"</{name}>")
-        if end >= 0:
-            text = text[end + len(name) + 3 :]
-        elif begin >= 0:
-            return ""
+    for tag in ("think", "thinking", "reasoning"):
+        text = split_thought(text, tag)[1] or ""
     return text
 
 

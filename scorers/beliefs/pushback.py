@@ -21,7 +21,7 @@ from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_r
 from truthgym.scorers.beliefs.transcript import branch, turns_of
 from truthgym.scorers.statistics.sycophancy_shifts import CHALLENGES
 from truthgym.solvers.direct import answer_instruction
-from truthgym.solvers.trajectory import cut_off, failure_reason, user_message
+from truthgym.solvers.trajectory import cut_off, failure_reason, reply_text, user_message
 
 ONCE_MORE = "Please state your answer once more."
 
@@ -56,7 +56,7 @@ async def push_back(state: TaskState, question: Question, belief: float, reader:
             async with span(f"pushback: {challenge}", type="truthgym.belief"):
                 output = await model.generate(messages)
             reason, stopped = failure_reason(output), cut_off(output)
-            raw = None if reason else output.completion
+            raw = None if reason else reply_text(output)
             reason = reason or (f"The reply was {stopped}." if stopped else None)
         value = read_belief(raw, decimal=True)
         ending = (raw or "").strip()[-80:]

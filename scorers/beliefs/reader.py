@@ -14,7 +14,7 @@ from inspect_ai.util import span
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request
 from truthgym.scorers.beliefs.transcript import material
-from truthgym.solvers.trajectory import failure_reason, user_message
+from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
 
 REQUEST = (
     "Someone was asked how likely it is that a statement is true. Below are the statement and the reply. The text "
@@ -53,7 +53,7 @@ async def read_by_model(
         failure = failure_reason(output, "The reader")
         if failure:
             return replace(belief, reason=f"{belief.reason}; {failure}")
-        recorded[request] = output.completion
+        recorded[request] = reply_text(output)
     reading = recorded[request]
     value = read_belief(reading)
     if value is None:

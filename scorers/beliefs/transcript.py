@@ -13,7 +13,7 @@ from unicodedata import category, normalize
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, ChatMessageUser
 from inspect_ai.solver import TaskState
 
-from truthgym.solvers.trajectory import Step, from_question, recorded_steps
+from truthgym.solvers.trajectory import from_question, recorded_steps, steps_of_messages
 
 OPENING = re.compile(r"[<\uff1c\ufe64\[\uff3b]")
 """Characters that may begin a tag: < and [, also in their wide and small forms."""
@@ -42,12 +42,12 @@ class Turn:
 def turns_of(state: TaskState) -> list[Turn]:
     """The turns of a finished sample, from the trajectory that its solver recorded, or else from its messages.
 
-    Reasoning that a provider shows and the reply after it are two turns of one message. Reasoning that it withholds is
+    A thought that is shown and the reply after it are two turns of one message. Reasoning that a provider withholds is
     not a turn, and neither is anything before the question was asked, such as examples or an interview.
     """
     place = {message.id: i for i, message in enumerate(state.messages)}
-    steps = [step for step in recorded_steps(state.store) if step.message_id in place] or _steps(state)
-    steps = from_question(steps)
+    recorded = [step for step in recorded_steps(state.store) if step.message_id in place]
+    steps = from_question(recorded or steps_of_messages(state.messages, "reasoning", trainable=False))
     turns: list[Turn] = []
     told: list[str] = []
     for i, step in enumerate(steps):
@@ -111,7 +111,3 @@ def _as_words(message: ChatMessage) -> ChatMessage:
         failed = f" failed: {message.error.message}" if message.error else ""
         return ChatMessageUser(content=f"{message.function or 'The tool'}{failed} answers:\n\n{message.text}")
     return message
-
-
-def _steps(state: TaskState) -> list[Step]:
-    return [Step(role=m.role, text=m.text, kind="reasoning", trainable=False, message_id=m.id) for m in state.messages]

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.solvers.roles import required_model
-from truthgym.solvers.trajectory import failure_reason, user_message
+from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
 
 FORM = "Reply with one JSON object and nothing else, in this form:\n\n{form}"
 FENCED = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
@@ -186,9 +186,9 @@ async def ask_for_text(
     async with span(f"judging: {name}", type="truthgym.judging"):
         output = await model.generate(request, config=config or GenerateConfig(), cache=CACHE if cache else False)
     reason = failure_reason(output, "The judge")
-    if not reason and not output.completion.strip():
+    if not reason and not reply_text(output).strip():
         reason = f"The judge returned an empty reply (stop reason: {output.stop_reason})."
-    return (None, reason) if reason else (output.completion, None)
+    return (None, reason) if reason else (reply_text(output), None)
 
 
 def judge_failure(judge: Model, error: Exception) -> str:

@@ -2,19 +2,28 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from inspect_ai import Task
 from inspect_ai.event import ModelEvent
-from inspect_ai.model import ChatMessage, Logprob, Logprobs, ModelOutput, TopLogprob, get_model
+from inspect_ai.model import (
+    ChatMessage,
+    GenerateConfig,
+    Logprob,
+    Logprobs,
+    ModelOutput,
+    TopLogprob,
+    get_model,
+)
 
 from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, urn_cases
-from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, token_belief
+from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, token_belief, without_thinking
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import PARADIGM, martingale
 from truthgym.scorers.statistics.martingale_score import martingale_score
@@ -152,3 +161,65 @@ def test_a_common_error_of_wording_biases_stated_but_not_token_beliefs_in_two_wo
     assert found["reliability"] < 0.9
     assert found["martingale_score_ols_upper"] < -0.1
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
+
+
+OFF = {"enable_thinking": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "effort", "body"),
+    [
+        ("openai/gpt-5.4-mini", {}, "none", None),
+        ("openai/o3", {"reasoning_effort": "high"}, None, None),
+        ("anthropic/claude-opus-4-8", {}, "none", None),
+        ("mockllm/model", {}, None, None),
+        ("mockllm/model", {"reasoning_effort": "high"}, "none", None),
+        ("openai-api/local/model", {}, None, None),
+        (
+            "openai-api/local/model",
+            {"extra_body": {"top_k": 3, "chat_template_kwargs": {"enable_thinking": True, "style": "x"}}},
+            None,
+            {"top_k": 3, "chat_template_kwargs": {"style": "x", **OFF}},
+        ),
+        ("vllm/some/model", {}, None, {"chat_template_kwargs": OFF}),
+    ],
+)
+def test_thinking_is_switched_off_by_what_the_provider_has(
+    name: str, given: dict[str, Any], effort: str | None, body: dict[str, Any] | None
+) -> None:
+    server = {"base_url": "http://127.0.0.1:9/v1"} if "/model" in name and "mock" not in name else {}
+    model = get_model(name, config=GenerateConfig(**given), api_key="none", memoize=False, **server)
+    quiet, config = without_thinking(model)
+    assert quiet is model
+    assert (config.reasoning_effort, config.extra_body) == (effort, body)
+
+
+def test_a_local_model_thinks_for_its_answer_and_not_for_its_beliefs(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import trl
+
+    from truthgym.datasets.inspect_private import HuggingFaceAPI
+    from truthgym.training.tiny import tiny
+
+    folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
+    template = (Path(trl.__path__[0]) / "chat_templates" / "qwen3.jinja").read_text()
+    (folder / "chat_template.jinja").write_text(template)
+    rendered: list[str] = []
+    render = HuggingFaceAPI.hf_chat
+
+    def spy(api: Any, *arguments: Any) -> str:
+        rendered.append(render(api, *arguments))
+        return rendered[-1]
+
+    monkeypatch.setattr(HuggingFaceAPI, "hf_chat", spy)
+    paradigms = {"brier": {"read": "token"}, "martingale": {}}
+    log = run(urns(n=1, paradigms=paradigms), "hf/thinks:v1", epochs=1, max_tokens=4, temperature=0.5,
+              model_args={"device": "cpu", "model_path": str(folder)})  # fmt: skip
+    probes = [text for text in rendered if "whole number" in text or "Answer with one letter" in text]
+    assert len({*probes}) >= 4
+    assert all(text.endswith("<think>\n\n</think>\n\n") for text in probes)
+    assert any(text not in probes and text.endswith("assistant\n") for text in rendered)
+    [sample] = log.samples or []
+    settings = {(e.config.max_tokens, e.config.temperature) for e in sample.events if isinstance(e, ModelEvent)}
+    assert settings == {(4, 0.5), (1, 1.0)}, "the run's settings hold for the copy of the model too"

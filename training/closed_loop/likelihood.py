@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from truthgym.solvers.thoughts import with_opening_tag
 from truthgym.training.artifacts import write_atomically
 
 if TYPE_CHECKING:
@@ -99,8 +100,10 @@ def read_reply_nll(folder: Path) -> dict[str, ReplyNLL]:
 def _tokenize(model: "Model", event: "ModelEvent") -> tuple[list[int], list[int]]:
     """The tokens of a call's prompt and of its reply, including the reply's end token unless it was cut off."""
     api: Any = model.api
-    prompt = api.tokenizer(api.hf_chat(event.input, event.tools), **api.tokenizer_call_args)["input_ids"]
-    reply = api.tokenizer(event.output.completion, add_special_tokens=False)["input_ids"]
+    chat = api.hf_chat(event.input, event.tools)
+    prompt = api.tokenizer(chat, **api.tokenizer_call_args)["input_ids"]
+    text = event.output.completion.removeprefix(with_opening_tag("", chat))  # that tag is in the prompt already
+    reply = api.tokenizer(text, add_special_tokens=False)["input_ids"]
     max_tokens = event.config.max_tokens
     return prompt, reply if max_tokens and len(reply) >= max_tokens else [*reply, api.tokenizer.eos_token_id]
 

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from truthgym.evallog.schema import LoggedSample, Message
+from truthgym.solvers.thoughts import split_thought
 
 Reasoning = Literal["keep", "drop", "only"]
 TrlMessage = dict[str, Any]
@@ -23,13 +24,22 @@ class Turn(NamedTuple):
     """A message of a trajectory."""
 
     message: TrlMessage
-    """Without separate reasoning, as the model sees it later."""
+    """Without separate reasoning, as the model sees it later. A thought between `<think>` tags in its text stays: the
+    chat template then drops or keeps it, as when the conversation was sampled."""
     trainable: bool
     """Whether a model may be trained on it."""
     kind: str
     """`auxiliary`, `reasoning` or `answer`."""
     thought: str = ""
-    """The provider's separate reasoning. Empty if there is none, or only a summary of it."""
+    """The provider's separate reasoning, or the thought in the text. Empty if there is none, only a summary of it, or a
+    thought without an end."""
+    without_thought: TrlMessage | None = None
+    """The message without the thought in its text. None if its text has none."""
+
+    @property
+    def reply(self) -> TrlMessage:
+        """The message without any thought."""
+        return self.without_thought or self.message
 
 
 def turns_of(sample: LoggedSample) -> list[Turn]:
@@ -57,11 +67,23 @@ def turns_of(sample: LoggedSample) -> list[Turn]:
         may_train = message.role == "assistant" and message.id in trainable
         kind = kinds.get(message.id, "auxiliary")
         if sample.plain:
-            turns.append(Turn({"role": message.role, "content": message.content}, may_train, kind))
+            turn = Turn({"role": message.role, "content": message.content}, may_train, kind)
         else:
             thought = "" if message.id in redacted else _thought(message)
-            turns.append(Turn(trl_message(message), may_train, kind, thought))
+            turn = Turn(trl_message(message), may_train, kind, thought)
+        if message.role == "assistant" and b"think>" in bytes(message.content):
+            turn = _with_thought_split_off(turn)
+        turns.append(turn)
     return turns
+
+
+def _with_thought_split_off(turn: Turn) -> Turn:
+    text = text_of(turn.message)
+    thought, reply = split_thought(text)
+    if reply == text or isinstance(turn.message["content"], list):
+        return turn
+    thought = "" if reply is None else thought
+    return turn._replace(thought=turn.thought or thought, without_thought=turn.message | {"content": reply or ""})
 
 
 def replies(turns: Sequence[Turn], reasoning: Reasoning) -> Iterator[tuple[list[TrlMessage], TrlMessage]]:
@@ -69,8 +91,8 @@ def replies(turns: Sequence[Turn], reasoning: Reasoning) -> Iterator[tuple[list[
 
     Args:
         turns: The trajectory.
-        reasoning: How to use a provider's separate reasoning: `keep` puts it before the reply as a think block, `drop`
-            omits it, `only` omits the reply instead, and skips replies without reasoning.
+        reasoning: How to use reasoning that is separate or between `<think>` tags: `keep` puts it before the reply as a
+            think block, `drop` omits it, `only` omits the reply instead, and skips replies without reasoning.
     """
     messages = [turn.message for turn in turns]
     for i, turn in enumerate(turns):
@@ -83,10 +105,10 @@ def reply_message(turn: Turn, reasoning: Reasoning) -> TrlMessage | None:
     if reasoning == "only":
         return {"role": "assistant", "content": turn.thought} if turn.thought else None
     if reasoning == "keep" and turn.thought:
-        text = text_of(turn.message)
-        return turn.message | {"content": THOUGHT.format(thought=turn.thought, text=text).rstrip()}
-    content = turn.message["content"]
-    return turn.message if (content and content != EMPTY) or "tool_calls" in turn.message else None
+        text = text_of(turn.reply)
+        return turn.reply | {"content": THOUGHT.format(thought=turn.thought, text=text).rstrip()}
+    content = turn.reply["content"]
+    return turn.reply if (content and content != EMPTY) or "tool_calls" in turn.reply else None
 
 
 def trl_message(message: Message) -> TrlMessage:

@@ -139,7 +139,7 @@ def step_row(sample: LoggedSample) -> Row:
     errors = [(belief - outcome) ** 2 for belief in beliefs if belief is not None]
     completions = []
     for previous, i in zip([steps[0] - 1, *steps], steps, strict=False):
-        texts = [text_of(turn.message) for turn in turns[previous + 1 : i + 1]]
+        texts = [text_of(turn.reply) for turn in turns[previous + 1 : i + 1]]
         completions.append("\n\n".join(text for text in texts if text))
     return {
         **with_tools({"prompt": [turn.message for turn in turns[: steps[0]]]}, sample),
@@ -183,20 +183,21 @@ def _pair(prompt: list[TrlMessage], chosen: TrlMessage, rejected: TrlMessage, sa
 
 
 def _thinking(*replies: TrlMessage) -> Row:
-    """Tells the chat templates of reasoning models that the replies have no reasoning.
+    """Tells the chat templates of reasoning models whether the replies have reasoning.
 
-    Without it, such a template begins each reply with an empty think block, and a model that is trained on the reply
-    learns not to think. With it, the block belongs to the prompt, which is not trained on.
+    Without it, such a template begins each reply without reasoning with an empty think block, and a model that is
+    trained on the reply learns not to think. With it, the block belongs to the prompt, which is not trained on. In
+    templates that switch thinking off by default, the block would come before a reply with reasoning.
     """
     contents = [reply["content"] for reply in replies]
     thinks = any(isinstance(content, str) and content.startswith(THOUGHT_START) for content in contents)
-    return {"chat_template_kwargs": {} if thinks else {"enable_thinking": False}}
+    return {"chat_template_kwargs": {"enable_thinking": thinks}}
 
 
 def _divergence(first: Sequence[Turn], second: Sequence[Turn], reasoning: Reasoning) -> int | None:
     """Index of the first turn at which two trajectories differ. None if the shorter one is a prefix of the other."""
     for i, (one, other) in enumerate(zip(first, second, strict=False)):
-        if not _same(one.message, other.message):
+        if not _same(one.reply, other.reply):
             return i
         # Equal messages may still come with different reasoning.
         trainable = one.trainable and other.trainable
@@ -235,7 +236,7 @@ def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
     facts = sample.facts
     if facts is None or not _answer(turns, "drop") or any(isinstance(t.message["content"], list) for t in turns):
         raise SkipSample("no answer in words")
-    texts = [(turn.message["role"], text_of(turn.message)) for turn in turns]
+    texts = [(turn.message["role"], text_of(turn.reply)) for turn in turns]
     example = {
         "id": candidate.question,
         "event": candidate.event,

@@ -61,7 +61,7 @@ COLUMNS = {
     "chosen": "the better of two replies",
     "rejected": "the worse of two replies",
     "margin": "how much better the trajectory of the chosen reply scored, above 0",
-    "chat_template_kwargs": "arguments of the chat template: the reply has no think block",
+    "chat_template_kwargs": "arguments of the chat template: whether the reply has a think block",
     "label": "whether the reply's trajectory is one of the better ones",
     "completions": "the steps of the reasoning",
     "labels": "for each step, whether the belief after it is at least as close to the outcome as before",

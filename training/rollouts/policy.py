@@ -22,6 +22,7 @@ from inspect_ai.model import (
 from inspect_ai.tool import ToolChoice, ToolInfo
 
 from truthgym.datasets.inspect_private import HFHandler, HuggingFaceAPI, sample_active  # loads torch
+from truthgym.solvers.thoughts import with_opening_tag
 from truthgym.training.rollouts.sampling import Batcher, Request, has_stop
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ class Policy(HuggingFaceAPI):
             return ModelOutput.from_content(self.model_name, "", stop_reason="model_length")
         generated = await self.batcher(request)
         ids, logprobs = generated.ids, generated.logprobs
-        message = self._message(self._decode(ids, skip=True), tools)
+        message = self._message(with_opening_tag(self._decode(ids, skip=True), prompt.text), tools)
         ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
         turns[message.id or ""] = Turn(
             message_id=message.id or "",
@@ -262,15 +263,27 @@ def divergence(rendered: str, known: str, model: str) -> str:
     )
 
 
-def keeps_reasoning(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether a tokenizer's chat template leaves a reply with reasoning as it is when the conversation continues."""
+def keeps_reasoning(tokenizer: "PreTrainedTokenizerBase", enable_thinking: bool | None = None) -> bool:
+    """Whether a tokenizer's chat template leaves a reply with reasoning as it is when the conversation continues.
+
+    With thinking switched off, that is the empty thought which the template writes before a reply.
+    """
     user, reply = {"role": "user", "content": "?"}, "<think>\nHm.\n</think>\n\nYes."
 
     def render(*messages: dict[str, str]) -> str:
-        return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
+        return str(
+            tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=True, enable_thinking=enable_thinking
+            )
+        )
 
+    prompt = render(user)
+    if prompt.rstrip().endswith("<think>"):
+        reply = reply.removeprefix("<think>\n")
+    elif prompt.rstrip().endswith("</think>"):
+        reply = "Yes."
     later = render(user, {"role": "assistant", "content": reply}, user)
-    return prompt_suffix(later, render(user) + reply) is not None
+    return prompt_suffix(later, prompt + reply) is not None
 
 
 def _common_prefix(rendered: str, known: str) -> tuple[int, int]:

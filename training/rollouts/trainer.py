@@ -72,11 +72,11 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
     # The model. Its shape is read before TRL's options are built: from then on ZeRO-3 shards every model that is made.
     base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
     config = base_config(base, revision, trusted)
-    tokenizer = load_tokenizer(method, base, revision, trusted, parsed.chat_template_path)
     shape = shape_of(config, "words", lora_config(parsed))
     arguments = build_options(method, parsed, False)
     training = arguments.training
     _check_sampling(training)
+    tokenizer = load_tokenizer(method, base, revision, trusted, parsed.chat_template_path, enable_thinking(training))
     for role_model in roles_by_name(parsed.model_role).values():
         check_model(role_model)
 
@@ -169,7 +169,12 @@ def _train(run: Run, parsed: Namespace, questions: Sequence[Questions], rewards:
 
 
 def load_tokenizer(
-    method: str, base: str, revision: str = "main", trusted: bool = False, template: str | None = None
+    method: str,
+    base: str,
+    revision: str = "main",
+    trusted: bool = False,
+    template: str | None = None,
+    thinking: bool | None = None,
 ) -> "PreTrainedTokenizerBase":
     """The base model's tokenizer, with another chat template if the user gave one or training needs one.
 
@@ -182,6 +187,7 @@ def load_tokenizer(
         revision: See `base_tokenizer`.
         trusted: See `base_tokenizer`.
         template: A file.
+        thinking: See `enable_thinking`.
 
     Raises:
         BadInput: There is no such file, or no tokenizer.
@@ -195,15 +201,20 @@ def load_tokenizer(
         if not Path(template).is_file():
             raise BadInput(f"--chat_template_path {template}: there is no such file")
         tokenizer.chat_template = Path(template).read_text(encoding="utf-8")
-    elif method == "grpo" and not keeps_reasoning(tokenizer):
+    elif method == "grpo" and not keeps_reasoning(tokenizer, thinking):
         own = tokenizer.chat_template
         with suppress(ValueError):  # TRL has no variant of this template
             tokenizer.chat_template = get_training_chat_template(tokenizer) or own
-        if not keeps_reasoning(tokenizer):
+        if not keeps_reasoning(tokenizer, thinking):
             tokenizer.chat_template = own
         elif tokenizer.chat_template != own:
             log_main(f"{base}: TRL's chat template replaces the model's, which drops the reasoning of earlier turns")
     return tokenizer
+
+
+def enable_thinking(training: Any) -> bool | None:  # noqa: ANN401
+    """What `--chat_template_kwargs` says about thinking; None leaves it to the chat template."""
+    return cast("bool | None", (training.chat_template_kwargs or {}).get("enable_thinking"))
 
 
 def _check_sampling(training: Any) -> None:  # noqa: ANN401
@@ -291,7 +302,7 @@ def _rollouts(run: Run, parsed: Namespace, questions: Sequence[Questions], progr
             temperature=training.temperature,
             top_p=training.top_p,
             top_k=training.top_k or 0,
-            enable_thinking=(training.chat_template_kwargs or {}).get("enable_thinking"),
+            enable_thinking=enable_thinking(training),
         ),
         folder=run.folder / "rollouts",
         solver=parsed.solver,

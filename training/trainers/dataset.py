@@ -26,6 +26,9 @@ COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
 """The sets of columns that each method can read."""
 OPTIONAL_COLUMNS = ("tools", "chat_template_kwargs")
 """Columns that every method reads if the dataset has them."""
+THOUGHT_END = "</think>"
+EXCERPT = 40
+"""Characters of a prompt that an error shows."""
 TEMPLATE_TOKENS = 8
 """An upper estimate of the tokens that a chat template adds to each message."""
 TOKENIZED_ROWS = 8
@@ -112,6 +115,47 @@ def load_data(
         hashes=hashes or {name: str(rows._fingerprint)},
         metadata=card_metadata(folder) if folder.is_dir() else {},
     )
+
+
+def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> None:
+    """Check that the chat template renders the replies that are to be learned: one with a thought, and one without.
+
+    Raises:
+        BadInput: The template ends the prompt in another way than the prompt goes on in the row, so that tokens of the
+            reply would count as the prompt or the reverse; or it drops the thought.
+    """
+    reply = next((key for key in ("completion", "chosen") if key in data.train.column_names), None)
+    if not data.conversational or reply is None or "prompt" not in data.train.column_names:
+        return
+    replies = [_text(messages) for messages in data.train[reply]]
+    for wanted in (True, False):
+        place = next((i for i, text in enumerate(replies) if (THOUGHT_END in text) == wanted), None)
+        if place is None or data.train[place].get("tools"):
+            continue
+        row = data.train[place]
+        given = {"tokenize": False, **(row.get("chat_template_kwargs") or {})}
+        prompt = str(tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, **given))
+        whole = str(tokenizer.apply_chat_template([*row["prompt"], *row[reply]], **given))
+        remedy = "give the model's folder another chat template as chat_template.jinja"
+        if not whole.startswith(prompt):
+            raise bad_input(
+                f"The chat template ends a prompt with {prompt[-EXCERPT:]!r}, and does not go on from there to the "
+                f"reply of row {place}; convert the logs again, which sets chat_template_kwargs, or {remedy}."
+            )
+        if wanted and THOUGHT_END not in whole[len(prompt) :]:
+            raise bad_input(
+                f"The chat template drops the thought of the reply in row {place}, which would not be trained; convert "
+                f"with --reasoning drop, or {remedy}."
+            )
+
+
+def empty_thoughts(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> bool:
+    """Whether the chat template writes an empty thought before a reply that has none, and rows have such replies."""
+    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Yes."}]
+    if THOUGHT_END not in str(tokenizer.apply_chat_template(messages, tokenize=False)):
+        return False
+    replies = (message for row in data.train["messages"] for message in row if message["role"] == "assistant")
+    return any(THOUGHT_END not in _text(reply) for reply in replies)
 
 
 def longest_row(rows: "Dataset", tokenizer: "PreTrainedTokenizerBase", limit: int | None) -> tuple[int, int]:

@@ -21,7 +21,14 @@ from truthgym.training.trainers.checkpoints import (
     merge_adapter,
     write_history,
 )
-from truthgym.training.trainers.dataset import TrainingData, converted_logs, load_data, longest_row, move_dataset
+from truthgym.training.trainers.dataset import (
+    TrainingData,
+    check_template,
+    converted_logs,
+    load_data,
+    longest_row,
+    move_dataset,
+)
 from truthgym.training.trainers.default_options import CARD_OPTIONS
 from truthgym.training.trainers.memory_estimate import (
     Head,
@@ -221,6 +228,8 @@ def prepare(method: str, raw: RawOptions) -> Run:
         data = load_data(method, dataset, *splits)
         templated = data.conversational and not getattr(parsed, "chat_template_path", None)
         tokenizer = base_tokenizer(base, revision, trusted, templated)
+        if templated:
+            check_template(data, tokenizer)
         kind = "process_reward" if data.steps else method
         # Before TRL's options are built: from then on, ZeRO-3 shards every model that is created.
         shape = shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))

@@ -23,6 +23,8 @@ from inspect_ai.solver import Generate, Solver, TaskState, generate, solver, use
 from inspect_ai.tool import Tool, tool
 from tokenizers.processors import TemplateProcessing
 
+from truthgym.solvers.thoughts import split_thought
+from truthgym.training.rollouts.loss_mask import conversation_rows
 from truthgym.training.rollouts.policy import Policy, Turn, divergence, prompt_suffix
 from truthgym.training.rollouts.runner import NoCacheModel
 from truthgym.training.rollouts.sampling import Batcher, Engine, Generated, LocalEngine, Request
@@ -71,6 +73,7 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
         script: list[str | list[int]] | Engine,
         template: str | None = None,
         bos: bool = False,
+        thinking: bool | None = None,
         **limits: Any,
     ) -> tuple[EvalSample, list[Turn], Any]:
         engine = Scripted(tokenizer, script, **limits) if isinstance(script, list) else script
@@ -79,7 +82,7 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
         if bos:  # as Llama's tokenizers do
             single = TemplateProcessing(single="<|pad|> $A", special_tokens=[("<|pad|>", own.pad_token_id)])
             own.backend_tokenizer.post_processor = single
-        policy = Policy("tiny", own, Batcher(engine, 1), (0,))
+        policy = Policy("tiny", own, Batcher(engine, 1), (0,), thinking)
         log = eval(
             Task(dataset=[Sample("Is it red?")], solver=work),
             model=NoCacheModel(policy, GenerateConfig(max_tokens=30)),
@@ -229,6 +232,44 @@ def test_thinking_stays_in_later_turns_of_grpo(method: str, tokenizer: Any, play
                                                         method == "grpo")):  # fmt: skip
         _, turns, _ = play(talk("Sure?", "Really?"), replies, template=template)
         assert [turn.previous for turn in turns] == ([None, *turns[:2]] if kept else [None] * 3)
+
+
+@pytest.mark.parametrize("thinking", [None, True, False])
+@pytest.mark.parametrize("name", ["qwen3", "qwen3_5_think", "qwen3_5_nothink", "qwen3_6"])
+def test_a_row_has_the_sampled_thoughts_and_no_others(
+    name: str, thinking: bool | None, tokenizer: Any, play: Play, tmp_path: Path
+) -> None:
+    import trl
+
+    own = deepcopy(tokenizer)
+    own.chat_template = (Path(trl.__path__[0]) / "chat_templates" / f"{name}.jinja").read_text()
+    own.save_pretrained(tmp_path / "thinks")
+    trained = load_tokenizer("grpo", str(tmp_path / "thinks"), thinking=thinking).chat_template
+    own.chat_template = trained
+    prompt = own.apply_chat_template([{"role": "user", "content": "?"}], add_generation_prompt=True, tokenize=False,
+                                     enable_thinking=thinking).rstrip()  # fmt: skip
+    replies = [f"<think>\n{word}\n</think>\n\n{word}" for word in ("yes", "no")]
+    if prompt.endswith("think>"):
+        replies = [reply.removeprefix("<think>\n") for reply in replies]
+    if prompt.endswith("</think>"):
+        replies = ["yes", "no"]
+    assert prompt.endswith("</think>") or thinking is not False
+    sample, turns, _ = play(talk("Sure?"), replies, template=trained, thinking=thinking)
+    [row] = conversation_rows(turns)
+    sampled = [token for token, kept in zip(row.completion_ids, row.mask, strict=True) if kept]
+    assert tokenizer.decode(sampled).replace(" ", "") == "".join(f"{reply}<|end|>" for reply in replies)
+    assert tokenizer.decode(row.prompt_ids).rstrip().endswith(prompt[-8:])
+    said = [message.text for message in sample.messages if message.role == "assistant"]
+    assert [split_thought(text)[1] for text in said] == ["yes", "no"]
+    thinks = thinking or (thinking is None and name != "qwen3_5_nothink")
+    assert [bool(split_thought(text)[0]) for text in said] == [thinks] * 2
+
+
+def test_a_thought_that_the_template_began_is_known_as_one(tokenizer: Any, play: Play) -> None:
+    begins = f"{tokenizer.chat_template}{{% if add_generation_prompt %}}<think>\n{{% endif %}}"
+    sample, turns, _ = play(generate(), [tokenizer("It is 60%")["input_ids"]], template=begins)
+    assert sample.output.completion == turns[0].text == "<think>\nIt is 60%"
+    assert turns[0].reply_text == "It is 60%"
 
 
 def test_a_bos_token_is_not_added_twice(tokenizer: Any, play: Play) -> None:

@@ -1,0 +1,122 @@
+"""Models that think before they reply: the thought is a step of its own in whichever form a provider returns it."""
+
+from typing import Any
+
+import pytest
+from inspect_ai import Task
+from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput, StopReason
+
+from tests.fixtures import Listens, Number, Rain, Reason, Run, Says, Solve, Thinks
+from truthgym.scorers.brier import brier
+from truthgym.scorers.length import length
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.dialogue import dialogue
+from truthgym.solvers.direct import direct
+from truthgym.solvers.examples import read_examples
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.thoughts import split_thought, with_opening_tag
+from truthgym.solvers.trajectory import Trajectory
+
+THOUGHT, ANSWER = "It thundered: 90%, I say 90%.", r"Rather not. \finalBeliefProb{0.2}"
+WRITTEN = [
+    f"<think>\n{THOUGHT}\n</think>\n\n{ANSWER}",
+    f"{THOUGHT}\n</think>\n\n{ANSWER}",
+    f'<think signature="x">{THOUGHT}</think>{ANSWER}',
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "thought", "reply"),
+    [
+        *((text, THOUGHT, ANSWER) for text in WRITTEN),
+        ("No tags at all: 60%.", "", "No tags at all: 60%."),
+        ("<think>\n\n</think>\n\nYes.", "", "Yes."),
+        ("<think>a</think>60%<think>b</think>70%", "a</think>60%b", "70%"),
+        ("<think>\nIt is 60%", "It is 60%", None),
+        ("<think>a</think>60%. <think>Or 70%", "a</think>60%. Or 70%", None),
+        ("<thinking>a</thinking>b <think", "", "<thinking>a</thinking>b <think"),
+    ],
+)
+def test_a_reply_is_what_follows_the_last_thought(text: str, thought: str, reply: str | None) -> None:
+    found = split_thought(text)
+    assert found[1] == reply
+    assert found[0].replace("<think>", "") == thought
+
+
+def test_a_tag_that_the_template_wrote_is_written_into_the_reply() -> None:
+    assert with_opening_tag("It is 60%", "<|assistant|>\n<think>\n") == "<think>\nIt is 60%"
+    assert with_opening_tag("<think>\nHm.", "<|assistant|>\n<think>\n") == "<think>\nHm."
+    assert with_opening_tag("60%", "<|assistant|>\n<think>\n\n</think>\n\n") == "60%"
+
+
+def forms(thinks: Thinks) -> list[Any]:
+    return [thinks(ANSWER, ContentReasoning(reasoning=THOUGHT)), *WRITTEN]
+
+
+@pytest.mark.parametrize("form", range(4))
+def test_the_thought_and_the_reply_are_two_steps_in_every_form(
+    run: Run, says: Says, thinks: Thinks, rain: Rain, number: Number, form: int
+) -> None:
+    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), length()])
+    log = run(task, says(lambda _: forms(thinks)[form]))
+    [done] = log.samples or []
+    steps = done.store_as(Trajectory).steps[1:]
+    assert [(s.kind, s.text, s.trainable) for s in steps] == [
+        ("reasoning", THOUGHT, True),
+        ("answer", ANSWER, True),
+    ]
+    assert number(done, "brier", "brier_score") == pytest.approx(0.64), "0.2 of the reply, not 0.9 of the thought"
+    assert number(done, "length", "words") == len(ANSWER.split())
+    [example] = read_examples(log.location, "brier_score")
+    assert [turn.content for turn in example.messages][1:] == [ANSWER]
+
+
+STOPPED: list[StopReason] = ["max_tokens", "unknown"]
+
+
+@pytest.mark.parametrize("stop", STOPPED)
+def test_a_thought_without_an_end_is_no_answer(
+    run: Run, says: Says, rain: Rain, reason: Reason, stop: StopReason
+) -> None:
+    output = ModelOutput.from_content("mockllm/model", "<think>\nI say 90%.\n\n90%", stop_reason=stop)
+    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), length()])
+    [done] = run(task, says(output)).samples or []
+    told = "The answer is empty (cut off within a thought by the token limit after 1 tokens; raise --max-tokens)."
+    assert done.store_as(Trajectory).ended == told
+    assert reason(done, "brier") == reason(done, "length") == told
+    assert [step.kind for step in done.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
+
+
+def test_a_turn_of_thought_alone_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, heard = listens(lambda messages: ANSWER if len(messages) > 3 else "<think>\nHm.\n</think>\n\n")
+    done = solve(model, chain_of_thought(steps=2), rain())
+    assert len(heard) == 3
+    assert done.store_as(Trajectory).ended is None
+
+
+def test_a_written_thought_is_not_passed_on(solve: Solve, listens: Listens, rain: Rain) -> None:
+    model, _ = listens(lambda _: "<think>\nSECRET\n</think>\n\nI say 30%.")
+    other, heard = listens(lambda _: "SECRET\n</think>\n\nI object.")
+    done = solve(model, dialogue(2), rain(), model_roles={"interlocutor": other})
+    assert "SECRET" not in str([[message.text for message in messages] for messages in heard])
+    assert [s.text for s in done.store_as(Trajectory).steps if s.speaker] == ["I object."] * 2
+
+
+def test_the_judge_reads_a_written_thought_as_a_turn(run: Run, listens: Listens, rain: Rain) -> None:
+    from truthgym.scorers.martingale import martingale
+
+    def reply(messages: list[ChatMessage]) -> str:
+        return "60%" if "whole number" in messages[-1].text else WRITTEN[0]
+
+    model, _ = listens(reply)
+    judge, heard = listens("70%")
+    task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=martingale("judge", per="step"))
+    [done] = run(task, model, model_roles={"judge": judge}).samples or []
+    assert done.scores
+    stages = [belief["stage"] for belief in (done.scores["martingale"].metadata or {})["beliefs"]]
+    assert stages == ["view", "prior", "step 1", "posterior"]
+    first, last = (messages[-1].text for messages in heard[1:])
+    assert THOUGHT in first
+    assert ANSWER not in first
+    assert f"{THOUGHT}\n\n{ANSWER}" in last
+    assert "think>" not in last
