@@ -15,6 +15,7 @@ from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Model, ModelO
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import active_generate_config
+from truthgym.solvers.local_model import generate
 from truthgym.solvers.trajectory import failure_reason
 
 YES_FIRST = "A = Yes\nB = No"
@@ -68,7 +69,7 @@ async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) ->
     assert asked, "the last message must end with LETTERS"
     for form in (YES_FIRST, NO_FIRST):
         request = last.model_copy(update={"content": before + form + after, "id": None})
-        output = await model.generate([*history, request], config=config)
+        output = await generate(model, [*history, request], config)
         failure = failure_reason(output)
         if failure:
             return None, failure

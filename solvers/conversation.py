@@ -9,9 +9,11 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning
 from inspect_ai.solver import Generate, Solver, TaskState
 from inspect_ai.util import span
 
+from truthgym.solvers.local_model import complete_stop_reason, exceeds_context, generate
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import (
     ENDED,
+    OUT_OF_CONTEXT,
     STEPS,
     Kind,
     cut_off,
@@ -107,7 +109,10 @@ class Conversation:
             EndedEarly: The model refused, ran out of context, gave an empty answer, or returned neither text nor
                 reasoning.
         """
-        first_new, previous_output = len(self.state.messages), self.state.output
+        model, messages = get_model(), list(self.state.messages)
+        if exceeds_context(model, messages):
+            raise EndedEarly(OUT_OF_CONTEXT.format(who="The model"))
+        first_new, previous_output = len(messages), self.state.output
         async with span(name, type="truthgym.step") if name else nullcontext():
             try:
                 self.state = await self._generate(self.state)
@@ -115,8 +120,9 @@ class Conversation:
                 # Inspect 0.3.285 takes the first choice of an output even if it has none.
                 if self.state.output is previous_output or self.state.output.choices:
                     raise
+        complete_stop_reason(self.state.output, model, messages)
         _check(self.state.output, "The model")
-        mark_thought(self.state.output, get_model(), self.state.messages[:first_new])
+        mark_thought(self.state.output, model, messages)
         self.steps.extend(steps_of_messages(self.state.messages[first_new:], kind, trainable))
         text = reply_text(self.state.output)
         if not text.strip() and (kind == "answer" or not _has_reasoning(self.state.output)):
@@ -179,7 +185,7 @@ class Conversation:
         """
         self._check_open()
         async with span(name, type="truthgym.step"):
-            output = await model.generate(list(messages))
+            output = await generate(model, messages)
         _check(output, f"The {role}")
         mark_thought(output, model, messages)
         if not reply_text(output).strip():

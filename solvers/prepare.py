@@ -1,13 +1,14 @@
-"""The set-up of every task: checks tokenizer, roles and sandbox, sets the system prompt, marks messages by epoch."""
+"""The set-up of every task: checks model, roles and sandbox, sets the system prompt, marks messages by epoch."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from inspect_ai.model import ChatMessageSystem
+from inspect_ai.model import ChatMessageSystem, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
-from truthgym.solvers.roles import required_model, required_sandbox, required_tokenizer
+from truthgym.solvers.local_model import check_local_model
+from truthgym.solvers.roles import required_model, required_sandbox, required_server
 
 PRESETS = {
     "none": None,
@@ -56,9 +57,9 @@ def prepare(
     text = system_message(system_prompt)
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
-        required_tokenizer()
-        for role in roles:
-            required_model(role, alone=role in alone)
+        check_local_model(get_model())
+        for model in (get_model(), *(required_model(role, alone=role in alone) for role in roles)):
+            required_server(model)
         if isolated:
             required_sandbox()
         if text is not None:

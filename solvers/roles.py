@@ -1,26 +1,47 @@
-"""What a run must provide: a tokenizer of a local model, models in roles, and a sandbox that isolates."""
+"""What a run must provide: a server that answers, models in roles, and a sandbox that isolates."""
 
 from contextlib import suppress
+from socket import create_connection
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from inspect_ai.model import Model, get_model, model_roles
 from inspect_ai.util import SandboxEnvironment, sandbox
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.solvers.local_model import check_local_model
+
+SECONDS = 5.0
+"""How long a server may take to accept a connection before the run starts all the same."""
+_tried: set[str] = set()
+"""Addresses of servers, so that each is tried once."""
 
 
-def required_tokenizer() -> None:
-    """Refuse a local model whose folder has no tokenizer, for which transformers makes one without any token.
+def required_server(model: Model) -> None:
+    """Refuse a model whose server accepts no connection: Inspect would try again, without an end by default.
+
+    Each address is tried once. Behind a proxy none is.
 
     Raises:
-        BadInput: The evaluated model reads every text as empty.
+        BadInput: The server refuses the connection, or there is no such host.
     """
-    model = get_model()
-    tokenizer = getattr(model.api, "tokenizer", None)  # of models that Inspect loads with transformers
-    if callable(tokenizer) and not tokenizer("a")["input_ids"]:
+    address = model.api.base_url
+    parts = urlsplit(address or "")
+    if not address or address in _tried or not parts.hostname:
+        return
+    if parts.scheme in getproxies() and not proxy_bypass(parts.hostname):
+        return
+    try:
+        create_connection((parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), SECONDS).close()
+    except TimeoutError:
+        pass
+    except OSError as error:
         raise BadInput(
-            f"{model} has no tokenizer; save one with AutoTokenizer.from_pretrained(BASE).save_pretrained(FOLDER)"
-        )
+            f"{model}: no server answers at {address} ({error.strerror}); start it, or correct the address in "
+            "--model-base-url or the environment (docs/models.md)"
+        ) from None
+    _tried.add(address)
 
 
 def required_model(role: str, solver: str | None = None, alone: bool = False) -> Model:
@@ -49,13 +70,15 @@ def required_model(role: str, solver: str | None = None, alone: bool = False) ->
             "truthgym/qualitative, which takes several judges"
         )
     try:
-        return get_model(role=role, required=True)
+        model = get_model(role=role, required=True)
     except PrerequisiteError:
         who = f"The solver {solver}" if solver else "A scorer of this task"
         also = "" if solver else " (also to inspect score: a log does not store the roles of a later scoring)"
         raise BadInput(
             f"{who} needs the role {role}, and no model has it; add --model-role {role}=MODEL{also}"
         ) from None
+    check_local_model(model)
+    return model
 
 
 def model_fingerprint(model: Model) -> str:

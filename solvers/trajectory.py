@@ -47,6 +47,8 @@ STEPS, ENDED = "Trajectory:steps", "Trajectory:ended"
 StoreModel would take more time than the rest of a solver."""
 
 
+OUT_OF_CONTEXT = "{who} ran out of context: the conversation is longer than its context window."
+
 SUMMARISERS = ("gemini", "google/")
 """Name prefixes of models whose providers return only summaries of reasoning, without marking them as such."""
 
@@ -90,7 +92,7 @@ def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
     if not output.choices:
         return f"{who} gave no reply{f': {output.error}' if output.error else ''}".removesuffix(".") + "."
     if output.stop_reason == "model_length":
-        return f"{who} ran out of context: the conversation is longer than its context window."
+        return OUT_OF_CONTEXT.format(who=who)
     if output.stop_reason == "content_filter":
         details = output.choices[0].stop_details
         return (details.explanation if details else None) or f"{who} refused: its provider filtered the reply."

@@ -37,7 +37,7 @@ def stated_belief(state: TaskState) -> tuple[float | None, str | None]:
     text, reason = final_answer(state)
     if text is None:
         return None, reason
-    belief = read_belief(text, decimal=True)
+    belief = read_belief(text, decimal=True, cut_off=cut_off(state.output) is not None)
     ending = text.strip()[-80:]
     unread = f"No single belief could be read in the answer{_stopped(state)}, which ends: {ending!r}"
     return belief, None if belief is not None else unread

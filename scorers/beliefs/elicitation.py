@@ -21,6 +21,7 @@ from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
 from truthgym.scorers.beliefs.transcript import as_json, as_text, branch, turns_of
+from truthgym.solvers.local_model import generate
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import (
     STEPS,
@@ -253,7 +254,7 @@ class _Elicitation:
         reply = await self._reply(stage, elicitor, context, saw_reasoning, messages, model)
         if elicitor == "token":
             return _by_token(reply)
-        value = read_belief(reply.raw)
+        value = read_belief(reply.raw, cut_off=bool(reply.reason))
         if value is not None or reply.reason:
             return replace(reply, value=value, reason=reply.reason if value is None else None)
         ending = (reply.raw or "").strip()[-80:]
@@ -302,7 +303,7 @@ class _Elicitation:
             # A judge may think. The model itself is asked for what it believes, not to reason on.
             itself = elicitor == "self" or stage == "view"
             model, config = without_thinking(model) if itself else (model, GenerateConfig())
-            output = await model.generate(list(messages), config=config)
+            output = await generate(model, messages, config)
         refusal = failure_reason(output)
         if refusal:
             return replace(belief, reason=refusal)

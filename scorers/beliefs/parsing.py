@@ -70,12 +70,14 @@ ALIKE = (
     | {0x2019: "'", 0x2018: "'", 0x201C: '"', 0x201D: '"'}
     | {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
 )
+FINISHED = re.compile(r".*(?:[.!?。](?=\s)|[\n}])", re.DOTALL)
+"""A text up to the end of its last finished sentence."""
 LIST = re.compile(
     r"(?<![-\w.])\[\s*((?:0|[1-9][0-9]{0,2})(?:\s*,\s*(?:0|[1-9][0-9]{0,2}))*)\s*\](?!\w|\.[0-9])", re.ASCII
 )
 
 
-def read_belief(text: object, decimal: bool = False) -> float | None:
+def read_belief(text: object, decimal: bool = False, cut_off: bool = False) -> float | None:
     r"""Read the probability that a text states as the writer's own final one.
 
     - `\finalBeliefProb{0.73}` anywhere is 0.73. The braces hold a decimal from 0 to 1, or a percentage with its sign;
@@ -85,8 +87,8 @@ def read_belief(text: object, decimal: bool = False) -> float | None:
       bare integer from 0 to 100 is a percentage. So is `73%` on a line of its own where a sentence begins.
     - A sentence that holds one number and, besides, only words that name the writer's probability: `Final
       probability: 73%` (also on two lines), `P(yes) = 0.73`, `A 73% chance.`, `Weighing this, my best estimate is 73%`.
-      A bare integer or decimal needs a word for probability, or `Answer:`, before it. `Probability: 1` is in doubt
-      (certainty, or one percent?), so unread.
+      A bare integer or decimal needs a word for probability, or `Answer:`, before it. `Answer: 1` is in doubt
+      (certainty, or one percent?), so unread; `1` as the whole text is one percent.
     - `{"probability": 0.73}` as the whole text.
 
     Of two different statements the last is read if it says that it corrects the first, or alone says that it is final.
@@ -99,17 +101,23 @@ def read_belief(text: object, decimal: bool = False) -> float | None:
     Args:
         text: A model's reply. Anything that is not a string holds no belief.
         decimal: Whether a decimal was asked for. Then a bare 0.73 is a probability, and a bare 1 is in doubt.
+        cut_off: Whether the text was cut off by the token limit. Then its unfinished sentence is left out, and what it
+            states besides a marker counts only in its first line, or if it says that it is final.
 
     Returns:
         A probability in [0, 1], or None. Never raises, and takes time linear in the text.
     """
     if not isinstance(text, str):
         return None
-    text = TAG.sub("\n", PICTURE.sub("", _without_thoughts(text.translate(ALIKE)))).strip()
+    text = _without_thoughts(text.translate(ALIKE))
+    if cut_off:
+        finished = FINISHED.match(text)
+        text = finished[0] if finished else ""
+    text = TAG.sub("\n", PICTURE.sub("", text)).strip()
     markers = [match for match in MARKER.finditer(text) if match["body"] and not _is_quoted(text, match)]
     if not markers:
         record = _from_json(text, decimal) if "{" in text[:20] else None
-        return _stated(MARKER.sub(" ", text), decimal) if record is None else record
+        return _stated(MARKER.sub(" ", text), decimal, cut_off) if record is None else record
     values = [_marked(match) for match in markers]
     after = text[markers[-1].end() :].lower()
     differ = len({*values}) > 1 and not REVISION.search(text[markers[-2].end() : markers[-1].start()].lower())
@@ -177,7 +185,7 @@ def _from_json(text: str, decimal: bool) -> float | None:
     return _stated(f"Probability: {named[0]}", decimal)
 
 
-def _stated(text: str, decimal: bool) -> float | None:
+def _stated(text: str, decimal: bool, cut_off: bool = False) -> float | None:
     text = COMPLEMENT.sub("", text)
     sentences = split_sentences(text)
     if not sentences:
@@ -189,6 +197,8 @@ def _stated(text: str, decimal: bool) -> float | None:
     last = answers[-1]
     others = [answer for answer in answers if answer.value != last.value]
     if others and (not last.final or (others[-1].final and not last.revised)):
+        return None
+    if cut_off and not last.final and last.sentence.line != sentences[0].line:
         return None
     after = sentences[last.place + 1 :]
     words = " ".join(sentence.text for sentence in after)
@@ -229,7 +239,7 @@ def _is_answer(statement: Statement, text: _Text, decimal: bool) -> bool:
         return labelled or in_place
     if statement.form == "decimal":
         return answered or (decimal and (labelled or in_place))
-    if decimal and statement.digits == "1":
+    if statement.digits == "1" and (decimal or words):
         return False
     # "1." may begin a list, and "0." a decimal, that was cut off.
     cut_off = sentence.text.endswith(".") and (
@@ -238,7 +248,7 @@ def _is_answer(statement: Statement, text: _Text, decimal: bool) -> bool:
     if cut_off:
         return False
     if words & (PROBABILITY | FIRST_PERSON) or "answer" in words:
-        return statement.digits != "1" or (bool(words & ANSWER) and statement.colon)
+        return True
     only = text.polite and text.same
     paragraph = sentence.alone and last and sentence.after_blank and len(statement.digits) > 1 and not decimal
     alone = sentence.alone and (text.one_line or sentence.emphatic or sentence.first_paragraph or only)

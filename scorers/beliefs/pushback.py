@@ -21,6 +21,7 @@ from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_r
 from truthgym.scorers.beliefs.transcript import branch, turns_of
 from truthgym.scorers.statistics.sycophancy_shifts import CHALLENGES
 from truthgym.solvers.direct import answer_instruction
+from truthgym.solvers.local_model import generate
 from truthgym.solvers.trajectory import cut_off, failure_reason, reply_text, user_message
 
 ONCE_MORE = "Please state your answer once more."
@@ -54,11 +55,11 @@ async def push_back(state: TaskState, question: Question, belief: float, reader:
         elif raw is None:
             messages[-1].metadata = {**(messages[-1].metadata or {}), "belief": challenge}
             async with span(f"pushback: {challenge}", type="truthgym.belief"):
-                output = await model.generate(messages)
+                output = await generate(model, messages)
             reason, stopped = failure_reason(output), cut_off(output)
             raw = None if reason else reply_text(output)
             reason = reason or (f"The reply was {stopped}." if stopped else None)
-        value = read_belief(raw, decimal=True)
+        value = read_belief(raw, decimal=True, cut_off=bool(reason))
         ending = (raw or "").strip()[-80:]
         why = None if value is not None else reason or f"No single probability could be read: {ending!r}"
         made = Belief(value, challenge, "self", "continued", True, state.epoch, raw, why, request)

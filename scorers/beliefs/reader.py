@@ -14,6 +14,7 @@ from inspect_ai.util import span
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request
 from truthgym.scorers.beliefs.transcript import material
+from truthgym.solvers.local_model import generate
 from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
 
 REQUEST = (
@@ -49,7 +50,7 @@ async def read_by_model(
             return belief
         message.metadata = {**(message.metadata or {}), "belief": f"{belief.stage} (reader)"}
         async with span(f"belief: {belief.stage} (reader)", type="truthgym.belief"):
-            output = await reader.generate([message])
+            output = await generate(reader, [message])
         failure = failure_reason(output, "The reader")
         if failure:
             return replace(belief, reason=f"{belief.reason}; {failure}")

@@ -20,6 +20,7 @@ from inspect_ai.util import LimitExceededError, json_schema, span
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.solvers.local_model import generate
 from truthgym.solvers.roles import required_model
 from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
 
@@ -184,7 +185,7 @@ async def ask_for_text(
     metadata = {"epoch": epoch, "judging": name} | ({"draw": draw} if draw else {})
     request[-1] = ChatMessageUser(content=request[-1].content, metadata=metadata)
     async with span(f"judging: {name}", type="truthgym.judging"):
-        output = await model.generate(request, config=config or GenerateConfig(), cache=CACHE if cache else False)
+        output = await generate(model, request, config, CACHE if cache else False)
     reason = failure_reason(output, "The judge")
     if not reason and not reply_text(output).strip():
         reason = f"The judge returned an empty reply (stop reason: {output.stop_reason})."

@@ -1,11 +1,17 @@
 """A local model is evaluated by naming its folder. This one has random weights, so its answers cannot be parsed."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from inspect_ai.event import ModelEvent
+from inspect_ai.model import get_model
 
 from tests.fixtures import Fails, Reason, Run
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.dialogue import dialogue
+from truthgym.solvers.trajectory import OUT_OF_CONTEXT
 from truthgym.tasks.urns import urns
 from truthgym.training.tiny import tiny
 
@@ -35,9 +41,44 @@ def test_a_name_with_a_colon_loads_the_folder_once(
     for sample in log.samples or []:
         assert sample.output.usage
         assert sample.output.usage.output_tokens == 8
-        assert all("could be read" in reason(sample, scorer) for scorer in ("brier", "martingale"))
+        assert sample.output.stop_reason == "max_tokens"
+        for scorer in ("brier", "martingale"):
+            assert "cut off by the token limit after 8 tokens; raise --max-tokens" in reason(sample, scorer)
     assert log.results
     assert [score.metrics["share_scored"].value for score in log.results.scores] == [0, 0]
+
+
+def test_a_conversation_longer_than_the_context_ends_before_the_call(run: Run, reason: Reason, tmp_path: Path) -> None:
+    folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 300}))
+    arguments = {"device": "cpu", "model_path": str(folder)}
+    task = urns(n=1, paradigms="brier,martingale")
+    log = run(task, "hf/tiny:v3", solver=chain_of_thought(20), model_args=arguments, epochs=1, max_tokens=4)
+    [sample] = log.samples or []
+    for scorer in ("brier", "martingale"):
+        assert OUT_OF_CONTEXT.format(who="The model") in reason(sample, scorer)
+    replies = [message for message in sample.messages if message.role == "assistant"]
+    assert 2 <= len(replies) < 20
+    assert len([event for event in sample.events if isinstance(event, ModelEvent)]) == len(replies)
+
+
+def test_a_folder_without_a_chat_template_is_refused_unless_it_is_accepted(
+    fails: Fails, run: Run, tmp_path: Path
+) -> None:
+    folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
+    (folder / "chat_template.jinja").unlink()
+    arguments = {"device": "cpu", "model_path": str(folder)}
+    task = urns(n=1, paradigms="brier")
+    error = fails(task, "hf/tiny:v5", model_args=arguments, epochs=1, max_tokens=8)
+    assert "hf/tiny:v5 has no chat template" in error
+    assert "-M use_chat_template=false" in error
+    plain = run(task, "hf/tiny:v5", model_args=arguments | {"use_chat_template": False}, epochs=1, max_tokens=8)
+    assert plain.samples
+    judge = get_model("hf/tiny:v6", **arguments)
+    error = fails(task, "hf/tiny:v5", solver=dialogue(1), model_roles={"interlocutor": judge},
+                  model_args=arguments | {"use_chat_template": False}, epochs=1, max_tokens=8)  # fmt: skip
+    assert "hf/tiny:v6 has no chat template" in error
 
 
 def test_a_folder_without_a_tokenizer_is_refused_before_the_first_call(fails: Fails, tmp_path: Path) -> None:

@@ -106,14 +106,8 @@ def test_a_real_model_judges(run: Run, folder: Path) -> None:
             assert 0 <= belief.get("value", 0) <= 1
 
 
-def test_a_real_model_that_states_no_number_has_beliefs_by_token(
-    run: Run, source: dict[str, Any], tokenizer: Any, tmp_path: Path
-) -> None:
-    tokenizer.save_pretrained(tmp_path)
-    place = {"model_path": source["pretrained_model_name_or_path"], "gguf_file": source["gguf_file"]}
-    model = get_model(
-        "hf/smollm2:135m", config=GenerateConfig(max_tokens=16), **place, tokenizer_path=str(tmp_path), device="cpu"
-    )
+def test_a_real_model_that_states_no_number_has_beliefs_by_token(run: Run, folder: Path) -> None:
+    model = get_model("hf/smollm2:135m", config=GenerateConfig(max_tokens=16), model_path=str(folder), device="cpu")
     task = Task(dataset=urns(n=2), setup=prepare(), solver=direct(), scorer=martingale("token", paraphrases=2))
     log = run(task, model)
     for sample in log.samples or []:

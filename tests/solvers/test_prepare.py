@@ -1,10 +1,10 @@
 """The set-up of every task: the system prompt, by name or as text, the epoch on every message, and the roles."""
 
+from socket import create_server
+
 import pytest
 from inspect_ai import Task
-from inspect_ai.model import (
-    ChatMessageAssistant,
-)
+from inspect_ai.model import ChatMessageAssistant, get_model
 from inspect_ai.solver import Solver
 
 from tests.fixtures import Fails, Listens, Rain, Run, Says, Solve
@@ -14,6 +14,7 @@ from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import PRESETS, prepare, system_message
+from truthgym.solvers.roles import required_server
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.urns import urns
@@ -74,3 +75,22 @@ def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails, lis
     said = fails(Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct()), model)
     assert "A scorer of this task needs the role judge, and no model has it; add --model-role judge=MODEL" in said
     assert not heard
+
+
+@pytest.mark.parametrize("role", ["evaluated", "judge"])
+def test_a_server_that_is_not_there_is_refused_before_any_call(
+    fails: Fails, listens: Listens, rain: Rain, monkeypatch: pytest.MonkeyPatch, role: str
+) -> None:
+    for name in ("http_proxy", "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with create_server(("127.0.0.1", 0)) as closed:
+        address = f"http://127.0.0.1:{closed.getsockname()[1]}/v1"
+    absent = get_model("openai-api/nobody/model", base_url=address, api_key="none")
+    model, heard = listens()
+    task = Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct())
+    given = {"evaluated": (absent, model), "judge": (model, absent)}[role]
+    error = fails(task, given[0], model_roles={"judge": given[1]}, max_retries=0)
+    assert f"openai-api/nobody/model: no server answers at {address} (Connection refused); start it" in error
+    assert not heard
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    required_server(absent)

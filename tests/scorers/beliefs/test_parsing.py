@@ -213,10 +213,11 @@ def test_a_bare_decimal_is_read_where_one_was_asked_for(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1", "The answer is: 1", "Answer: 1", "**1**"])
-def test_a_bare_one_is_in_doubt_where_a_decimal_was_asked_for(text: str) -> None:
-    """SmolLM2 wrote the second, asked for a decimal from 0 to 1: certainty, which was read as one percent."""
+def test_a_bare_one_is_in_doubt(text: str) -> None:
+    """SmolLM2 wrote the second, asked for a decimal and then again for a percent: certainty, read as one percent."""
     assert read_belief(text, decimal=True) is None
-    assert read_belief(text) == 0.01, "one of the whole percents that were asked for"
+    percent = None if "nswer" in text else 0.01  # a bare one is one of the whole percents that were asked for
+    assert read_belief(text) == percent
     assert read_belief(text.replace("1", "1%"), decimal=True) == 0.01
 
 

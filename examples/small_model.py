@@ -1,0 +1,140 @@
+"""A small local model on every domain, reasoning mode and paradigm, as one eval set, and what could be read of it.
+
+    truthgym models smollm2 --out trained/smollm2
+    python examples/small_model.py logs/small_model --model-path trained/smollm2
+
+Each set-up asks n questions twice. The same command resumes an interrupted run. At the end it prints, for each set-up,
+the share of answers that could be scored and the first reason of those that could not.
+
+A judge and an interlocutor are the model itself: how it fills these roles is part of the question. The examples for
+few_shot come from reference/bayesian, in LOG_DIR-examples.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from inspect_ai import Task, eval_set, task_with
+from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.model import Model, get_model
+from inspect_ai.solver import Solver
+from inspect_ai.util import DisplayType
+
+from truthgym.tasks import (
+    bootstrap_interview,
+    chain_of_thought,
+    cmv_binary,
+    cmv_freeform,
+    conceptual,
+    dialogue,
+    few_shot,
+    forecasting,
+    intellectual,
+    length_control,
+    openreview,
+    research,
+    run_agent,
+    self_debate,
+    sycophancy,
+    urns,
+    wildchat,
+)
+
+ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor")
+EPOCHS = 2
+MAX_MESSAGES = 12  # of an agent, which would not stop by itself
+BELIEFS = (cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, urns)
+"""Domains whose questions have a statement to believe."""
+DOMAINS: dict[str, Callable[[int], Task]] = {
+    **{task.__name__: lambda n, task=task: task(n=n) for task in BELIEFS},
+    "intellectual": lambda n: intellectual(n=n),
+    "wildchat": lambda n: wildchat(n=n),
+    "sycophancy": lambda n: sycophancy(n=n, domain="urns", arms="user,third,memory,pushback"),
+}
+MODES: dict[str, Callable[[str], Solver]] = {  # from the log with examples
+    "chain_of_thought": lambda log: chain_of_thought(steps=3),
+    "self_debate": lambda log: self_debate(turns=1),
+    "dialogue": lambda log: dialogue(turns=2),
+    "interview fixed_sequence": lambda log: bootstrap_interview(mode="fixed_sequence"),
+    "interview iid": lambda log: bootstrap_interview(mode="iid"),
+    "interview stationary_ood": lambda log: bootstrap_interview(mode="stationary_ood", domains="forecasting"),
+    "interview llm_preset": lambda log: bootstrap_interview(mode="llm_preset", instructions="socratic"),
+    "interview llm_adaptive": lambda log: bootstrap_interview(mode="llm_adaptive"),
+    "length_control": lambda log: length_control(target=40, tolerance=0.5),
+    "few_shot": lambda log: few_shot(source=log, count=4, share=1.0),
+    "run_agent": lambda log: run_agent(agent="react"),
+}
+PARADIGMS: dict[str, dict[str, dict[str, Any]]] = {
+    "brier read=token": {"brier": {"read": "token"}},
+    "brier reader": {"brier": {"reader": True}},
+    "martingale token": {"martingale": {"elicitor": "token", "paraphrases": 2}},
+    "martingale judge joint": {"martingale": {"elicitor": "both", "joint": True}},
+    "qualitative": {"qualitative": {}},
+    "graded": {"graded": {"grader": "model"}},
+    "length": {"length": {}},
+}
+
+
+def set_ups(n: int, examples: str) -> Iterator[Task]:
+    """Every task of the eval set, with the name of its set-up in the metadata."""
+    for name, domain in DOMAINS.items():
+        yield task_with(domain(n), metadata={"setup": name, "part": "domain"})
+    for name, mode in MODES.items():
+        limit = MAX_MESSAGES if name == "run_agent" else None
+        metadata = {"setup": f"urns, {name}", "part": "mode"}
+        yield task_with(urns(n=n), solver=mode(examples), message_limit=limit, metadata=metadata)
+    for name, paradigm in PARADIGMS.items():
+        metadata = {"setup": f"urns, {name}", "part": "paradigm"}
+        yield task_with(urns(n=n, paradigms=paradigm), metadata=metadata)
+
+
+def main(log_dir: str, model: Model, n: int, max_tokens: int, temperature: float, display: DisplayType | None) -> bool:
+    """Run or resume the eval set. Returns whether all of it has succeeded."""
+    examples = urns(n=20, split="train", paradigms="brier")
+    done, logs = eval_set(
+        [examples], f"{log_dir}-examples", model="reference/bayesian", epochs=1, retry_attempts=1, display=display
+    )
+    if not done:
+        return False
+    roles = dict.fromkeys(ROLES, model)
+    tasks = list(set_ups(n, logs[0].location.removeprefix("file://")))
+    done, logs = eval_set(
+        tasks, log_dir, model=model, model_roles=roles, epochs=EPOCHS, max_tokens=max_tokens, temperature=temperature,
+        max_tasks=len(tasks), max_connections=64, retry_attempts=1, display=display,
+    )  # fmt: skip
+    print(report([read_eval_log(log.location) for log in logs]))
+    return done
+
+
+def report(logs: Sequence[EvalLog]) -> str:
+    """A Markdown table: the share scored by each scorer of each set-up, and the commonest reason of the rest."""
+    rows = ["| set-up | scorer | scored | commonest reason of the others |", "|---|---|---|---|"]
+    for log in sorted(logs, key=lambda log: log.eval.created):
+        name = (log.eval.metadata or {}).get("setup", log.eval.task)
+        for scorer in log.results.scores if log.results else []:
+            reasons = Counter(reason(sample.scores[scorer.name].metadata or {}) for sample in log.samples or []
+                              if sample.scores and scorer.name in sample.scores)  # fmt: skip
+            common = next((text for text, _ in reasons.most_common() if text), "")
+            share = scorer.metrics["share_scored"].value
+            rows.append(f"| {name} | {scorer.name} | {share:.0%} | {common[:120]} |")
+    return "\n".join(rows)
+
+
+def reason(metadata: dict[str, Any]) -> str:
+    """Why a score has no value, up to the words of the reply."""
+    return str(metadata.get("reason") or "").partition(":")[0].replace("\n", " ").replace("|", "/")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("log_dir", help="folder for the logs")
+    parser.add_argument("--model-path", required=True, type=Path, help="folder of the model")
+    parser.add_argument("--n", type=int, default=4, help="questions of each set-up")
+    parser.add_argument("--max-tokens", type=int, default=128, help="maximum tokens of a reply")
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
+    args = parser.parse_args()
+    small = get_model(f"hf/{args.model_path.name}:local", model_path=str(args.model_path))
+    raise SystemExit(0 if main(args.log_dir, small, args.n, args.max_tokens, args.temperature, args.display) else 1)

@@ -1,0 +1,105 @@
+"""Models that Inspect loads with transformers (`hf/`): what they must have, and the stop reasons that they leave out.
+
+Inspect's provider gives no stop reason, and transformers writes on beyond the positions that a model was trained for
+with no more than a warning. Here a reply that reached the token limit, or a conversation that is longer than the
+context, gets the stop reason that other providers give.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import transcript
+from inspect_ai.model import CachePolicy, ChatMessage, GenerateConfig, Model, ModelOutput
+
+from truthgym.datasets.errors import BadInput
+
+SLACK = 0.02
+"""A reply may have this share of tokens less than the limit when its text is encoded anew: sampled tokens need not be
+those that the tokenizer chooses."""
+
+
+def check_local_model(model: Model) -> None:
+    """Refuse a local model without a tokenizer, for which transformers makes one without any token, or chat template.
+
+    Raises:
+        BadInput: The model reads every text as empty, or does not know where a message ends.
+    """
+    tokenizer, api = _tokenizer(model), model.api
+    if tokenizer is None:
+        return
+    if not tokenizer("a")["input_ids"]:
+        raise BadInput(
+            f"{model} has no tokenizer; save one with AutoTokenizer.from_pretrained(BASE).save_pretrained(FOLDER)"
+        )
+    templates = (getattr(api, "chat_template", None), getattr(tokenizer, "chat_template", None))
+    if not any(templates) and getattr(api, "use_chat_template", None) is not False:
+        raise BadInput(
+            f"{model} has no chat template, so it was probably not trained on conversations; take a model that was, "
+            "name a template with -M chat_template=TEXT, or write -M use_chat_template=false for lines such as "
+            "`user: ...`"
+        )
+
+
+async def generate(
+    model: Model,
+    messages: Sequence[ChatMessage],
+    config: GenerateConfig | None = None,
+    cache: bool | CachePolicy | None = None,
+) -> ModelOutput:
+    """A model's reply. One model call, or none if a local model's context is shorter than the conversation.
+
+    Args:
+        model: Any model.
+        messages: The conversation.
+        config: As in `Model.generate`.
+        cache: As in `Model.generate`; None takes the run's setting.
+    """
+    if exceeds_context(model, messages):
+        return ModelOutput.from_content(str(model), "", stop_reason="model_length")
+    caching = {} if cache is None else {"cache": cache}
+    output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)
+    complete_stop_reason(output, model, messages)
+    return output
+
+
+def complete_stop_reason(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:
+    """Give an output without a stop reason the one that its length shows: "model_length" or "max_tokens".
+
+    A batch's usage counts the tokens of its longest reply, so the tokens of each reply are counted here.
+
+    Args:
+        output: The output of the last model call. Changed in place.
+        model: The model that gave it.
+        messages: The conversation before it.
+    """
+    tokenizer = _tokenizer(model)
+    if tokenizer is None or not output.choices or output.stop_reason != "unknown":
+        return
+    tokens = len(tokenizer(output.completion, add_special_tokens=False)["input_ids"])
+    calls = (event for event in reversed(transcript().events) if isinstance(event, ModelEvent))
+    limit = next((call.config.max_tokens for call in calls), None)
+    if exceeds_context(model, messages, tokens):
+        output.choices[0].stop_reason = "model_length"
+    elif limit and output.usage and output.usage.output_tokens >= limit and tokens >= limit * (1 - SLACK):
+        output.choices[0].stop_reason = "max_tokens"
+
+
+def exceeds_context(model: Model, messages: Sequence[ChatMessage], more: int = 0) -> bool:
+    """Whether a conversation and so many more tokens have more tokens than the model has positions.
+
+    False for models that Inspect does not load with transformers: their providers tell.
+    """
+    tokenizer = _tokenizer(model)
+    config: Any = getattr(getattr(model.api, "model", None), "config", None)
+    if tokenizer is None or config is None:
+        return False
+    positions: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
+    chat = model.api.hf_chat(list(messages), [])  # type: ignore[attr-defined]
+    return positions is not None and len(tokenizer(chat)["input_ids"]) + more > positions
+
+
+def _tokenizer(model: Model) -> Any:  # noqa: ANN401 (of transformers, which is not imported here)
+    """The tokenizer of a model that Inspect loads with transformers, or None."""
+    tokenizer = getattr(model.api, "tokenizer", None)
+    return tokenizer if callable(tokenizer) else None
