@@ -58,8 +58,8 @@ and with it went each step's log. Beside the rollouts, a training step has its u
 
 
 class Spent(NamedTuple):
-    cpu: float
-    """Seconds."""
+    seconds: float
+    """Of CPU time."""
     tokens: int
     """Written by the model."""
 
@@ -262,14 +262,15 @@ def resident(process: int) -> float:
 
 
 def ratio(ways: dict[str, list[Spent]], over: str, under: str) -> str:
-    pairs = [a.cpu / b.cpu for a, b in zip(ways[over], ways[under], strict=True)]
+    pairs = [a.seconds / b.seconds for a, b in zip(ways[over], ways[under], strict=True)]
     return f"{statistics.median(pairs):.2f} ({min(pairs):.2f} to {max(pairs):.2f})"
 
 
 def parts(spent: dict[int, dict[str, list[Spent]]]) -> str:
     """What each rollout takes, by how many there are: what a step costs once shows as a fall."""
     each = {
-        way: {count: statistics.median(one.cpu for one in spent[count][way]) / count for count in spent} for way in WAYS
+        way: {count: statistics.median(one.seconds for one in spent[count][way]) / count for count in spent}
+        for way in WAYS
     }
     unit = each["bare"][sorted(spent)[len(spent) // 2]]
     lines = [

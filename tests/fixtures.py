@@ -87,7 +87,7 @@ class Server:
     asked: list[Request] = field(default_factory=list)
     address: str = ""
 
-    def start(self) -> ThreadingHTTPServer:
+    def start(self, port: int = 0) -> ThreadingHTTPServer:
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -109,7 +109,7 @@ class Server:
 
             do_GET = do_HEAD = do_POST = handle_one
 
-        started = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        started = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         threading.Thread(target=started.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         self.address = f"http://127.0.0.1:{started.server_port}"
         return started

@@ -103,4 +103,5 @@ def _save(file: Path, folder: Path) -> None:
     model = type(loaded)(config)  # transformers refuses to save a model that it loaded from GGUF
     model.load_state_dict(loaded.state_dict())
     model.generation_config = loaded.generation_config
+    model.generation_config.do_sample = True  # without it `transformers serve` ignores --temperature
     save_model(folder, model, tokenizer, CARD.format(name=folder.name, folder=folder, package=PACKAGE, digest=DIGEST))

@@ -61,6 +61,7 @@ def test_the_folder_has_the_weights_and_the_template_of_the_package(
 ) -> None:
     assert "quantization_config" not in json.loads((folder / "config.json").read_text())
     assert tokenizer.model_max_length == 8192
+    assert transformers.GenerationConfig.from_pretrained(folder).do_sample, "or servers ignore the temperature"
     assert "<|im_start|>" in tokenizer.chat_template
     saved = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
     source = transformers.AutoModelForCausalLM.from_pretrained(weights.parent, gguf_file=weights.name).state_dict()

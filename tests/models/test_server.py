@@ -1,0 +1,173 @@
+"""A real server of OpenAI's protocol, `transformers serve` as in docs/models.md, and what can go wrong with one.
+
+Every request passes through a `Server` of the fixtures, which counts it and can drop, delay or refuse it.
+"""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from inspect_ai import eval, eval_retry, score
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import GenerateConfig, get_model
+
+from tests.fixtures import Answer, Fails, Reason, Request, Run, Server
+from truthgym.scorers.qualitative import qualitative
+from truthgym.tasks.urns import urns
+
+for package in ("transformers", "accelerate", "fastapi", "uvicorn"):
+    pytest.importorskip(package, reason=f'{package} is missing: pip install "transformers[serving]"')
+pytestmark = [pytest.mark.server, pytest.mark.slow]
+
+MODEL = "openai-api/local/tiny"
+TOKENS = 8
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A running server. Its model has random weights."""
+    from truthgym.training.tiny import tiny
+
+    place = tmp_path_factory.mktemp("served")
+    tiny(place / "tiny", steps=0, hidden=32, layers=1)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url, said = f"http://127.0.0.1:{port}", place / "out.txt"
+    command = [sys.executable, "-m", "transformers.cli.transformers", "serve", "tiny", "--device", "cpu"]
+    with said.open("w") as out:
+        process = subprocess.Popen([*command, "--port", str(port)], cwd=place, stdout=out, stderr=out)
+        try:
+            for _ in range(600):
+                assert process.poll() is None, said.read_text()
+                try:
+                    httpx.get(f"{url}/health").raise_for_status()
+                    break
+                except httpx.ConnectError:
+                    time.sleep(0.2)
+            yield url
+        finally:
+            process.kill()
+            process.wait()
+
+
+class Proxy(Server):
+    """Passes requests on. Can be stopped and started again at the same address."""
+
+    running: ThreadingHTTPServer | None = None
+
+    def up(self) -> None:
+        self.running = self.start(int(self.address.rpartition(":")[2] or 0))
+
+    def down(self) -> None:
+        if self.running:
+            self.running.shutdown()
+            self.running.server_close()
+            self.running = None
+
+
+@pytest.fixture
+def proxy(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    def forward(request: Request) -> Answer:
+        kind = {"Content-Type": "application/json"}
+        reply = httpx.post(address + request.path, content=request.body, headers=kind, timeout=60)
+        return reply.status_code, kind, reply.content
+
+    monkeypatch.setenv("LOCAL_API_KEY", "none")
+    proxy = Proxy(forward)
+    proxy.up()
+    yield proxy
+    proxy.down()
+
+
+def options(proxy: Proxy, **more: Any) -> dict[str, Any]:
+    return {"model_base_url": f"{proxy.address}/v1", "max_tokens": TOKENS, "epochs": 1} | more
+
+
+def samples(log: EvalLog) -> list[EvalSample]:
+    assert log.samples
+    return log.samples
+
+
+def test_an_eval(run: Run, reason: Reason, proxy: Proxy) -> None:
+    log = run(urns(n=2, paradigms="brier,martingale"), MODEL, **options(proxy, epochs=2, temperature=1.0))
+    assert len(proxy.asked) == 2 * 2 * 3
+    for sample in samples(log):
+        assert sample.output.usage
+        assert sample.output.usage.output_tokens == TOKENS
+        for scorer in ("brier", "martingale"):
+            assert "cut off by the token limit after 8 tokens; raise --max-tokens" in reason(sample, scorer)
+    replies = {(sample.id, sample.output.completion) for sample in samples(log)}
+    assert len(replies) == 4, "epochs differ, since the server samples"
+
+
+def test_a_server_without_log_probabilities_ends_the_eval(fails: Fails, proxy: Proxy) -> None:
+    task = urns(n=1, paradigms={"martingale": {"elicitor": "token"}})
+    assert "gives no log-probabilities" in fails(task, MODEL, **options(proxy))
+
+
+def test_a_second_scoring_takes_the_judges_replies_from_the_cache(run: Run, proxy: Proxy) -> None:
+    log = run(urns(n=2, paradigms="brier"), epochs=1)
+    judge = get_model(MODEL, base_url=f"{proxy.address}/v1", config=GenerateConfig(max_tokens=TOKENS))
+    asked = []
+    for _ in range(2):
+        score(log, qualitative(few_shot="disabled"), model_roles={"judge": judge}, action="overwrite", display="none")
+        asked.append(len(proxy.asked))
+    assert 0 < asked[0] == asked[1]
+
+
+def test_a_reply_that_breaks_off_is_asked_for_again(run: Run, proxy: Proxy) -> None:
+    half = b'{"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "It'
+    proxy.first = [(200, {"Content-Type": "application/json", "Content-Length": "500"}, half)]
+    log = run(urns(n=1, paradigms="brier"), MODEL, **options(proxy))
+    assert len(proxy.asked) == 2
+    (usage,) = log.stats.model_usage.values()
+    assert usage.output_tokens == TOKENS
+
+
+def test_a_slow_reply_is_asked_for_again(run: Run, proxy: Proxy) -> None:
+    forward = proxy.answer
+
+    def slow_at_first(request: Request) -> Answer:
+        if len(proxy.asked) == 1:
+            time.sleep(3)
+        return forward(request)
+
+    proxy.answer = slow_at_first
+    run(urns(n=1, paradigms="brier"), MODEL, **options(proxy, attempt_timeout=1))
+    assert len(proxy.asked) == 2
+
+
+def test_what_was_answered_before_the_server_died_is_not_asked_for_again(proxy: Proxy, tmp_path: Path) -> None:
+    forward = proxy.answer
+    answered: list[bytes] = []
+
+    def dies_after_four(request: Request) -> Answer:
+        answer = forward(request)
+        answered.append(request.body)
+        if len(answered) == 4:
+            threading.Thread(target=proxy.down).start()
+        return answer
+
+    proxy.answer = dies_after_four
+    task = urns(n=3, paradigms="brier,martingale")
+    given = options(proxy, cache=True, max_retries=0, max_samples=1, max_connections=1)
+    (failed,) = eval(task, model=MODEL, log_dir=str(tmp_path), display="none", **given)
+    assert failed.status == "error"
+    assert failed.error
+    assert "APIConnectionError" in failed.error.message
+    assert len(answered) == 4
+    proxy.answer = forward
+    before = len(proxy.asked)
+    proxy.up()
+    (done,) = eval_retry(failed, log_dir=str(tmp_path), display="none")
+    assert done.status == "success"
+    assert len(samples(done)) == 3
+    assert len(proxy.asked) - before == 3 * 3 - 4
