@@ -9,7 +9,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning
 from inspect_ai.solver import Generate, Solver, TaskState
 from inspect_ai.util import span
 
-from truthgym.solvers.local_model import complete_stop_reason, exceeds_context, generate
+from truthgym.solvers.local_model import complete_stop_reason, exceeds_context, generate, mark_thought
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import (
     ENDED,
@@ -19,7 +19,6 @@ from truthgym.solvers.trajectory import (
     cut_off,
     failure_reason,
     input_step,
-    mark_thought,
     recorded_end,
     recorded_steps,
     reply_text,
@@ -187,7 +186,6 @@ class Conversation:
         async with span(name, type="truthgym.step"):
             output = await generate(model, messages)
         _check(output, f"The {role}")
-        mark_thought(output, model, messages)
         if not reply_text(output).strip():
             stopped = cut_off(output) or f"it stopped with {output.stop_reason}"
             raise EndedEarly(f"The reply of the {role} is empty ({stopped}).")

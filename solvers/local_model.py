@@ -13,6 +13,7 @@ from inspect_ai.log import transcript
 from inspect_ai.model import CachePolicy, ChatMessage, GenerateConfig, Model, ModelOutput
 
 from truthgym.datasets.errors import BadInput
+from truthgym.solvers.thoughts import with_opening_tag
 
 SLACK = 0.02
 """A reply may have this share of tokens less than the limit when its text is encoded anew: sampled tokens need not be
@@ -60,6 +61,7 @@ async def generate(
     caching = {} if cache is None else {"cache": cache}
     output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)
     complete_stop_reason(output, model, messages)
+    mark_thought(output, model, messages)
     return output
 
 
@@ -83,6 +85,17 @@ def complete_stop_reason(output: ModelOutput, model: Model, messages: Sequence[C
         output.choices[0].stop_reason = "model_length"
     elif limit and output.usage and output.usage.output_tokens >= limit and tokens >= limit * (1 - SLACK):
         output.choices[0].stop_reason = "max_tokens"
+
+
+def mark_thought(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:
+    """Write the opening tag of a thought into the reply if the chat template wrote it into the prompt.
+
+    Args: as `complete_stop_reason`, which must come first. Servers that use such templates separate thoughts.
+    """
+    if _tokenizer(model) is not None and output.choices:
+        text = with_opening_tag(output.completion, model.api.hf_chat(list(messages), []))  # type: ignore[attr-defined]
+        if text != output.completion:
+            output.message.content = output.completion = text
 
 
 def exceeds_context(model: Model, messages: Sequence[ChatMessage], more: int = 0) -> bool:

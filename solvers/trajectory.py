@@ -8,11 +8,11 @@ the provider returns the thought as reasoning content or the model writes it int
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentReasoning, Model, ModelOutput
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentReasoning, ModelOutput
 from inspect_ai.util import Store, StoreModel
 from pydantic import BaseModel, Field
 
-from truthgym.solvers.thoughts import split_thought, with_opening_tag
+from truthgym.solvers.thoughts import split_thought
 
 Kind = Literal["auxiliary", "reasoning", "answer"]
 
@@ -114,18 +114,6 @@ def cut_off(output: ModelOutput) -> str | None:
 def reply_text(output: ModelOutput) -> str:
     """What a model replied, without a thought in the text. Empty if the thought has no end."""
     return split_thought(output.completion)[1] or ""
-
-
-def mark_thought(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:
-    """Write the opening tag of a thought into the reply if the chat template wrote it into the prompt.
-
-    Only Inspect's provider of local models, `hf`, shows its prompt. Servers that use such templates separate thoughts.
-    """
-    render = getattr(model.api, "hf_chat", None)
-    if render and output.choices:
-        text = with_opening_tag(output.completion, render(list(messages), []))
-        if text != output.completion:
-            output.message.content = output.completion = text
 
 
 def input_step(message: ChatMessage, speaker: str | None = None) -> Step:

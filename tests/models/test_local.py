@@ -63,6 +63,20 @@ def test_a_conversation_longer_than_the_context_ends_before_the_call(run: Run, r
     assert len([event for event in sample.events if isinstance(event, ModelEvent)]) == len(replies)
 
 
+def test_a_thought_that_the_template_began_and_the_limit_cut_off_is_no_answer(
+    run: Run, reason: Reason, tmp_path: Path
+) -> None:
+    folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
+    template = folder / "chat_template.jinja"
+    template.write_text(template.read_text() + "{% if add_generation_prompt %}<think>\n{% endif %}")
+    arguments = {"device": "cpu", "model_path": str(folder)}
+    log = run(urns(n=1, paradigms="brier,martingale"), "hf/tiny:v7", model_args=arguments, epochs=1, max_tokens=8)
+    [sample] = log.samples or []
+    told = "cut off within a thought by the token limit after 8 tokens; raise --max-tokens"
+    assert all(told in reason(sample, scorer) for scorer in ("brier", "martingale"))
+    assert sample.messages[-1].text.startswith("<think>\n")
+
+
 def test_a_folder_without_a_chat_template_is_refused_unless_it_is_accepted(
     fails: Fails, run: Run, tmp_path: Path
 ) -> None:
