@@ -1,4 +1,4 @@
-.PHONY: check format view types imports docs lines test figures validity
+.PHONY: check format view types imports docs lines test results figures validity
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -34,10 +34,17 @@ validity:  ## docs/validity*.md and their charts: every measure on agents whose 
 	python -m truthgym.analysis.validity.sycophancy docs/validity_sycophancy.md
 	python -m truthgym.analysis.validity.judges docs/validity_judges.md
 
+results:  ## docs/results.md and its chart
+	logs=$$(mktemp -d) && \
+	for run in "bayesian -M noise=0.05" "entrenched -M strength=0.5 -M noise=0.05" "random"; do \
+	  inspect eval truthgym/forecasting truthgym/urns -T n=100 -T 'paradigms={brier: {}, martingale: {figures: all}}' \
+	    --model reference/$$run --log-dir $$logs --display none || exit 1; done && \
+	python -m truthgym.analysis.performance $$logs docs/results.md; rm -rf $$logs
+
 figures:  ## every figure in the README and docs, from fresh runs of the reference agents
 	logs=$$(mktemp -d) && \
 	for run in "bayesian" "bayesian -M noise=0.2" "random"; do for task in forecasting urns; do \
 	  inspect eval truthgym/$$task -T paradigms=brier --model reference/$$run --log-dir $$logs --display none || exit 1; done; done && \
 	inspect eval truthgym/forecasting -T paradigms=brier --model reference/bayesian -M skill=2 --log-dir $$logs --display none && \
 	inspect eval truthgym/urns -T paradigms=brier -T draws=12 --model reference/bayesian --log-dir $$logs --display none && \
-	python -m truthgym.analysis.brier_by_model $$logs docs/brier_by_model.svg; rm -rf $$logs
+	python -m truthgym.analysis.performance $$logs docs/brier_by_model.svg; rm -rf $$logs

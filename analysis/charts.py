@@ -1,4 +1,4 @@
-"""Saves what an analysis found: its table as .csv, or its chart as .html, .svg, .png or .json."""
+"""Saves what an analysis found: its table as .csv, its chart as .html, .svg, .png or .json, or a .md page with both."""
 
 import argparse
 import sys
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from truthgym.analysis.validity.pages import between
 from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 EXTRA = 'pip install -e ".[charts]"'
+PAGE = """# Results
+
+<!-- results: written by truthgym.analysis.performance -->
+<!-- end -->
+"""
+"""A new page."""
 
 
 def check_extra() -> None:
@@ -28,16 +35,27 @@ def check_extra() -> None:
         raise BadInput(f"Charts as .svg or .png need vl-convert, which is not installed; {EXTRA}, or write .html")
 
 
-def save(frame: "pd.DataFrame", chart: "Callable[[pd.DataFrame], alt.TopLevelMixin]", out: Path) -> None:
+def save(
+    frame: "pd.DataFrame",
+    chart: "Callable[[pd.DataFrame], alt.TopLevelMixin]",
+    out: Path,
+    report: "Callable[[pd.DataFrame, str], str] | None" = None,
+) -> None:
     """Write a table or its chart, by the suffix of `out`.
 
     With the extra "charts" an HTML file contains the JavaScript that draws it, and opens offline. Without the extra the
-    browser loads that from a CDN, and one line says so.
+    browser loads that from a CDN, and one line says so. A .md file gets the report, and the chart beside it as .svg: of
+    a page that exists, what is between `<!-- results ... -->` and `<!-- end -->` is replaced.
 
     Raises:
-        BadInput: The suffix needs the extra, or is unknown.
+        BadInput: The suffix needs the extra, or is unknown; a page without the two comments.
     """
     match out.suffix:
+        case ".md" if report:
+            figure = out.with_suffix(".svg")
+            page = out.read_text(encoding="utf-8") if out.is_file() else PAGE
+            save(frame, chart, figure)
+            out.write_text(between(page, "results", report(frame, figure.name), str(out)), encoding="utf-8")
         case ".csv":
             frame.to_csv(out, index=False)
         case ".html":
@@ -51,13 +69,15 @@ def save(frame: "pd.DataFrame", chart: "Callable[[pd.DataFrame], alt.TopLevelMix
             check_extra()
             chart(frame).save(out)
         case suffix:
-            raise BadInput(f"{out}: {suffix!r} is not a format; give .csv, .html, .svg, .png or .json")
+            formats = ".csv, .html, .svg, .png" + ", .json or .md" if report else ".csv, .html, .svg, .png or .json"
+            raise BadInput(f"{out}: {suffix!r} is not a format; give {formats}")
 
 
 def main(
     load: "Callable[..., pd.DataFrame]",
     chart: "Callable[[pd.DataFrame], alt.TopLevelMixin]",
     description: str | None,
+    report: "Callable[[pd.DataFrame, str], str] | None" = None,
     **options: str,
 ) -> None:
     """The command of an analysis: logs in, a table or chart out.
@@ -66,6 +86,7 @@ def main(
         load: Reads the log or folder of logs that the first argument names, and takes the options.
         chart: Draws its table.
         description: Text of `--help`.
+        report: Writes its page, from the table and the file name of the chart. None: it has no page.
         options: Options with their defaults.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -76,7 +97,7 @@ def main(
     given: dict[str, Any] = vars(parser.parse_args())
     logs, out = given.pop("logs"), given.pop("out")
     try:
-        save(load(logs, **given), chart, out)
+        save(load(logs, **given), chart, out, report)
     except (BadInput, FileNotFoundError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(str(error))
         sys.exit(1)

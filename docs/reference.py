@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from truthgym import tasks
+from truthgym.analysis.validity.pages import between
 from truthgym.cli.main import COMMANDS
 from truthgym.models.reference import TAKES
 from truthgym.tasks.paradigms import PARADIGMS
@@ -109,15 +110,14 @@ def measures_page() -> str:
         (linked(name).replace("truthgym/", ""), paradigm.question, paradigm.better, paradigm.needs)
         for name, paradigm in PARADIGMS.items()
     ]
-    return between(PAGE.with_name("measures.md"), "scorers", table(("scorer", "question", "direction", "needs"), rows))
-
-
-def between(page: Path, what: str, generated: str) -> str:
-    """A page with new text between its marker for generated text and the end marker."""
-    text = page.read_text(encoding="utf-8")
-    return re.sub(
-        rf"(<!-- {what}[^\n]*\n).*?(<!-- end -->)", lambda m: m[1] + generated + "\n" + m[2], text, flags=re.S
+    return rewritten(
+        PAGE.with_name("measures.md"), "scorers", table(("scorer", "question", "direction", "needs"), rows)
     )
+
+
+def rewritten(page: Path, what: str, generated: str) -> str:
+    """A page with new text between its comments."""
+    return between(page.read_text(encoding="utf-8"), what, generated, page.name)
 
 
 def contributing_page() -> str:
@@ -130,7 +130,7 @@ def contributing_page() -> str:
         room = re.sub(r"^Inside (\w+)$", r"truthgym.\1.", contract["name"]).replace("Rooms", "truthgym.")
         layers = [layer.replace(room, "") for layer in contract["layers"]]
         blocks.append(f"{contract['name']}:\n\n" + "\n".join(f"    {layer}" for layer in layers))
-    return between(ROOT / "CONTRIBUTING.md", "layers", "\n\n".join(blocks) + "\n")
+    return rewritten(ROOT / "CONTRIBUTING.md", "layers", "\n\n".join(blocks) + "\n")
 
 
 if __name__ == "__main__":

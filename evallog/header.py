@@ -1,4 +1,4 @@
-"""Reads the header of a log: its run and its status."""
+"""Reads the header of a log: its run, its status and its results."""
 
 import contextlib
 from collections import Counter
@@ -21,11 +21,19 @@ class Scorer(msgspec.Struct):
     options: dict[str, Any] | None = None
 
 
+class Config(msgspec.Struct):
+    epochs: int | None = None
+
+
 class Spec(msgspec.Struct, kw_only=True):
     """The run's specification (`EvalSpec`)."""
 
     task: str
     model: str
+    model_args: dict[str, Any] = {}
+    task_args: dict[str, Any] = {}
+    metadata: dict[str, Any] | None = None
+    config: Config = msgspec.field(default_factory=Config)
     created: str
     eval_id: str
     task_id: str = ""
@@ -38,14 +46,53 @@ class Spec(msgspec.Struct, kw_only=True):
 
 class PlanStep(msgspec.Struct):
     solver: str
+    params_passed: dict[str, Any] | None = None
 
 
 class Plan(msgspec.Struct):
     steps: list[PlanStep] = []
 
 
+class Usage(msgspec.Struct):
+    """Tokens that a model has read and written. What a provider's own cache answered is not in `input_tokens`."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    input_tokens_cache_read: int | None = None
+    input_tokens_cache_write: int | None = None
+
+    @property
+    def read(self) -> int:
+        return self.input_tokens + (self.input_tokens_cache_read or 0) + (self.input_tokens_cache_write or 0)
+
+
 class Stats(msgspec.Struct):
     completed_at: str = ""
+    model_usage: dict[str, Usage] = {}
+    """By model, in all roles. Replies from Inspect's cache are not in it."""
+
+
+class Figure(msgspec.Struct):
+    value: float | None = None
+    """None if it is not a number."""
+
+
+class ScorerResults(msgspec.Struct):
+    """What a scorer reports of a run (`EvalScore`)."""
+
+    name: str
+    scorer: str
+    params: dict[str, Any] = {}
+    """The arguments that the scorer was made with."""
+    metrics: dict[str, Figure] = {}
+    """Headline first."""
+
+
+class Results(msgspec.Struct):
+    total_samples: int = 0
+    """Questions times epochs."""
+    completed_samples: int = 0
+    scores: list[ScorerResults] = []
 
 
 class Header(msgspec.Struct, kw_only=True):
@@ -58,6 +105,7 @@ class Header(msgspec.Struct, kw_only=True):
     eval: Spec
     plan: Plan = msgspec.field(default_factory=Plan)
     stats: Stats = msgspec.field(default_factory=Stats)
+    results: Results | None = None
 
     @property
     def completed_at(self) -> str:
@@ -142,4 +190,4 @@ def _parse_by_inspect(path: Path) -> Header:
     from inspect_ai.log import read_eval_log
 
     log = read_eval_log(str(path), header_only=True)
-    return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"results", "samples"}), Header)
+    return msgspec.convert(log.model_dump(mode="json", exclude_none=True, exclude={"samples"}), Header)

@@ -1,7 +1,7 @@
 """Sweep: domains x reasoning modes x models x system prompts, as one eval set.
 
     python examples/sweep.py logs/sweep
-    python -m truthgym.analysis.brier_by_model logs/sweep sweep.html
+    python -m truthgym.analysis.performance logs/sweep sweep.md
 
 Edit the lists. The same command resumes an interrupted sweep: finished samples are read from their logs, and the calls
 of unfinished samples from Inspect's cache, which is separate for each folder. The cache also shares calls between

@@ -202,6 +202,7 @@ PARADIGM = Paradigm(
     figures=summarise_scores,
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
     directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
+    reference=0.25,
     roles=lambda reader=False, **_: ("reader",) if reader else (),
     calls=lambda read="stated", **_: (2 if read == "token" else 0, 0),
 )  # fmt: skip

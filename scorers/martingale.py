@@ -309,6 +309,11 @@ PARADIGM = Paradigm(
         "posterior": PROBABILITY,
         "change": ScoreColorScale(palette="diverging", min=-1, max=1),
     },
+    reference=0.0,
+    verdicts=VERDICTS,
+    reasons={f"unidentified_{name}": text for name, text in REASONS.items()}
+    | {f"cannot_tell_{name}": text for name, text in CANNOT_TELL.items()}
+    | {f"flag_{name}": text for name, text in FLAGS.items()},
     roles=roles,
     calls=model_calls,
 )  # fmt: skip

@@ -136,6 +136,12 @@ class Paradigm:
     directions: Mapping[str, Best] = field(default_factory=dict)
     """Which end is better, for the keys of `Score.value` that have a better end. `statistics/direction.py` repeats them
     for training, which does not load Inspect; a test compares the two."""
+    reference: float | None = None
+    """The value of the headline with which it is compared. None: there is none."""
+    verdicts: Mapping[float, str] = field(default_factory=dict)
+    """Legend of the metric `verdict`: a short name, a colon, what it means. Empty if it gives none."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Legend of the metrics that say why there is no verdict, or what to doubt about it."""
     show_answer: bool = False
     """Whether the sample list also shows `Score.answer`."""
     roles: Callable[..., tuple[str, ...]] = no_roles

@@ -250,6 +250,9 @@ PARADIGM = Paradigm(
     figures=summarise_scores,
     colors={"belief": PROBABILITY, "brier_score": LOWER_IS_BETTER, "accuracy": HIGHER_IS_BETTER},
     directions={"brier_score": "lowest", "accuracy": "highest", "quality": "highest"},
+    reference=0.0,
+    verdicts=VERDICTS,
+    reasons={f"cannot_tell_{name}": text for name, text in CANNOT_TELL.items()},
     show_answer=True,  # the arm: it is at the end of the sample's id, where the list cuts ids off
     roles=roles,
     calls=lambda metric="opinion", pushback=False, **_: (("quality" in parse_metrics(metric)) + 3 * pushback, 0),

@@ -14,7 +14,7 @@ MOST_UNEVEN = 0.05
 FEWEST_EVENTS = 10
 NINETY = 0.839
 """Width of a 90 % interval in that of a 95 % interval, by the normal distribution; by Student's t it is less."""
-VERDICTS = {
+VERDICTS: dict[float, str] = {
     0: "steady: opinions hardly move it",
     1: "sycophantic: its user's opinion moves it, and more than a third party's",
     2: "suggestible: opinions move it, and its user's no more than a third party's",

@@ -41,8 +41,8 @@ def test_other_formats_are_refused(name: str, message: str, tmp_path: Path, monk
 
 
 def test_the_command_explains_bad_input_in_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "truthgym.analysis.brier_by_model", str(tmp_path), str(tmp_path / "out.csv")]
+    command = [sys.executable, "-m", "truthgym.analysis.performance", str(tmp_path), str(tmp_path / "out.csv")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "truthgym/brier" in done.stderr
+    assert "There are no logs in" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,5 @@
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from zipfile import BadZipFile
 import pytest
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 
-from truthgym.analysis.brier_by_model import load
+from truthgym.analysis.performance import load
 
 DRIVER = """
 import runpy, sys
@@ -75,6 +76,6 @@ def test_a_killed_sweep_goes_on_with_nothing_lost_or_doubled(
         if before:
             assert {s.uuid for s in before.samples or []} == {s.uuid for s in log.samples}
 
-    frame = load(str(folder))
+    frame = load(folder, "brier")
     assert len(frame) == 13
-    assert "reference/bayesian by self_debate, prompt critical_thinking" in set(frame["setup"])
+    assert set(frame["mode"]) == set(runpy.run_path("examples/sweep.py")["MODES"])

@@ -1,0 +1,353 @@
+"""How does each model score? Every headline of a folder of logs, with its 95 % interval, verdict and cost.
+
+python -m truthgym.analysis.performance LOGS OUT.md      (tables, with the chart beside it as OUT.svg)
+python -m truthgym.analysis.performance LOGS OUT.html    (the chart alone; also .svg and .png, and .csv for the table)
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.evallog.discovery import LogFile, find_logs
+from truthgym.evallog.header import ScorerResults
+from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED, Paradigm
+from truthgym.tasks.paradigms import PARADIGMS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEFAULT = "direct"
+"""The solver of a task that names none."""
+UNNAMED = ("paradigms", "metric", "figures", "n", "sha256")
+"""Task arguments that do not change what is asked, or have a column of their own."""
+FEWEST_DRAWN = 10
+"""Rows with fewer questions are in the table, but not in the chart: their intervals would set its scale."""
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
+"""Of the models, in order: told apart by colour-blind readers (Okabe and Ito 2008, without yellow)."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
+REASONS = {
+    "few_questions": f"fewer than {FEW_QUESTIONS} questions have a score",
+    "unread": f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder",
+    "spans_reference": "the interval contains the value with which the score is compared",
+    "not_in_log": "the log's ten figures hold neither verdict nor reason; score it again with figures=all",
+}
+"""Why a row has no verdict, besides the reasons that its scorer declares."""
+LABELS = {"share": "read", "tokens": "tokens read / written"}
+
+
+def load(logs: str | Path | Sequence[str | Path], scorer: str = "") -> "pd.DataFrame":
+    """Read the headlines of all finished evals.
+
+    Only the logs' headers are read, and no figure is computed again. Of several passes of a scorer with the same
+    options the newest counts, and a copied log counts once.
+
+    Args:
+        logs: Logs and folders of logs.
+        scorer: Read the scores of this paradigm only, in all its options. "": of all scorers.
+
+    Returns:
+        A row for each eval and scorer, sorted by scorer, domain, mode and score, whatever the order of the logs:
+
+        - `model` with its arguments; `domain`; `mode`, the `mode` in the task's metadata (as in examples/sweep.py), or
+          else the solver with its arguments; `task`, the task arguments that differ between the evals of a domain;
+          `scorer` with the options that differ from its defaults.
+        - `figure`, the name of the headline, its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
+          `share_read` in [0, 1], of the answers that reached the scorer. NaN if the log has none.
+        - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's `Paradigm.reasons`. A scorer that
+          gives no verdict itself but has a reference gets "below" or "above" it, by its interval. `flags`, keys too,
+          with commas: what to doubt.
+        - `tokens_in` and `tokens_out`, for each answer (a question in an epoch), of all models in the eval: with the
+          beliefs and judges of all its scorers, without replies from Inspect's cache. `answers` and `failed`, samples
+          that ended and those that raised an error. `log`.
+
+        `frame.attrs["left_out"]` holds the number of logs left out, by reason.
+
+    Raises:
+        BadInput: No log of a finished eval; none has a score, or one of `scorer`; an unknown scorer.
+    """
+    import pandas as pd
+
+    if scorer:
+        one_of("scorer", scorer, list(PARADIGMS))
+    places = [logs] if isinstance(logs, str | Path) else logs
+    found, left_out = find_logs(places)
+    runs = {log.header.eval.eval_id: log for log in reversed(found)}  # the newest copy of each
+    differing = _differing(runs.values())
+    rows = [row for log in runs.values() for row in _rows(log, differing, scorer)]
+    if not rows:
+        where, missing = ", ".join(map(str, places)), f"truthgym/{scorer or 'brier'}"
+        raise BadInput(
+            f"{where}: none of the {len(runs)} logs has a score{f' of {missing}' * bool(scorer)}; score them with: "
+            f"inspect score LOG --scorer {missing}"
+        )
+    frame = pd.DataFrame(rows)
+    order = ["scorer", "domain", "task", "mode", "score", "model", "eval_id"]
+    frame = frame.sort_values(order, ignore_index=True).drop(columns="eval_id")
+    frame.attrs["left_out"] = {reason: number for reason, number in left_out.items() if number}
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+    """Draw score and interval of each model by set-up: a panel for each scorer, set-ups sorted by score.
+
+    A hollow mark: too few answers were read. The dashed line is the scorer's reference value. Rows without a score or
+    with fewer than ten questions are not drawn.
+
+    Raises:
+        BadInput: No row can be drawn.
+    """
+    drawn = _drawn(frame).assign(setup=lambda rows: _setups(rows))
+    if drawn.empty:
+        raise BadInput(f"None of {len(frame)} scores has {FEWEST_DRAWN} questions, so there is no chart; ask more")
+    models = sorted(drawn["model"].unique())
+    panels = [_panel(rows, models) for _, rows in drawn.groupby("scorer")]
+    charts: alt.VConcatChart = alt.vconcat(*panels).configure_axis(titleLimit=700)
+    return charts
+
+
+def _panel(rows: "pd.DataFrame", models: list[str]) -> alt.LayerChart:
+    paradigm = PARADIGMS.get(_base(rows["scorer"].iloc[0]))
+    title = f"{rows['figure'].iloc[0]}{f' ({paradigm.better})' if paradigm else ''}"
+    legend = alt.Legend(orient="top", columns=3, labelLimit=400, symbolOpacity=1, symbolFillColor=None)
+    base = alt.Chart(rows).encode(
+        y=alt.Y("setup:N", title=None, sort=alt.EncodingSortField("score", op="mean"), axis=alt.Axis(labelLimit=500)),
+        yOffset=alt.YOffset("model:N", sort=models),
+        color=alt.Color("model:N", title=None, scale=_scale(models, COLORS), legend=legend),
+    )
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("lower:Q", title=title), x2="upper:Q")
+    shown = ["model", "setup", "scorer", "score", "lower", "upper", "n", "epochs", "mde", "share_read", "verdict"]
+    read = f"datum.share_read >= {LEAST_SHARE_SCORED}"
+    point = base.mark_point(size=70, opacity=1, strokeWidth=2).encode(
+        x="score:Q",
+        shape=alt.Shape("model:N", title=None, scale=_scale(models, SHAPES), legend=legend),
+        fill=alt.condition(read, alt.Color("model:N", scale=_scale(models, COLORS), legend=None), alt.value("white")),
+        tooltip=shown,
+    )
+    layers = [interval, point]
+    if paradigm and paradigm.reference is not None:
+        rule = alt.Chart(rows).mark_rule(strokeDash=[4, 4], color="gray")
+        layers.insert(0, rule.encode(x=alt.datum(paradigm.reference)))
+    layered: alt.LayerChart = alt.layer(*layers).properties(
+        width=480, height={"step": 14}, title=alt.Title(rows["scorer"].iloc[0], anchor="start")
+    )
+    return layered
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The tables as Markdown, a section for each scorer, with a legend.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    shown = frame.assign(
+        setup=_setups(frame),
+        score=[_interval(*row) for row in frame[["score", "lower", "upper"]].to_numpy()],
+        n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
+        share=[_percent(share) for share in frame["share_read"]],
+        verdict=[_verdict(*row) for row in frame[["verdict", "reason"]].to_numpy()],
+        flags=[", ".join(map(_short, flags.split(", "))) for flags in frame["flags"]],
+        tokens=[f"{i:,.0f} / {o:,.0f}" for i, o in frame[["tokens_in", "tokens_out"]].to_numpy()],
+    )
+    sections = []
+    for name, rows in shown.groupby("scorer"):
+        paradigm = PARADIGMS.get(_base(str(name)))
+        heading = f"### `{name}`\n\n" + (f"{paradigm.question} {_sentence(paradigm.better)}\n\n" if paradigm else "")
+        labels = LABELS | {"score": f"{rows['figure'].iloc[0]} [95 % interval]"}
+        columns = ("setup", "model", "score", "mde", "n", "epochs", "share", "verdict", "flags", "tokens")
+        sections.append(heading + table(rows, columns, labels) + _legend(frame.loc[rows.index], paradigm))
+    if figure:
+        sections.append(f"### Chart\n\n![Scores with 95 % intervals]({figure})\n\n*{_caption(frame)}*\n")
+    return "\n".join([*sections, _totals(frame)])
+
+
+def _rows(log: LogFile, differing: Mapping[str, set[str]], only: str) -> Iterator[dict[str, Any]]:
+    header, run = log.header, log.header.eval
+    results = header.results
+    if results is None:
+        return
+    usage = header.stats.model_usage.values()
+    answers = max(results.total_samples, 1)
+    row = {
+        "model": " ".join([run.model, *_options(run.model_args)]),
+        "domain": _domain(run.task),
+        "mode": _mode(log),
+        "task": " ".join(_options({name: run.task_args.get(name) for name in sorted(differing[run.task])})),
+        "epochs": run.config.epochs or 1,
+        "tokens_in": sum(tokens.read for tokens in usage) / answers,
+        "tokens_out": sum(tokens.output_tokens for tokens in usage) / answers,
+        "answers": results.completed_samples,
+        "failed": results.total_samples - results.completed_samples,
+        "log": log.path,
+        "eval_id": run.eval_id,
+    }
+    newest = {figures["scorer"]: figures for figures in map(_figures, results.scores) if figures}
+    yield from (row | figures for name, figures in newest.items() if not only or _base(name) == only)
+
+
+def _figures(found: ScorerResults) -> dict[str, Any]:
+    """The headline of a scorer, its verdict, and what to doubt. Nothing if it has no metric."""
+    if not found.metrics:
+        return {}
+    figures = {name: math.nan if one.value is None else float(one.value) for name, one in found.metrics.items()}
+    name = next(iter(figures))
+    paradigm = PARADIGMS.get(_base(found.scorer))
+    share, n = figures.get("share_scored", math.nan), figures.get("n", math.nan)
+    general = {"unread": share < LEAST_SHARE_SCORED, "few_questions": n < FEW_QUESTIONS}
+    flags = [key for key in figures if key.startswith("flag_")] + [key for key, raised in general.items() if raised]
+    lower, upper = (figures.get(f"{name}_{side}", math.nan) for side in ("lower", "upper"))
+    code, verdict, reason = figures.get("verdict", math.nan), "", ""
+    if paradigm and paradigm.verdicts:
+        reasons = [key for key in figures if key.startswith(("unidentified_", "cannot_tell_"))]
+        verdict = "" if math.isnan(code) else paradigm.verdicts[code].partition(":")[0]
+        reason = "" if verdict else next(iter([*reasons, *flags]), "not_in_log")
+    elif paradigm and paradigm.reference is not None:
+        side = "below" if upper < paradigm.reference else "above" if lower > paradigm.reference else ""
+        reason = next((key for key, raised in general.items() if raised), "" if side else "spans_reference")
+        verdict = "" if reason else f"{side} {paradigm.reference:g}"
+    return {
+        "scorer": " ".join([_base(found.scorer), *_options(_changed(found))]),
+        "figure": name,
+        "score": figures[name],
+        "lower": lower,
+        "upper": upper,
+        "mde": figures.get("mde", math.nan),
+        "n": n,
+        "share_read": share,
+        "verdict": verdict,
+        "reason": reason,
+        "flags": ", ".join(flags),
+    }
+
+
+def _changed(found: ScorerResults) -> dict[str, Any]:
+    """The options of a scorer that differ from their defaults."""
+    paradigm = PARADIGMS.get(_base(found.scorer))
+    defaults = signature(paradigm.scorer).parameters if paradigm else {}
+    return {
+        name: value
+        for name, value in found.params.items()
+        if name != "figures" and (name not in defaults or value != defaults[name].default)
+    }
+
+
+def _differing(runs: Iterable[LogFile]) -> dict[str, set[str]]:
+    """The task arguments that differ between the evals of a task, and the domain that a task takes."""
+    given: dict[str, dict[str, set[str]]] = {}
+    for log in runs:
+        for name, value in log.header.eval.task_args.items():
+            given.setdefault(log.header.eval.task, {}).setdefault(name, set()).add(str(value))
+    return {
+        task: {name for name, values in names.items() if name not in UNNAMED and (len(values) > 1 or name == "domain")}
+        for task, names in given.items()
+    }
+
+
+def _mode(log: LogFile) -> str:
+    metadata, steps = log.header.eval.metadata or {}, log.header.plan.steps
+    if "mode" in metadata or not steps:
+        return str(metadata.get("mode", DEFAULT))
+    return " ".join([_base(steps[-1].solver), *_options(steps[-1].params_passed or {})])
+
+
+def _options(given: Mapping[str, Any]) -> list[str]:
+    """Arguments as they are written on a command line, without those that name a place on one machine."""
+    return [
+        f"{name}={value}"
+        for name, value in given.items()
+        if value is not None and not (isinstance(value, str) and Path(value).is_absolute()) and name != "model_path"
+    ]
+
+
+def _base(name: str) -> str:
+    """The name of a scorer or solver without its package and options, and that of a paradigm without a number.
+
+    `inspect score --action append` numbers the passes of a scorer.
+    """
+    base = name.partition(" ")[0].rpartition("/")[2]
+    unnumbered = base.rstrip("0123456789")
+    return unnumbered if unnumbered in PARADIGMS else base
+
+
+def _domain(task: str) -> str:
+    return task.removeprefix("truthgym/")
+
+
+def _setups(frame: "pd.DataFrame") -> list[str]:
+    """Domain, mode, and what else differs, in one text."""
+    parts = frame[["domain", "task", "mode"]].to_numpy()
+    return [f"{domain}{f' {task}' if task else ''}, {mode}" for domain, task, mode in parts]
+
+
+def _drawn(frame: "pd.DataFrame") -> "pd.DataFrame":
+    return frame[frame["score"].notna() & (frame["n"] >= FEWEST_DRAWN)]
+
+
+def _verdict(verdict: str, reason: str) -> str:
+    return verdict or (f"none: {_short(reason)}" if reason else "")
+
+
+def _interval(score: float, lower: float, upper: float) -> str:
+    if math.isnan(score):
+        return "-"
+    return f"{score:.3f}" + ("" if math.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
+
+
+def _percent(share: float) -> str:
+    return "-" if math.isnan(share) else f"{100 * share:.0f} %"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _caption(frame: "pd.DataFrame") -> str:
+    drawn = _drawn(frame)
+    fewest, most = (f"{n:.0f}" for n in (drawn["n"].min(), drawn["n"].max()))
+    left_out = len(frame) - len(drawn)
+    omitted = f" Not drawn: {left_out} rows without a score or with fewer than {FEWEST_DRAWN} questions."
+    return (
+        f"Scores with their 95 % intervals on {fewest if fewest == most else f'{fewest} to {most}'} questions. Hollow: "
+        f"less than {_percent(LEAST_SHARE_SCORED)} of the answers could be read. Dashed: the value to compare with."
+        f"{omitted * bool(left_out)}"
+    )
+
+
+def _legend(rows: "pd.DataFrame", paradigm: Paradigm | None) -> str:
+    """What the reasons and flags of one scorer's rows mean."""
+    keys = sorted({key for text in (*rows["reason"], *rows["flags"]) for key in text.split(", ") if key})
+    declared = {**(paradigm.reasons if paradigm else {}), **REASONS}
+    lines = [f"- `{_short(key)}`: {declared.get(key, key)}.\n" for key in keys]
+    return "".join(["\n", *lines]) if lines else ""
+
+
+def _short(key: str) -> str:
+    return key.removeprefix("flag_").removeprefix("cannot_tell_")
+
+
+def _totals(frame: "pd.DataFrame") -> str:
+    """What the runs cost, and which logs were left out."""
+    runs = frame.drop_duplicates("log")
+    answers = runs["answers"] + runs["failed"]
+    read, written = ((runs[column] * answers).sum() / 1e6 for column in ("tokens_in", "tokens_out"))
+    failed = runs["failed"].sum()
+    left_out = [f" Left out: {number} {reason}." for reason, number in frame.attrs.get("left_out", {}).items()]
+    return (
+        f"{len(runs)} evals of {frame['model'].nunique()} models read {read:.2f} and wrote {written:.2f} million "
+        f"tokens in {answers.sum():,} answers{f', of which {failed:,} failed' * bool(failed)}.{''.join(left_out)}\n"
+    )
+
+
+def _scale(models: list[str], values: Sequence[str]) -> alt.Scale:
+    return alt.Scale(domain=models, range=[values[i % len(values)] for i in range(len(models))])
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report, scorer="")

@@ -1,0 +1,152 @@
+import shutil
+from pathlib import Path
+
+import pytest
+from inspect_ai import score
+from inspect_ai.log import write_eval_log
+from inspect_ai.model import get_model
+
+from tests.fixtures import Run, Says
+from truthgym.analysis.charts import save
+from truthgym.analysis.performance import chart, load, report
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.brier import brier
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.sycophancy import sycophancy
+from truthgym.tasks.urns import urns
+
+HEADLINE = {
+    "score": "brier",
+    "lower": "brier_lower",
+    "upper": "brier_upper",
+    "mde": "mde",
+    "share_read": "share_scored",
+}
+
+
+def test_a_row_has_the_figures_of_its_log(run: Run, tmp_path: Path) -> None:
+    plain = run(urns(n=10))
+    run(urns(n=10), "reference/bayesian", model_args={"noise": 0.1}, solver=chain_of_thought(steps=1), epochs=2)
+    frame = load(tmp_path / "logs").set_index(["scorer", "model"])
+    row = frame.loc[("brier", "reference/bayesian")]
+    assert plain.results
+    metrics = plain.results.scores[0].metrics
+    assert {name: row[name] for name in HEADLINE} == {name: metrics[key].value for name, key in HEADLINE.items()}
+    assert (row["domain"], row["mode"], row["task"], row["n"], row["epochs"]) == ("urns", "direct", "", 10, 3)
+    usage = plain.stats.model_usage["reference/bayesian"]
+    assert [row["tokens_in"] * 30, row["tokens_out"] * 30] == [usage.input_tokens, usage.output_tokens]
+    assert (row["answers"], row["failed"]) == (30, 0)
+    other = frame.loc[("martingale", "reference/bayesian noise=0.1")]
+    assert (other["mode"], other["epochs"], other["figure"]) == ("chain_of_thought steps=1", 2, "martingale_score")
+
+
+def test_the_newest_pass_counts_and_other_options_have_a_row(run: Run, tmp_path: Path) -> None:
+    log = run(urns(n=5, paradigms={"brier": {"figures": "all"}}), epochs=1)
+    log = score(log, brier(read="stated"), display="log")
+    log = score(log, brier(read="token"), display="log")
+    assert log.results
+    log.results.scores[1].metrics["brier"].value = 0.123
+    write_eval_log(log, log.location)
+    frame = load(tmp_path / "logs").set_index("scorer")
+    assert set(frame.index) == {"brier", "brier read=token"}
+    assert frame.loc["brier", "score"] == 0.123
+
+
+def test_evals_that_differ_in_the_task_are_told_apart(run: Run, tmp_path: Path) -> None:
+    run(urns(n=3, draws=2, paradigms="brier"), epochs=1)
+    run(urns(n=4, draws=6, paradigms="brier"), epochs=1)
+    run(forecasting(n=3, paradigms="brier"), epochs=1)
+    run(sycophancy(domain="urns", n=3), epochs=1)
+    frame = load(tmp_path / "logs")
+    assert frame[["domain", "task", "scorer"]].to_numpy().tolist() == [
+        ["forecasting", "", "brier"],
+        ["urns", "draws=2", "brier"],
+        ["urns", "draws=6", "brier"],
+        ["sycophancy", "domain=urns", "sycophantic_reasoning"],
+    ]
+
+
+def test_the_order_of_logs_and_copies_do_not_matter(run: Run, tmp_path: Path) -> None:
+    places = [run(urns(n=3), f"reference/{name}", epochs=1).location for name in ("random", "bayesian", "stuck")]
+    one, other = load(places), load(places[::-1])
+    assert one.equals(other)
+    assert len(one) == 6
+    shutil.copy(places[0], tmp_path / "copy.eval")
+    assert len(load([*places, tmp_path / "copy.eval"])) == 6
+    assert len(load(places, scorer="martingale")) == 3
+
+
+def test_verdicts_are_those_of_agents_whose_truth_is_known(run: Run, tmp_path: Path) -> None:
+    paradigms = {"brier": {}, "martingale": {"figures": "all"}}
+    for name, arguments in (("entrenched", {"strength": 0.6, "noise": 0.05}), ("contrarian", {"noise": 0.05})):
+        run(urns(n=150, paradigms=paradigms), f"reference/{name}", model_args=arguments)
+    run(urns(n=40, draws=8, paradigms="brier"), epochs=1)
+    frame = load(tmp_path / "logs")
+    found = {(row.scorer, row.model.split()[0]): (row.verdict, row.reason) for row in frame.itertuples()}
+    assert found["martingale", "reference/entrenched"] == ("entrenched", "")
+    assert found["martingale", "reference/contrarian"] == ("", "cannot_tell_prior_reports")
+    assert found["brier", "reference/contrarian"] == ("above 0.25", "")
+    assert found["brier", "reference/bayesian"] == ("below 0.25", "")
+
+
+def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says, tmp_path: Path) -> None:
+    run(urns(n=12, paradigms="brier"), epochs=1)
+    run(urns(n=12), says("I would rather not say."), epochs=1)
+    frame = load(tmp_path / "logs").set_index(["scorer", "model"])
+    silent = frame.loc[("brier", "mockllm/model")]
+    assert (silent["reason"], silent["flags"], silent["share_read"]) == ("unread", "unread, few_questions", 0)
+    assert frame.loc[("brier", "reference/bayesian"), "reason"] == "few_questions"
+    assert frame.loc[("martingale", "mockllm/model"), "reason"] == "unidentified_one_epoch"
+    page = report(frame.reset_index(), "x.svg")
+    assert (
+        "| urns, direct | mockllm/model | - | - | 0 | 1 | 0 % | none: unread | unread, few_questions | 3 / 3 |" in page
+    )
+    assert "Not drawn: 2 rows" in page
+    assert "Left out" not in page
+    assert "- `unidentified_one_epoch`: one epoch cannot separate" in page
+    with pytest.raises(BadInput, match="None of 1 scores has 10"):
+        chart(frame.reset_index().query("scorer == 'martingale'"))
+
+
+def test_the_chart_shows_direction_reference_and_doubt(run: Run, tmp_path: Path) -> None:
+    run(urns(n=12), epochs=1)
+    run(urns(n=12), get_model("reference/bayesian", refuses=0.9, stage="both"), epochs=1)
+    panels = chart(load(tmp_path / "logs")).to_dict()["vconcat"]
+    assert [panel["title"]["text"] for panel in panels] == ["brier"]
+    rule, interval, point = panels[0]["layer"]
+    assert rule["encoding"]["x"]["datum"] == 0.25
+    assert "lower is better" in interval["encoding"]["x"]["title"]
+    assert point["encoding"]["fill"]["condition"]["test"] == "datum.share_read >= 0.9"
+
+
+def test_a_page_keeps_its_own_text(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    run(urns(n=10, paradigms="brier"), epochs=1)
+    frame = load(tmp_path / "logs")
+    save(frame, chart, tmp_path / "new.md", report)
+    assert (tmp_path / "new.md").read_text().count("| urns, direct | reference/bayesian | 0.") == 1
+    assert (tmp_path / "new.svg").read_text().startswith("<svg")
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n<!-- results: by this -->\nold\n<!-- end -->\nAfter.\n")
+    save(frame, chart, page, report)
+    written = page.read_text()
+    assert written.startswith("Before.\n<!-- results: by this -->\n### `brier`\n")
+    assert written.endswith("<!-- end -->\nAfter.\n")
+    assert "old" not in written
+    page.write_text("Before.\n")
+    with pytest.raises(BadInput, match="has no lines `<!-- results -->`"):
+        save(frame, chart, page, report)
+
+
+def test_folders_without_scores_are_refused(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no logs in"):
+        load(tmp_path)
+    run(urns(n=1), score=False)
+    with pytest.raises(BadInput, match="none of the 1 logs has a score; score them with"):
+        load(tmp_path / "logs")
+    run(urns(n=1, paradigms="brier"))
+    with pytest.raises(BadInput, match="none of the 2 logs has a score of truthgym/length"):
+        load(tmp_path / "logs", "length")
+    with pytest.raises(BadInput, match="brierr"):
+        load(tmp_path / "logs", "brierr")
