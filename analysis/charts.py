@@ -1,6 +1,7 @@
 """Saves what an analysis found: its table as .csv, its chart as .html, .svg, .png or .json, or a .md page with both."""
 
 import argparse
+import re
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from truthgym.analysis.validity.pages import between
 from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
@@ -71,6 +71,19 @@ def save(
         case suffix:
             formats = ".csv, .html, .svg, .png" + ", .json or .md" if report else ".csv, .html, .svg, .png or .json"
             raise BadInput(f"{out}: {suffix!r} is not a format; give {formats}")
+
+
+def between(page: str, what: str, generated: str, place: str) -> str:
+    """A page with new text between its comment for this generated text and the next end comment.
+
+    Raises:
+        BadInput: The page at `place` has no such comments.
+    """
+    pattern = rf"(<!-- {what}\b[^\n]*\n).*?(<!-- end -->)"
+    text, found = re.subn(pattern, lambda m: f"{m[1]}{generated}\n{m[2]}", page, flags=re.S)
+    if not found:
+        raise BadInput(f"{place} has no lines `<!-- {what} -->` and `<!-- end -->` to write between; add them")
+    return text
 
 
 def main(

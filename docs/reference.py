@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from truthgym import tasks
-from truthgym.analysis.validity.pages import between
+from truthgym.analysis.charts import between
 from truthgym.cli.main import COMMANDS
 from truthgym.models.reference import TAKES
 from truthgym.tasks.paradigms import PARADIGMS

@@ -1,15 +1,12 @@
-"""What generated pages share: the command of the validity pages, Markdown tables, and generated parts of a page."""
+"""What the validity pages share: their command and their Markdown tables."""
 
 import argparse
-import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,19 +77,6 @@ def planted_and_found(frame: "pd.DataFrame", rows: str, figures: Sequence[str]) 
         numbers = group.set_index("figure")[["planted", "found", "lower", "upper"]]
         cells.append([str(name), *(cell(*numbers.loc[figure].to_numpy()) for figure in figures)])
     return _markdown([rows, *(f"`{figure}`" for figure in figures)], cells)
-
-
-def between(page: str, what: str, generated: str, place: str) -> str:
-    """A page with new text between its comment for this generated text and the next end comment.
-
-    Raises:
-        BadInput: The page at `place` has no such comments.
-    """
-    pattern = rf"(<!-- {what}\b[^\n]*\n).*?(<!-- end -->)"
-    text, found = re.subn(pattern, lambda m: f"{m[1]}{generated}\n{m[2]}", page, flags=re.S)
-    if not found:
-        raise BadInput(f"{place} has no lines `<!-- {what} -->` and `<!-- end -->` to write between; add them")
-    return text
 
 
 def contains_planted(frame: "pd.DataFrame") -> "pd.Series[bool]":
