@@ -9,7 +9,13 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning
 from inspect_ai.solver import Generate, Solver, TaskState
 from inspect_ai.util import span
 
-from truthgym.solvers.local_model import complete_stop_reason, exceeds_context, generate, mark_thought
+from truthgym.solvers.local_model import (
+    complete_stop_reason,
+    exceeds_context,
+    generate,
+    mark_thought,
+    refused_as_too_long,
+)
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import (
     ENDED,
@@ -119,6 +125,10 @@ class Conversation:
                 # Inspect 0.3.285 takes the first choice of an output even if it has none.
                 if self.state.output is previous_output or self.state.output.choices:
                     raise
+            except RuntimeError as error:
+                if not refused_as_too_long(error):
+                    raise
+                raise EndedEarly(OUT_OF_CONTEXT.format(who="The model")) from None
         complete_stop_reason(self.state.output, model, messages)
         _check(self.state.output, "The model")
         mark_thought(self.state.output, model, messages)

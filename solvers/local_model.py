@@ -1,8 +1,8 @@
-"""Models that Inspect loads with transformers (`hf/`): what they must have, and the stop reasons that they leave out.
+"""Local models: what they must have, and the stop reasons that Inspect's providers of them leave out.
 
-Inspect's provider gives no stop reason, and transformers writes on beyond the positions that a model was trained for
+For `hf/` Inspect gives no stop reason, and transformers writes on beyond the positions that a model was trained for
 with no more than a warning. Here a reply that reached the token limit, or a conversation that is longer than the
-context, gets the stop reason that other providers give.
+context, gets the stop reason that other providers give. So does a conversation that a server refuses as too long.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ from truthgym.solvers.thoughts import with_opening_tag
 SLACK = 0.02
 """A reply may have this share of tokens less than the limit when its text is encoded anew: sampled tokens need not be
 those that the tokenizer chooses."""
+TOO_LONG = ("exceeds the available context size", "maximum context length")
+"""How llama.cpp's and vLLM's servers refuse a conversation. For `openai-api/` Inspect knows neither."""
 
 
 def check_local_model(model: Model) -> None:
@@ -59,7 +61,12 @@ async def generate(
     if exceeds_context(model, messages):
         return ModelOutput.from_content(str(model), "", stop_reason="model_length")
     caching = {} if cache is None else {"cache": cache}
-    output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)
+    try:
+        output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)
+    except RuntimeError as error:
+        if not refused_as_too_long(error):
+            raise
+        return ModelOutput.from_content(str(model), "", stop_reason="model_length")
     complete_stop_reason(output, model, messages)
     mark_thought(output, model, messages)
     return output
@@ -110,6 +117,12 @@ def exceeds_context(model: Model, messages: Sequence[ChatMessage], more: int = 0
     positions: int | None = getattr(config.get_text_config(), "max_position_embeddings", None)
     chat = model.api.hf_chat(list(messages), [])  # type: ignore[attr-defined]
     return positions is not None and len(tokenizer(chat)["input_ids"]) + more > positions
+
+
+def refused_as_too_long(error: RuntimeError) -> bool:
+    """Whether a model call failed because the conversation is longer than the server's context."""
+    # The text of the error itself also has the request; its cause is what the server replied.
+    return any(words in str(error.__cause__) for words in TOO_LONG)
 
 
 def _tokenizer(model: Model) -> Any:  # noqa: ANN401 (of transformers, which is not imported here)

@@ -3,6 +3,7 @@
 Every request passes through a `Server` of the fixtures, which counts it and can drop, delay or refuse it.
 """
 
+import json
 import socket
 import subprocess
 import sys
@@ -29,6 +30,9 @@ pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 MODEL = "openai-api/local/tiny"
 TOKENS = 8
+LLAMA_CPP = "request (318 tokens) exceeds the available context size (256 tokens), try increasing it"
+VLLM = "This model's maximum context length is 256 tokens. However, your request has 318 input tokens."
+KIND = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +80,8 @@ class Proxy(Server):
 @pytest.fixture
 def proxy(address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     def forward(request: Request) -> Answer:
-        kind = {"Content-Type": "application/json"}
-        reply = httpx.post(address + request.path, content=request.body, headers=kind, timeout=60)
-        return reply.status_code, kind, reply.content
+        reply = httpx.post(address + request.path, content=request.body, headers=KIND, timeout=60)
+        return reply.status_code, KIND, reply.content
 
     monkeypatch.setenv("LOCAL_API_KEY", "none")
     proxy = Proxy(forward)
@@ -125,7 +128,7 @@ def test_a_second_scoring_takes_the_judges_replies_from_the_cache(run: Run, prox
 
 def test_a_reply_that_breaks_off_is_asked_for_again(run: Run, proxy: Proxy) -> None:
     half = b'{"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "It'
-    proxy.first = [(200, {"Content-Type": "application/json", "Content-Length": "500"}, half)]
+    proxy.first = [(200, KIND | {"Content-Length": "500"}, half)]
     log = run(urns(n=1, paradigms="brier"), MODEL, **options(proxy))
     assert len(proxy.asked) == 2
     (usage,) = log.stats.model_usage.values()
@@ -171,3 +174,24 @@ def test_what_was_answered_before_the_server_died_is_not_asked_for_again(proxy: 
     assert done.status == "success"
     assert len(samples(done)) == 3
     assert len(proxy.asked) - before == 3 * 3 - 4
+
+
+@pytest.mark.parametrize("words", [LLAMA_CPP, VLLM], ids=["llama.cpp", "vLLM"])
+@pytest.mark.parametrize("answered", [0, 1])
+def test_a_conversation_that_a_server_refuses_as_too_long_is_unread(
+    run: Run, reason: Reason, monkeypatch: pytest.MonkeyPatch, words: str, answered: int
+) -> None:
+    """No real server: its refusal, as llama.cpp and vLLM write it, of the answer or of the first question about it."""
+    monkeypatch.setenv("LOCAL_API_KEY", "none")
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "60%"}}
+    reply = {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
+    reply["usage"] = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    refusal = {"error": {"code": 400, "message": words, "type": "exceed_context_size_error"}}
+    server = Server(lambda _: (400, KIND, json.dumps(refusal).encode()))
+    server.first = [(200, KIND, json.dumps(reply).encode())] * answered
+    started = server.start()
+    task = urns(n=1, paradigms="martingale")
+    log = run(task, MODEL, model_base_url=f"{server.address}/v1", epochs=1, max_connections=1)
+    started.shutdown()
+    started.server_close()
+    assert "longer than its context window" in reason(samples(log)[0], "martingale")
