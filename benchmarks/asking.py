@@ -16,17 +16,17 @@ from itertools import product
 from pathlib import Path
 
 from inspect_ai.dataset import Sample
-from inspect_ai.model import GenerateConfig, Model, ResponseSchema, get_model
+from inspect_ai.model import GenerateConfig, Model, ModelOutput, ResponseSchema, get_model
 from inspect_ai.util import JSONSchema
 
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import urns
-from truthgym.scorers.beliefs.elicitation import PROBE, PROBE_2
+from truthgym.scorers.beliefs.elicitation import PROBE
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.solvers.direct import HOW_LIKELY, STATE_BELIEF, with_evidence
 from truthgym.solvers.local_model import generate
-from truthgym.solvers.trajectory import user_message
+from truthgym.solvers.trajectory import cut_off, user_message
 from truthgym.training.artifacts import markdown_table
 
 TEMPERATURES = (1.0, 0.7, 0.2)
@@ -50,13 +50,11 @@ class Form:
 
 IN_JSON = HOW_LIKELY + '\n\nReply with one JSON object: {{"probability": <whole number from 0 to 100>}}'
 FORMS = {
-    "a sentence with a percentage": Form(HOW_LIKELY + "\n\nReply in one sentence that states a percentage."),
     r"`\finalBeliefProb{p}` (the answer)": Form(STATE_BELIEF, decimal=True),
     "a whole percent alone (the probe)": Form(PROBE),
-    "the probe's second wording": Form(PROBE_2),
-    "the probe, then `Probability in percent:`": Form(f"{PROBE}\n\nProbability in percent:"),
-    "JSON": Form(IN_JSON),
     "JSON with a response schema": Form(IN_JSON, schema=SCHEMA),
+    "a sentence with a percentage": Form(HOW_LIKELY + "\n\nReply in one sentence that states a percentage."),
+    "the probe, then `Probability in percent:`": Form(f"{PROBE}\n\nProbability in percent:"),
 }
 
 
@@ -73,10 +71,9 @@ def texts(form: Form, asked: list[Sample]) -> Iterator[str]:
         yield f"{with_evidence(str(item.input), question)}\n\n{request}"
 
 
-async def replies(model: Model, form: Form, asked: list[Sample], config: GenerateConfig) -> list[str]:
+async def replies(model: Model, form: Form, asked: list[Sample], config: GenerateConfig) -> list[ModelOutput]:
     """The replies, one for each question."""
-    calls = [generate(model, [user_message(text, 1)], config) for text in texts(form, asked)]
-    return [output.completion for output in await asyncio.gather(*calls)]
+    return await asyncio.gather(*[generate(model, [user_message(text, 1)], config) for text in texts(form, asked)])
 
 
 async def main(model: Model, n: int, max_tokens: int, file: Path | None) -> str:
@@ -86,16 +83,16 @@ async def main(model: Model, n: int, max_tokens: int, file: Path | None) -> str:
     for (name, form), temperature in product(FORMS.items(), TEMPERATURES):
         config = GenerateConfig(max_tokens=max_tokens, temperature=temperature, response_schema=form.schema)
         written = await replies(model, form, asked, config)
-        beliefs = [read_belief(reply, form.decimal) for reply in written]
+        beliefs = [read_belief(reply.completion, form.decimal, cut_off(reply) is not None) for reply in written]
         read = sum(belief is not None for belief in beliefs)
         shares[name, temperature] = f"{read / n:.0%}"
         records += [
-            {"form": name, "temperature": temperature, "id": item.id, "reply": reply, "belief": belief}
+            {"form": name, "temperature": temperature, "id": item.id, "reply": reply.completion, "belief": belief}
             for item, reply, belief in zip(asked, written, beliefs, strict=True)
         ]
         print(f"{name}, temperature {temperature}: {read} of {n} read", flush=True)
-    if file:
-        file.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+        if file:
+            file.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     header = ["form of the question", *(f"temperature {t:g}" for t in TEMPERATURES)]
     return markdown_table(header, [[name, *(shares[name, t] for t in TEMPERATURES)] for name in FORMS])
 

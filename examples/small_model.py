@@ -1,7 +1,7 @@
 """A small local model on every domain, reasoning mode and paradigm, as one eval set, and what could be read of it.
 
     truthgym models smollm2 --out trained/smollm2
-    python examples/small_model.py logs/small_model --model-path trained/smollm2
+    python examples/small_model.py logs/small_model hf/smollm2:135m --model-path trained/smollm2
 
 Each set-up asks n questions twice. The same command resumes an interrupted run. At the end it prints, for each set-up,
 the share of answers that could be scored and the first reason of those that could not.
@@ -13,7 +13,6 @@ few_shot come from reference/bayesian, in LOG_DIR-examples.
 import argparse
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any, get_args
 
 from inspect_ai import Task, eval_set, task_with
@@ -102,7 +101,7 @@ def main(log_dir: str, model: Model, n: int, max_tokens: int, temperature: float
     tasks = list(set_ups(n, logs[0].location.removeprefix("file://")))
     done, logs = eval_set(
         tasks, log_dir, model=model, model_roles=roles, epochs=EPOCHS, max_tokens=max_tokens, temperature=temperature,
-        max_tasks=len(tasks), max_connections=64, retry_attempts=1, display=display,
+        retry_attempts=1, display=display,
     )  # fmt: skip
     print(report([read_eval_log(log.location) for log in logs]))
     return done
@@ -130,11 +129,13 @@ def reason(metadata: dict[str, Any]) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("log_dir", help="folder for the logs")
-    parser.add_argument("--model-path", required=True, type=Path, help="folder of the model")
+    parser.add_argument("model", help="name of the model, as in inspect eval --model")
+    parser.add_argument("--model-path", help="folder of an hf/ model")
     parser.add_argument("--n", type=int, default=4, help="questions of each set-up")
     parser.add_argument("--max-tokens", type=int, default=128, help="maximum tokens of a reply")
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
     args = parser.parse_args()
-    small = get_model(f"hf/{args.model_path.name}:local", model_path=str(args.model_path))
+    place = {"model_path": args.model_path} if args.model_path else {}
+    small = get_model(args.model, **place)
     raise SystemExit(0 if main(args.log_dir, small, args.n, args.max_tokens, args.temperature, args.display) else 1)

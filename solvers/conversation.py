@@ -11,6 +11,7 @@ from inspect_ai.util import span
 
 from truthgym.solvers.local_model import (
     complete_stop_reason,
+    enough_memory,
     exceeds_context,
     generate,
     mark_thought,
@@ -120,7 +121,8 @@ class Conversation:
         first_new, previous_output = len(messages), self.state.output
         async with span(name, type="truthgym.step") if name else nullcontext():
             try:
-                self.state = await self._generate(self.state)
+                with enough_memory(model):
+                    self.state = await self._generate(self.state)
             except IndexError:
                 # Inspect 0.3.285 takes the first choice of an output even if it has none.
                 if self.state.output is previous_output or self.state.output.choices:

@@ -5,7 +5,8 @@ with no more than a warning. Here a reply that reached the token limit, or a con
 context, gets the stop reason that other providers give. So does a conversation that a server refuses as too long.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from inspect_ai.event import ModelEvent
@@ -62,7 +63,8 @@ async def generate(
         return ModelOutput.from_content(str(model), "", stop_reason="model_length")
     caching = {} if cache is None else {"cache": cache}
     try:
-        output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)
+        with enough_memory(model):
+            output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)
     except RuntimeError as error:
         if not refused_as_too_long(error):
             raise
@@ -70,6 +72,25 @@ async def generate(
     complete_stop_reason(output, model, messages)
     mark_thought(output, model, messages)
     return output
+
+
+@contextmanager
+def enough_memory(model: Model) -> Iterator[None]:
+    """Name the remedy where torch runs out of memory.
+
+    Raises:
+        BadInput: It did.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        problem = str(error).partition("\n")[0]
+        if "out of memory" not in problem and "allocate memory" not in problem:
+            raise
+        raise BadInput(
+            f"{model} has too little memory ({problem}); lower --max-connections, which is the batch size, or "
+            "--max-tokens, or load it with -M dtype=bfloat16"
+        ) from None
 
 
 def complete_stop_reason(output: ModelOutput, model: Model, messages: Sequence[ChatMessage]) -> None:

@@ -70,8 +70,8 @@ ALIKE = (
     | {0x2019: "'", 0x2018: "'", 0x201C: '"', 0x201D: '"'}
     | {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full width
 )
-FINISHED = re.compile(r".*(?:[.!?。](?=\s)|[\n}])", re.DOTALL)
-"""A text up to the end of its last finished sentence."""
+FINISHED = re.compile(r".*(?:[.!?。](?=\s)|[\n}%])", re.DOTALL)
+"""A text up to the end of its last finished sentence or percentage."""
 LIST = re.compile(
     r"(?<![-\w.])\[\s*((?:0|[1-9][0-9]{0,2})(?:\s*,\s*(?:0|[1-9][0-9]{0,2}))*)\s*\](?!\w|\.[0-9])", re.ASCII
 )
@@ -191,8 +191,8 @@ def _stated(text: str, decimal: bool, cut_off: bool = False) -> float | None:
     if not sentences:
         return None
     whole = _Text(sentences)
-    answers = [s for s in statements(sentences) if s.value is not None and _is_answer(s, whole, decimal)]
-    if not answers or VERDICT_NO.search(EMPHASIS.sub("", text)):
+    answers = [statement for statement in statements(sentences) if _is_answer(statement, whole, decimal)]
+    if not answers or any(answer.value is None for answer in answers) or VERDICT_NO.search(EMPHASIS.sub("", text)):
         return None
     last = answers[-1]
     others = [answer for answer in answers if answer.value != last.value]

@@ -55,9 +55,9 @@ REVISION = re.compile(
 OTHERWISE = re.compile(
     r"\b(?:no|not|never|none|nothing|neither|cannot|fail\w*|false|wrong|mistaken|incorrect|untrue|against|opposite|"
     r"otherwise|if|unless|given|assuming|suppos\w+|conditional\w*|observ\w*|seeing|seen|see|would|were|had|my|nicht|"
-    r"kein\w*|falsch|pas|faux|falso)\b|n't\b"
+    r"kein\w*|falsch|pas|faux|falso|which|multiplied|divided|scenarios?)\b|n't\b"
 )
-"""Words that make a clause another proposition than the one asked about."""
+"""Words that make a clause another proposition than the one asked about, or a calculation."""
 SOMEONE_ELSE = re.compile(
     r"\b(?:if|unless|assuming|suppos\w+|would|could|might|before|initially|originally|previous\w*|prior|"
     r"market\w*|crowd|experts?|analysts?|polls?|according|others?|someone|people|not|given (?!all|the|this|these|that|"
@@ -78,7 +78,7 @@ SIGN = re.compile(r"[-–+<>$€£#/^]$")
 OF_100 = re.compile(r"\s?(?:/\s?100|(?:out of|in) (?:100|a hundred))\b(?!\s?%)")
 SCALE = re.compile(
     r"\(?(?:\b(?:from|between|on a scale (?:of|from)) )?(?<![0-9.])0\s?%?\s?(?:-|–|to|and)\s?(?:100\s?%?|1(?:\.0)?)"
-    r"(?![0-9.%])\)?"
+    r"(?![0-9%]|\.[0-9])\)?"
 )
 P_YES = re.compile(
     r"p\s?\(\s*(?:yes|true|y|event|(?:the |this )?(?:it|statement|proposition|claim)(?: is true)?)\s*\)"
@@ -97,7 +97,10 @@ ASKED = re.compile(r"(?:it|this|yes|the (?:statement|claim|proposition|event))\b
 """What a writer who is "73% sure that ..." must be sure of."""
 SPREAD = re.compile(r"^\s*(?:±|\+/-)\s*[0-9]{1,2}\s?%?")
 REMARK = re.compile(r"\([^()0-9%]*\)")
-BECAUSE = re.compile(r",?\s+(?:because|since|as the)\b[^%]*$")
+BECAUSE = re.compile(r",?\s+(?:because|since|as (?:the|explained|shown|calculated))\b[^%]*$")
+WHICH = re.compile(r",\s+which (?:is|equals)(?: an? (?:decimal|probability|percentage|whole number)\b)?\s*")
+"""What stands between two equal numbers, or repeats the form that was asked for."""
+CALCULATION = re.compile(r"\b(?:is|are)\s+[0-9(]|[0-9]\s*[-+*/×]\s*[0-9(]")
 
 EMPHASIS = re.compile(r"(?<![0-9*])\*+|\*+(?![0-9*])|(?<!\w)__?|__?(?!\w)|`+")
 EMPHATIC = re.compile(r"\W{0,9}(?:\*\*|__|`|\\boxed\{|\$|\"|'|\\\().*[0-9].*")
@@ -227,9 +230,13 @@ def _statement(sentence: Sentence, place: int, previous: str) -> Statement | Non
     for other in numbers[1:]:  # 66% (0.66)
         if _probability(other) == _probability(number):
             before, after = (part.replace(other[0], " ", 1) for part in (before, after))
+    before, after = WHICH.sub(" ", before), WHICH.sub(" ", after)
     clause = PROPOSITION.search(after) if AFTER_NUMBER.match(after) else None
     named = NAMED.search(before)
-    if any(part and OTHERWISE.search(part["clause"]) for part in (clause, named)):
+    clauses = [part["clause"] for part in (clause, named) if part]
+    if any(OTHERWISE.search(part) or CALCULATION.search(part) for part in clauses):
+        return None
+    if "(" in before.rpartition(")")[2] and ")" not in after:
         return None
     if clause:
         after = after[: clause.start()]

@@ -4,11 +4,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inspect_ai import Task
 from inspect_ai.event import ModelEvent
-from inspect_ai.model import Model, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_model
 
-from tests.fixtures import Rain, Solve
+from tests.fixtures import Fails, Rain, Says, Solve
+from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
+from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import OUT_OF_CONTEXT
 
 
@@ -48,3 +51,16 @@ def test_a_reply_beyond_the_context_is_none(solve: Solve, rain: Rain, words: int
     done = solve(small_model("so " * words, words, positions=positions), direct(), rain(), max_tokens=100)
     assert done.store["Trajectory:ended"] == OUT_OF_CONTEXT.format(who="The model")
     assert len([event for event in done.events if isinstance(event, ModelEvent)]) == (positions > 100)
+
+
+@pytest.mark.parametrize("where", ["solver", "role"])
+def test_too_little_memory_is_one_error(fails: Fails, says: Says, rain: Rain, where: str) -> None:
+    def runs_out(_: list[ChatMessage]) -> str:
+        raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.\nGPU 0 has a total capacity of 8 GiB.")
+
+    large, small = says(runs_out), says("Hm.")
+    model, other = (large, small) if where == "solver" else (small, large)
+    task = Task(dataset=[rain()], setup=prepare(), solver=dialogue(1))
+    error = fails(task, model, model_roles={"interlocutor": other})
+    assert error.startswith("mockllm/model has too little memory (CUDA out of memory. Tried to allocate 2.00 GiB.)")
+    assert "--max-connections" in error

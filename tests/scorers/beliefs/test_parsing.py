@@ -221,6 +221,58 @@ def test_a_bare_one_is_in_doubt(text: str) -> None:
     assert read_belief(text.replace("1", "1%"), decimal=True) == 0.01
 
 
+NOT_THE_BELIEF = [
+    # by SmolLM2-135M
+    "The probability of its complementary is 100% as well: both events are equally likely to occur.\nHowever, that "
+    "event involves the older lathe. As the probability of that single scenario is 100%.",
+    "The probability of a dry line being damp during a shift is 1 - 0.001, which is 100%.",
+    "In this case, the probability of the line being damp during shift 1000 is the number of trials multiplied by the "
+    "probability of each possible outcome, which is 0.68.\n\nThe probability is",
+    "To determine it, we calculate the probability of the given probability.\n\n"
+    "The probability of the line being damp is 0.25, which is 25%.\nThe probability of the line being both damp and "
+    "dry during shift 1000 is 0.75 * 100 = 75%.",
+    "Now, let's calculate the probability of the event occurring in 100 steps:\n\nProbability = (100",
+    "0.67\n\nThe answer is: 1.67\n\nThe answer is not an answer to the question you asked.",
+]
+IN_OTHER_WORDS = {
+    # by SmolLM2-135M
+    "The probability of Sack 1002 being the northern grower's is 1 in 100, which is 1%.": 0.01,
+    "Therefore, the probability of the line being damp during shift 1001 is 44 percent, as explained earlier.": 0.44,
+    "The answer is 0.15, which is a decimal from 0 to 1.": 0.15,
+}
+CUT_OFF = {
+    # by SmolLM2-135M: what the question gives, before the answer was reached
+    "To solve this problem, we need to find the probability of the event.\n\n"
+    "In this case, the probability of the line being damp during shift 1001 is 44%.\n\nTo find the probability of the "
+    "event, we need to find the probability of both events occurring together. This is a combination of probability.\n"
+    "\nThe probability of the line": None,
+    "The answer is: 0.99999999": None,
+    "73%\n\nTwo reports agree, and": 0.73,
+    "73%. Two reports": 0.73,
+    "I'd say 73%. Two reports": 0.73,
+    "Two reports agree.\n\n**Final probability:** 73%\n\nThat": 0.73,
+    r"\finalBeliefProb{0.73} This": 0.73,
+    r"\finalBeliefProb{0.7": None,
+    "Probability: 7": None,
+}
+
+
+@pytest.mark.parametrize("text", NOT_THE_BELIEF)
+def test_a_probability_of_something_else_is_not_the_belief(text: str) -> None:
+    assert read_belief(text) is None
+    assert read_belief(text, decimal=True) is None
+
+
+@pytest.mark.parametrize("text", IN_OTHER_WORDS)
+def test_a_belief_that_is_stated_twice_or_explained_is_read(text: str) -> None:
+    assert read_belief(text, decimal=True) == IN_OTHER_WORDS[text]
+
+
+@pytest.mark.parametrize("text", CUT_OFF)
+def test_a_text_that_was_cut_off_states_what_comes_first_or_is_final(text: str) -> None:
+    assert read_belief(text, decimal=True, cut_off=True) == CUT_OFF[text]
+
+
 @pytest.mark.parametrize("text", SILENT)
 def test_a_text_without_one_belief_is_silent(text: str) -> None:
     assert read_belief(text) is None

@@ -1,0 +1,35 @@
+import inspect
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import Run, Says
+from truthgym import tasks
+from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.tasks.urns import urns
+
+
+@pytest.fixture
+def example(root: Path) -> dict[str, Any]:
+    return runpy.run_path(str(root / "examples" / "small_model.py"))
+
+
+def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) -> None:
+    rooms = {name: inspect.unwrap(getattr(tasks, name)).__module__.split(".")[1] for name in tasks.__all__}
+    assert set(example["DOMAINS"]) == {name for name, room in rooms.items() if room == "tasks"} - {"questions"}
+    modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}
+    assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare"}
+    asked = {name for arguments in example["PARADIGMS"].values() for name in arguments}
+    assert asked | {"sycophantic_reasoning"} == set(PARADIGMS)
+
+
+def test_the_report_names_the_share_scored_and_the_commonest_reason(
+    run: Run, says: Says, example: dict[str, Any]
+) -> None:
+    log = run(urns(n=2, paradigms="brier"), says("Hm."), epochs=2)
+    assert example["report"]([log]).splitlines()[-1] == (
+        "| truthgym/urns | brier | 0% | No single belief could be read in the answer (the model stopped with stop), "
+        "which ends |"
+    )
