@@ -89,7 +89,7 @@ def without_thinking(model: Model) -> tuple[Model, GenerateConfig]:
     if hasattr(api, "enable_thinking"):
         quiet = copy(model)
         quiet.api = copy(api)
-        quiet.api.enable_thinking = False  # type: ignore[attr-defined]
+        quiet.api.enable_thinking = False
         quiet.config = config.merge(active_generate_config())  # which Inspect adds for the evaluated model alone
         return quiet, GenerateConfig()
     off = GenerateConfig()

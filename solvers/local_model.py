@@ -61,7 +61,7 @@ async def generate(
     """
     if exceeds_context(model, messages):
         return ModelOutput.from_content(str(model), "", stop_reason="model_length")
-    caching = {} if cache is None else {"cache": cache}
+    caching: dict[str, Any] = {} if cache is None else {"cache": cache}
     try:
         with enough_memory(model):
             output = await model.generate(list(messages), config=config or GenerateConfig(), **caching)

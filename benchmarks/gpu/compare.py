@@ -77,8 +77,8 @@ def _grpo(model: str, gpus: int, place: Path) -> dict[str, Way]:
     command += ["--output_dir", str(place)]
     colocate = ["--use_vllm", "--vllm_mode", "colocate", "--vllm_gpu_memory_utilization", "0.3"]
     colocate += ["--vllm_enable_sleep_mode", "true", "--vllm_max_model_length", "8192"]
-    url = ["--vllm_server_base_url", f"http://localhost:{PORT}", "--vllm_server_timeout", "600"]
-    server = build_command(ScriptArguments(model=model, port=PORT, max_model_len=8192))
+    url = ["--vllm_server_base_url", f"http://127.0.0.1:{PORT}", "--vllm_server_timeout", "600"]
+    server = build_command(ScriptArguments(model=model, host="127.0.0.1", port=PORT, max_model_len=8192))
     return {
         "transformers": Way(command),
         "vLLM, colocate": Way([*command, *colocate]),

@@ -135,7 +135,7 @@ def test_the_server_is_the_one_that_trl_asks_for() -> None:
 
     way = ways("grpo")[SERVER]
     port = way.server[way.server.index("--port") + 1]
-    assert parse_options(*words(way)).vllm_server_base_url == f"http://localhost:{port}"
+    assert parse_options(*words(way)).vllm_server_base_url == f"http://127.0.0.1:{port}"
     assert "--weight-transfer-config" in way.server
 
 
