@@ -8,7 +8,7 @@ every piece.
 import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import count, islice
@@ -17,7 +17,8 @@ from typing import Annotated
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
-from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.errors import validate_call
+from truthgym.datasets.loading.generated import Seen, logit, pattern, percent_range, probability
 from truthgym.datasets.loading.selection import Questions, check_selection, select
 from truthgym.datasets.question import Question, question, sample
 
@@ -95,22 +96,6 @@ class UrnQuestion(Question, frozen=True):
     """Marks in 100 under its negation."""
 
 
-@dataclass(frozen=True)
-class Seen:
-    """An urn question parsed from a text, with the evidence in that text."""
-
-    asked: str
-    begins: int
-    """Position in the text where it is first asked."""
-    evidence_ends: int
-    """Position where the last piece of evidence ends, each at its first mention; else where the question ends."""
-    prior: float
-    """Probability in (0, 1) that the proposition is true before evidence."""
-    log_likelihood_ratios: tuple[float, ...]
-    """One for each piece in the text, in nats."""
-    proposition: str
-
-
 @validate_call
 def urns(
     n: Annotated[int, Field(ge=1)] = 300,
@@ -137,7 +122,7 @@ def urns(
     Raises:
         BadInput: An argument outside its range, or an unknown split.
     """
-    low, high = percent_range(base_rate)
+    low, high = percent_range("urns", base_rate)
     difficulty = f"draws{draws}-ratio{likelihood_ratio:g}-base{low}-{high}"
     check_selection("urns", split, None, n)
     every = (_question(seed, i, draws, float(likelihood_ratio), low, high, difficulty) for i in count())
@@ -166,18 +151,6 @@ def oftener_marks(rarer: int, ratio: float) -> int:
     return max(rarer + 1, round(rarer * ratio))
 
 
-def logit(probability: float) -> float:
-    """Log-odds, in nats, of a probability in (0, 1)."""
-    return math.log(probability / (1 - probability))
-
-
-def probability(log_odds: float) -> float:
-    """The probability with these log-odds, 0 or 1 where a float cannot tell it from them."""
-    if log_odds < 0:
-        return math.exp(log_odds) / (1 + math.exp(log_odds))
-    return 1 / (1 + math.exp(-log_odds))
-
-
 def find_urn(text: str) -> Seen | None:
     """Find the last urn question in a text, and its pieces of evidence before or after it.
 
@@ -203,7 +176,7 @@ def find_urn(text: str) -> Seen | None:
                     ends = max(ends, piece.end())
     ratios = tuple(log_likelihood_ratio(first, second, pieces[k]) for k in sorted(pieces))
     proposition = next(s.proposition for s in SURFACES if s.name == surface).format(case=case)
-    return Seen(match[0], begins, ends, int(match["base"]) / 100, ratios, proposition)
+    return Seen(match[0], begins, ends, int(match["base"]) / 100, ratios, ratios, proposition)
 
 
 def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, difficulty: str) -> Sample:
@@ -245,40 +218,8 @@ def _patterns() -> list[tuple[str, re.Pattern[str], re.Pattern[str]]]:
     return [
         (
             surface.name,
-            re.compile(_pattern(surface.asked)),
-            re.compile(_pattern(surface.marked, "_marked") + "|" + _pattern(surface.unmarked, "_unmarked")),
+            re.compile(pattern(surface.asked)),
+            re.compile(pattern(surface.marked, "_marked") + "|" + pattern(surface.unmarked, "_unmarked")),
         )
         for surface in SURFACES
     ]
-
-
-def _pattern(template: str, suffix: str = "") -> str:
-    seen: set[str] = set()
-
-    def parts() -> Iterator[str]:
-        for literal, field in re.findall(r"([^{]*)(?:\{(\w+)\})?", template):
-            yield re.escape(literal)
-            if field:
-                yield f"(?P={field}{suffix})" if field in seen else rf"(?P<{field}{suffix}>\d+)"
-                seen.add(field)
-
-    return "".join(parts())
-
-
-def percent_range(base_rate: float | Sequence[float]) -> tuple[int, int]:
-    """The whole percents between which questions draw their base rate.
-
-    Raises:
-        BadInput: `base_rate` is neither one number between 0.01 and 0.99 nor two that rise.
-    """
-    ends: Sequence[float] = [base_rate] if isinstance(base_rate, int | float) else base_rate
-    try:
-        percents = [round(float(end) * 100) for end in ends]
-    except (TypeError, ValueError, OverflowError):
-        percents = []
-    if len(percents) not in (1, 2) or not all(1 <= p <= 99 for p in percents) or percents != sorted(percents):
-        raise BadInput(
-            f"urns: base_rate={base_rate!r} cannot be used; give one number between 0.01 and 0.99, or two that rise, "
-            "such as 0.15,0.85"
-        )
-    return percents[0], percents[-1]

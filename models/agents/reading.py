@@ -9,9 +9,10 @@ from inspect_ai.dataset import Sample
 
 from truthgym.datasets.domains import BUNDLED, bundled
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.opinions import DOUBTS, opinions_in
 from truthgym.datasets.question import ASKED, Question
-from truthgym.datasets.urns import find_urn, logit
+from truthgym.datasets.urns import find_urn
 from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
 

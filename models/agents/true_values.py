@@ -12,15 +12,8 @@ from functools import cache
 import numpy as np
 from inspect_ai.dataset import Dataset
 
-from truthgym.datasets.urns import (
-    LEAST_MARKS,
-    UrnQuestion,
-    log_likelihood_ratio,
-    logit,
-    most_marks,
-    oftener_marks,
-    percent_range,
-)
+from truthgym.datasets.loading.generated import logit, percent_range
+from truthgym.datasets.urns import LEAST_MARKS, UrnQuestion, log_likelihood_ratio, most_marks, oftener_marks
 from truthgym.models.agents.belief_reports import (
     FIRST_REPORT,
     MAX_VARIANCE_SHARE,
@@ -88,7 +81,7 @@ def population(
     """
     from scipy.stats import binom
 
-    low, high = percent_range(base_rate)
+    low, high = percent_range("urns", base_rate)
     ratio = float(likelihood_ratio)
     rates = [(rarer, oftener_marks(rarer, ratio)) for rarer in range(LEAST_MARKS, most_marks(ratio) + 1)]
     weights, log_odds, evidence = [], [], []

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, log_likelihood_ratio, logit, probability, urns
+from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, log_likelihood_ratio, urns
 
 
 def exact_posterior(base: int, first: int, second: int, marks: list[bool]) -> Fraction:

@@ -16,8 +16,9 @@ from inspect_ai.solver import TaskState, generate
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
-from truthgym.datasets.urns import UrnQuestion, find_urn, logit, urns
+from truthgym.datasets.urns import UrnQuestion, find_urn, urns
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.judge import FIRST_VIEW
 from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe, private_signal

@@ -11,8 +11,9 @@ from inspect_ai.tool import ToolInfo
 
 from truthgym.datasets.domains import truth_seeking_questions
 from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
-from truthgym.datasets.urns import UrnQuestion, logit, urns
+from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.belief_reports import percent
 from truthgym.models.agents.interviewer import QUESTIONS
 from truthgym.models.agents.judge import READING

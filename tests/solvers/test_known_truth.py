@@ -17,8 +17,9 @@ from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
 from tests.fixtures import Run
+from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
-from truthgym.datasets.urns import UrnQuestion, logit
+from truthgym.datasets.urns import UrnQuestion
 from truthgym.models.agents.belief_reports import percent, report
 from truthgym.models.agents.policies import Case, Parameters, believe, private_signal
 from truthgym.models.agents.true_values import population, true_values

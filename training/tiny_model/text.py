@@ -9,7 +9,8 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from truthgym.datasets.urns import UrnQuestion, logit, probability, urns
+from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.scorers.beliefs.elicitation import PROBE
 from truthgym.solvers.direct import answer_instruction, evidence
 

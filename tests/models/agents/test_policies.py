@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from truthgym.datasets.urns import logit
+from truthgym.datasets.loading.generated import logit
 from truthgym.models.agents.policies import (
     AGENTS,
     Case,

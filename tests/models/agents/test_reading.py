@@ -6,8 +6,9 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
+from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
-from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, logit, urns
+from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, urns
 from truthgym.models.agents.judge import FIRST_VIEW, LIST, OWN
 from truthgym.models.agents.policies import Case, Parameters, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, Reading, last_probability, read_conversation, stated_beliefs
