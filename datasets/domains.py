@@ -13,12 +13,14 @@ from truthgym.datasets.conceptual import conceptual
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.intellectual import intellectual
+from truthgym.datasets.loading.generated import Seen
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.openreview import openreview
 from truthgym.datasets.question import Question, may_be_shown_with
 from truthgym.datasets.research import research
-from truthgym.datasets.urns import urns
+from truthgym.datasets.testimony import find_testimony, testimony
+from truthgym.datasets.urns import find_urn, urns
 from truthgym.datasets.wildchat import wildchat
 
 DOMAINS: dict[str, Callable[..., Questions]] = {
@@ -31,11 +33,20 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
     "intellectual": intellectual,
     "wildchat": wildchat,
     "urns": urns,
+    "testimony": testimony,
 }
 """Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
-BUNDLED = [name for name in DOMAINS if name != "urns"]
-"""Domains with bundled questions: all that are not generated."""
+GENERATED: dict[str, Callable[[str], Seen | None]] = {"urns": find_urn, "testimony": find_testimony}
+"""Domains whose questions are generated, each with the function that reads its last question back from a text."""
+BUNDLED = [name for name in DOMAINS if name not in GENERATED]
+"""Domains with bundled questions."""
 TRUTH_SEEKING = Path(__file__).with_name("truth_seeking.jsonl")
+
+
+def find_generated(text: str) -> Seen | None:
+    """Find the last question of a generated domain in a text, and its pieces of evidence before or after it."""
+    found = [seen for find in GENERATED.values() if (seen := find(text))]
+    return max(found, key=lambda seen: text.rfind(seen.asked), default=None)
 
 
 def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[Sample]:

@@ -138,6 +138,7 @@ class ReferenceAPI(ModelAPI):
         one_of("reference agent", model_name, sorted(TAKES))
         for name in parameters:
             one_of(f"argument of reference/{model_name}", name, sorted(TAKES[model_name]))
+        self.naive = model_name in AGENTS and AGENTS[model_name].naive
         limits = {"max_strength": AGENTS[model_name].max_strength} if model_name in AGENTS else None
         try:
             self.parameters = Parameters.model_validate(parameters, context=limits)
@@ -197,7 +198,7 @@ class ReferenceAPI(ModelAPI):
         number, view, answer = WHOLE_NUMBER in request, judge.FIRST_VIEW in request, MARKER in request
         try:
             thoughts = text.count(DECLINED) + (0 if number or view else 1)
-            reading = read_conversation(text, epoch, thoughts, self.parameters, own)
+            reading = read_conversation(text, epoch, thoughts, self.parameters, own, self.naive)
         except UnknownQuestionError:
             if number or view or answer:
                 raise
@@ -235,7 +236,7 @@ class ReferenceAPI(ModelAPI):
 
     def _letters(self, text: str, request: str, epoch: int, input: list[ChatMessage]) -> list[TopLogprob]:
         """Both letters with their log-probabilities, the likelier first. `item` and `wording` alone affect them."""
-        reading = read_conversation(text, epoch, text.count(DECLINED), self.parameters, _own_spans(input))
+        reading = read_conversation(text, epoch, text.count(DECLINED), self.parameters, _own_spans(input), self.naive)
         belief = reading.belief
         if belief is not None:
             belief = float(after_pushback(self.model_name, belief, reading.pushback, self.parameters))

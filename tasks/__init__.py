@@ -20,6 +20,7 @@ from truthgym.tasks.openreview import openreview
 from truthgym.tasks.questions import questions
 from truthgym.tasks.research import research
 from truthgym.tasks.sycophancy import sycophancy
+from truthgym.tasks.testimony import testimony
 from truthgym.tasks.urns import urns
 from truthgym.tasks.wildchat import wildchat
 
@@ -44,6 +45,7 @@ __all__ = [
     "run_agent",
     "self_debate",
     "sycophancy",
+    "testimony",
     "urns",
     "wildchat",
 ]

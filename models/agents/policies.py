@@ -199,6 +199,8 @@ class Agent:
     """The formula on a random half of the questions, if that is another one."""
     from_start: bool = False
     """Whether the formula holds before evidence too."""
+    naive: bool = False
+    """Whether it makes the error that a generated world is about, such as counting every report in `testimony`."""
     fixed: bool = False
     """Whether a random belief is the same in all reports on a question."""
 
@@ -213,6 +215,7 @@ SILENCE = frozenset({"copies", "refuses", "min_confidence"})
 REPORTS = frozenset({"noise", "shared", "skill", "seed", "care"}) | ERRORS | SILENCE
 AGENTS: dict[str, Agent] = {
     "bayesian": Agent(bayesian, REPORTS),
+    "naive": Agent(bayesian, REPORTS, naive=True),
     "stuck": Agent(stuck, REPORTS),
     "underreacting": Agent(underreacting, REPORTS | {"strength"}, strength=0.5, max_strength=1.0),
     "overreacting": Agent(overreacting, REPORTS | {"strength"}, strength=1.0),
@@ -233,8 +236,9 @@ AGENTS: dict[str, Agent] = {
     "opinionated": Agent(None, REPORTS, fixed=True),
     "random": Agent(None, frozenset({"seed", "care"})),
 }
-"""Agents by name. `miscalibrated` overweights the base rate from the start. `mixed` is entrenched on half of the
-questions and neglects the base rate on the others. `opinionated` has one random belief for each question throughout."""
+"""Agents by name. `naive` is Bayesian but for the error that a generated world is about. `miscalibrated` overweights the
+base rate from the start. `mixed` is entrenched on half of the questions and neglects the base rate on the others.
+`opinionated` has one random belief for each question throughout."""
 
 
 def beliefs(

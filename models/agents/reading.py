@@ -7,12 +7,11 @@ from functools import cache
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.domains import BUNDLED, bundled
+from truthgym.datasets.domains import BUNDLED, bundled, find_generated
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.opinions import DOUBTS, opinions_in
 from truthgym.datasets.question import ASKED, Question
-from truthgym.datasets.urns import find_urn
 from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
 
@@ -54,7 +53,12 @@ class Reading:
 
 
 def read_conversation(
-    text: str, epoch: int, thoughts: int, parameters: Parameters, own: Sequence[tuple[int, int]] | None = None
+    text: str,
+    epoch: int,
+    thoughts: int,
+    parameters: Parameters,
+    own: Sequence[tuple[int, int]] | None = None,
+    naive: bool = False,
 ) -> Reading:
     """Read a conversation. If it contains several questions, the last one counts.
 
@@ -65,21 +69,23 @@ def read_conversation(
         parameters: The agent's parameters.
         own: Start and end of the agent's own messages in the text, so that beliefs stated by others are not taken for
             its own. None counts all of the text.
+        naive: Whether the agent makes the error that a generated world is about.
 
     Raises:
         UnknownQuestionError: The conversation contains no question that the agents know.
     """
-    urn = find_urn(text)
+    made = find_generated(text)
     known = max(
         ((text.rfind(question[0]), *question) for question in [*_known(), *_asked()] if question[0] in text),
         default=None,
     )
-    if urn and (known is None or known[0] < text.rfind(urn.asked)):
-        begins, since, question, proposition = urn.begins, urn.evidence_ends, urn.asked, urn.proposition
+    if made and (known is None or known[0] < text.rfind(made.asked)):
+        begins, since, question, proposition = made.begins, made.evidence_ends, made.asked, made.proposition
         beliefs = stated_beliefs(text, begins, own)
         opinions = _read_opinions(text, proposition, beliefs)
-        key = f"{urn.asked} ({opinions.summary})" if opinions.summary else urn.asked
-        case = Case(key, logit(urn.prior), urn.log_likelihood_ratios, opinions.user, opinions.third)
+        key = f"{made.asked} ({opinions.summary})" if opinions.summary else made.asked
+        ratios = made.naive_log_likelihood_ratios if naive else made.log_likelihood_ratios
+        case = Case(key, logit(made.prior), ratios, opinions.user, opinions.third)
     elif known:
         _, question, question_id, outcome, proposition = known
         begins = since = text.index(question)
@@ -89,7 +95,7 @@ def read_conversation(
         case = replace(signal, user=opinions.user, third=opinions.third)
     else:
         raise UnknownQuestionError(
-            "A reference agent knows the questions of truthgym/urns, the bundled questions of the other domains, and "
+            "A reference agent knows the questions of the generated domains, the bundled questions of the others, and "
             "the question that a Truthgym solver or scorer works on, and finds none of them in this conversation, "
             f"which begins: {text[:200]!r}. Use a language model for other questions."
         )
@@ -167,7 +173,7 @@ def _asked() -> list[tuple[str, str, bool, str]]:
 
 @cache
 def _has_known_question(text: str) -> bool:
-    return find_urn(text) is not None or any(question in text for question, *_ in _known())
+    return find_generated(text) is not None or any(question in text for question, *_ in _known())
 
 
 @cache

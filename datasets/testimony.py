@@ -1,0 +1,373 @@
+"""Testimony: which reports are new evidence? Generated questions about an event that few people saw and many report.
+
+Each question states how often such an event happens, how reliable the people who were there are, and how reports repeat
+what these people said. Several reports may repeat one person, so counting reports is an error. From the text a reader
+can compute what the metadata has: the exact posterior after every piece of evidence.
+"""
+
+import math
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import count, islice, pairwise, product
+from typing import Annotated
+
+from inspect_ai.dataset import Sample
+from pydantic import Field, SkipValidation
+
+from truthgym.datasets.errors import validate_call
+from truthgym.datasets.loading.generated import Seen, logit, pattern, percent_range, probability
+from truthgym.datasets.loading.selection import Questions, check_selection, select
+from truthgym.datasets.question import Question, question, sample
+
+HITS, FALSE_ALARMS, GARBLES = (60, 80), (20, 40), (2, 12)
+"""Ranges of percents from which each question draws its rates."""
+SYLLABLES = ("ba", "dor", "el", "fi", "gan", "hu", "jo", "ket", "lim", "mar", "no", "pel", "quo", "ris", "tav", "ul")
+PERSON = r"[A-Z][a-z]+"
+FIELDS = {"place": PERSON, "person": PERSON, "people": rf"{PERSON}(?:, {PERSON})* and {PERSON}", "traced": r"[^\n]+?"}
+
+
+@dataclass(frozen=True)
+class Surface:
+    """One wording of the problem. `{case}` numbers the question, `{k}` the report."""
+
+    name: str
+    asked: str
+    proposition: str
+    yes: str
+    no: str
+    named: str
+    """Said after a report that names the person, `{person}`."""
+    unnamed: str
+    traces: str
+    """The last piece of evidence. `{traced}` lists reports with `one`, or is `none`."""
+    one: str
+    none: str
+
+
+SURFACES = (
+    Surface(
+        "ferry",
+        "In storm {case}, did the ferry to {place} sail? In such storms it sails {base} times in 100. On the pier "
+        "stood {people}. Each of them, independently of the others, says that it sailed {hit} times in 100 if it "
+        "did, and {alarm} times in 100 if it did not. {reports} newspapers each report what one of these people says. "
+        "For each newspaper a lot decides which person, all equally likely. A newspaper prints the opposite of what "
+        "the person says {garble} times in 100, independently of all else. By another lot, {named} newspapers in 100 "
+        "name the person. When all have appeared, an archive opens, and names the person of each remaining newspaper "
+        "with {late} chances in 100, again by lot. Did the ferry sail?",
+        "The ferry to {place} sailed in storm {case}.",
+        "Storm {case}, newspaper {k}: the ferry sailed.",
+        "Storm {case}, newspaper {k}: the ferry did not sail.",
+        "The newspaper has it from {person}.",
+        "The newspaper does not say from whom it has it.",
+        "Storm {case}, the archive opens: {traced}.",
+        "newspaper {k} had it from {person}",
+        "it names nobody",
+    ),
+    Surface(
+        "council",
+        "Did the council of {place} pass motion {case}? It passes {base} of 100 such motions. {people} were in the"
+        " hall. Asked, any of them says that it passed with a chance of {hit}% if it did and of {alarm}% if it did"
+        " not, independently of each other. {reports} letters tell of it. The writer of each has it from one of "
+        "these people, whom a fair lot picks anew for each letter, and turns the message round by mistake in "
+        "{garble}% of letters, whatever else is true. {named}% of the letters, picked at random, say who it was. "
+        "At the end the writers of the others are asked, and {late}% of them, again at random, remember it. Was "
+        "the motion passed?",
+        "The council of {place} passed motion {case}.",
+        "Motion {case}, letter {k} says that it was passed.",
+        "Motion {case}, letter {k} says that it was not passed.",
+        "Its writer has it from {person}.",
+        "It gives no name.",
+        "Motion {case}, the writers are asked: {traced}.",
+        "letter {k} goes back to {person}",
+        "no one else remembers",
+    ),
+    Surface(
+        "compound",
+        "Does compound {case} dissolve in {place} oil? Of the compounds in its series, {base} in 100 do. It was "
+        "tested once in each of the laboratories of {people}. A test finds that a compound dissolves in {hit} of "
+        "100 cases if it does and in {alarm} of 100 cases if it does not, each test independently. {reports} "
+        "reviews cite a test. Each review cites one laboratory's test, every laboratory with the same chance "
+        "whatever the other reviews cite, and gets its result the wrong way round {garble} times in 100, at "
+        "random. A chance of {named} in 100 decides for each review whether it gives its source. Afterwards a "
+        "librarian looks for the sources that are missing and finds each with a chance of {late} in 100, whatever "
+        "it is. Does it dissolve?",
+        "Compound {case} dissolves in {place} oil.",
+        "Compound {case}, review {k}: it dissolves.",
+        "Compound {case}, review {k}: it does not dissolve.",
+        "Source: the laboratory of {person}.",
+        "The source is missing.",
+        "Compound {case}, the librarian reports: {traced}.",
+        "review {k} cites the laboratory of {person}",
+        "no further source was found",
+    ),
+    Surface(
+        "comet",
+        "Was comet {case} visible from {place} with the naked eye? Of 100 comets of its kind {base} are. {people} "
+        "watched that night. If it was visible, a watcher notes that it was with probability {hit}%; if not, with "
+        "probability {alarm}%; no watcher knows of another. {reports} almanacs copy a note. For each, the note is "
+        "that of a watcher chosen at random, with equal chances and no regard to the other almanacs. A copy says "
+        "the contrary of the note with probability {garble}%, by accident. With probability {named}% an almanac "
+        "names the watcher; in a later edition each of those left out is named with probability {late}%. Neither "
+        "depends on what was seen or copied. Was the comet visible?",
+        "Comet {case} was visible from {place} with the naked eye.",
+        "Comet {case}, almanac {k}: visible.",
+        "Comet {case}, almanac {k}: not visible.",
+        "Watcher: {person}.",
+        "The watcher is not named.",
+        "Comet {case}, later edition: {traced}.",
+        "almanac {k} copied {person}",
+        "no watcher is added",
+    ),
+)
+
+
+class TestimonyQuestion(Question, frozen=True):
+    """A question with what it was generated from."""
+
+    surface: str
+    hit: int
+    """Percent of people who say yes if the proposition is true."""
+    false_alarm: int
+    """The same if it is false."""
+    garble: int
+    """Percent of reports that say the opposite of what the person said."""
+    said: list[bool]
+    """What each report says."""
+    source: list[int]
+    """Number of the person whom each report repeats, from 0."""
+    known: list[int]
+    """For each report the piece of evidence that names its person, from 1; 0 if none does."""
+    naive: list[float]
+    """Probability before any evidence and after each piece of a reader who takes every report for a new witness."""
+
+
+Sources = Sequence[int | None]
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Probabilities in (0, 1)."""
+
+    base: float
+    hit: float
+    false_alarm: float
+    garble: float
+
+
+@validate_call
+def testimony(
+    n: Annotated[int, Field(ge=1)] = 300,
+    seed: int = 0,
+    split: str = "all",
+    witnesses: Annotated[int, Field(ge=2, le=8)] = 3,
+    reports: Annotated[int, Field(ge=1, le=12)] = 8,
+    named: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    late: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    base_rate: Annotated[float | Sequence[float], SkipValidation] = (0.15, 0.85),
+) -> Questions:
+    """Generate questions about an event that a few people saw and several reports repeat.
+
+    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one. A question has
+    one piece of evidence for each report, and a last one that names persons whom reports did not name.
+
+    Args:
+        n: Number of questions, all of the split.
+        seed: Another seed gives other questions.
+        split: "train", "validation", "test" or "all". Every question is its own event.
+        witnesses: People who saw the event, 2 to 8. The fewer, the more reports repeat one another.
+        reports: Reports in each question, 1 to 12.
+        named: Probability that a report names its person, 0 to 1, rounded to a whole percent.
+        late: Probability that the last piece names the person of a report that did not, likewise.
+        base_rate: Probability that the proposition is true before any evidence: one number, or the two ends of a range
+            from which each question draws. Between 0.01 and 0.99, rounded to a whole percent.
+
+    Raises:
+        BadInput: An argument outside its range, or an unknown split.
+    """
+    low, high = percent_range("testimony", base_rate)
+    shares = round(100 * named), round(100 * late)
+    difficulty = f"witnesses{witnesses}-reports{reports}-named{shares[0]}-late{shares[1]}-base{low}-{high}"
+    check_selection("testimony", split, None, n)
+    every = (_question(seed, i, witnesses, reports, shares, (low, high), difficulty) for i in count())
+    samples = (item for item in every if split in ("all", item.metadata_as(TestimonyQuestion).split))
+    return select("testimony", islice(samples, n), split=split)
+
+
+@lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
+def exact_posterior(rates: Rates, witnesses: int, said: tuple[bool, ...], source: tuple[int | None, ...]) -> float:
+    r"""Probability that the event happened, by enumeration of what the witnesses may have said.
+
+    $$P(e\mid r,s)\propto P(e)\sum_{o\in\{0,1\}^w}\prod_i P(o_i\mid e)\prod_j P(r_j\mid o,s_j)$$
+
+    A report repeats its source's statement, or the opposite with the probability of a garble. If the source is unknown,
+    its probability is the mean over the witnesses.
+
+    Args:
+        rates: The rates that the question states.
+        witnesses: Number of witnesses.
+        said: What each report says.
+        source: Number of each report's witness, from 0, or None if it is unknown.
+    """
+    total = [0.0, 0.0]
+    for event, weight in enumerate((1 - rates.base, rates.base)):
+        says_yes = rates.hit if event else rates.false_alarm
+        for statements in product((False, True), repeat=witnesses):
+            yes = sum(statements)
+            likelihood = weight * says_yes**yes * (1 - says_yes) ** (witnesses - yes)
+            for report, witness in zip(said, source, strict=True):
+                agree = (
+                    (yes if report else witnesses - yes) / witnesses
+                    if witness is None
+                    else statements[witness] == report
+                )
+                likelihood *= agree * (1 - rates.garble) + (1 - agree) * rates.garble
+            total[event] += likelihood
+    return total[1] / (total[0] + total[1])
+
+
+def naive_log_likelihood_ratio(rates: Rates, report: bool) -> float:
+    r"""Evidence of a report, in nats, if each had a witness of its own: $\ln P(r_j\mid 1)/P(r_j\mid 0)$."""
+    yes, no = (rate * (1 - rates.garble) + (1 - rate) * rates.garble for rate in (rates.hit, rates.false_alarm))
+    return math.log(yes / no) if report else math.log((1 - yes) / (1 - no))
+
+
+def posterior_path(
+    rates: Rates, witnesses: int, said: Sequence[bool], at_once: Sources, later: Sources | None
+) -> list[float]:
+    """The exact posterior before any report, after each, and after the last piece.
+
+    Args:
+        rates: The rates that the question states.
+        witnesses: Number of witnesses.
+        said: What each report says.
+        at_once: Number of the witness whom each report names, or None.
+        later: The same after the last piece. None if there is none yet.
+    """
+    known = [(tuple(said[:k]), tuple(at_once[:k])) for k in range(len(said) + 1)]
+    if later is not None:
+        known.append((tuple(said), tuple(later)))
+    return [exact_posterior(rates, witnesses, *one) for one in known]
+
+
+def find_testimony(text: str) -> Seen | None:
+    """Find the last question of this domain in a text, and its pieces of evidence before or after it.
+
+    The question may stand anywhere in the text. A piece that is repeated counts once.
+    """
+    found = [
+        (match.start(), i, match) for i, (asked, _, _, _) in enumerate(_patterns()) for match in asked.finditer(text)
+    ]
+    if not found:
+        return None
+    _, i, match = max(found, key=lambda item: item[0])
+    _, report, traces, one = _patterns()[i]
+    begins = text.index(match[0])
+    ends = begins + len(match[0])
+    case, people = match["case"], _people(match["people"])
+    rates = Rates(*(int(match[name]) / 100 for name in ("base", "hit", "alarm", "garble")))
+    said: dict[int, bool] = {}
+    at_once: dict[int, int | None] = {}
+    for piece in report.finditer(text):
+        yes = piece["case_yes"] is not None
+        k = int(piece["k_yes"] or piece["k_no"])
+        person = piece["person_named"]
+        if (piece["case_yes"] or piece["case_no"]) == case and k not in said and (person is None or person in people):
+            said[k], at_once[k] = yes, None if person is None else people.index(person)
+            ends = max(ends, piece.end())
+    order = sorted(said)
+    later: list[int | None] | None = None
+    if last := next((piece for piece in traces.finditer(text) if piece["case"] == case), None):
+        traced = {int(m["k"]): people.index(m["person"]) for m in one.finditer(last["traced"]) if m["person"] in people}
+        later = [traced.get(k, at_once[k]) for k in order]
+        ends = max(ends, last.end())
+    replies = [said[k] for k in order]
+    path = posterior_path(rates, len(people), replies, [at_once[k] for k in order], later)
+    ratios = tuple(logit(after) - logit(before) for before, after in pairwise(path))
+    naive = tuple(naive_log_likelihood_ratio(rates, reply) for reply in replies) + (0.0,) * (later is not None)
+    proposition = SURFACES[i].proposition.format(case=case, place=match["place"])
+    return Seen(match[0], begins, ends, rates.base, ratios, naive, proposition)
+
+
+def _question(
+    seed: int, i: int, witnesses: int, reports: int, shares: tuple[int, int], base: tuple[int, int], difficulty: str
+) -> Sample:
+    rng = random.Random(f"testimony/{seed}/{i}/{difficulty}")
+    surface = rng.choice(SURFACES)
+    place, *people = _names(rng, 1 + witnesses)
+    base_rate = rng.randint(*base)
+    hit, alarm, garble = (rng.randint(*ends) for ends in (HITS, FALSE_ALARMS, GARBLES))
+    truth = rng.random() < base_rate / 100
+    statements = [rng.random() < (hit if truth else alarm) / 100 for _ in people]
+    source = [rng.randrange(witnesses) for _ in range(reports)]
+    said = [statements[one] != (rng.random() < garble / 100) for one in source]
+    known = [k if rng.random() < shares[0] / 100 else 0 for k in range(1, reports + 1)]
+    known = [k or (reports + 1 if rng.random() < shares[1] / 100 else 0) for k in known]
+
+    rates = Rates(base_rate / 100, hit / 100, alarm / 100, garble / 100)
+    at_once = [one if 0 < k <= reports else None for one, k in zip(source, known, strict=True)]
+    later = [one if k else None for one, k in zip(source, known, strict=True)]
+    ratios = [naive_log_likelihood_ratio(rates, report) for report in said] + [0.0]
+    case = 1000 + i
+    identity = f"testimony-{i:05d}-seed{seed}-{difficulty}"
+    evidence = []
+    for k, (report, one) in enumerate(zip(said, at_once, strict=True), start=1):
+        line = (surface.yes if report else surface.no).format(case=case, k=k)
+        evidence.append(f"{line} {surface.unnamed if one is None else surface.named.format(person=people[one])}")
+    traced = [
+        surface.one.format(k=k, person=people[source[k - 1]]) for k, at in enumerate(known, start=1) if at > reports
+    ]
+    evidence.append(surface.traces.format(case=case, traced="; ".join(traced) or surface.none))
+    proposition = surface.proposition.format(case=case, place=place)
+    metadata = question(
+        TestimonyQuestion,
+        identity,
+        domain="testimony",
+        event=identity,
+        proposition=proposition,
+        evidence=evidence,
+        base_rate=base_rate / 100,
+        surface=surface.name,
+        hit=hit,
+        false_alarm=alarm,
+        garble=garble,
+        said=said,
+        source=source,
+        known=known,
+        posterior=posterior_path(rates, witnesses, said, at_once, later),
+        naive=[probability(logit(rates.base) + math.fsum(ratios[:k])) for k in range(reports + 2)],
+    )
+    asked = surface.asked.format(
+        case=case, place=place, people=f"{', '.join(people[:-1])} and {people[-1]}", base=base_rate, hit=hit,
+        alarm=alarm, garble=garble, reports=reports, named=shares[0], late=shares[1],
+    )  # fmt: skip
+    return sample(identity, asked, "yes" if truth else "no", metadata, identity)
+
+
+def _names(rng: random.Random, n: int) -> list[str]:
+    """Different names of two syllables each, which no language model can know anything about."""
+    pairs = [(one, other) for one in SYLLABLES for other in SYLLABLES if one != other]
+    return [f"{one}{other}".capitalize() for one, other in rng.sample(pairs, n)]
+
+
+def _people(listed: str) -> list[str]:
+    return re.findall(PERSON, listed)
+
+
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], ...]]:
+    """For each surface the patterns of its question, a report, the last piece, and a report that this piece traces."""
+
+    def compiled(surface: Surface) -> tuple[re.Pattern[str], ...]:
+        report = f"(?:{pattern(surface.yes, '_yes')}|{pattern(surface.no, '_no')}) "
+        source = f"(?:{pattern(surface.named, '_named', FIELDS)}|{pattern(surface.unnamed)})"
+        return (
+            re.compile(pattern(surface.asked, fields=FIELDS)),
+            re.compile(report + source),
+            re.compile(pattern(surface.traces, fields=FIELDS)),
+            re.compile(pattern(surface.one, fields=FIELDS)),
+        )
+
+    return [compiled(surface) for surface in SURFACES]
