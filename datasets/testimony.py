@@ -218,11 +218,10 @@ def exact_posterior(rates: Rates, witnesses: int, said: tuple[bool, ...], source
             yes = sum(statements)
             likelihood = weight * says_yes**yes * (1 - says_yes) ** (witnesses - yes)
             for report, witness in zip(said, source, strict=True):
-                agree = (
-                    (yes if report else witnesses - yes) / witnesses
-                    if witness is None
-                    else statements[witness] == report
-                )
+                if witness is None:
+                    agree = (yes if report else witnesses - yes) / witnesses
+                else:
+                    agree = float(statements[witness] == report)
                 likelihood *= agree * (1 - rates.garble) + (1 - agree) * rates.garble
             total[event] += likelihood
     return total[1] / (total[0] + total[1])

@@ -236,8 +236,8 @@ AGENTS: dict[str, Agent] = {
     "opinionated": Agent(None, REPORTS, fixed=True),
     "random": Agent(None, frozenset({"seed", "care"})),
 }
-"""Agents by name. `naive` is Bayesian but for the error that a generated world is about. `miscalibrated` overweights the
-base rate from the start. `mixed` is entrenched on half of the questions and neglects the base rate on the others.
+"""Agents by name. `naive` is Bayesian but for the error that a generated world is about. `miscalibrated` overweights
+the base rate from the start. `mixed` is entrenched on half of the questions and neglects the base rate on the others.
 `opinionated` has one random belief for each question throughout."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.domains import BUNDLED, DOMAINS, bundled
+from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED, bundled
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.source import bundled_file
 from truthgym.datasets.question import Question
@@ -112,9 +112,9 @@ def asked(domain: str) -> list[str]:
     return [str(item.input) for item in bundled(domain)]
 
 
-def test_there_are_nine_domains() -> None:
+def test_each_domain_is_bundled_or_generated() -> None:
     assert set(LEAST) == set(BUNDLED)
-    assert set(DOMAINS) == {*LEAST, "urns"}
+    assert set(DOMAINS) == {*LEAST, *GENERATED}
 
 
 @every_domain

@@ -1,0 +1,139 @@
+import math
+from fractions import Fraction
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.testimony import SURFACES, TestimonyQuestion, find_testimony, testimony
+
+
+def by_hand(known: TestimonyQuestion, witnesses: int, pieces: int) -> Fraction:
+    """Bayes' rule in exact arithmetic, over what the witnesses said and over who is behind each report."""
+    said = known.said[:pieces]
+    sources = [[at] if 0 < k <= pieces else range(witnesses) for at, k in zip(known.source, known.known, strict=True)]
+    hit, alarm, garble = (Fraction(rate, 100) for rate in (known.hit, known.false_alarm, known.garble))
+    base = Fraction(round(100 * (known.base_rate or 0)), 100)
+    total = {True: Fraction(0), False: Fraction(0)}
+    for event, statements in product((True, False), product((True, False), repeat=witnesses)):
+        yes = hit if event else alarm
+        weight = base if event else 1 - base
+        weight *= math.prod(yes if one else 1 - yes for one in statements)
+        for behind in product(*sources[: len(said)]):
+            right = (statements[witness] == report for witness, report in zip(behind, said, strict=True))
+            total[event] += weight * math.prod(1 - garble if one else garble for one in right)
+    return total[True] / (total[True] + total[False])
+
+
+def test_the_posterior_is_exact_after_every_piece() -> None:
+    for item in testimony(n=25, reports=4, witnesses=2):
+        known = item.metadata_as(TestimonyQuestion)
+        # each unknown source is drawn with equal chances: a factor that all its values have in common
+        assert known.posterior == pytest.approx([float(by_hand(known, 2, k)) for k in range(6)], abs=1e-12)
+
+
+def test_who_is_named_when() -> None:
+    for item in testimony(n=60, named=0.4, late=0.6):
+        known = item.metadata_as(TestimonyQuestion)
+        assert len(known.evidence) == 9 == len(known.posterior) - 1 == len(known.naive) - 1
+        assert set(known.known) <= {*range(10)}
+        assert all(k in (0, j, 9) for j, k in enumerate(known.known, start=1))
+    shares = np.array([[0 < k < 9, k == 9] for q in testimony(n=300, named=0.4, late=0.6)
+                       for k in q.metadata_as(TestimonyQuestion).known])  # fmt: skip
+    assert shares.mean(axis=0) == pytest.approx([0.4, 0.36], abs=0.03)
+
+
+def test_beliefs_are_a_martingale_and_the_naive_ones_are_not() -> None:
+    made = list(testimony(n=1500))
+    known = [item.metadata_as(TestimonyQuestion) for item in made]
+    outcome = np.array([item.target == "yes" for item in made], float)
+    exact, naive = (np.array([getattr(q, name) for q in known]) for name in ("posterior", "naive"))
+    for now, after in pairwise(np.column_stack([exact, outcome]).T):
+        for weight in (np.ones(len(now)), now - 0.5, np.abs(now - 0.5)):
+            change = (after - now) * weight
+            assert abs(change.sum()) < 4 * math.sqrt(np.sum(change**2))
+    owed = exact[:, -1] * (1 - exact[:, -1])
+    lost = (exact[:, -1] - naive[:, -1]) ** 2
+    assert owed.mean() == pytest.approx(0.145, abs=0.01)
+    assert lost.mean() == pytest.approx(0.035, abs=0.008)
+    assert np.mean((exact[:, -1] - outcome) ** 2) == pytest.approx(owed.mean(), abs=0.02)
+
+
+def test_words_and_order_say_nothing_of_the_outcome() -> None:
+    made = list(testimony(n=1500))
+    known = [item.metadata_as(TestimonyQuestion) for item in made]
+    yes = np.array([item.target == "yes" for item in made])
+    base = np.array([q.base_rate for q in known])
+    for name in (surface.name for surface in SURFACES):
+        among = np.array([q.surface == name for q in known])
+        assert abs((yes - base)[among].sum()) < 4 * math.sqrt(np.sum((base * (1 - base))[among]))
+    for length in (np.array([len(str(item.input)) for item in made]), np.arange(len(made))):
+        assert abs(np.corrcoef(length, yes)[0, 1]) < 4 / math.sqrt(len(made))
+
+
+def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
+    for item in testimony(n=40):
+        known = item.metadata_as(TestimonyQuestion)
+        pieces = known.evidence
+        whole = "\n".join([str(item.input), *pieces])
+        seen = find_testimony(f"{whole}\nAs said, {pieces[0]} The end.")
+        assert seen is not None
+        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
+        for found, path in (
+            (seen.log_likelihood_ratios, known.posterior),
+            (seen.naive_log_likelihood_ratios, known.naive),
+        ):
+            beliefs = [probability(logit(seen.prior) + math.fsum(found[:k])) for k in range(len(path))]
+            assert beliefs == pytest.approx(path)
+        part = find_testimony("\n".join([*pieces[:3], str(item.input)]))
+        assert part is not None
+        assert len(part.log_likelihood_ratios) == 3
+        assert whole[: seen.evidence_ends] == whole
+    assert find_testimony("Did the ferry sail?") is None
+
+
+def test_a_longer_set_begins_with_the_shorter_one() -> None:
+    first, longer, other = testimony(n=10), testimony(n=20), testimony(n=10, seed=1)
+    assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:10]
+    assert not {str(s.input) for s in first} & {str(s.input) for s in other}
+    assert {s.metadata_as(TestimonyQuestion).split for s in testimony(n=10, split="test")} == {"test"}
+
+
+def test_fewer_witnesses_and_more_reports_mislead_a_naive_reader_more() -> None:
+    def lost(**arguments: Any) -> float:
+        known = [item.metadata_as(TestimonyQuestion) for item in testimony(n=300, **arguments)]
+        return float(np.mean([(q.posterior[-1] - q.naive[-1]) ** 2 for q in known]))
+
+    assert lost(witnesses=6, reports=3) < lost() < lost(witnesses=2, reports=10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"n": 0}, "testimony: n=0"),
+        ({"witnesses": 1}, "witnesses=1 cannot be used"),
+        ({"witnesses": 9}, "witnesses=9"),
+        ({"reports": 0}, "reports=0"),
+        ({"named": 1.5}, "named=1.5"),
+        ({"late": -1}, "late=-1"),
+        ({"base_rate": (0.8, 0.2)}, "testimony: base_rate=(0.8, 0.2)"),
+        ({"split": "dev"}, "Unknown split 'dev'"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        testimony(**arguments)
+    assert said in str(refused.value)
+
+
+def test_the_card_shows_the_first_question(root: Any) -> None:
+    card = (root / "datasets" / "testimony.md").read_text()
+    item = next(iter(testimony(n=1)))
+    known = item.metadata_as(TestimonyQuestion)
+    for text in (str(item.input), *known.evidence, known.proposition):
+        assert f"{text}" in card
+    for name, path in (("exact", known.posterior), ("naive", known.naive)):
+        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card

@@ -1,0 +1,33 @@
+"""The task `testimony` end to end: agents without noise score what the exact and the naive formula owe them."""
+
+import numpy as np
+import pytest
+
+from tests.fixtures import Run
+from truthgym.datasets.testimony import TestimonyQuestion
+from truthgym.tasks.testimony import testimony
+
+
+@pytest.mark.parametrize(("agent", "path"), [("bayesian", "posterior"), ("naive", "naive")])
+def test_an_agent_states_what_its_formula_gives(run: Run, agent: str, path: str) -> None:
+    log = run(testimony(n=12), f"reference/{agent}", epochs=2)
+    assert log.samples
+    assert log.results
+    owed = []
+    for item in log.samples:
+        known, scores = item.metadata_as(TestimonyQuestion), item.scores or {}
+        final, first = getattr(known, path)[-1], getattr(known, path)[0]
+        owed.append((final - (item.target == "yes")) ** 2)
+        stated = {belief["stage"]: belief["value"] for belief in (scores["martingale"].metadata or {})["beliefs"]}
+        assert stated["prior"] == pytest.approx(first, abs=0.0051)
+        assert stated["posterior"] == pytest.approx(final, abs=0.0051)
+    found = {score.name: score.metrics for score in log.results.scores}["brier"]
+    assert found["brier"].value == pytest.approx(np.mean(owed), abs=2e-4)
+    assert found["share_scored"].value == 1
+
+
+def test_witnesses_and_reports_reach_the_questions(run: Run) -> None:
+    log = run(testimony(n=2, witnesses=2, reports=3, paradigms="brier"), epochs=1)
+    known = [item.metadata_as(TestimonyQuestion) for item in log.samples or []]
+    assert {len(q.said) for q in known} == {3}
+    assert {one for q in known for one in q.source} <= {0, 1}
