@@ -106,7 +106,7 @@ def test_opinionated_has_one_random_belief_for_each_question() -> None:
 
 
 def test_every_agent_that_learns_has_its_formula_tested() -> None:
-    assert {*STRONG, "bayesian", "stuck", *SWAYED} == set(LEARNING)
+    assert {*STRONG, "bayesian", "naive", "stuck", *SWAYED} == set(LEARNING)
     assert set(AGENTS) == {*LEARNING, *ODD, "opinionated", "random"}
 
 

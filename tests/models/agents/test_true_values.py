@@ -7,7 +7,11 @@ from truthgym.datasets.urns import UrnQuestion, urns
 from truthgym.models.agents.policies import AGENTS, Parameters, beliefs
 from truthgym.models.agents.true_values import population, simulate_reports, true_values, urn_cases
 
-NAMES = [name for name, agent in AGENTS.items() if agent.update and not agent.swayed and not agent.from_start]
+NAMES = [
+    name
+    for name, agent in AGENTS.items()
+    if agent.update and not agent.swayed and not agent.from_start and not agent.naive
+]
 
 
 def test_the_population_is_a_distribution() -> None:
