@@ -44,12 +44,16 @@ from truthgym.tasks import (
 ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor")
 EPOCHS = 2
 MAX_MESSAGES = 12  # of an agent, which would not stop by itself
-BELIEFS = (cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, urns)
-"""Domains whose questions have a statement to believe."""
+ASKED = (cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, urns, intellectual, wildchat)
+
+
+def asks(task: Callable[..., Task]) -> Callable[[int], Task]:
+    """The task with so many questions."""
+    return lambda n: task(n=n)
+
+
 DOMAINS: dict[str, Callable[[int], Task]] = {
-    **{task.__name__: lambda n, task=task: task(n=n) for task in BELIEFS},
-    "intellectual": lambda n: intellectual(n=n),
-    "wildchat": lambda n: wildchat(n=n),
+    **{task.__name__: asks(task) for task in ASKED},
     "sycophancy": lambda n: sycophancy(n=n, domain="urns", arms="user,third,memory,pushback"),
 }
 MODES: dict[str, Callable[[str], Solver]] = {  # from the log with examples

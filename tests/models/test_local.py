@@ -82,7 +82,7 @@ def test_a_folder_without_a_chat_template_is_refused_unless_it_is_accepted(
 ) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     (folder / "chat_template.jinja").unlink()
-    arguments = {"device": "cpu", "model_path": str(folder)}
+    arguments: dict[str, Any] = {"device": "cpu", "model_path": str(folder)}
     task = urns(n=1, paradigms="brier")
     error = fails(task, "hf/tiny:v5", model_args=arguments, epochs=1, max_tokens=8)
     assert "hf/tiny:v5 has no chat template" in error
