@@ -37,6 +37,7 @@ from truthgym.tasks import (
     run_agent,
     self_debate,
     sycophancy,
+    testimony,
     urns,
     wildchat,
 )
@@ -44,7 +45,9 @@ from truthgym.tasks import (
 ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor")
 EPOCHS = 2
 MAX_MESSAGES = 12  # of an agent, which would not stop by itself
-ASKED = (cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, urns, intellectual, wildchat)
+ASKED = (
+    cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, urns, intellectual, wildchat,
+)  # fmt: skip
 
 
 def asks(task: Callable[..., Task]) -> Callable[[int], Task]:
