@@ -34,11 +34,10 @@ validity:  ## docs/validity*.md and their charts: every measure on agents whose 
 	python -m truthgym.analysis.validity.sycophancy docs/validity_sycophancy.md
 	python -m truthgym.analysis.validity.judges docs/validity_judges.md
 
-results:  ## docs/results.md and its chart
+results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simulated agents (takes a while)
+	truthgym models smollm2 --out trained/smollm2
 	logs=$$(mktemp -d) && \
-	for run in "bayesian -M noise=0.05" "entrenched -M strength=0.5 -M noise=0.05" "random"; do \
-	  inspect eval truthgym/forecasting truthgym/urns -T n=100 -T 'paradigms={brier: {}, martingale: {figures: all}}' \
-	    --model reference/$$run --log-dir $$logs --display none || exit 1; done && \
+	python examples/small_model.py $$logs hf/smollm2:135m --model-path trained/smollm2 --compare --n 12 --max-tokens 96 --display none && \
 	python -m truthgym.analysis.performance $$logs docs/results.md; rm -rf $$logs
 
 figures:  ## every figure in the README and docs, from fresh runs of the reference agents

@@ -135,7 +135,7 @@ def _panel(rows: "pd.DataFrame", models: list[str]) -> alt.LayerChart:
         rule = alt.Chart(rows).mark_rule(strokeDash=[4, 4], color="gray")
         layers.insert(0, rule.encode(x=alt.datum(paradigm.reference)))
     layered: alt.LayerChart = alt.layer(*layers).properties(
-        width=480, height={"step": 14}, title=alt.Title(rows["scorer"].iloc[0], anchor="start")
+        width=480, height={"step": 14}, title=alt.Title(rows["scorer"].iloc[0], anchor="start", frame="group")
     )
     return layered
 
