@@ -6,7 +6,7 @@
 Each set-up asks n questions twice. The same command resumes an interrupted run. At the end it prints, for each set-up,
 the share of answers that could be scored and the first reason of those that could not.
 
-    python examples/small_model.py logs/both hf/smollm2:135m --model-path trained/smollm2 --compare --n 12 --max-tokens 96
+    python examples/small_model.py logs/both hf/smollm2:135m --model-path trained/smollm2 --compare --n 12
     python -m truthgym.analysis.performance logs/both results.md
 
 With `--compare` it runs the set-ups of docs/results.md instead, beside simulated agents on the same questions.
