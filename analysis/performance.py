@@ -112,7 +112,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame", models: list[str]) -> alt.LayerChart:
+def _panel(rows: "pd.DataFrame", models: list[str]) -> alt.LayerChart | alt.FacetChart:
     paradigm = PARADIGMS.get(_base(rows["scorer"].iloc[0]))
     title = f"{rows['figure'].iloc[0]}{f' ({paradigm.better})' if paradigm else ''}"
     legend = alt.Legend(orient="top", columns=3, labelLimit=400, symbolOpacity=1, symbolFillColor=None)
@@ -134,7 +134,7 @@ def _panel(rows: "pd.DataFrame", models: list[str]) -> alt.LayerChart:
     if paradigm and paradigm.reference is not None:
         rule = alt.Chart(rows).mark_rule(strokeDash=[4, 4], color="gray")
         layers.insert(0, rule.encode(x=alt.datum(paradigm.reference)))
-    layered: alt.LayerChart = alt.layer(*layers).properties(
+    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(
         width=480, height={"step": 14}, title=alt.Title(rows["scorer"].iloc[0], anchor="start", frame="group")
     )
     return layered

@@ -1,5 +1,6 @@
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from inspect_ai import score
@@ -16,6 +17,9 @@ from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 HEADLINE = {
     "score": "brier",
     "lower": "brier_lower",
@@ -25,11 +29,15 @@ HEADLINE = {
 }
 
 
+def by_scorer_and_model(frame: "pd.DataFrame") -> dict[tuple[str, str], dict[Any, Any]]:
+    return {(row["scorer"], row["model"]): dict(row) for row in frame.to_dict("records")}
+
+
 def test_a_row_has_the_figures_of_its_log(run: Run, tmp_path: Path) -> None:
     plain = run(urns(n=10))
     run(urns(n=10), "reference/bayesian", model_args={"noise": 0.1}, solver=chain_of_thought(steps=1), epochs=2)
-    frame = load(tmp_path / "logs").set_index(["scorer", "model"])
-    row = frame.loc[("brier", "reference/bayesian")]
+    rows = by_scorer_and_model(load(tmp_path / "logs"))
+    row = rows["brier", "reference/bayesian"]
     assert plain.results
     metrics = plain.results.scores[0].metrics
     assert {name: row[name] for name in HEADLINE} == {name: metrics[key].value for name, key in HEADLINE.items()}
@@ -37,7 +45,7 @@ def test_a_row_has_the_figures_of_its_log(run: Run, tmp_path: Path) -> None:
     usage = plain.stats.model_usage["reference/bayesian"]
     assert [row["tokens_in"] * 30, row["tokens_out"] * 30] == [usage.input_tokens, usage.output_tokens]
     assert (row["answers"], row["failed"]) == (30, 0)
-    other = frame.loc[("martingale", "reference/bayesian noise=0.1")]
+    other = rows["martingale", "reference/bayesian noise=0.1"]
     assert (other["mode"], other["epochs"], other["figure"]) == ("chain_of_thought steps=1", 2, "martingale_score")
 
 
@@ -83,7 +91,8 @@ def test_verdicts_are_those_of_agents_whose_truth_is_known(run: Run, tmp_path: P
         run(urns(n=150, paradigms=paradigms), f"reference/{name}", model_args=arguments)
     run(urns(n=40, draws=8, paradigms="brier"), epochs=1)
     frame = load(tmp_path / "logs")
-    found = {(row.scorer, row.model.split()[0]): (row.verdict, row.reason) for row in frame.itertuples()}
+    rows = by_scorer_and_model(frame).items()
+    found = {(scorer, model.split()[0]): (row["verdict"], row["reason"]) for (scorer, model), row in rows}
     assert found["martingale", "reference/entrenched"] == ("entrenched", "")
     assert found["martingale", "reference/contrarian"] == ("", "cannot_tell_prior_reports")
     assert found["brier", "reference/contrarian"] == ("above 0.25", "")
@@ -93,12 +102,13 @@ def test_verdicts_are_those_of_agents_whose_truth_is_known(run: Run, tmp_path: P
 def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says, tmp_path: Path) -> None:
     run(urns(n=12, paradigms="brier"), epochs=1)
     run(urns(n=12), says("I would rather not say."), epochs=1)
-    frame = load(tmp_path / "logs").set_index(["scorer", "model"])
-    silent = frame.loc[("brier", "mockllm/model")]
+    frame = load(tmp_path / "logs")
+    rows = by_scorer_and_model(frame)
+    silent = rows["brier", "mockllm/model"]
     assert (silent["reason"], silent["flags"], silent["share_read"]) == ("unread", "unread, few_questions", 0)
-    assert frame.loc[("brier", "reference/bayesian"), "reason"] == "few_questions"
-    assert frame.loc[("martingale", "mockllm/model"), "reason"] == "unidentified_one_epoch"
-    page = report(frame.reset_index(), "x.svg")
+    assert rows["brier", "reference/bayesian"]["reason"] == "few_questions"
+    assert rows["martingale", "mockllm/model"]["reason"] == "unidentified_one_epoch"
+    page = report(frame, "x.svg")
     assert (
         "| urns, direct | mockllm/model | - | - | 0 | 1 | 0 % | none: unread | unread, few_questions | 3 / 3 |" in page
     )
@@ -106,7 +116,7 @@ def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says,
     assert "Left out" not in page
     assert "- `unidentified_one_epoch`: one epoch cannot separate" in page
     with pytest.raises(BadInput, match="None of 1 scores has 10"):
-        chart(frame.reset_index().query("scorer == 'martingale'"))
+        chart(frame.query("scorer == 'martingale'"))
 
 
 def test_the_chart_shows_direction_reference_and_doubt(run: Run, tmp_path: Path) -> None:
