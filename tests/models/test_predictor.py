@@ -187,7 +187,7 @@ OFF = {"enable_thinking": False}
 def test_thinking_is_switched_off_by_what_the_provider_has(
     name: str, given: dict[str, Any], effort: str | None, body: dict[str, Any] | None
 ) -> None:
-    server = {"base_url": "http://127.0.0.1:9/v1"} if "/model" in name and "mock" not in name else {}
+    server: dict[str, Any] = {"base_url": "http://127.0.0.1:9/v1"} if "/model" in name and "mock" not in name else {}
     model = get_model(name, config=GenerateConfig(**given), api_key="none", memoize=False, **server)
     quiet, config = without_thinking(model)
     assert quiet is model

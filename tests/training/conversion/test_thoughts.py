@@ -32,7 +32,7 @@ def template(name: str) -> str:
 def converted(run: Run, says: Says, thinks: Thinks, tmp_path: Path) -> Converted:
     """Convert the log of a model that thinks in its text, or in reasoning content, or whose thought is cut off."""
 
-    def make(thought_in: Literal["text", "content", "cut off"], to: str = "sft", **config: Any) -> Rows:
+    def make(thought_in: Literal["text", "content", "cut off"], to: Any = "sft", **config: Any) -> Rows:
         def reply(messages: list[ChatMessage]) -> str | ModelOutput:
             thought = f"{len(messages)} messages."
             text = ANSWER if "finalBeliefProb" in messages[-1].text else "I see."
