@@ -46,9 +46,11 @@ def grader(name: str, model: str = READER) -> dict[str, Any]:
 
     if name == "python_brier":
         from truthgym.scorers.beliefs import parsing, sentences
+        from truthgym.solvers import thoughts
 
-        reader = re.sub(r"from truthgym[^)]*\)\n", "", getsource(parsing))
-        return _python(name, getsource(sentences) + reader + REWARD)
+        reader = "".join(getsource(module) for module in (thoughts, sentences, parsing))
+        reader = re.sub(r"^from truthgym\S+ import (?:\([^)]*\)|.*)\n", "", reader, flags=re.MULTILINE)
+        return _python(name, reader + REWARD)
     if name == "model_brier":
         return _model_brier(model)
     if name == "model":
