@@ -127,7 +127,7 @@ def compare(log_dir: str, model: Model, n: int, max_tokens: int, display: Displa
     return done
 
 
-def main(log_dir: str, model: Model, n: int, max_tokens: int, temperature: float, display: DisplayType | None) -> bool:
+def main(log_dir: str, model: Model, n: int, display: DisplayType | None) -> bool:
     """Run or resume the eval set. Returns whether all of it has succeeded."""
     examples = urns(n=20, split="train", paradigms="brier")
     done, logs = eval_set(
@@ -138,9 +138,8 @@ def main(log_dir: str, model: Model, n: int, max_tokens: int, temperature: float
     roles = dict.fromkeys(ROLES, model)
     tasks = list(set_ups(n, logs[0].location.removeprefix("file://")))
     done, logs = eval_set(
-        tasks, log_dir, model=model, model_roles=roles, epochs=EPOCHS, max_tokens=max_tokens, temperature=temperature,
-        retry_attempts=1, display=display,
-    )  # fmt: skip
+        tasks, log_dir, model=model, model_roles=roles, epochs=EPOCHS, retry_attempts=1, display=display
+    )
     print(report([read_eval_log(log.location) for log in logs]))
     return done
 
@@ -176,7 +175,9 @@ if __name__ == "__main__":
     parser.add_argument("--compare", action="store_true", help="the set-ups of docs/results.md")
     args = parser.parse_args()
     place = {"model_path": args.model_path} if args.model_path else {}
-    small = get_model(args.model, **place)
+    # In the model's own settings, so that they also hold where it fills a role: the run's settings do not.
+    settings = GenerateConfig(max_tokens=args.max_tokens, temperature=args.temperature)
+    small = get_model(args.model, config=settings, **place)
     if args.compare:
         raise SystemExit(0 if compare(args.log_dir, small, args.n, args.max_tokens, args.display) else 1)
-    raise SystemExit(0 if main(args.log_dir, small, args.n, args.max_tokens, args.temperature, args.display) else 1)
+    raise SystemExit(0 if main(args.log_dir, small, args.n, args.display) else 1)
