@@ -134,17 +134,18 @@ class TestimonyQuestion(Question, frozen=True):
     """The same if it is false."""
     garble: int
     """Percent of reports that say the opposite of what the person said."""
-    said: list[bool]
-    """What each report says."""
+    content: list[bool]
+    """Whether each report says that the proposition is true."""
     source: list[int]
     """Number of the person whom each report repeats, from 0."""
-    known: list[int]
+    named_at: list[int]
     """For each report the piece of evidence that names its person, from 1; 0 if none does."""
     naive: list[float]
     """Probability before any evidence and after each piece of a reader who takes every report for a new witness."""
 
 
 Sources = Sequence[int | None]
+"""The number of each report's person, from 0, or None if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -332,9 +333,9 @@ def _question(
         hit=hit,
         false_alarm=alarm,
         garble=garble,
-        said=said,
+        content=said,
         source=source,
-        known=known,
+        named_at=known,
         posterior=posterior_path(rates, witnesses, said, at_once, later),
         naive=[probability(logit(rates.base) + math.fsum(ratios[:k])) for k in range(reports + 2)],
     )

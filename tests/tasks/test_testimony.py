@@ -29,5 +29,5 @@ def test_an_agent_states_what_its_formula_gives(run: Run, agent: str, path: str)
 def test_witnesses_and_reports_reach_the_questions(run: Run) -> None:
     log = run(testimony(n=2, witnesses=2, reports=3, paradigms="brier"), epochs=1)
     known = [item.metadata_as(TestimonyQuestion) for item in log.samples or []]
-    assert {len(q.said) for q in known} == {3}
+    assert {len(q.content) for q in known} == {3}
     assert {one for q in known for one in q.source} <= {0, 1}
