@@ -12,8 +12,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.solvers.local_model import check_local_model
 
-SECONDS = 5.0
-"""How long a server may take to accept a connection before the run starts all the same."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds in which a server may accept a connection before the run starts all the same."""
 _tried: set[str] = set()
 """Addresses of servers, so that each is tried once."""
 
@@ -33,7 +33,9 @@ def required_server(model: Model) -> None:
     if parts.scheme in getproxies() and not proxy_bypass(parts.hostname):
         return
     try:
-        create_connection((parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), SECONDS).close()
+        create_connection(
+            (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80)), CONNECT_TIMEOUT
+        ).close()
     except TimeoutError:
         pass
     except OSError as error:

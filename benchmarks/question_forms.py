@@ -1,7 +1,8 @@
 r"""In which form, and at which temperature, does a model state a probability that can be read?
 
-    python benchmarks/asking.py hf/smollm2:135m --model-path trained/smollm2
-    SERVER_BASE_URL=http://127.0.0.1:8080/v1 SERVER_API_KEY=none python benchmarks/asking.py openai-api/server/smollm2
+    python benchmarks/question_forms.py hf/smollm2:135m --model-path trained/smollm2
+    SERVER_BASE_URL=http://127.0.0.1:8080/v1 SERVER_API_KEY=none \
+        python benchmarks/question_forms.py openai-api/server/smollm2
 
 Asks questions of urns and of forecasting with their evidence, in each form and at each temperature, in one turn. Prints
 for each the share of replies in which `read_belief` reads a probability; with --replies FILE it writes every reply.
