@@ -11,22 +11,35 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import count, islice, pairwise, product
+from itertools import product
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import Seen, logit, pattern, percent_range, probability
-from truthgym.datasets.loading.selection import Questions, check_selection, select
+from truthgym.datasets.loading.generated import (
+    NAME,
+    NAMES,
+    Form,
+    Seen,
+    contradiction,
+    form,
+    generate,
+    listed,
+    logit,
+    names,
+    pattern,
+    percent_range,
+    probability,
+    read_back,
+)
+from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import Question, question, sample
 
 HITS, FALSE_ALARMS, GARBLES = (60, 80), (20, 40), (2, 12)
 """Ranges of percents from which each question draws its rates."""
-SYLLABLES = ("ba", "dor", "el", "fi", "gan", "hu", "jo", "ket", "lim", "mar", "no", "pel", "quo", "ris", "tav", "ul")
-PERSON = r"[A-Z][a-z]+"
-FIELDS = {"place": PERSON, "person": PERSON, "people": rf"{PERSON}(?:, {PERSON})* and {PERSON}", "traced": r"[^\n]+?"}
+FIELDS = {"place": NAME, "person": NAME, "people": NAMES, "traced": r"[^\n]+?"}
 
 
 @dataclass(frozen=True)
@@ -191,10 +204,11 @@ def testimony(
     low, high = percent_range("testimony", base_rate)
     shares = round(100 * named), round(100 * late)
     difficulty = f"witnesses{witnesses}-reports{reports}-named{shares[0]}-late{shares[1]}-base{low}-{high}"
-    check_selection("testimony", split, None, n)
-    every = (_question(seed, i, witnesses, reports, shares, (low, high), difficulty) for i in count())
-    samples = (item for item in every if split in ("all", item.metadata_as(TestimonyQuestion).split))
-    return select("testimony", islice(samples, n), split=split)
+
+    def make(i: int) -> Sample:
+        return _question(seed, i, witnesses, reports, shares, (low, high), difficulty)
+
+    return generate("testimony", make, n, split)
 
 
 @lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
@@ -234,6 +248,12 @@ def naive_log_likelihood_ratio(rates: Rates, report: bool) -> float:
     return math.log(yes / no) if report else math.log((1 - yes) / (1 - no))
 
 
+def naive_path(rates: Rates, said: Sequence[bool], traced: bool) -> list[float]:
+    """The naive reader's probability before any report, after each, and after the last piece if there is one."""
+    ratios = [naive_log_likelihood_ratio(rates, report) for report in said] + [0.0] * traced
+    return [probability(logit(rates.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)]
+
+
 def posterior_path(
     rates: Rates, witnesses: int, said: Sequence[bool], at_once: Sources, later: Sources | None
 ) -> list[float]:
@@ -255,40 +275,32 @@ def posterior_path(
 def find_testimony(text: str) -> Seen | None:
     """Find the last question of this domain in a text, and its pieces of evidence before or after it.
 
-    The question may stand anywhere in the text. A piece that is repeated counts once.
+    Raises:
+        BadInput: The evidence contradicts itself (see `read_back`), or names somebody whom the question does not name.
     """
-    found = [
-        (match.start(), i, match) for i, (asked, _, _, _) in enumerate(_patterns()) for match in asked.finditer(text)
-    ]
-    if not found:
+    found = read_back("testimony", text, _forms())
+    if found is None:
         return None
-    _, i, match = max(found, key=lambda item: item[0])
-    _, report, traces, one = _patterns()[i]
-    begins = text.index(match[0])
-    ends = begins + len(match[0])
-    case, people = match["case"], _people(match["people"])
+    surface, match = SURFACES[found.surface], found.asked
+    people = re.findall(NAME, match["people"])
+
+    def number(person: str, piece: str) -> int:
+        if person not in people:
+            raise contradiction("testimony", match["people"], piece)
+        return people.index(person)
+
     rates = Rates(*(int(match[name]) / 100 for name in ("base", "hit", "alarm", "garble")))
-    said: dict[int, bool] = {}
-    at_once: dict[int, int | None] = {}
-    for piece in report.finditer(text):
-        yes = piece["case_yes"] is not None
-        k = int(piece["k_yes"] or piece["k_no"])
-        person = piece["person_named"]
-        if (piece["case_yes"] or piece["case_no"]) == case and k not in said and (person is None or person in people):
-            said[k], at_once[k] = yes, None if person is None else people.index(person)
-            ends = max(ends, piece.end())
-    order = sorted(said)
-    later: list[int | None] | None = None
-    if last := next((piece for piece in traces.finditer(text) if piece["case"] == case), None):
-        traced = {int(m["k"]): people.index(m["person"]) for m in one.finditer(last["traced"]) if m["person"] in people}
-        later = [traced.get(k, at_once[k]) for k in order]
-        ends = max(ends, last.end())
-    replies = [said[k] for k in order]
-    path = posterior_path(rates, len(people), replies, [at_once[k] for k in order], later)
-    ratios = tuple(logit(after) - logit(before) for before, after in pairwise(path))
-    naive = tuple(naive_log_likelihood_ratio(rates, reply) for reply in replies) + (0.0,) * (later is not None)
-    proposition = SURFACES[i].proposition.format(case=case, place=match["place"])
-    return Seen(match[0], begins, ends, rates.base, ratios, naive, proposition)
+    reports = {int(piece["k"]): (kind, piece) for kind, piece in found.pieces if kind != "traces"}
+    replies = [kind.startswith("yes") for kind, _ in reports.values()]
+    at_once = [number(p["person"], p[0]) if kind.endswith(" named") else None for kind, p in reports.values()]
+    later: Sources | None = None
+    if found.pieces and found.pieces[-1][0] == "traces":
+        one = re.finditer(pattern(surface.one, fields=FIELDS), found.pieces[-1][1]["traced"])
+        traced = {int(report["k"]): number(report["person"], report[0]) for report in one}
+        later = [traced.get(k, person) for k, person in zip(reports, at_once, strict=True)]
+    naive = naive_path(rates, replies, later is not None)
+    proposition = surface.proposition.format(case=match["case"], place=match["place"])
+    return found.seen(posterior_path(rates, len(people), replies, at_once, later), naive, proposition)
 
 
 def _question(
@@ -296,7 +308,7 @@ def _question(
 ) -> Sample:
     rng = random.Random(f"testimony/{seed}/{i}/{difficulty}")
     surface = rng.choice(SURFACES)
-    place, *people = _names(rng, 1 + witnesses)
+    place, *people = names(rng, 1 + witnesses)
     base_rate = rng.randint(*base)
     hit, alarm, garble = (rng.randint(*ends) for ends in (HITS, FALSE_ALARMS, GARBLES))
     truth = rng.random() < base_rate / 100
@@ -309,7 +321,6 @@ def _question(
     rates = Rates(base_rate / 100, hit / 100, alarm / 100, garble / 100)
     at_once = [one if 0 < k <= reports else None for one, k in zip(source, known, strict=True)]
     later = [one if k else None for one, k in zip(source, known, strict=True)]
-    ratios = [naive_log_likelihood_ratio(rates, report) for report in said] + [0.0]
     case = 1000 + i
     identity = f"testimony-{i:05d}-seed{seed}-{difficulty}"
     evidence = []
@@ -337,37 +348,23 @@ def _question(
         source=source,
         named_at=known,
         posterior=posterior_path(rates, witnesses, said, at_once, later),
-        naive=[probability(logit(rates.base) + math.fsum(ratios[:k])) for k in range(reports + 2)],
+        naive=naive_path(rates, said, traced=True),
     )
     asked = surface.asked.format(
-        case=case, place=place, people=f"{', '.join(people[:-1])} and {people[-1]}", base=base_rate, hit=hit,
+        case=case, place=place, people=listed(people), base=base_rate, hit=hit,
         alarm=alarm, garble=garble, reports=reports, named=shares[0], late=shares[1],
     )  # fmt: skip
     return sample(identity, asked, "yes" if truth else "no", metadata, identity)
 
 
-def _names(rng: random.Random, n: int) -> list[str]:
-    """Different names of two syllables each, which no language model can know anything about."""
-    pairs = [(one, other) for one in SYLLABLES for other in SYLLABLES if one != other]
-    return [f"{one}{other}".capitalize() for one, other in rng.sample(pairs, n)]
-
-
-def _people(listed: str) -> list[str]:
-    return re.findall(PERSON, listed)
-
-
 @cache
-def _patterns() -> list[tuple[re.Pattern[str], ...]]:
-    """For each surface the patterns of its question, a report, the last piece, and a report that this piece traces."""
+def _forms() -> list[Form]:
+    def pieces(surface: Surface) -> dict[str, str]:
+        reports = {"yes": surface.yes, "no": surface.no}
+        sources = {"named": surface.named, "unnamed": surface.unnamed}
+        both = product(reports.items(), sources.items())
+        return {f"{says} {names}": f"{report} {source}" for (says, report), (names, source) in both} | {
+            "traces": surface.traces
+        }
 
-    def compiled(surface: Surface) -> tuple[re.Pattern[str], ...]:
-        report = f"(?:{pattern(surface.yes, '_yes')}|{pattern(surface.no, '_no')}) "
-        source = f"(?:{pattern(surface.named, '_named', FIELDS)}|{pattern(surface.unnamed)})"
-        return (
-            re.compile(pattern(surface.asked, fields=FIELDS)),
-            re.compile(report + source),
-            re.compile(pattern(surface.traces, fields=FIELDS)),
-            re.compile(pattern(surface.one, fields=FIELDS)),
-        )
-
-    return [compiled(surface) for surface in SURFACES]
+    return [form(surface.asked, pieces(surface), FIELDS) for surface in SURFACES]

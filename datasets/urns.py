@@ -7,19 +7,26 @@ every piece.
 
 import math
 import random
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count, islice
 from typing import Annotated
 
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import validate_call
-from truthgym.datasets.loading.generated import Seen, logit, pattern, percent_range, probability
-from truthgym.datasets.loading.selection import Questions, check_selection, select
+from truthgym.datasets.loading.generated import (
+    Form,
+    Seen,
+    form,
+    generate,
+    logit,
+    percent_range,
+    probability,
+    read_back,
+)
+from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import Question, question, sample
 
 LEAST_MARKS = 5
@@ -124,10 +131,8 @@ def urns(
     """
     low, high = percent_range("urns", base_rate)
     difficulty = f"draws{draws}-ratio{likelihood_ratio:g}-base{low}-{high}"
-    check_selection("urns", split, None, n)
-    every = (_question(seed, i, draws, float(likelihood_ratio), low, high, difficulty) for i in count())
-    samples = (item for item in every if split in ("all", item.metadata_as(UrnQuestion).split))
-    return select("urns", islice(samples, n), split=split)
+    ratio = float(likelihood_ratio)
+    return generate("urns", lambda i: _question(seed, i, draws, ratio, low, high, difficulty), n, split)
 
 
 def log_likelihood_ratio(first: int, second: int, marked: bool) -> float:
@@ -154,29 +159,16 @@ def oftener_marks(rarer: int, ratio: float) -> int:
 def find_urn(text: str) -> Seen | None:
     """Find the last urn question in a text, and its pieces of evidence before or after it.
 
-    The question may stand anywhere in the text. A piece that is repeated counts once.
+    Raises:
+        BadInput: The evidence contradicts itself: see `read_back`.
     """
-    found = [(match.start(), surface, match) for surface, asked, _ in _patterns() for match in asked.finditer(text)]
-    if not found:
+    found = read_back("urns", text, _forms())
+    if found is None:
         return None
-    _, surface, match = max(found, key=lambda item: item[0])
-    case, first, second = match["case"], int(match["first"]), int(match["second"])
-    begins = text.index(match[0])
-    pieces: dict[int, bool] = {}
-    ends = begins + len(match[0])
-    for name, _, evidence in _patterns():
-        if name != surface:
-            continue
-        for piece in evidence.finditer(text):
-            marked = piece["case_marked"] is not None
-            if (piece["case_marked"] or piece["case_unmarked"]) == case:
-                number = int(piece["k_marked"] or piece["k_unmarked"])
-                if number not in pieces:
-                    pieces[number] = marked
-                    ends = max(ends, piece.end())
-    ratios = tuple(log_likelihood_ratio(first, second, pieces[k]) for k in sorted(pieces))
-    proposition = next(s.proposition for s in SURFACES if s.name == surface).format(case=case)
-    return Seen(match[0], begins, ends, int(match["base"]) / 100, ratios, ratios, proposition)
+    first, second = int(found.asked["first"]), int(found.asked["second"])
+    ratios = tuple(log_likelihood_ratio(first, second, kind == "marked") for kind, _ in found.pieces)
+    proposition = SURFACES[found.surface].proposition.format(case=found.asked["case"])
+    return Seen(found.asked[0], found.begins, found.ends, int(found.asked["base"]) / 100, ratios, ratios, proposition)
 
 
 def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, difficulty: str) -> Sample:
@@ -214,12 +206,5 @@ def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, 
 
 
 @cache
-def _patterns() -> list[tuple[str, re.Pattern[str], re.Pattern[str]]]:
-    return [
-        (
-            surface.name,
-            re.compile(pattern(surface.asked)),
-            re.compile(pattern(surface.marked, "_marked") + "|" + pattern(surface.unmarked, "_unmarked")),
-        )
-        for surface in SURFACES
-    ]
+def _forms() -> list[Form]:
+    return [form(surface.asked, {"marked": surface.marked, "unmarked": surface.unmarked}) for surface in SURFACES]

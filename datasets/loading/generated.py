@@ -1,13 +1,33 @@
-"""What generated worlds share: log-odds, and templates that write a text and read it back."""
+"""What generated worlds share: the draw of questions, log-odds, and templates that write a text and read it back."""
 
 import math
+import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count, islice, pairwise
 
-from truthgym.datasets.errors import BadInput
+from inspect_ai.dataset import Sample
+
+from truthgym.datasets.errors import BadInput, shown
+from truthgym.datasets.loading.selection import Questions, check_selection, select
+from truthgym.datasets.question import Question
 
 NUMBER = r"\d+"
+NAME = r"[A-Z][a-z]+"
+"""Expression of a name from `names`."""
+NAMES = rf"{NAME}(?:, {NAME})* and {NAME}"
+"""Expression of several names, as `listed` writes them."""
+SYLLABLES = ("ba", "dor", "el", "fi", "gan", "hu", "jo", "ket", "lim", "mar", "no", "pel", "quo", "ris", "tav", "ul")
+
+
+class GeneratedQuestion(Question, frozen=True):
+    """A question of a generated world whose naive reader differs from the exact one. Worlds add their numbers."""
+
+    surface: str
+    """The wording."""
+    naive: list[float]
+    """Probability before any evidence and after each piece of a reader who makes the error that the world is about."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +46,121 @@ class Seen:
     naive_log_likelihood_ratios: tuple[float, ...]
     """The same for a reader who makes the error that the world is about."""
     proposition: str
+    naive_prior: float | None = None
+    """The prior of that reader, or None if it is the same."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The last question of a world in a text, with the pieces of evidence for it, as expressions matched them."""
+
+    surface: int
+    """Number of the wording, from 0."""
+    asked: re.Match[str]
+    begins: int
+    """As in `Seen`."""
+    ends: int
+    """`evidence_ends` in `Seen`."""
+    pieces: list[tuple[str, re.Match[str]]]
+    """Kind and match of each piece, by its number `k`. Pieces without a number come last."""
+
+    def seen(self, exact: Sequence[float], naive: Sequence[float], proposition: str) -> Seen:
+        """The question as agents need it.
+
+        Args:
+            exact: The exact probability in (0, 1) before any evidence and after each piece.
+            naive: The same for the naive reader.
+            proposition: What the probability is of.
+        """
+        ratios, naive_ratios = (
+            tuple(logit(after) - logit(before) for before, after in pairwise(path)) for path in (exact, naive)
+        )
+        return Seen(self.asked[0], self.begins, self.ends, exact[0], ratios, naive_ratios, proposition, naive[0])
+
+
+Form = tuple[re.Pattern[str], Mapping[str, re.Pattern[str]]]
+"""The expressions of a wording: of the question, and of each kind of evidence."""
+
+
+def generate(world: str, make: Callable[[int], Sample], n: int, split: str) -> Questions:
+    """The first n questions of a split.
+
+    Args:
+        world: Its name.
+        make: Makes question i, from 0, which depends on nothing but i and the world's arguments.
+        n: How many, 1 or more.
+        split: "train", "validation", "test" or "all".
+
+    Raises:
+        BadInput: An unknown split.
+    """
+    check_selection(world, split, None, n)
+    every = (item for item in map(make, count()) if split in ("all", (item.metadata or {})["split"]))
+    return select(world, islice(every, n), split=split)
+
+
+def names(rng: random.Random, n: int) -> list[str]:
+    """Different names of two syllables each, which no language model can know anything about. At most 240."""
+    pairs = [(one, other) for one in SYLLABLES for other in SYLLABLES if one != other]
+    return [f"{one}{other}".capitalize() for one, other in rng.sample(pairs, n)]
+
+
+def listed(words: Sequence[str]) -> str:
+    """Two or more words as a list: "a, b and c"."""
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def form(asked: str, pieces: Mapping[str, str], fields: Mapping[str, str] | None = None) -> Form:
+    """The expressions that read a wording back.
+
+    Args:
+        asked: Template of the question, with a field `{case}`.
+        pieces: Template of each kind of evidence, with a field `{case}`, and `{k}` if there are several such pieces.
+        fields: As in `pattern`.
+    """
+    own = {kind: re.compile(pattern(template, fields=fields)) for kind, template in pieces.items()}
+    return re.compile(pattern(asked, fields=fields)), own
+
+
+def read_back(world: str, text: str, forms: Sequence[Form]) -> Found | None:
+    """Find the last question of a world in a text, and its pieces of evidence before or after it.
+
+    The question may stand anywhere in the text. A piece that is repeated counts once. If another question of the same
+    wording and case is in the text, the pieces that follow it are its own.
+
+    Args:
+        world: Its name.
+        text: Any text.
+        forms: The world's wordings.
+
+    Raises:
+        BadInput: Two copies of a piece of evidence differ.
+    """
+    every = [(match.start(), i, match) for i, (asked, _) in enumerate(forms) for match in asked.finditer(text)]
+    if not every:
+        return None
+    _, surface, match = max(every, key=lambda one: one[0])
+    mentions = [(at, one[0] == match[0]) for at, i, one in every if i == surface and one["case"] == match["case"]]
+    begins = text.index(match[0])
+    ends = begins + len(match[0])
+    pieces: dict[float, tuple[str, re.Match[str]]] = {}
+    for kind, expression in forms[surface][1].items():
+        for piece in expression.finditer(text):
+            owned = next((own for at, own in reversed(mentions) if at < piece.start()), mentions[0][1])
+            if not owned or piece["case"] != match["case"]:
+                continue
+            k = float(piece["k"]) if "k" in expression.groupindex else math.inf
+            first = pieces.setdefault(k, (kind, piece))[1]
+            if first[0] != piece[0]:
+                raise contradiction(world, first[0], piece[0])
+    ends = max([ends, *(piece.end() for _, piece in pieces.values())])
+    return Found(surface, match, begins, ends, [pieces[k] for k in sorted(pieces)])
+
+
+def contradiction(world: str, one: str, other: str) -> BadInput:
+    """The error for two passages of a conversation that cannot both be true."""
+    both = f"{shown(one)} and {shown(other)}"
+    return BadInput(f"{world}: the evidence contradicts itself: {both} are in one conversation; leave one of them out")
 
 
 def logit(probability: float) -> float:

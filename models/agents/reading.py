@@ -85,7 +85,8 @@ def read_conversation(
         opinions = _read_opinions(text, proposition, beliefs)
         key = f"{made.asked} ({opinions.summary})" if opinions.summary else made.asked
         ratios = made.naive_log_likelihood_ratios if naive else made.log_likelihood_ratios
-        case = Case(key, logit(made.prior), ratios, opinions.user, opinions.third)
+        prior = made.naive_prior if naive and made.naive_prior else made.prior
+        case = Case(key, logit(prior), ratios, opinions.user, opinions.third)
     elif known:
         _, question, question_id, outcome, proposition = known
         begins = since = text.index(question)
