@@ -7,6 +7,7 @@ import click
 
 COMMANDS = {
     "fetch": "Save a real source's current rows to a file, so that an eval can be repeated",
+    "check": "Say whether a file of questions can be used, what was understood of it, and what it can measure",
     "convert": "Convert Inspect logs to datasets for TRL, few_shot and providers' fine-tuning",
     "train": "Train a model on a converted dataset, locally or at a provider",
     "compare": "Compare models on the same questions, with paired intervals",

@@ -13,7 +13,15 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from inspect_ai.dataset import Sample
 from inspect_ai.solver import TaskState
-from pydantic import BaseModel, BeforeValidator, Field, StringConstraints, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
 from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.datasets.splits import Split as Split
@@ -35,7 +43,21 @@ Day = Annotated[date, BeforeValidator(_is_day)]
 """A day that has passed, as a date or as text such as "2025-06-01"."""
 Text = Annotated[str, StringConstraints(strict=True, pattern=r"\S")]
 """Text that is not empty."""
-Probability = Annotated[float, Field(strict=True, ge=0, le=1)]
+
+
+def _number(value: object, info: ValidationInfo) -> object:
+    # Text is refused, except in a csv file, where all cells are text.
+    if isinstance(value, str) and info.context == CSV:
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+CSV = "csv"
+"""Context in which rows of a csv file are validated."""
+Probability = Annotated[float, Field(strict=True, ge=0, le=1), BeforeValidator(_number)]
 Outcome = Literal["yes", "no"]
 
 

@@ -16,10 +16,12 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.domains import DOMAINS
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.loading.domain import Domain
-from truthgym.datasets.loading.row_files import FILE_SUFFIXES, Row, read_rows
+from truthgym.datasets.loading.row_files import Row, read_rows
 from truthgym.datasets.loading.selection import check_selection, draw, filter_samples
 from truthgym.datasets.loading.source import Source, file_sha256, source_rows
 
+SUFFIXES = (".jsonl", ".parquet")
+"""Formats that keep numbers and lists apart from text."""
 BATCH = 5000
 """Rows in one write to parquet."""
 SECRET = "token"
@@ -95,8 +97,8 @@ def fetch(
 
 
 def _check_path(path: Path) -> None:
-    if path.suffix not in FILE_SUFFIXES:
-        raise BadInput(f"--out {path}: a snapshot must end in {' or '.join(FILE_SUFFIXES)}; give such a name")
+    if path.suffix not in SUFFIXES:
+        raise BadInput(f"--out {path}: a snapshot must end in {' or '.join(SUFFIXES)}; give such a name")
     for file in (path, path.with_suffix(".md")):
         if file.exists():
             raise BadInput(f"--out {path}: {file} exists already; give another name, or remove it")

@@ -27,8 +27,9 @@ def cmv_binary(
 ) -> Task:
     """Ask whether an exchange changed the view of a post's author. Default paradigms: brier and martingale.
 
-    `source` is "bundled" (synthetic), "webis", "webis_threads", "winning_args", or the path of a .jsonl or .parquet
-    file. `known_after` compares with the day on which the exchange ended. docs/domains.md describes all arguments.
+    `source` is "bundled" (synthetic), "webis", "webis_threads", "winning_args", or the path of a .jsonl, .csv or
+    .parquet file. `known_after` compares with the day on which the exchange ended. docs/domains.md describes all
+    arguments.
     """
     questions = data.cmv_binary(source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

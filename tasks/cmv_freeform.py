@@ -27,8 +27,8 @@ def cmv_freeform(
 ) -> Task:
     """Ask whether contested views are right; no truth is known. Default paradigm: martingale.
 
-    `source` is "bundled", "webis", "winning_args", or the path of a .jsonl or .parquet file. `known_after` compares
-    with the day of the post. docs/domains.md describes all arguments.
+    `source` is "bundled", "webis", "winning_args", or the path of a .jsonl, .csv or .parquet file. `known_after`
+    compares with the day of the post. docs/domains.md describes all arguments.
     """
     questions = data.cmv_freeform(source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["martingale"], system_prompt, version="2-A")

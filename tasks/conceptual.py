@@ -28,8 +28,8 @@ def conceptual(
 ) -> Task:
     """Ask conceptual and philosophical questions. Default paradigm: martingale.
 
-    `source` is "bundled", or the path of a .jsonl or .parquet file in the shape of `conceptual.jsonl`. docs/domains.md
-    describes all arguments.
+    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `conceptual.jsonl`.
+    docs/domains.md describes all arguments.
     """
     questions = data.conceptual(source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["martingale"], system_prompt, version="2-A")

@@ -30,8 +30,8 @@ def forecasting(
 ) -> Task:
     """Ask for the probability of resolved real-world events. Default paradigms: brier and martingale.
 
-    `source` is "bundled" (models may remember the outcomes), "forecastbench", "halawi", or the path of a .jsonl or
-    .parquet file, such as a snapshot from `truthgym fetch`. docs/domains.md describes all arguments.
+    `source` is "bundled" (models may remember the outcomes), "forecastbench", "halawi", or the path of a .jsonl, .csv
+    or .parquet file, such as a snapshot from `truthgym fetch`. docs/domains.md describes all arguments.
     """
     questions = data.forecasting(source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")

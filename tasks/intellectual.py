@@ -27,7 +27,7 @@ def intellectual(
 ) -> Task:
     """Ask for a demonstration of thought. Default paradigm: qualitative, which needs the model role `judge`.
 
-    `source` is "bundled", or the path of a .jsonl or .parquet file in the shape of `intellectual.jsonl`.
+    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `intellectual.jsonl`.
     docs/domains.md describes all arguments.
     """
     questions = data.intellectual(source, split, known_after, n, seed, sha256)

@@ -31,8 +31,8 @@ def openreview(
 ) -> Task:
     """Ask whether a paper was accepted at its venue. Default paradigms: brier and martingale.
 
-    `source` is "bundled" (for smoke tests: models remember these papers), "reviewbench", or the path of a .jsonl or
-    .parquet file. `known_after` compares with the day of the decision. docs/domains.md describes all arguments.
+    `source` is "bundled" (for smoke tests: models remember these papers), "reviewbench", or the path of a .jsonl, .csv
+    or .parquet file. `known_after` compares with the day of the decision. docs/domains.md describes all arguments.
     """
     questions = data.openreview(source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

@@ -25,7 +25,7 @@ def questions(
 ) -> Task:
     """Ask the questions of your own file. Default paradigms: brier and martingale.
 
-    `source` is the path of a .jsonl or .parquet file whose rows have an `id`, a `question` and an `outcome`.
+    `source` is the path of a .jsonl, .csv or .parquet file whose rows have an `id`, a `question` and an `outcome`.
     docs/own_questions.md describes the file, docs/domains.md all arguments.
     """
     asked = data.questions(source, split, known_after, n, seed, sha256)

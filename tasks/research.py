@@ -28,8 +28,8 @@ def research(
 ) -> Task:
     """Ask which of two answers to a science question is right. Default paradigms: brier and martingale.
 
-    `source` is "bundled", or the path of a .jsonl or .parquet file in the shape of `research.jsonl`. `known_after`
-    leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
+    `source` is "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `research.jsonl`.
+    `known_after` leaves out all bundled questions: they have no day. docs/domains.md describes all arguments.
     """
     questions = data.research(source, split, known_after, n, seed, sha256)
     return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")

@@ -32,10 +32,10 @@ def wildchat(
 ) -> Task:
     """Answer first messages of people to an assistant. Default paradigm: qualitative, which needs the role `judge`.
 
-    `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl or .parquet file.
-    `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit the words
-    of a message, `min_turns` and `max_turns` the person's messages in the conversation. More options of the source are
-    those of `truthgym fetch wildchat`. docs/domains.md describes all other arguments.
+    `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl, .csv or .parquet
+    file. `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit the
+    words of a message, `min_turns` and `max_turns` the person's messages in the conversation. More options of the
+    source are those of `truthgym fetch wildchat`. docs/domains.md describes all other arguments.
     """
     questions = data.wildchat(
         source, split, known_after, n, seed, sha256,

@@ -15,7 +15,7 @@ from truthgym.datasets.errors import BadInput, bad_fields, one_of
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, RowFilter, read_rows
 from truthgym.datasets.loading.selection import Questions, check_selection, select
 from truthgym.datasets.loading.source import Source, bundled_file, file_sha256, source_rows
-from truthgym.datasets.question import Day, Question, Text, sample, split_of
+from truthgym.datasets.question import CSV, Day, Question, Text, sample, split_of
 
 MAX_PROBLEMS = 10
 """Most rows that one error lists."""
@@ -85,9 +85,9 @@ class Domain:
         """Load questions.
 
         Args:
-            source: "bundled", the name of a real source, or the path of a .jsonl or .parquet file in the shape of the
-                bundled file, such as a snapshot from `truthgym fetch`. The data card, datasets/DOMAIN.md, describes
-                the sources and the fields.
+            source: "bundled", the name of a real source, or the path of a .jsonl, .csv or .parquet file in the shape of
+                the bundled file, such as a snapshot from `truthgym fetch`. The data card, datasets/DOMAIN.md,
+                describes the sources and the fields.
             split: "train", "validation", "test" or "all". A question is in the same split in every source.
             known_after: Keep questions whose truth became public after this day: the model's training cut-off.
                 Questions without such a day are left out.
@@ -131,7 +131,7 @@ class Domain:
                     dropped[reason] += 1
                     continue
                 try:
-                    item = self.parse(place, row)
+                    item = self.parse(place, row, source.endswith(".csv"))
                 except BadInput as error:
                     problems.append(str(error))
                     if len(problems) == MAX_PROBLEMS:
@@ -162,14 +162,14 @@ class Domain:
             one_of(f"option of source={source}", name, list(signature(self.row_filter).parameters))
         return self.row_filter(**options)
 
-    def parse(self, where: str, row: dict[str, Any]) -> Sample:
-        """The sample of a row.
+    def parse(self, where: str, row: dict[str, Any], csv: bool = False) -> Sample:
+        """The sample of a row. In a row of a csv file numbers are text.
 
         Raises:
             BadInput: The row cannot be used. Names the place and all that is wrong with it.
         """
         try:
-            return self.row.model_validate(row).to_sample()
+            return self.row.model_validate(row, context=CSV if csv else None).to_sample()
         except ValidationError as error:
             raise bad_fields(where, error, list(self.row.model_fields)) from None
         except ValueError as error:  # raised by `to_sample`

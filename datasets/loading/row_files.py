@@ -1,5 +1,6 @@
-"""Row files: .jsonl and .parquet files of questions, read row by row, each row with the place to name in an error."""
+"""Row files: .jsonl, .csv and .parquet files, read row by row, each row with the place to name in an error."""
 
+import csv
 from codecs import BOM_UTF8 as BOM
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,22 +19,23 @@ Row = tuple[str, dict[str, Any]]
 """A place, such as "mine.jsonl line 3", and the row that stands there."""
 RowFilter = Callable[[dict[str, Any]], str | None]
 """From a row to the reason why it is left out, or None if it is kept."""
-FILE_SUFFIXES = (".jsonl", ".parquet")
+FILE_SUFFIXES = (".jsonl", ".csv", ".parquet")
 MAX_BYTES = 64 * 2**20
 """Most bytes that are parsed as one piece: a line, a JSON file, a member of an archive, an API's response."""
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Read a .jsonl or .parquet file row by row. Empty lines and a byte order mark are skipped.
+    """Read a .jsonl, .csv or .parquet file row by row. Empty lines and a byte order mark are skipped.
 
-    Parquet has no missing fields: fields that are null there are left out of the row.
+    Csv and parquet have no missing fields: cells that are empty or null are left out of the row. A cell of a csv file
+    is text, or a list if it is a JSON array such as `["first text", "second text"]`.
 
     Raises:
         BadInput: The file does not exist, cannot be read, or is not in the format of its suffix; or a line is not a
-            JSON object. Names the line.
+            JSON object, or has not one cell for each column. Names the line.
     """
     check_file(path)
-    yield from _parquet_rows(path) if path.suffix == ".parquet" else _jsonl_rows(path)
+    yield from {".parquet": _parquet_rows, ".csv": _csv_rows}.get(path.suffix, _jsonl_rows)(path)
 
 
 def check_file(path: Path) -> None:
@@ -48,7 +50,7 @@ def check_file(path: Path) -> None:
             return
     except OSError as error:
         raise BadInput(f"{path} cannot be read ({error.strerror}); give the path of a readable file") from None
-    raise BadInput(f"There is no file {path}; give a {' or '.join(FILE_SUFFIXES)} file with one question a row")
+    raise BadInput(f"There is no file {path}; give a .jsonl, .csv or .parquet file with one question a row")
 
 
 def read_json(path: Path, remedy: str) -> Any:  # noqa: ANN401 (JSON)
@@ -122,6 +124,43 @@ def _jsonl_rows(path: Path) -> Iterator[Row]:
             except UnicodeDecodeError as error:
                 raise BadInput(f"{where}: not UTF-8 ({error}); save the file as UTF-8") from None
             yield where, _parse(where, text)
+
+
+def _csv_rows(path: Path) -> Iterator[Row]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            delimiter = max(",;\t", key=file.readline().count)  # spreadsheets write ; where , is the decimal sign
+            file.seek(0)
+            reader = csv.reader(file, delimiter=delimiter, strict=True)
+            names = next(reader, [])
+            where = f"{path.name} line 1"
+            if problem := [name for name in names if not name.strip() or names.count(name) > 1]:
+                raise BadInput(f"{where}: {shown(problem[0])} cannot name a column; give each column a name of its own")
+            line = reader.line_num + 1
+            for cells in reader:
+                where, line = f"{path.name} line {line}", reader.line_num + 1
+                if len(cells) not in (0, len(names)):
+                    raise BadInput(
+                        f"{where}: {len(cells)} cells in {len(names)} columns; put a text that has the separator "
+                        f"{delimiter!r} in double quotes"
+                    )
+                if any(cells):
+                    yield where, {name: _cell(cell) for name, cell in zip(names, cells, strict=True) if cell.strip()}
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{path.name}: not UTF-8 ({error}); save the file as UTF-8") from None
+        except csv.Error as error:
+            raise BadInput(
+                f"{path.name} line {reader.line_num}: not csv ({error}); save the file as csv again"
+            ) from None
+
+
+def _cell(text: str) -> object:
+    if text.lstrip().startswith("["):
+        try:
+            return from_json(text)
+        except ValueError:
+            pass  # a text such as "[sic] ..."
+    return text
 
 
 def _parse(where: str, text: str) -> dict[str, Any]:

@@ -98,13 +98,44 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     mean = float(x.mean())
     if size.size < 2:
         return replace(UNKNOWN, estimate=mean, n=n, clusters=1, effective_clusters=1.0)
-    share = size**2 / (n - size)
-    degrees = float(n**2 / (np.sum(size**2) + np.sum(share) ** 2 - np.sum(share**2)))
+    degrees = _degrees(size)
     if round(degrees + 1, 6) < MIN_CLUSTERS:
         return replace(UNKNOWN, estimate=mean, n=n, clusters=size.size, effective_clusters=degrees + 1)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(np.sum(sums**2 / (1 - size / n))) / n)
     return replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
+
+
+def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0) -> float:
+    r"""The `mde` to expect of a mean over questions that are yet to be answered.
+
+    $$\mathrm{SE}^2=\frac{\mathrm{sd}^2}{n^2}\sum_g n_g\big(1+(n_g-1)\rho\big)$$
+
+    with the degrees of freedom of `mean_headline`.
+
+    Args:
+        sd: Standard deviation of the values between questions, such as of the difference of two models' Brier scores.
+        cluster: Cluster name of each question.
+        correlation: Correlation $\rho$ of two values in one cluster, in [0, 1].
+
+    Returns:
+        NaN with fewer than three effective clusters.
+
+    >>> round(planned_mde(0.1, range(200)), 3)
+    0.02
+    """
+    size = np.bincount(cluster_codes(cluster))
+    if size.size < 2 or round((degrees := _degrees(size)) + 1, 6) < MIN_CLUSTERS:
+        return np.nan
+    error = sd * float(np.sqrt(np.sum(size * (1 + (size - 1) * correlation)))) / size.sum()
+    return t_headline(0.0, error, degrees, int(size.sum())).mde
+
+
+def _degrees(size: NDArray[np.intp]) -> float:
+    """Satterthwaite degrees of freedom of a mean over two or more clusters of these sizes."""
+    n = size.sum()
+    share = size**2 / (n - size)
+    return float(n**2 / (np.sum(size**2) + np.sum(share) ** 2 - np.sum(share**2)))
 
 
 def t_headline(estimate: float, error: float, degrees: float, n: int) -> Headline:

@@ -111,8 +111,8 @@ def wording_leak(
     used = np.flatnonzero(np.isfinite(y))
     if used.size > MOST:
         used = np.sort(rng.choice(used, MOST, replace=False))
-    y, code = y[used], cluster_codes([names[i] for i in used])
-    kept = [texts[i] for i in used]
+    y, code = y[used], cluster_codes([names[int(i)] for i in used])
+    kept = [texts[int(i)] for i in used]
     if np.unique(code).size < LEAST or np.unique(y).size < 2:
         unknown = Leak(np.nan, np.nan, np.nan, np.nan, y.size)
         return {"words": unknown, "style": unknown}
@@ -186,4 +186,4 @@ def _words(texts: Sequence[str]) -> "csr_array":
 def _style(texts: Sequence[str]) -> Floats:
     counts = np.array([[count(text) for count in STYLE.values()] for text in texts], dtype=float)
     spread = counts.std(axis=0)
-    return (counts - counts.mean(axis=0)) / np.where(spread > 0, spread, 1)
+    return np.asarray((counts - counts.mean(axis=0)) / np.where(spread > 0, spread, 1))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
@@ -67,6 +68,26 @@ def test_all_bad_rows_are_in_one_list(tmp_path: Path) -> None:
     assert all(
         part in second for part in ("line 3", "`id` is missing", "`question` must be text", "'maybe'", "write 0.7")
     )
+
+
+def test_csv_and_parquet_give_the_questions_of_jsonl(tmp_path: Path) -> None:
+    row = ROWS[0] | {"evidence": ["It snows, a lot."], "known_on": "2024-05-01", "crowd": 0.4}
+    jsonl = questions(write_rows(tmp_path / "mine.jsonl", row, ROWS[1]))
+    (tmp_path / "mine.csv").write_text(
+        "id,question,target,evidence,known_on,crowd\n"
+        'bus-0,Is bus 0 late?,no,"[""It snows, a lot.""]",2024-05-01,0.4\n'
+        "bus-1,Is bus 1 late?,yes,,,\n"
+    )
+    pd.DataFrame([row, ROWS[1]]).to_parquet(tmp_path / "mine.parquet")
+    for name in ("mine.csv", "mine.parquet"):
+        other = questions(str(tmp_path / name))
+        assert list(other.dataset) == list(jsonl.dataset)
+    (tmp_path / "mine.csv").write_text("id,question,target,crowd\nbus-0,Late?,no,70\nbus-1,Late?,1,no idea\n")
+    with pytest.raises(BadInput) as error:
+        questions(str(tmp_path / "mine.csv"))
+    first, second = str(error.value).splitlines()
+    assert first == "mine.csv line 2: the field `crowd`: 70.0 is not a probability; write 0.7"
+    assert all(part in second for part in ("line 3", "`target`: '1'", "`crowd`: 'no idea' is not a probability"))
 
 
 def own_task(**metadata: Any) -> Task:

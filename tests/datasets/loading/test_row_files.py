@@ -86,10 +86,54 @@ def test_parquet_gives_the_rows_of_jsonl(tmp_path: Path) -> None:
         list(read_rows(path))
 
 
+CSV = "id,question,crowd,evidence\r\n"
+
+
+def test_csv_gives_the_rows_of_jsonl(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_bytes(
+        b"\xef\xbb\xbf" + CSV.encode() + b'a,"One, or\r\ntwo?",0.5,"[""It snows."", ""It rains.""]"\r\n\r\n,,,\r\n'
+        b"b,[sic] Why?,, \r\n"
+    )
+    rows: list[Any] = [
+        (
+            "mine.csv line 2",
+            {"id": "a", "question": "One, or\r\ntwo?", "crowd": "0.5", "evidence": ["It snows.", "It rains."]},
+        ),
+        ("mine.csv line 6", {"id": "b", "question": "[sic] Why?"}),
+    ]
+    assert list(read_rows(path)) == rows
+    path.write_text("id;question;crowd\na;One, or two?;0.5\n")
+    assert list(read_rows(path)) == [("mine.csv line 2", {"id": "a", "question": "One, or two?", "crowd": "0.5"})]
+    path.write_text("")
+    assert list(read_rows(path)) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            CSV + "a,One, or two?,0.5,\n",
+            "line 2: 5 cells in 4 columns; put a text that has the separator ',' in double",
+        ),
+        (CSV + "a,Why?\n", "line 2: 2 cells in 4 columns"),
+        ("id,question,id\n", "line 1: 'id' cannot name a column"),
+        ("id,,outcome\n", "line 1: '' cannot name a column"),
+        (CSV + 'a,"Why?,0.5,\n', "line 2: not csv .*unexpected end of data"),
+        (CSV + "a,Caf\udce9?,,\n", "mine.csv: not UTF-8 .*; save the file as UTF-8"),
+    ],
+)
+def test_malformed_csv_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(BadInput, match=message):
+        list(read_rows(path))
+
+
 def test_unreadable_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     for name in ("nowhere.jsonl", "folder.jsonl"):
-        with pytest.raises(BadInput, match=f"There is no file .*{name}; give a .jsonl or .parquet file"):
+        with pytest.raises(BadInput, match=f"There is no file .*{name}; give a .jsonl, .csv or .parquet file"):
             list(read_rows(tmp_path / name))
     path = tmp_path / "mine.jsonl"
     path.write_text("{}")

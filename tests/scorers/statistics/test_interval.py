@@ -3,7 +3,7 @@ import pytest
 from inspect_ai.scorer import SampleScore, Score, ci
 from scipy import stats
 
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_headline, planned_mde
 
 RNG = np.random.default_rng(7)
 
@@ -117,3 +117,24 @@ def test_the_mde_is_detected_with_probability_0_8() -> None:
         headline = mean_headline(rng.normal(effect, 1, 50))
         found.append(headline.lower > 0)
     assert np.mean(found) == pytest.approx(0.8, abs=0.03)
+
+
+def test_the_planned_mde_is_that_of_a_run() -> None:
+    """Values that are alike in each event of three questions: their mde, on average over runs, is the planned one."""
+    events = [i // 3 for i in range(30)]
+    runs = [mean_headline(np.repeat(0.2 * RNG.normal(size=10), 3), events).mde for _ in range(400)]
+    assert planned_mde(0.2, events, correlation=1.0) == pytest.approx(np.sqrt(np.mean(np.square(runs))), rel=0.05)
+    assert planned_mde(0.2, range(14)) == planned_mde(0.2, range(14), correlation=1.0)
+
+
+def test_a_large_event_counts_for_less() -> None:
+    """Events of 3, 9 and twelve of 1: 24 questions, and the sizes' squares sum to 102."""
+    events = [0] * 3 + [1] * 9 + list(range(2, 14))
+    found = [planned_mde(0.2, events, correlation) for correlation in (0.0, 1.0)]
+    assert found[1] / found[0] == pytest.approx((102 / 24) ** 0.5)
+    degrees = mean_headline(RNG.normal(size=24), events).effective_clusters - 1
+    assert found[0] == pytest.approx(sum(stats.t.ppf((0.975, 0.8), degrees)) * 0.2 / 24**0.5)
+
+
+def test_a_planned_mde_needs_events() -> None:
+    assert np.isnan([planned_mde(0.2, []), planned_mde(0.2, [0] * 20), planned_mde(0.2, [0, 1])]).all()

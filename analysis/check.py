@@ -1,0 +1,215 @@
+"""Is a file of questions usable, and what can it measure? What was understood, leaks, doubles and detectable effects.
+
+truthgym check FILE
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+
+from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.loading.domain import Domain
+from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
+from truthgym.datasets.question import Question, binary_outcome
+from truthgym.datasets.questions import questions
+from truthgym.scorers.statistics.interval import Headline, mean_headline, planned_mde
+from truthgym.scorers.statistics.leak import Leak, wording_leak
+from truthgym.scorers.statistics.proper_scores import brier_score
+
+DIFFERENCES = (0.1, 0.3)
+"""Standard deviations, between questions, of the difference of two models' Brier scores: much alike, much unlike."""
+FEW = 30
+"""Questions below which a run's log gets a warning."""
+SHINGLE, ALIKE, COMPARED = 5, 0.8, 5000
+"""Characters of a shingle, the share of shingles from which texts are alike, and the most texts that are compared."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What `check` finds in a file."""
+
+    file: str
+    domain: str
+    ids: list[str]
+    fields: dict[str, int]
+    """How many rows have each field."""
+    known: list[Question]
+    outcomes: list[float]
+    """1 for yes, 0 for no, NaN if unknown."""
+    base_rate: Headline
+    """Share of yes, clustered by event."""
+    crowd: Headline
+    """Brier score of `crowd`."""
+    leaks: dict[str, Leak]
+    """From words and from style to how well they tell the outcome."""
+    doubles: list[tuple[str, str]]
+    """Pairs of ids whose texts are the same but for case, spaces and signs."""
+    alike: list[tuple[str, str]]
+    """Other pairs of ids whose texts share at least 80 % of their shingles of five characters."""
+    mde: dict[float, tuple[float, float]]
+    """From the standard deviation of the differences to the detectable difference, if the questions of an event are
+    independent, and if they are answered alike."""
+
+
+def check(file: str | Path, domain: str = "questions") -> Checked:
+    """Read a file as an eval would, and say what its questions can tell.
+
+    Args:
+        file: A .jsonl, .csv or .parquet file.
+        domain: The domain whose rows it has.
+
+    Raises:
+        BadInput: The file or rows cannot be used, with all problems of up to ten rows; an unknown domain or suffix.
+    """
+    loaders = {"questions": questions} | {name: d for name, d in DOMAINS.items() if isinstance(d, Domain)}
+    one_of("domain", domain, list(loaders))
+    if not str(file).endswith(FILE_SUFFIXES):
+        raise BadInput(f"{file} cannot be read; give a .jsonl, .csv or .parquet file with one question a row")
+    samples = list(loaders[domain](source=str(file)))
+    fields = Counter(name for _, row in read_rows(Path(file)) for name, value in row.items() if value is not None)
+    ids, known = [str(sample.id) for sample in samples], [sample.metadata_as(Question) for sample in samples]
+    asked = [s.input if isinstance(s.input, str) else "\n".join(m.text for m in s.input) for s in samples]
+    outcomes = [np.nan if (y := binary_outcome(sample.target)) is None else y for sample in samples]
+    events = [question.event for question in known]
+    crowd = [np.nan if question.crowd is None else question.crowd for question in known]
+    shown = ["\n".join([text, *question.evidence]) for text, question in zip(asked, known, strict=True)]
+    doubles, alike = similar(shown)
+    return Checked(
+        file=str(file),
+        domain=domain,
+        ids=ids,
+        fields=dict(fields),
+        known=known,
+        outcomes=outcomes,
+        base_rate=mean_headline(outcomes, events),
+        crowd=mean_headline(brier_score(crowd, outcomes), events),
+        leaks=wording_leak(asked, outcomes, events),
+        doubles=[(ids[i], ids[j]) for i, j in doubles],
+        alike=[(ids[i], ids[j]) for i, j in alike],
+        mde={sd: (planned_mde(sd, events), planned_mde(sd, events, 1.0)) for sd in DIFFERENCES},
+    )
+
+
+def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Find pairs of texts that are the same, and others that are alike, by the Jaccard index of character shingles.
+
+    Args:
+        texts: Any number; the first 5,000 are compared.
+    """
+    from scipy.sparse import csr_array
+
+    plain = [" ".join("".join(c if c.isalnum() else " " for c in text.lower()).split()) for text in texts[:COMPARED]]
+    number: dict[str, int] = {}
+    sets = [{text[i : i + SHINGLE] for i in range(max(1, len(text) - SHINGLE + 1))} for text in plain]
+    cells = np.array(
+        [(row, number.setdefault(s, len(number))) for row, one in enumerate(sets) for s in one] or [(0, 0)]
+    )
+    present = csr_array((np.ones(len(cells), dtype=np.int32), cells.T), shape=(len(plain) or 1, len(number) or 1))
+    size = np.array([len(one) for one in sets] or [0])
+    same: list[tuple[int, int]] = []
+    alike: list[tuple[int, int]] = []
+    for start in range(0, len(plain), 500):
+        block = (present[start : start + 500] @ present.T).toarray()
+        union = size[start : start + 500, None] + size - block
+        for row, j in np.argwhere(block >= ALIKE * union):
+            if (i := start + int(row)) < j:
+                (same if plain[i] == plain[j] else alike).append((i, int(j)))
+    return same, alike
+
+
+def warnings(checked: Checked) -> list[str]:
+    """What makes scores on the questions hard to read, each with its remedy."""
+    found = []
+    if len(checked.ids) < FEW:
+        found.append(
+            f"{len(checked.ids)} questions: with fewer than {FEW} only large differences can be seen; add more"
+        )
+    if len({y for y in checked.outcomes if not np.isnan(y)}) == 1:
+        found.append(
+            "all outcomes are the same, so a constant answer scores best; add questions with the other outcome"
+        )
+    for name, leak in checked.leaks.items():
+        if leak.found:
+            found.append(
+                f"the {name} of the questions tells the outcome (AUC {leak.auc:.2f}, chance up to {leak.upper:.2f}), "
+                "so a model can score without knowledge; reword them"
+            )
+    row = {
+        name: (question.event, y)
+        for name, question, y in zip(checked.ids, checked.known, checked.outcomes, strict=True)
+    }
+    for one, other in checked.doubles:
+        (event, outcome), (another, opposite) = row[one], row[other]
+        if outcome != opposite and not np.isnan(outcome + opposite):
+            found.append(f"{one} and {other} have the same text and different outcomes; correct one")
+        elif event != another:
+            found.append(
+                f"{one} and {other} have the same text and different events; give them one event, or remove one"
+            )
+    return found
+
+
+def report(checked: Checked) -> str:
+    """What was found, a line for each thing, and the warnings below."""
+    known, n = checked.known, len(checked.ids)
+    events = Counter(question.event for question in known)
+    largest, most = events.most_common(1)[0]
+    split = Counter(question.split for question in known)
+    pieces = [len(question.evidence) for question in known if question.evidence]
+    lines = {
+        "fields": ", ".join(f"{name} ({count})" if count < n else name for name, count in checked.fields.items()),
+        "form": _counts(Counter(question.form for question in known)),
+        "split": ", ".join(f"{name} {split[name]}" for name in ("train", "validation", "test")),
+        "opened_on": _days([question.opened_on for question in known]),
+        "known_on": _days([question.known_on for question in known]),
+        "evidence": f"{min(pieces)} to {max(pieces)} pieces ({len(pieces)} of {n})" if pieces else "none",
+        "events": f"{len(events)}" + (f", the largest is {largest!r} with {most} questions" if most > 1 else ""),
+        "share of yes": _mean(checked.base_rate),
+        "Brier of crowd": _mean(checked.crowd),
+        "wording": ", ".join(
+            f"{name} AUC {leak.auc:.2f} (chance {leak.lower:.2f} to {leak.upper:.2f})"
+            for name, leak in checked.leaks.items()
+            if leak.n and not np.isnan(leak.auc)
+        )
+        or "too few outcomes or events to tell",
+        "same text": _pairs(checked.doubles),
+        "alike": _pairs(checked.alike),
+    } | {f"mde, sd {sd}": _effect(*mde) for sd, mde in checked.mde.items()}
+    width = max(map(len, lines))
+    text = [f"{checked.file}: {n} questions, read as truthgym/{checked.domain}", ""]
+    text += [f"{name:<{width}}  {value}" for name, value in lines.items()]
+    text += ["", *(f"Warning: {one}." for one in warnings(checked))]
+    return "\n".join(text).rstrip()
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def _days(days: Sequence[date | None]) -> str:
+    given = [day for day in days if day]
+    return f"{min(given)} to {max(given)} ({len(given)} of {len(days)})" if given else "none"
+
+
+def _mean(mean: Headline) -> str:
+    if not mean.n:
+        return "none"
+    interval = "" if np.isnan(mean.lower) else f" [{max(mean.lower, 0):.3f}, {min(mean.upper, 1):.3f}]"
+    return f"{mean.estimate:.3f}{interval} ({mean.n} questions)"
+
+
+def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
+    shown = ", ".join(" and ".join(pair) for pair in pairs[:3])
+    return f"{len(pairs)} pair{'s' * (len(pairs) > 1)}: {shown}{', ...' * (len(pairs) > 3)}" if pairs else "none"
+
+
+def _effect(independent: float, together: float) -> str:
+    if np.isnan(independent):
+        return "too few events"
+    more = f"; {together:.3f} if the questions of an event are answered alike" if together > independent + 5e-4 else ""
+    return f"Brier difference of {independent:.3f}{more}"

@@ -1,0 +1,105 @@
+"""What `truthgym check` says of files whose faults and figures are known."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tests.fixtures import write_rows
+from truthgym.analysis.check import check, report, similar, warnings
+from truthgym.cli.check import command
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.source import bundled_file
+
+RNG = np.random.default_rng(3)
+
+
+def rows(n: int, **fields: Any) -> list[dict[str, Any]]:
+    """Questions with 12 random words each; yes in every second one."""
+    texts = [" ".join(RNG.choice([f"noun{i}" for i in range(50)], 12)) for _ in range(n)]
+    return [
+        {"id": f"q{i}", "question": f"{text}?", "outcome": "yes" if i % 2 else "no", **fields}
+        for i, text in enumerate(texts)
+    ]
+
+
+def test_figures_are_those_of_the_rows(tmp_path: Path) -> None:
+    made = rows(40, crowd=0.8, opened_on="2026-01-02")
+    for i in range(10):
+        made[i] |= {"evidence": ["one", "two"], "event": "shared", "known_on": f"2026-02-{i + 1:02}"}
+    found = check(write_rows(tmp_path / "mine.jsonl", *made))
+    assert found.fields == dict.fromkeys(("id", "question", "outcome", "crowd", "opened_on"), 40) | dict.fromkeys(
+        ("evidence", "event", "known_on"), 10
+    )
+    assert (found.base_rate.estimate, found.base_rate.clusters) == (0.5, 31)
+    assert found.crowd.estimate == pytest.approx((0.2**2 + 0.8**2) / 2)
+    assert warnings(found) == []
+    text = report(found)
+    for line in (
+        "fields          id, question, outcome, crowd, opened_on, evidence (10), event (10), known_on (10)",
+        "opened_on       2026-01-02 to 2026-01-02 (40 of 40)",
+        "known_on        2026-02-01 to 2026-02-10 (10 of 40)",
+        "evidence        2 to 2 pieces (10 of 40)",
+        "events          31, the largest is 'shared' with 10 questions",
+        "share of yes    0.500 [",
+        "Brier of crowd  0.340 [",
+        "same text       none",
+    ):
+        assert line in text
+
+
+def test_a_leak_and_doubles_are_warned_of(tmp_path: Path) -> None:
+    made = rows(60)
+    for row in made[1::2]:
+        row["question"] += " Whatever else happens?"
+    made += [made[0] | {"id": "again"}, made[3] | {"id": "other", "question": made[3]["question"].upper()}]
+    made[-1]["outcome"] = "no"
+    found = check(write_rows(tmp_path / "mine.jsonl", *made))
+    assert found.doubles == [("q0", "again"), ("q3", "other")]
+    words, style, one, other = warnings(found)
+    assert words.startswith("the words of the questions tells the outcome (AUC ")
+    assert style.startswith("the style")
+    assert one == "q0 and again have the same text and different events; give them one event, or remove one"
+    assert other == "q3 and other have the same text and different outcomes; correct one"
+    assert f"Warning: {one}." in report(found)
+
+
+def test_little_is_said_of_little(tmp_path: Path) -> None:
+    found = check(write_rows(tmp_path / "mine.jsonl", *(row | {"outcome": "yes"} for row in rows(4))))
+    few, same = warnings(found)
+    assert few.startswith("4 questions")
+    assert same.startswith("all outcomes are the same")
+    assert "too few outcomes or events to tell" in report(found)
+    alone = check(write_rows(tmp_path / "one.jsonl", *rows(1)))
+    assert "too few events" in report(alone)
+
+
+def test_alike_is_the_share_of_common_shingles() -> None:
+    """ "abcdef" and "abcdefg" have 2 and 3 shingles of five characters, 2 in common; long texts differ in one word."""
+    long = "the quick brown fox jumps over the lazy dog and runs into the deep dark forest at night "
+    texts = ["abcdef", "abcdefg", f"{long}1", f"{long}2", "Abc, DEF", "abc def", "abc"]
+    assert similar(texts) == ([(4, 5)], [(2, 3)])
+    assert similar([]) == ([], [])
+
+
+def test_bundled_files_can_be_checked() -> None:
+    found = check(bundled_file("conceptual"), "conceptual")
+    assert np.isnan(found.base_rate.estimate)
+    assert "share of yes    none" in report(found)
+
+
+def test_the_command_prints_or_refuses(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "mine.jsonl", *rows(30))
+    done = CliRunner().invoke(command, [path])
+    assert (done.exit_code, done.output.splitlines()[0]) == (0, f"{path}: 30 questions, read as truthgym/questions")
+    bad = write_rows(tmp_path / "bad.jsonl", {"id": "a"}, {"id": "b", "question": "Why?", "outcome": 1})
+    for arguments, parts in (
+        ([bad], ["line 1: the field `question` is missing", "line 2: the field `outcome`: 1 cannot be used"]),
+        (["mine.txt"], ["mine.txt cannot be read; give a .jsonl, .csv or .parquet file"]),
+        ([path, "--domain", "forcasting"], ["did you mean 'forecasting'?"]),
+    ):
+        error = CliRunner().invoke(command, arguments).exception
+        assert isinstance(error, BadInput)
+        assert not [part for part in parts if part not in str(error)]
