@@ -10,6 +10,7 @@ from inspect_ai.dataset import Sample
 from truthgym.datasets.cmv_binary import cmv_binary
 from truthgym.datasets.cmv_freeform import cmv_freeform
 from truthgym.datasets.conceptual import conceptual
+from truthgym.datasets.disclosure import disclosure, find_disclosure
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.intellectual import intellectual
@@ -34,9 +35,14 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
     "wildchat": wildchat,
     "urns": urns,
     "testimony": testimony,
+    "disclosure": disclosure,
 }
 """Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
-GENERATED: dict[str, Callable[[str], Seen | None]] = {"urns": find_urn, "testimony": find_testimony}
+GENERATED: dict[str, Callable[[str], Seen | None]] = {
+    "urns": find_urn,
+    "testimony": find_testimony,
+    "disclosure": find_disclosure,
+}
 """Domains whose questions are generated, each with the function that reads its last question back from a text."""
 BUNDLED = [name for name in DOMAINS if name not in GENERATED]
 """Domains with bundled questions."""

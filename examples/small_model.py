@@ -33,6 +33,7 @@ from truthgym.tasks import (
     cmv_freeform,
     conceptual,
     dialogue,
+    disclosure,
     few_shot,
     forecasting,
     intellectual,
@@ -51,7 +52,8 @@ ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor")
 EPOCHS = 2
 MAX_MESSAGES = 12  # of an agent, which would not stop by itself
 ASKED = (
-    cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, urns, intellectual, wildchat,
+    cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, disclosure, urns, intellectual,
+    wildchat,
 )  # fmt: skip
 
 

@@ -35,6 +35,11 @@ from truthgym.scorers.statistics.martingale_score import REASONS
 from truthgym.scorers.statistics.report_flags import FLAGS
 from truthgym.scorers.statistics.verdict import CANNOT_TELL, VERDICTS
 
+CONTRAST = (
+    "left out: one of two questions with the same evidence, which was not drawn by the question's own rule, so that "
+    "even exact beliefs do not average to the prior"
+)
+
 
 def notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterator[str]:
     """Warn why there is no score, or what to doubt about it."""
@@ -143,7 +148,8 @@ def martingale(
     Beliefs are requested as whole percents, with elicitor="token" as a letter. One that cannot be read is NaN, with its
     reason in the metadata; its epoch leaves the estimate and lowers `share_scored`. Not identified, so NaN: one epoch,
     fewer than ten questions, equal priors, a reliability under 0.3, a first-stage F under 10, an instrument that saw
-    the reasoning; with "token" no second wording.
+    the reasoning; with "token" no second wording. A question whose metadata has `contrast` (`disclosure` with
+    `pairs=true`) is NaN too: its evidence was not drawn by its own rule, so exact beliefs would not score 0.
 
     Model calls for each sample and epoch, with M assistant messages and T turns (reasoning that a provider shows is one
     more): self 2, by step 1 + M; judge 3, by step 2 + T; both, their sum; token 4, by step 2 + 2M; joint 1 more;
@@ -215,6 +221,10 @@ def martingale(
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
+        if (state.metadata or {}).get("contrast"):
+            facts = {"epoch": state.epoch, "event": question.event, "domain": question.domain, "reason": CONTRAST}
+            unread_value: Value = {"prior": np.nan, "posterior": np.nan, "change": np.nan}
+            return Score(value=unread_value, explanation=CONTRAST, metadata=facts | requested(figures))
         elicited = await elicit(state, question, config)
         ends = _ends(elicited)
         unread = [f"{b.stage} ({b.elicitor}): {b.reason}" for b in elicited if b.reason]

@@ -14,6 +14,7 @@ from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.cmv_binary import cmv_binary
 from truthgym.tasks.cmv_freeform import cmv_freeform
 from truthgym.tasks.conceptual import conceptual
+from truthgym.tasks.disclosure import disclosure
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.intellectual import intellectual
 from truthgym.tasks.openreview import openreview
@@ -32,6 +33,7 @@ __all__ = [
     "conceptual",
     "dialogue",
     "direct",
+    "disclosure",
     "few_shot",
     "forecasting",
     "human",

@@ -1,0 +1,154 @@
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.disclosure import RULES, SURFACES, DisclosureQuestion, disclosure, find_disclosure
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.generated import logit, probability
+
+
+def stories(trials: int, shown: int, ahead: int) -> Iterator[tuple[str, tuple[bool, ...], list[bool]]]:
+    """Every sequence of trials, with what is shown of it by each rule."""
+    for results in product((True, False), repeat=trials):
+        good, bad = [one for one in results if one], [one for one in results if not one]
+        made: list[bool] = []
+        for one in results:
+            made.append(one)
+            if made.count(True) - made.count(False) == ahead:
+                break
+        yield "all", results, list(results)
+        yield "first", results, list(results)[:shown]
+        yield "best", results, (good + bad)[:shown]
+        yield "stop", results, made
+
+
+def by_hand(known: DisclosureQuestion, trials: int, shown: int, ahead: int) -> list[Fraction]:
+    """Bayes' rule in exact arithmetic over rules and all sequences of trials."""
+    weights = dict(zip(("all", "first", "best", "stop"), known.weights, strict=True))
+    if known.known:
+        weights = {known.rule: 100}
+    base = Fraction(round(100 * (known.base_rate or 0)), 100)
+    total = [[Fraction(0), Fraction(0)] for _ in range(len(known.exhibits) + 2)]
+    for rule, results, seen in stories(trials, shown, ahead):
+        for truth, rate in ((1, Fraction(known.hit, 100)), (0, Fraction(known.false_alarm, 100))):
+            weight = Fraction(weights.get(rule, 0), 100) * (base if truth else 1 - base)
+            weight *= math.prod(rate if one else 1 - rate for one in results)
+            for k in range(len(known.exhibits) + 1):
+                total[k][truth] += weight * (len(seen) >= k and seen[:k] == known.exhibits[:k])
+            total[-1][truth] += weight * (seen == known.exhibits)
+    return [yes / (no + yes) for no, yes in total]
+
+
+@pytest.mark.parametrize("counts", [(5, 2, 2), (4, 3, 1), (3, 1, 4)])
+@pytest.mark.parametrize("known", [0.0, 1.0])
+def test_the_posterior_is_exact_after_every_piece(counts: tuple[int, int, int], known: float) -> None:
+    rules = set()
+    for item in disclosure(n=25, trials=counts[0], shown=counts[1], ahead=counts[2], known=known):
+        question = item.metadata_as(DisclosureQuestion)
+        assert question.posterior == pytest.approx([float(p) for p in by_hand(question, *counts)], abs=1e-12)
+        rules.add(question.rule)
+    assert len(rules) > 2
+
+
+def test_what_a_rule_changes() -> None:
+    def known(rule: str, **arguments: Any) -> list[DisclosureQuestion]:
+        made = [item.metadata_as(DisclosureQuestion) for item in disclosure(n=200, **arguments)]
+        return [question for question in made if question.rule == rule]
+
+    # Where all trials are shown, it does not matter why there are no more of them.
+    for rule in ("all", "first", "stop"):
+        for question in known(rule, known=1.0):
+            assert question.posterior == pytest.approx(question.naive)
+    three_good = [q for q in known("best", known=1.0) if q.exhibits == [True] * 3]
+    assert len(three_good) > 20
+    assert all(q.posterior[-1] < q.naive[-1] for q in three_good)
+    # A fourth result rules out who shows three; that there is none speaks for one who does.
+    for question in known("all", known=0.0, trials=12):
+        assert question.posterior[-1] == pytest.approx(question.naive[-1])
+
+
+def test_pairs_show_the_same_results_by_another_rule() -> None:
+    made = list(disclosure(n=1200, pairs=True))
+    owed, found = np.zeros(2), np.zeros(2)
+    for one, other in zip(made[::2], made[1::2], strict=True):
+        first, second = (item.metadata_as(DisclosureQuestion) for item in (one, other))
+        assert first.event == second.event
+        assert {first.rule, second.rule} == {"best", "first"}
+        assert first.exhibits == second.exhibits
+        assert first.known
+        assert first.contrast
+        assert one.input != other.input
+        for item, question in ((one, first), (other, second)):
+            place = int(question.rule == "first")
+            owed[place] += question.posterior[-1]
+            found[place] += item.target == "yes"
+    assert found == pytest.approx(owed, abs=4 * math.sqrt(600 * 0.15))
+    assert abs(owed[0] - owed[1]) > 40, "the rule matters"
+    assert not any(item.metadata_as(DisclosureQuestion).contrast for item in disclosure(n=20))
+
+
+def test_a_question_is_read_back_from_its_text() -> None:
+    for item in disclosure(n=60):
+        known = item.metadata_as(DisclosureQuestion)
+        seen = find_disclosure("\n".join([*known.evidence[:2], str(item.input), *known.evidence]))
+        assert seen is not None
+        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
+        for prior, found, path in (
+            (seen.prior, seen.log_likelihood_ratios, known.posterior),
+            (seen.naive_prior, seen.naive_log_likelihood_ratios, known.naive),
+        ):
+            assert prior == pytest.approx(path[0])
+            beliefs = [probability(logit(path[0]) + math.fsum(found[:k])) for k in range(len(path))]
+            assert beliefs == pytest.approx(path)
+    assert find_disclosure("Is batch 7 sound?") is None
+    assert {item.metadata_as(DisclosureQuestion).surface for item in disclosure(n=60)} == {s.name for s in SURFACES}
+
+
+def test_results_that_the_rule_does_not_permit_are_refused() -> None:
+    item = next(i for i in disclosure(n=200, known=1.0) if i.metadata_as(DisclosureQuestion).rule == "best")
+    known = item.metadata_as(DisclosureQuestion)
+    surface = next(one for one in SURFACES if one.name == known.surface)
+    case = known.event.split("-")[1]
+    bad_first = [words.format(case=1000 + int(case), k=k) for k, words in ((1, surface.bad), (2, surface.good))]
+    with pytest.raises(BadInput, match="disclosure: the evidence contradicts itself"):
+        find_disclosure("\n".join([str(item.input), *bad_first]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"trials": 13}, "disclosure: trials=13"),
+        ({"trials": 3, "shown": 3}, "shown=3 is not fewer than trials=3; lower it"),
+        ({"shown": 0}, "shown=0"),
+        ({"ahead": 0}, "ahead=0"),
+        ({"known": 1.1}, "known=1.1"),
+        ({"pairs": 1}, "pairs=1"),
+        ({"base_rate": 0}, "disclosure: base_rate=0"),
+        ({"split": "dev"}, "Unknown split 'dev'"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        disclosure(**arguments)
+    assert named in str(refused.value)
+
+
+def test_the_card_shows_the_first_question_and_the_margin(root: Path) -> None:
+    card = (root / "datasets" / "disclosure.md").read_text()
+    known = [item.metadata_as(DisclosureQuestion) for item in disclosure(n=1000)]
+    exact, naive = (np.array([getattr(q, name)[-1] for q in known]) for name in ("posterior", "naive"))
+    owed = exact * (1 - exact)
+    lost = (exact - naive) ** 2
+    assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in card
+    item = next(iter(disclosure(n=1)))
+    for text in (str(item.input), *known[0].evidence, str(known[0].proposition)):
+        assert text in card
+    for name, path in (("exact", known[0].posterior), ("naive", known[0].naive)):
+        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
+    assert set(RULES) == {question.rule for question in known}

@@ -1,0 +1,51 @@
+"""Tasks of generated worlds end to end: agents without noise score what the exact and the naive formula owe them."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from tests.fixtures import Reason, Run
+from truthgym.datasets.domains import GENERATED
+from truthgym.datasets.loading.generated import GeneratedQuestion
+from truthgym.datasets.testimony import TestimonyQuestion
+from truthgym.tasks.disclosure import disclosure
+from truthgym.tasks.testimony import testimony
+
+
+@pytest.mark.parametrize("world", [world for world in GENERATED if world != "urns"])
+@pytest.mark.parametrize(("agent", "path"), [("bayesian", "posterior"), ("naive", "naive")])
+def test_an_agent_states_what_its_formula_gives(run: Run, world: str, agent: str, path: str) -> None:
+    task = getattr(import_module(f"truthgym.tasks.{world}"), world)
+    log = run(task(n=12), f"reference/{agent}", epochs=2)
+    assert log.samples
+    assert log.results
+    owed = []
+    for item in log.samples:
+        known, scores = item.metadata or {}, item.scores or {}
+        final, first = known[path][-1], known[path][0]
+        owed.append((final - (item.target == "yes")) ** 2)
+        stated = {belief["stage"]: belief["value"] for belief in (scores["martingale"].metadata or {})["beliefs"]}
+        assert stated["prior"] == pytest.approx(first, abs=0.0051)
+        assert stated["posterior"] == pytest.approx(final, abs=0.0051)
+    found = {score.name: score.metrics for score in log.results.scores}["brier"]
+    assert found["brier"].value == pytest.approx(np.mean(owed), abs=2e-4)
+    assert found["share_scored"].value == 1
+
+
+def test_witnesses_and_reports_reach_the_questions(run: Run) -> None:
+    log = run(testimony(n=2, witnesses=2, reports=3, paradigms="brier"), epochs=1)
+    known = [item.metadata_as(TestimonyQuestion) for item in log.samples or []]
+    assert {len(q.content) for q in known} == {3}
+    assert {one for q in known for one in q.source} <= {0, 1}
+
+
+def test_pairs_stay_out_of_the_martingale_score(run: Run, reason: Reason) -> None:
+    log = run(disclosure(n=4, trials=4, shown=1, pairs=True), "reference/bayesian", epochs=2)
+    assert log.samples
+    for item in log.samples:
+        assert len(item.metadata_as(GeneratedQuestion).evidence) == 2
+        assert "which was not drawn by the question's own rule" in reason(item, "martingale")
+    found = {score.name: score.metrics for score in (log.results.scores if log.results else [])}
+    assert found["brier"]["share_scored"].value == 1
+    assert found["martingale"]["share_scored"].value == 0
