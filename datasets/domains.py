@@ -7,9 +7,11 @@ from pathlib import Path
 
 from inspect_ai.dataset import Sample
 
+from truthgym.datasets.almanac import almanac, find_almanac
 from truthgym.datasets.cmv_binary import cmv_binary
 from truthgym.datasets.cmv_freeform import cmv_freeform
 from truthgym.datasets.conceptual import conceptual
+from truthgym.datasets.cruxes import cruxes, find_cruxes
 from truthgym.datasets.disclosure import disclosure, find_disclosure
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.forecasting import forecasting
@@ -36,12 +38,16 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
     "urns": urns,
     "testimony": testimony,
     "disclosure": disclosure,
+    "almanac": almanac,
+    "cruxes": cruxes,
 }
 """Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
 GENERATED: dict[str, Callable[[str], Seen | None]] = {
     "urns": find_urn,
     "testimony": find_testimony,
     "disclosure": find_disclosure,
+    "almanac": find_almanac,
+    "cruxes": find_cruxes,
 }
 """Domains whose questions are generated, each with the function that reads its last question back from a text."""
 BUNDLED = [name for name in DOMAINS if name not in GENERATED]

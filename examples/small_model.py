@@ -27,11 +27,13 @@ from inspect_ai.solver import Solver
 from inspect_ai.util import DisplayType
 
 from truthgym.tasks import (
+    almanac,
     bootstrap_interview,
     chain_of_thought,
     cmv_binary,
     cmv_freeform,
     conceptual,
+    cruxes,
     dialogue,
     disclosure,
     few_shot,
@@ -52,8 +54,8 @@ ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor")
 EPOCHS = 2
 MAX_MESSAGES = 12  # of an agent, which would not stop by itself
 ASKED = (
-    cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, disclosure, urns, intellectual,
-    wildchat,
+    cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, disclosure, almanac, cruxes,
+    urns, intellectual, wildchat,
 )  # fmt: skip
 
 

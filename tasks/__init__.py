@@ -11,9 +11,11 @@ from truthgym.solvers.length_control import length_control
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
+from truthgym.tasks.almanac import almanac
 from truthgym.tasks.cmv_binary import cmv_binary
 from truthgym.tasks.cmv_freeform import cmv_freeform
 from truthgym.tasks.conceptual import conceptual
+from truthgym.tasks.cruxes import cruxes
 from truthgym.tasks.disclosure import disclosure
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.intellectual import intellectual
@@ -26,11 +28,13 @@ from truthgym.tasks.urns import urns
 from truthgym.tasks.wildchat import wildchat
 
 __all__ = [
+    "almanac",
     "bootstrap_interview",
     "chain_of_thought",
     "cmv_binary",
     "cmv_freeform",
     "conceptual",
+    "cruxes",
     "dialogue",
     "direct",
     "disclosure",

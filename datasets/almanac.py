@@ -1,0 +1,210 @@
+"""Almanac: will it be above X on day D? Generated forecasting questions with dated news, each with the exact answer.
+
+A small world runs week by week: a campaign with polls, a reservoir, a team's season, an outbreak, a price. The
+background states all rules and chances, and the news reports the world imperfectly. From the text a reader can compute
+what the metadata has: the exact probability on the day of the question and after each piece of news. A reader who takes
+the latest figure for the truth is led astray by polling houses, late reports, misread gauges, luck and rumours.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from functools import cache, lru_cache
+from typing import Annotated, Literal
+
+from inspect_ai.dataset import Sample
+from pydantic import Field
+
+from truthgym.datasets.errors import validate_call
+from truthgym.datasets.loading.generated import (
+    NAME,
+    Form,
+    GeneratedQuestion,
+    Seen,
+    contradiction,
+    form,
+    generate,
+    logit,
+    names,
+    probability,
+    read_back,
+)
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.question import question, sample
+from truthgym.datasets.worlds.almanac import KINDS, Reading, paths
+from truthgym.datasets.worlds.almanac_wordings import WORDINGS, Wording
+
+OPENED = date(2025, 3, 3)
+"""The day on which every question is asked."""
+TRADERS = 8
+DAY = r"\d{4}-\d{2}-\d{2}"
+FIELDS = {"place": NAME, "first": NAME, "second": NAME, "house": NAME, "day": DAY, "by": DAY, "opened": DAY}
+
+
+class AlmanacQuestion(GeneratedQuestion, frozen=True):
+    """A question with what it was generated from."""
+
+    kind: str
+    """The kind of world."""
+    numbers: dict[str, int]
+    """What the background states, by field of its wording; chances in 100."""
+    readings: list[list[int]]
+    """The figures of each week's news, in the order of `Kind.fields`: those of the background, then the evidence."""
+    weeks: int
+    """The week on which the question resolves, counted from the first reading as week 1."""
+
+
+@validate_call
+def almanac(
+    n: Annotated[int, Field(ge=1)] = 300,
+    seed: int = 0,
+    split: str = "all",
+    kind: Literal["all", "polls", "reservoir", "league", "outbreak", "price"] = "all",
+    history: Annotated[int, Field(ge=1, le=6)] = 2,
+    news: Annotated[int, Field(ge=1, le=12)] = 4,
+    ahead: Annotated[int, Field(ge=1, le=12)] = 3,
+) -> Questions:
+    """Generate forecasting questions about small worlds, with dated news as evidence.
+
+    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one.
+
+    Args:
+        n: Number of questions, all of the split.
+        seed: Another seed gives other questions.
+        split: "train", "validation", "test" or "all". Every question is its own event.
+        kind: The kind of world, or "all": each question draws one.
+        history: Weeks of news that the background tells, 1 to 6.
+        news: Weeks of news that follow as evidence, 1 to 12.
+        ahead: Weeks from the last news to the day on which the question resolves, 1 to 12. More weeks make the answer
+            less certain.
+
+    Raises:
+        BadInput: An argument outside its range, or an unknown split.
+    """
+    wordings = [wording for wording in WORDINGS if kind in ("all", wording.kind)]
+    difficulty = f"{kind}-history{history}-news{news}-ahead{ahead}"
+
+    def make(i: int) -> Sample:
+        return _question(seed, i, wordings, history, news, ahead, difficulty)
+
+    return generate("almanac", make, n, split)
+
+
+def find_almanac(text: str) -> Seen | None:
+    """Find the last question of this domain in a text, and its news before or after it.
+
+    A piece of news counts if that of all weeks before it is in the text.
+
+    Raises:
+        BadInput: The evidence contradicts itself (see `read_back`), or is impossible under the rules.
+    """
+    found = read_back("almanac", text, _forms())
+    if found is None:
+        return None
+    wording, match = WORDINGS[found.surface], found.asked
+    houses = [match[name] for name in ("first", "second") if name in match.groupdict()]
+    kind = KINDS[wording.kind]
+    said: list[str] = []
+    readings: list[Reading] = []
+    for week, (_, piece) in enumerate(found.pieces, start=1):
+        fields = piece.groupdict()
+        if int(fields["k"]) != week:
+            break
+        if "house" in fields and fields["house"] not in houses:
+            raise contradiction("almanac", f"{houses[0]} and {houses[1]}", piece[0])
+        figures = {name: str(houses.index(value)) if name == "house" else value for name, value in fields.items()}
+        readings.append(tuple(int(figures.get(name, 0)) for name in kind.fields))
+        said.append(piece[0])
+    day = date.fromisoformat(found.pieces[0][1]["day"])
+    opened, by = (date.fromisoformat(match[name]) for name in ("opened", "by"))
+    numbers = tuple((name, int(match[name])) for name in kind.ranges)
+    exact, naive = _paths(wording.kind, numbers, tuple(readings), 1 + (by - day).days // 7)
+    if len(exact) <= len(readings):
+        raise contradiction("almanac", said[len(exact) - 2], said[len(exact) - 1])
+    history = 1 + (opened - day).days // 7
+    proposition = wording.proposition.format(**match.groupdict())
+    return found.seen(exact[history:], naive[history - 1 :], proposition)
+
+
+def crowd_of(rng: random.Random, exact: float, naive: float) -> float:
+    """What simulated traders give on the day of the question: the mean of their log-odds, as a probability.
+
+    Each trader's log-odds lie somewhere between those of the exact and the naive reader of the background, evenly, with
+    a normal error of standard deviation 0.5. So the crowd knows nothing that the background does not say.
+
+    Args:
+        rng: Draws the traders.
+        exact: The exact probability on that day.
+        naive: The naive reader's.
+    """
+    bids = [logit(exact) + rng.random() * (logit(naive) - logit(exact)) + rng.gauss(0, 0.5) for _ in range(TRADERS)]
+    return round(min(max(probability(sum(bids) / TRADERS), 0.01), 0.99), 2)
+
+
+@lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
+def _paths(
+    kind: str, numbers: tuple[tuple[str, int], ...], readings: tuple[Reading, ...], weeks: int
+) -> tuple[list[float], list[float]]:
+    return paths(KINDS[kind], dict(numbers), readings, weeks)
+
+
+def _question(
+    seed: int, i: int, wordings: Sequence[Wording], history: int, news: int, ahead: int, difficulty: str
+) -> Sample:
+    rng = random.Random(f"almanac/{seed}/{i}/{difficulty}")
+    wording = rng.choice(wordings)
+    kind = KINDS[wording.kind]
+    place, *houses = names(rng, 3)
+    numbers = {name: rng.randint(*ends) for name, ends in kind.ranges.items()}
+    weeks = history + news + ahead
+    states = [kind.begin(rng, numbers)]
+    for _ in range(weeks - 1):
+        states.append(kind.move(rng, numbers, states[-1]))
+    truth = kind.ends(rng, numbers, states[-1])
+    readings = kind.read(rng, numbers, states[: history + news])
+
+    exact, naive = _paths(kind.name, tuple(numbers.items()), tuple(readings), weeks)
+    case = 1000 + i
+    identity = f"almanac-{i:05d}-seed{seed}-{difficulty}"
+    days = [OPENED + timedelta(weeks=week - history) for week in range(1, weeks + 1)]
+    told = [
+        _template(wording, week).format(case=case, k=week, day=days[week - 1], **_figures(kind.fields, reading, houses))
+        for week, reading in enumerate(readings, start=1)
+    ]
+    said: dict[str, object] = {"case": case, "place": place, "by": days[-1], **numbers}
+    known = question(
+        AlmanacQuestion,
+        identity,
+        domain="almanac",
+        event=identity,
+        proposition=wording.proposition.format(**said),
+        evidence=told[history:],
+        opened_on=OPENED,
+        base_rate=exact[0],
+        crowd=crowd_of(rng, exact[history], naive[history - 1]),
+        posterior=exact[history:],
+        naive=naive[history - 1 :],
+        surface=wording.name,
+        kind=kind.name,
+        numbers=numbers,
+        readings=[list(reading) for reading in readings],
+        weeks=weeks,
+    )
+    asked = wording.template.format(
+        **said, first=houses[0], second=houses[1], opened=OPENED, past=" ".join(told[:history])
+    )
+    return sample(identity, asked, "yes" if truth else "no", known, identity)
+
+
+def _template(wording: Wording, week: int) -> str:
+    return wording.news["first" if week == 1 and "first" in wording.news else "news"]
+
+
+def _figures(fields: Sequence[str], reading: Reading, houses: Sequence[str]) -> Mapping[str, object]:
+    return {name: houses[x] if name == "house" else x for name, x in zip(fields, reading, strict=True)}
+
+
+@cache
+def _forms() -> list[Form]:
+    fields = FIELDS | {"past": r"[^\n]+"}
+    return [form(wording.template, wording.news, fields) for wording in WORDINGS]

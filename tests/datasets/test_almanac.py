@@ -1,0 +1,332 @@
+import math
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.dataset import Sample
+
+from truthgym.datasets.almanac import OPENED, AlmanacQuestion, almanac, find_almanac
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.worlds.almanac import KINDS
+from truthgym.datasets.worlds.almanac_wordings import WORDINGS
+
+State = tuple[Any, ...]
+Chances = dict[State, Fraction]
+"""Chance of each state."""
+
+
+@cache
+def made() -> list[Sample]:
+    return list(almanac(n=600))
+
+
+def of(item: Sample) -> AlmanacQuestion:
+    return item.metadata_as(AlmanacQuestion)
+
+
+def outcomes() -> np.ndarray:
+    return np.array([item.target == "yes" for item in made()], float)
+
+
+def percent(**chances: int) -> dict[str, Fraction]:
+    return {name: Fraction(chance, 100) for name, chance in chances.items()}
+
+
+def walk(x: int, low: int, high: int, anew: Fraction, by: Mapping[int, Fraction]) -> Iterator[tuple[int, Fraction]]:
+    """The text's rule for a number that moves by a step, stops at the ends, and is sometimes drawn afresh."""
+    for place in range(low, high + 1):
+        yield place, anew / (high - low + 1)
+    for step, chance in [*by.items(), (0, 1 - sum(by.values()))]:
+        yield min(max(x + step, low), high), (1 - anew) * chance
+
+
+def summed(chances: Iterator[tuple[State, Fraction]]) -> Chances:
+    total: Chances = {}
+    for state, chance in chances:
+        total[state] = total.get(state, Fraction(0)) + chance
+    return total
+
+
+class ByHand:
+    """The stories of the texts once more, as chances in exact arithmetic."""
+
+    def __init__(self, kind: str, numbers: Mapping[str, int]) -> None:
+        self.kind, self.p = kind, percent(**numbers)
+        self.size, self.threshold = numbers.get("size", 0), numbers["threshold"]
+        self.lean = numbers.get("lean", 0)
+        self.moves = cache(lambda state: summed(self.next(state)))
+        self.after = cache(self.yes)
+
+    def first(self) -> Chances:
+        if self.kind == "polls":
+            lean = {self.lean: self.p["leaning"], -self.lean: self.p["leaning"], 0: 1 - 2 * self.p["leaning"]}
+            return {(x, a, b): lean[a] * lean[b] / 13 for x in range(44, 57) for a in lean for b in lean}
+        if self.kind == "league":
+            return {(s,): Fraction(c, 100) for s, c in {20: 10, 35: 20, 50: 40, 65: 20, 80: 10}.items()}
+        if self.kind == "price":
+            return {(x, 0): Fraction(1, 11) for x in range(35, 46)}
+        low, high = {"reservoir": (5, 15), "outbreak": (6, 18)}[self.kind]
+        return {(x, up): Fraction(1, 2 * (high - low + 1)) for x in range(low, high + 1) for up in (False, True)}
+
+    def next(self, state: State) -> Iterator[tuple[State, Fraction]]:
+        p = self.p
+        if self.kind == "league":
+            yield state, 1 - p["change"]
+            for other, chance in self.first().items():
+                yield other, p["change"] * chance
+        elif self.kind == "polls":
+            for x, chance in walk(state[0], 40, 60, p["anew"], {1: p["up"], -1: p["down"]}):
+                yield (x, *state[1:]), chance
+        elif self.kind == "price":
+            rumours = {0: 1 - p["rumour"], self.size: p["rumour"] / 2, -self.size: p["rumour"] / 2}
+            if state[1]:
+                rumours = {0: p["fade"], state[1]: 1 - p["fade"]}
+            for x, chance in walk(state[0], 20, 60, p["anew"], {1: p["up"], -1: p["down"]}):
+                for rumour, likely in rumours.items():
+                    yield (x, rumour), chance * likely
+        else:
+            for up in (False, True):
+                turns = p["swap"] if up != state[1] else 1 - p["swap"]
+                sign, most = 1 if up else -1, 20 if self.kind == "reservoir" else 30
+                for x, chance in walk(state[0], 0, most, p["anew"], {sign: p["one"], 2 * sign: p["two"]}):
+                    yield (x, up), turns * chance
+
+    def says(self, state: State, reading: list[int], last: tuple[State, list[int]] | None) -> Fraction:
+        """Chance of a week's figures, up to a factor that all states have in common."""
+        p = self.p
+        if self.kind == "polls":
+            error = reading[1] - state[0] - state[1 + reading[0]]
+            errors = {0: 1 - 2 * p["one"] - 2 * p["two"], 1: p["one"], 2: p["two"]}
+            return errors.get(abs(error), Fraction(0))
+        if self.kind == "reservoir":
+            read = {1: p["misread"], -1: p["misread"], 0: 1 - 2 * p["misread"]}
+            return sum((c for e, c in read.items() if min(max(state[0] + e, 0), 20) == reading[0]), Fraction(0))
+        if self.kind == "league":
+            wins = Fraction(state[0], 100)
+            return math.comb(2, reading[0]) * wins ** reading[0] * (1 - wins) ** (2 - reading[0])
+        if self.kind == "price":
+            return Fraction(state[0] + state[1] == reading[0])
+        if last and last[0][0] - last[1][0] != reading[1]:
+            return Fraction(0)
+        late = state[0] - reading[0]
+        if late < 0:
+            return Fraction(0)
+        return math.comb(state[0], late) * p["prompt"] ** reading[0] * (1 - p["prompt"]) ** late
+
+    def yes(self, state: State, left: int = 0) -> Fraction:
+        """Probability of yes so many weeks after a state: the sum over all that may happen until then."""
+        if left:
+            return sum(
+                (chance * self.after(state, left - 1) for state, chance in self.moves(state).items()), Fraction(0)
+            )
+        if self.kind == "league":
+            won = Fraction(state[0], 100)
+            wins = range(self.threshold, 6)
+            return sum((math.comb(5, k) * won**k * (1 - won) ** (5 - k) for k in wins), Fraction(0))
+        return Fraction((sum(state) if self.kind == "price" else state[0]) >= self.threshold)
+
+    def posterior(self, readings: list[list[int]], weeks: int) -> Fraction:
+        """The share of yes among all courses of the world that agree with the readings, each with its chance."""
+        total = [Fraction(0), Fraction(0)]
+
+        def go(week: int, state: State, weight: Fraction, last: State | None) -> None:
+            if readings:
+                weight *= self.says(state, readings[week], None if last is None else (last, readings[week - 1]))
+            if not weight:
+                return
+            if week >= len(readings) - 1:
+                total[0] += weight
+                total[1] += weight * self.after(state, weeks - 1 - week)
+                return
+            for after, chance in self.moves(state).items():
+                go(week + 1, after, weight * chance, state)
+
+        for state, chance in self.first().items():
+            go(0, state, chance, None)
+        return total[1] / total[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_posterior_is_exact_after_every_piece(kind: str) -> None:
+    for item in almanac(n=2, kind=kind, history=1, news=1, ahead=1):
+        known = of(item)
+        world = ByHand(kind, known.numbers)
+        owed = [float(world.posterior(known.readings[:k], 3)) for k in (0, 1, 2)]
+        assert [known.base_rate, *known.posterior] == pytest.approx(owed, abs=1e-12)
+
+
+def test_beliefs_are_a_martingale_for_every_kind_of_world() -> None:
+    outcome = outcomes()
+    exact = np.array([of(item).posterior for item in made()])
+    kind = np.array([of(item).kind for item in made()])
+    for now, after in pairwise(np.column_stack([exact, outcome]).T):
+        for weight in (np.ones(len(now)), now - 0.5, np.abs(now - 0.5), *(kind == name for name in KINDS)):
+            change = (after - now) * weight
+            assert abs(change.sum()) < 4 * math.sqrt(np.sum(change**2))
+
+
+def expected(stated: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Expected Brier score of what is stated where the exact probability is `truth`."""
+    return (stated - truth) ** 2 + truth * (1 - truth)
+
+
+def test_the_exact_reader_beats_the_naive_one_and_the_card_says_by_how_much(root: Path) -> None:
+    known = [of(item) for item in made()]
+    outcome = outcomes()
+    exact, naive, prior, base, crowd = (
+        np.array([pick(q) for q in known])
+        for pick in (lambda q: q.posterior[-1], lambda q: q.naive[-1], lambda q: q.posterior[0],
+                     lambda q: q.base_rate, lambda q: q.crowd)
+    )  # fmt: skip
+    last = np.array([last_item(q) for q in known])
+    extra = (naive - outcome) ** 2 - (exact - outcome) ** 2
+    error = extra.std() / math.sqrt(len(known))
+    assert extra.mean() == pytest.approx(np.mean((exact - naive) ** 2), abs=4 * error)
+    assert extra.mean() > 4 * error
+    assert np.mean((exact - outcome) ** 2) == pytest.approx(expected(exact, exact).mean(), abs=0.02)
+    card = (root / "datasets" / "almanac.md").read_text()
+    kinds = np.array([q.kind for q in known])
+    for name in (*KINDS, "all"):
+        among = (kinds == name) | (name == "all")
+        row = [expected(one, exact)[among].mean() for one in (exact, naive, last, prior, crowd, base)]
+        assert f"| {name} | {' | '.join(f'{one:.3f}' for one in row)} |" in card
+        assert row[0] < min(row[1:]), name
+
+
+def last_item(q: AlmanacQuestion) -> float:
+    """The exact probability given only the latest piece of news, without its report on the week before."""
+    kind, n = KINDS[q.kind], len(q.readings)
+    step = kind.step(q.numbers)
+    belief = kind.start(q.numbers) @ np.linalg.matrix_power(step, n - 1)
+    belief = belief * kind.seen(q.numbers, tuple(q.readings[-1]))
+    value = np.linalg.matrix_power(step, q.weeks - n) @ kind.target(q.numbers)
+    return float(np.sum(belief @ value) / belief.sum())
+
+
+def test_the_naive_reader_takes_the_last_figure_for_the_truth() -> None:
+    by_hand = {"polls": lambda r: (r[-1][1], 0, 0), "league": lambda r: (nearest(r),), "price": lambda r: (r[-1][0], 0)}
+    for item in almanac(n=12, news=2, ahead=1):
+        known = of(item)
+        if known.kind not in by_hand:
+            continue
+        world, state = ByHand(known.kind, known.numbers), by_hand[known.kind](known.readings)
+        if known.kind == "polls":
+            state = (min(max(state[0], 40), 60), 0, 0)
+        owed = sum(chance * world.yes(after) for after, chance in world.moves(state).items())
+        assert known.naive[-1] == pytest.approx(min(max(float(owed), 0.02), 0.98))
+
+
+def nearest(readings: list[list[int]]) -> int:
+    share = 50 * sum(won for (won,) in readings) / len(readings)
+    return min((20, 35, 50, 65, 80), key=lambda strength: abs(strength - share))
+
+
+def test_nothing_but_the_stated_chances_tells_the_outcome() -> None:
+    known = [of(item) for item in made()]
+    surprise = outcomes() - np.array([q.posterior[-1] for q in known])
+    spread = np.array([p * (1 - p) for q in known for p in q.posterior[-1:]])
+    for name in (wording.name for wording in WORDINGS):
+        among = np.array([q.surface == name for q in known])
+        assert abs(surprise[among].sum()) < 4 * math.sqrt(spread[among].sum())
+    lengths = [[len(str(item.input)), len(" ".join(of(item).evidence))] for item in made()]
+    signs = np.column_stack([lengths, np.arange(len(known)), [q.numbers["threshold"] for q in known],
+                             [q.crowd for q in known], [len(q.proposition or "") for q in known]])  # fmt: skip
+    for sign in (signs - signs.mean(axis=0)).T:
+        assert abs(sign @ surprise) < 4 * math.sqrt(sign**2 @ spread)
+
+
+def test_days_and_pieces() -> None:
+    for item in almanac(n=20, history=3, news=2, ahead=5):
+        known = of(item)
+        assert len(known.readings) == 5
+        assert len(known.evidence) == 2 == len(known.posterior) - 1 == len(known.naive) - 1
+        assert known.opened_on == OPENED < date.today()
+        assert f"The question is asked on {OPENED}." in str(item.input)
+        assert [str(OPENED + timedelta(weeks=k)) in piece for k, piece in enumerate(known.evidence, 1)] == [True] * 2
+        assert str(OPENED + timedelta(weeks=7)) in (known.proposition or "")
+        assert 0.01 <= (known.crowd or 0) <= 0.99
+
+
+def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
+    for item in made()[:60]:
+        known = of(item)
+        pieces = known.evidence
+        whole = "\n".join([str(item.input), *pieces])
+        seen = find_almanac(f"{whole}\nAs said, {pieces[0]} The end.")
+        assert seen is not None
+        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
+        assert whole[: seen.evidence_ends] == whole
+        for prior, found, path in (
+            (seen.prior, seen.log_likelihood_ratios, known.posterior),
+            (seen.naive_prior, seen.naive_log_likelihood_ratios, known.naive),
+        ):
+            assert prior is not None
+            beliefs = [probability(logit(prior) + math.fsum(found[:k])) for k in range(len(path))]
+            assert beliefs == pytest.approx(path)
+        part = find_almanac("\n".join([*pieces[:2], str(item.input), pieces[3]]))
+        assert part is not None
+        assert len(part.log_likelihood_ratios) == 2, "the third week is missing"
+    assert find_almanac("Will it rain on 2025-04-21?") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "figures"),
+    [("outbreak", {"now": 1, "late": 99}), ("polls", {"house": "Zuzu", "value": 50}), ("price", {"value": 99})],
+)
+def test_news_that_cannot_be_true_is_refused(kind: str, figures: dict[str, Any]) -> None:
+    item = next(iter(almanac(n=1, kind=kind)))  # type: ignore[arg-type]
+    wording = next(one for one in WORDINGS if one.name == of(item).surface)
+    piece = wording.news["news"].format(case=1000, k=3, day=OPENED + timedelta(weeks=1), **figures)
+    with pytest.raises(BadInput, match="almanac: the evidence contradicts itself") as refused:
+        find_almanac(f"{item.input}\n{piece}")
+    assert piece[:70] in str(refused.value)
+
+
+def test_a_longer_set_begins_with_the_shorter_one() -> None:
+    first, longer, other = almanac(n=10), almanac(n=20), almanac(n=10, seed=1)
+    assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:10]
+    assert not {str(s.input) for s in first} & {str(s.input) for s in other}
+    assert {of(s).split for s in almanac(n=10, split="test")} == {"test"}
+    assert {of(s).kind for s in almanac(n=10, kind="price")} == {"price"}
+
+
+def test_more_weeks_ahead_make_the_answer_less_certain() -> None:
+    def doubt(**arguments: Any) -> float:
+        return float(np.mean([q.posterior[-1] * (1 - q.posterior[-1]) for q in map(of, almanac(n=150, **arguments))]))
+
+    assert doubt(ahead=1) < doubt() < doubt(ahead=10)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"n": 0}, "almanac: n=0"),
+        ({"kind": "poll"}, "did you mean 'polls'?"),
+        ({"history": 0}, "history=0 cannot be used"),
+        ({"news": 13}, "news=13"),
+        ({"ahead": 0}, "ahead=0"),
+        ({"split": "dev"}, "Unknown split 'dev'"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        almanac(**arguments)
+    assert said in str(refused.value)
+
+
+def test_the_card_shows_the_first_question(root: Path) -> None:
+    card = (root / "datasets" / "almanac.md").read_text()
+    item = made()[0]
+    known = of(item)
+    for text in (*str(item.input).split("\n\n"), *known.evidence, known.proposition):
+        assert f"{text}" in card
+    for name, path in (("exact", known.posterior), ("naive", known.naive)):
+        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
+    assert f"crowd: {known.crowd}" in card

@@ -1,0 +1,227 @@
+import math
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.dataset import Sample
+
+from truthgym.datasets.cruxes import CruxesQuestion, cruxes, find_cruxes, paths
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.worlds.cruxes_wordings import WORDINGS
+
+
+@cache
+def made() -> list[Sample]:
+    return list(cruxes(n=600))
+
+
+def of(item: Sample) -> CruxesQuestion:
+    return item.metadata_as(CruxesQuestion)
+
+
+def outcomes() -> np.ndarray:
+    return np.array([item.target == "yes" for item in made()], float)
+
+
+def by_hand(q: CruxesQuestion, attacks: list[list[int]], replies: list[list[int]], rounds: int, read: bool) -> Fraction:
+    """Bayes' rule over all weights, attacks to come and successes of attacks, in exact arithmetic.
+
+    `read` is whether the words of the post are read.
+    """
+    p = {name: Fraction(chance, 100) for name, chance in q.numbers.items()}
+    weight = {1: p["light"], 3: p["middle"], 6: p["heavy"]}
+    enough = {2: p["low"], 5: p["mid"], 8: p["high"]}
+    order = list(weight)
+    total = [Fraction(0), Fraction(0)]
+    every = list(product(range(len(q.words)), (0, 1)))
+    for weights in product(weight, repeat=len(q.words)):
+        known = math.prod(weight[w] for w in weights)
+        for w, word in zip(weights, q.words, strict=True):
+            known *= 1 if word is None or not read else p["fit"] if order[word] == w else p["unfit"]
+        for future in product(every, repeat=rounds - len(attacks)):
+            course = [*map(tuple, attacks), *future]
+            for works in product((True, False), repeat=rounds):
+                chance, lost = known, set()
+                for k, ((reason, story), success) in enumerate(zip(course, works, strict=True)):
+                    convinces = p["story" if story else "study"]
+                    chance *= convinces if success else 1 - convinces
+                    lost |= {reason} if success else set()
+                    for stance, word in replies[k : k + 1]:
+                        if reason in lost:
+                            says = (p["granted"], p["wavering"], 1 - p["granted"] - p["wavering"])
+                        else:
+                            says = (1 - p["kept"] - p["doubted"], p["doubted"], p["kept"])
+                        chance *= says[stance] * (p["fit"] if order[word] == weights[reason] else p["unfit"])
+                points = sum(weights[reason] for reason in lost)
+                total[0] += chance
+                total[1] += chance * sum(c for needs, c in enough.items() if points >= needs)
+    return total[1] / total[0]
+
+
+def test_the_posterior_is_exact_after_every_turn() -> None:
+    for item in [*cruxes(n=2, reasons=3, rounds=2), *cruxes(n=1, reasons=4, rounds=1, shown=1.0)]:
+        q = of(item)
+        rounds = len(q.attacks)
+        turns = [(k, j) for k in range(rounds + 1) for j in (k - 1, k) if j >= 0]
+        owed = [float(by_hand(q, q.attacks[:k], q.replies[:j], rounds, read=True)) for k, j in turns]
+        assert q.posterior == pytest.approx(owed, abs=1e-12)
+        assert q.base_rate == pytest.approx(float(by_hand(q, [], [], rounds, read=False)), abs=1e-12)
+        assert q.noise_floor == pytest.approx(owed[-1] * (1 - owed[-1]), abs=1e-12)
+
+
+def test_the_naive_reader_gives_all_reasons_the_mean_weight() -> None:
+    for item in cruxes(n=4, reasons=3, rounds=1):
+        q = of(item)
+        p = {name: chance / 100 for name, chance in q.numbers.items()}
+        mean = p["light"] + 3 * p["middle"] + 6 * p["heavy"]
+        moved = sum(p[name] for name, points in (("low", 2), ("mid", 5), ("high", 8)) if mean >= points)
+        ((_, story),), ((reply, _),) = q.attacks, q.replies
+        success = p["story"] if story else p["study"]
+        yes = success * (p["granted"], p["wavering"], 1 - p["granted"] - p["wavering"])[reply]
+        no = (1 - success) * (1 - p["kept"] - p["doubted"], p["doubted"], p["kept"])[reply]
+        owed = [moved * (p["study"] + p["story"]) / 2, moved * success, moved * yes / (yes + no)]
+        assert q.naive == pytest.approx(owed)
+
+
+def test_beliefs_are_a_martingale() -> None:
+    exact = np.array([of(item).posterior for item in made()])
+    for now, after in pairwise(np.column_stack([exact, outcomes()]).T):
+        for weight in (np.ones(len(now)), now - 0.5, np.abs(now - 0.5)):
+            change = (after - now) * weight
+            assert abs(change.sum()) < 4 * math.sqrt(np.sum(change**2))
+
+
+def expected(stated: np.ndarray, truth: np.ndarray) -> float:
+    """Expected Brier score of what is stated where the exact probability is `truth`."""
+    return float(np.mean((stated - truth) ** 2 + truth * (1 - truth)))
+
+
+def test_the_exact_reader_beats_the_naive_one_and_the_card_says_by_how_much(root: Path) -> None:
+    known, outcome = [of(item) for item in made()], outcomes()
+    exact, naive, prior, base = (
+        np.array(one) for one in zip(*((q.posterior[-1], q.naive[-1], q.posterior[0], q.base_rate) for q in known),
+                                     strict=True)
+    )  # fmt: skip
+    # A reader of the last round alone takes it for the first: what it says of its reason is the same.
+    last = np.array([paths(q.numbers, [None] * len(q.words), q.attacks[-1:], q.replies[-1:], 4)[-1] for q in known])
+    extra = (naive - outcome) ** 2 - (exact - outcome) ** 2
+    error = extra.std() / math.sqrt(len(known))
+    assert extra.mean() == pytest.approx(np.mean((exact - naive) ** 2), abs=4 * error)
+    assert extra.mean() > 4 * error
+    floor = np.mean([q.noise_floor for q in known])
+    assert np.mean((exact - outcome) ** 2) == pytest.approx(floor, abs=0.02)
+    card = (root / "datasets" / "cruxes.md").read_text()
+    row = [expected(one, exact) for one in (exact, naive, last, prior, base)]
+    assert row[0] == pytest.approx(floor)
+    assert row[0] < min(row[1:])
+    assert f"| {' | '.join(f'{one:.3f}' for one in row)} |" in card
+
+
+def test_nothing_but_the_stated_chances_tells_the_outcome() -> None:
+    known = [of(item) for item in made()]
+    final = np.array([q.posterior[-1] for q in known])
+    surprise, spread = outcomes() - final, final * (1 - final)
+    for name in (wording.name for wording in WORDINGS):
+        among = np.array([q.surface == name for q in known])
+        assert abs(surprise[among].sum()) < 4 * math.sqrt(spread[among].sum())
+    lengths = [[len(str(item.input)), len(" ".join(of(item).evidence))] for item in made()]
+    order = [[k, q.attacks[0][0], q.attacks[-1][0], len(q.words)] for k, q in enumerate(known)]
+    signs = np.column_stack([lengths, order])
+    for sign in (signs - signs.mean(axis=0)).T:
+        assert abs(sign @ surprise) < 4 * math.sqrt(sign**2 @ spread)
+
+
+def test_words_of_the_post_and_attacks_follow_their_chances() -> None:
+    known = [of(item) for item in cruxes(n=200, shown=0.3)]
+    shown = np.mean([word is not None for q in known for word in q.words])
+    assert shown == pytest.approx(0.3, abs=0.06)
+    assert np.mean([story for q in known for _, story in q.attacks]) == pytest.approx(0.5, abs=0.06)
+    assert {len(q.words) for q in known} == {3, 4, 5}
+    share = [reason / (len(q.words) - 1) for q in known for reason, _ in q.attacks]
+    assert np.mean(share) == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
+    for item in made()[:40]:
+        known = of(item)
+        pieces = known.evidence
+        whole = "\n".join([str(item.input), *pieces])
+        seen = find_cruxes(f"{whole}\nAs said, {pieces[0]} The end.")
+        assert seen is not None
+        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
+        assert whole[: seen.evidence_ends] == whole
+        for prior, found, path in (
+            (seen.prior, seen.log_likelihood_ratios, known.posterior),
+            (seen.naive_prior, seen.naive_log_likelihood_ratios, known.naive),
+        ):
+            assert prior is not None
+            beliefs = [probability(logit(prior) + math.fsum(found[:k])) for k in range(len(path))]
+            assert beliefs == pytest.approx(path)
+        part = find_cruxes("\n".join([*pieces[:3], str(item.input), pieces[5]]))
+        assert part is not None
+        assert len(part.log_likelihood_ratios) == 3, "the fourth turn is missing"
+    assert find_cruxes("Did the exchange change the view?") is None
+
+
+def test_a_reply_to_another_reason_is_refused() -> None:
+    item = next(iter(cruxes(n=1, reasons=3, rounds=1)))
+    known = of(item)
+    wording = next(one for one in WORDINGS if one.name == known.surface)
+    given = [reason for reason in wording.reasons if reason in str(item.input)]
+    said = next(reason for reason in given if reason in known.evidence[1])
+    other = next(reason for reason in given if reason != said)
+    stranger = next(reason for reason in wording.reasons if reason not in given)
+    for reason in (other, stranger):
+        with pytest.raises(BadInput, match="cruxes: the evidence contradicts itself"):
+            find_cruxes(f"{item.input}\n{known.evidence[0]}\n{known.evidence[1].replace(said, reason)}")
+    with pytest.raises(BadInput, match="contradicts itself"):
+        find_cruxes(f"{item.input}\n{known.evidence[0].replace(said, stranger)}")
+
+
+def test_a_longer_set_begins_with_the_shorter_one() -> None:
+    first, longer, other = cruxes(n=10), cruxes(n=20), cruxes(n=10, seed=1)
+    assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:10]
+    assert not {str(s.input) for s in first} & {str(s.input) for s in other}
+    assert {of(s).split for s in cruxes(n=10, split="test")} == {"test"}
+
+
+def test_more_is_known_the_more_is_shown() -> None:
+    def before(**arguments: Any) -> float:
+        return float(np.mean([q.posterior[0] * (1 - q.posterior[0]) for q in map(of, cruxes(n=120, **arguments))]))
+
+    assert before(shown=1.0) < before(shown=0.0)
+    assert {len(of(item).words) for item in cruxes(n=5, reasons=5)} == {5}
+    assert {len(of(item).evidence) for item in cruxes(n=3, rounds=6)} == {12}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"n": 0}, "cruxes: n=0"),
+        ({"reasons": 2}, "reasons=2 cannot be used"),
+        ({"reasons": 6}, "reasons=6"),
+        ({"rounds": 0}, "rounds=0"),
+        ({"shown": 1.5}, "shown=1.5"),
+        ({"split": "dev"}, "Unknown split 'dev'"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        cruxes(**arguments)
+    assert said in str(refused.value)
+
+
+def test_the_card_shows_the_first_question(root: Path) -> None:
+    card = (root / "datasets" / "cruxes.md").read_text()
+    item = made()[0]
+    known = of(item)
+    for text in (*str(item.input).split("\n\n"), *known.evidence, known.proposition):
+        assert f"{text}" in card
+    for name, path in (("exact", known.posterior), ("naive", known.naive)):
+        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
+    assert f"noise floor is {known.noise_floor:.4f}" in card
