@@ -16,6 +16,7 @@ from truthgym.datasets.disclosure import disclosure, find_disclosure
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.datasets.forecasting import forecasting
 from truthgym.datasets.intellectual import intellectual
+from truthgym.datasets.interventions import find_interventions, interventions
 from truthgym.datasets.loading.generated import Seen
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.selection import Questions
@@ -38,6 +39,7 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
     "urns": urns,
     "testimony": testimony,
     "disclosure": disclosure,
+    "interventions": interventions,
     "almanac": almanac,
     "cruxes": cruxes,
 }
@@ -46,6 +48,7 @@ GENERATED: dict[str, Callable[[str], Seen | None]] = {
     "urns": find_urn,
     "testimony": find_testimony,
     "disclosure": find_disclosure,
+    "interventions": find_interventions,
     "almanac": find_almanac,
     "cruxes": find_cruxes,
 }

@@ -39,6 +39,7 @@ from truthgym.tasks import (
     few_shot,
     forecasting,
     intellectual,
+    interventions,
     length_control,
     openreview,
     research,
@@ -54,8 +55,8 @@ ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor")
 EPOCHS = 2
 MAX_MESSAGES = 12  # of an agent, which would not stop by itself
 ASKED = (
-    cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, disclosure, almanac, cruxes,
-    urns, intellectual, wildchat,
+    cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, disclosure, interventions,
+    almanac, cruxes, urns, intellectual, wildchat,
 )  # fmt: skip
 
 

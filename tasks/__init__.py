@@ -19,6 +19,7 @@ from truthgym.tasks.cruxes import cruxes
 from truthgym.tasks.disclosure import disclosure
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.intellectual import intellectual
+from truthgym.tasks.interventions import interventions
 from truthgym.tasks.openreview import openreview
 from truthgym.tasks.questions import questions
 from truthgym.tasks.research import research
@@ -42,6 +43,7 @@ __all__ = [
     "forecasting",
     "human",
     "intellectual",
+    "interventions",
     "length_control",
     "openreview",
     "prepare",

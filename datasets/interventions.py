@@ -1,0 +1,334 @@
+"""Interventions: what happens if a part is set by hand, is seen, or had been set? Generated questions about devices.
+
+The mechanism of a device is stated, and gauges show some of its parts; or one of several diagrams is right, and past
+runs say which. Taking a part that was set for one that is seen to be so is an error. From the text a reader can compute
+what the metadata has: the exact posterior after every piece of evidence.
+"""
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from inspect_ai.dataset import Sample
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.loading.generated import (
+    NAME,
+    Found,
+    GeneratedQuestion,
+    Seen,
+    contradiction,
+    generate,
+    listed,
+    names,
+    pattern,
+    read_back,
+)
+from truthgym.datasets.loading.selection import Questions
+from truthgym.datasets.question import question, sample
+from truthgym.datasets.worlds.interventions import FIELDS, NONE, SURFACES, Surface, forms
+from truthgym.datasets.worlds.networks import (
+    COUNTERFACTUAL,
+    ROOT,
+    SEE,
+    SET,
+    Candidates,
+    Diagram,
+    Part,
+    Query,
+    Values,
+    learned_paths,
+    run,
+    stated_paths,
+)
+
+ROOTS, MISHAPS, ERRORS = (20, 80), (3, 15), (15, 30)
+"""Ranges of percents from which each question draws how often a root is on, a rule fails and a gauge is wrong."""
+SHARES, STRENGTHS = (30, 70), (2, 8)
+"""The same for the prior means of parts, and the runs that the prior is worth."""
+RULES = ("same", "opposite", "both", "either")
+LEARNED_PARTS, BATCHES = 4, 4
+READERS = ("posterior", "naive")
+DIAGRAMS: tuple[dict[str, str], ...] = (
+    {"x": "z", "y": "zx"}, {"x": "z", "y": "z"}, {"x": "z", "y": "x"}, {"y": "z", "x": "y"}, {"z": "x", "y": "z"},
+    {"z": "y", "x": "z"}, {"y": "x"}, {"x": "y"},
+)  # fmt: skip
+"""What may act on x, y and a third part z. A fourth part is acted on by one of them, the same in all diagrams."""
+
+
+class InterventionsQuestion(GeneratedQuestion, frozen=True):
+    """A question with what it was generated from. Parts are numbered from 0, in causal order if it is stated."""
+
+    kind: str
+    """"set", "see" or "counterfactual"."""
+    learned: bool
+    x: int
+    value: bool
+    """What x was set to, is seen to be, or is supposed to have been set to."""
+    target: int
+    rules: list[str] = []  # noqa: RUF012
+    """Of a stated mechanism, as are the next four."""
+    parents: list[list[int]] = []  # noqa: RUF012
+    chances: list[int] = []  # noqa: RUF012
+    readings: list[tuple[int, bool]] = []  # noqa: RUF012
+    error: int = 0
+    diagrams: list[list[list[int]]] = []  # noqa: RUF012
+    """Of a device that is learned, as are the next four."""
+    weights: list[int] = []  # noqa: RUF012
+    shares: list[int] = []  # noqa: RUF012
+    strength: int = 0
+    batches: list[dict[str, int]] = []  # noqa: RUF012
+    """Number of runs by values, such as "0110"."""
+
+
+Kinds = Literal["all", "set", "see", "counterfactual"]
+
+
+@validate_call
+def interventions(
+    n: Annotated[int, Field(ge=1)] = 300,
+    seed: int = 0,
+    split: str = "all",
+    parts: Annotated[int, Field(ge=4, le=6)] = 5,
+    readings: Annotated[int, Field(ge=1, le=4)] = 3,
+    kind: Kinds = "all",
+    learned: Annotated[float, Field(ge=0, le=1)] = 0.4,
+    cases: Annotated[int, Field(ge=4, le=1000)] = 200,
+) -> Questions:
+    """Generate questions about a device of which one part is set, seen, or supposed to have been set.
+
+    Question i depends only on the seed, i and the difficulty: a longer set begins with the shorter one.
+
+    Args:
+        n: Number of questions, all of the split.
+        seed: Another seed gives other questions.
+        split: "train", "validation", "test" or "all". Every question is its own event.
+        parts: Parts of a device whose mechanism is stated, 4 to 6.
+        readings: Gauges that are read there, 1 to 4 and at most `parts` - 2: a piece of evidence each.
+        kind: "set", "see" or "counterfactual", or "all" of them.
+        learned: Probability that a device has candidate diagrams and past runs in place of a mechanism, 0 to 1, rounded
+            to a whole percent. It has four parts. Must be 0 with `kind="counterfactual"`.
+        cases: Past runs, 4 to 1000, in four batches: a piece of evidence each.
+
+    Raises:
+        BadInput: An argument outside its range, or an unknown split.
+    """
+    if readings > parts - 2:
+        raise BadInput(f"interventions: readings={readings} is more than parts - 2 = {parts - 2}; lower it")
+    if kind == COUNTERFACTUAL and learned:
+        raise BadInput(
+            f"interventions: learned={learned:g} cannot be used with kind=counterfactual, which needs a stated "
+            "mechanism; give learned=0"
+        )
+    share = round(100 * learned)
+    difficulty = f"parts{parts}-readings{readings}-{kind}-learned{share}-cases{cases}"
+
+    def make(i: int) -> Sample:
+        rng = random.Random(f"interventions/{seed}/{i}/{difficulty}")
+        surface = rng.choice(SURFACES)
+        identity = f"interventions-{i:05d}-seed{seed}-{difficulty}"
+        if rng.random() < share / 100:
+            drawn = _draw_learned(rng, surface, 1000 + i, kind, cases)
+        else:
+            drawn = _draw_stated(rng, surface, 1000 + i, kind, parts, readings)
+        asked, truth, fields = drawn
+        metadata = question(
+            InterventionsQuestion, identity, domain="interventions", event=identity, surface=surface.name,
+            base_rate=fields["posterior"][0], **fields,
+        )  # fmt: skip
+        return sample(identity, asked, "yes" if truth else "no", metadata, identity)
+
+    return generate("interventions", make, n, split)
+
+
+def find_interventions(text: str) -> Seen | None:
+    """Find the last question of this domain in a text, and its pieces of evidence before or after it.
+
+    Raises:
+        BadInput: The evidence contradicts itself (see `read_back`), or names a part that the device does not have.
+    """
+    found = read_back("interventions", text, forms())
+    if found is None:
+        return None
+    surface = SURFACES[found.surface // 2]
+    return (_seen_learned if found.surface % 2 else _seen_stated)(found, surface)
+
+
+def _draw_stated(
+    rng: random.Random, surface: Surface, case: int, kind: str, parts: int, readings: int
+) -> tuple[str, bool, dict[str, Any]]:
+    """The question's text, its outcome, and fields of its metadata."""
+    called = names(rng, parts)
+    device: list[Part] = []
+    for i in range(parts):
+        parents = tuple(sorted(rng.sample(range(i), min(i, rng.choice((1, 2, 2))))))
+        rule = ROOT if not i else rng.choice(RULES[2:] if len(parents) == 2 else RULES[:2])
+        device.append(Part(rule, parents, rng.randint(*(MISHAPS if i else ROOTS)) / 100))
+    kind = rng.choices((SET, SEE, COUNTERFACTUAL), (2, 1, 2))[0] if kind == "all" else kind
+    target, x, value = parts - 1, rng.randrange(1, parts - 1), rng.random() < 0.5
+    happens = [rng.random() < part.chance for part in device]
+    values = run(tuple(device), happens, {x: value} if kind == SET else {})
+    value = values[x] if kind != COUNTERFACTUAL else not values[x]
+    final = run(tuple(device), happens, {x: value}) if kind == COUNTERFACTUAL else values
+    read = rng.sample([i for i in range(parts - 1) if i != x], readings)
+    if kind == COUNTERFACTUAL:
+        read[rng.randrange(readings)] = target
+    error = rng.randint(*ERRORS)
+    shown = [(i, values[i] != (rng.random() < error / 100)) for i in read]
+
+    query = Query(kind, x, value, target)
+    lines = [
+        getattr(surface, part.rule).format(
+            part=name, chance=round(100 * part.chance),
+            **dict(zip(("one", "two"), (called[j] for j in part.parents), strict=False)),
+        )
+        for name, part in zip(called, device, strict=True)
+    ]  # fmt: skip
+    asked = surface.stated.format(case=case, mechanism=" ".join(lines), error=error, **surface.deed(query, called))
+    evidence = [
+        surface.reading.format(case=case, k=k, part=called[i], value=surface.words(on))
+        for k, (i, on) in enumerate(shown, start=1)
+    ]
+    fields: dict[str, Any] = {
+        "proposition": surface.statement(query, called, str(case)),
+        "evidence": evidence,
+        **dict(zip(READERS, stated_paths(tuple(device), query, tuple(shown), error / 100), strict=True)),
+        "kind": kind, "learned": False, "x": x, "value": value, "target": target,
+        "rules": [part.rule for part in device],
+        "parents": [list(part.parents) for part in device],
+        "chances": [round(100 * part.chance) for part in device],
+        "readings": shown, "error": error,
+    }  # fmt: skip
+    return asked, final[target], fields
+
+
+def _draw_learned(
+    rng: random.Random, surface: Surface, case: int, kind: str, cases: int
+) -> tuple[str, bool, dict[str, Any]]:
+    """The question's text, its outcome, and fields of its metadata."""
+    called = names(rng, LEARNED_PARTS)
+    roles = dict(zip("xyzw", rng.sample(range(LEARNED_PARTS), LEARNED_PARTS), strict=True))
+    extra = rng.choice("xyz")
+    drawn = [one | {"w": extra} for one in rng.sample(DIAGRAMS, 3)]
+    diagrams = tuple(
+        tuple(tuple(sorted(roles[one] for one in diagram.get(role, "")))
+              for role in sorted(roles, key=lambda role: roles[role]))
+        for diagram in drawn
+    )  # fmt: skip
+    first = rng.randrange(4, 13)
+    second = rng.randrange(4, 20 - first - 3)
+    weights = [5 * first, 5 * second, 100 - 5 * (first + second)]
+    shares = [rng.randint(*SHARES) for _ in called]
+    strength = rng.randint(*STRENGTHS)
+    candidates = Candidates(diagrams, tuple(w / 100 for w in weights), tuple(s / 100 for s in shares), strength)
+    [right] = rng.choices(diagrams, weights)
+    chances: dict[tuple[int, Values], float] = {}
+
+    def draw(fixed: dict[int, bool]) -> Values:
+        values: dict[int, bool] = {}
+        while len(values) < LEARNED_PARTS:
+            for i, parents in enumerate(right):
+                if i not in values and all(parent in values for parent in parents):
+                    setting = tuple(values[parent] for parent in parents)
+                    if (i, setting) not in chances:
+                        chances[i, setting] = rng.betavariate(*candidates.prior(right, i, setting))
+                    values[i] = fixed.get(i, rng.random() < chances[i, setting])
+        return tuple(values[i] for i in range(LEARNED_PARTS))
+
+    sizes = [cases * (k + 1) // BATCHES - cases * k // BATCHES for k in range(BATCHES)]
+    batches = [Counter(draw({}) for _ in range(size)) for size in sizes]
+    kind = rng.choices((SET, SEE), (3, 1))[0] if kind == "all" else kind
+    x, target = roles["x"], roles["y"]
+    final = draw({x: rng.random() < 0.5} if kind == SET else {})
+    query = Query(kind, x, final[x], target)
+
+    told = [
+        f"{', '.join(surface.acts.format(one=called[j], two=called[i]) for i, js in enumerate(diagram) for j in js)} "
+        f"({weight}%)"
+        for diagram, weight in zip(diagrams, weights, strict=True)
+    ]
+    asked = surface.learned.format(
+        case=case, parts=listed(called), diagrams="; ".join(told), on=surface.on, strength=strength,
+        shares=", ".join(f"{name} {share}%" for name, share in zip(called, shares, strict=True)),
+        **surface.deed(query, called),
+    )  # fmt: skip
+    evidence = [
+        surface.batch.format(case=case, k=k, count=batch.total(), counts="; ".join(
+            f"{' '.join(name for name, on in zip(called, values, strict=True) if on) or NONE} {batch[values]}"
+            for values in sorted(batch)
+        ))
+        for k, batch in enumerate(batches, start=1)
+    ]  # fmt: skip
+    fields: dict[str, Any] = {
+        "proposition": surface.statement(query, called, str(case)),
+        "evidence": evidence,
+        **dict(zip(READERS, learned_paths(candidates, query, _ordered(batches)), strict=True)),
+        "kind": kind, "learned": True, "x": x, "value": final[x], "target": target,
+        "diagrams": [[list(parents) for parents in diagram] for diagram in diagrams],
+        "weights": weights, "shares": shares, "strength": strength,
+        "batches": [{"".join(str(int(on)) for on in values): batch[values] for values in batch} for batch in batches],
+    }  # fmt: skip
+    return asked, final[target], fields
+
+
+def _seen_stated(found: Found, surface: Surface) -> Seen:
+    match = found.asked
+    called: list[str] = []
+    device: list[Part] = []
+    rules = {rule: re.compile(pattern(getattr(surface, rule), fields=FIELDS)) for rule in (ROOT, *RULES)}
+    lines = sorted(
+        ((line.start(), rule, line) for rule, one in rules.items() for line in one.finditer(match["mechanism"])),
+        key=lambda line: line[0],
+    )
+    for _, rule, line in lines:
+        acting = (_number(called, line[name], line[0]) for name in ("one", "two") if name in line.re.groupindex)
+        device.append(Part(rule, tuple(acting), int(line["chance"]) / 100))
+        called.append(line["part"])
+    query = _query(found, surface, called)
+    shown = [(_number(called, piece["part"], piece[0]), piece["value"] == surface.on) for _, piece in found.pieces]
+    paths = stated_paths(tuple(device), query, tuple(shown), int(match["error"]) / 100)
+    return found.seen(*paths, surface.statement(query, called, match["case"]))
+
+
+def _seen_learned(found: Found, surface: Surface) -> Seen:
+    match = found.asked
+    called = re.findall(NAME, match["parts"])
+    acts = re.compile(pattern(surface.acts, fields=FIELDS))
+    diagrams: list[Diagram] = []
+    for told in match["diagrams"].split("; "):
+        edges = {(_number(called, e["one"], told), _number(called, e["two"], told)) for e in acts.finditer(told)}
+        diagrams.append(tuple(tuple(sorted(a for a, b in edges if b == i)) for i in range(len(called))))
+    weights = tuple(int(weight) / 100 for weight in re.findall(r"\((\d+)%\)", match["diagrams"]))
+    shares = {name: int(share) / 100 for name, share in re.findall(rf"({NAME}) (\d+)%", match["shares"])}
+    candidates = Candidates(tuple(diagrams), weights, tuple(shares[name] for name in called), int(match["strength"]))
+    query = _query(found, surface, called)
+    batches: list[dict[Values, int]] = []
+    for _, piece in found.pieces:
+        batches.append({})
+        for counted in piece["counts"].split("; "):
+            *on, number = counted.split()
+            present = {_number(called, name, piece[0]) for name in on if name != NONE}
+            batches[-1][tuple(i in present for i in range(len(called)))] = int(number)
+    paths = learned_paths(candidates, query, _ordered(batches))
+    return found.seen(*paths, surface.statement(query, called, match["case"]))
+
+
+def _ordered(batches: Sequence[Mapping[Values, int]]) -> tuple[tuple[tuple[Values, int], ...], ...]:
+    return tuple(tuple(sorted(batch.items())) for batch in batches)
+
+
+def _query(found: Found, surface: Surface, called: Sequence[str]) -> Query:
+    match = found.asked
+    query = surface.query(called, {"deed": match["deed"], "question": match["question"]})
+    if query is None:
+        raise contradiction("interventions", listed([*called, "no other part"]), match["deed"])
+    return query
+
+
+def _number(called: Sequence[str], name: str, place: str) -> int:
+    if name not in called:
+        raise contradiction("interventions", listed([*called, "no other part"]), place)
+    return called.index(name)

@@ -1,0 +1,227 @@
+"""The wordings of `interventions`: machines, canals, beacons and genes, whose parts are on or off."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from truthgym.datasets.loading.generated import NAME, NAMES, Form, form
+from truthgym.datasets.worlds.networks import (
+    COUNTERFACTUAL,
+    SEE,
+    SET,
+    Query,
+)
+
+NONE = "none"
+FIELDS = {
+    "mechanism": r"[^\n]+?", "deed": r"[^\n.]+", "question": r"[^\n]+?\?", "parts": NAMES, "shares": r"[^\n.]+?",
+    "diagrams": r"[^\n.]+?", "counts": r"[^\n.]+?", "part": NAME, "one": NAME, "two": NAME, "target": NAME,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Surface:
+    """One wording of the problem. `{case}` numbers the question, `{k}` the piece of evidence."""
+
+    name: str
+    on: str
+    off: str
+    root: str
+    same: str
+    opposite: str
+    both: str
+    either: str
+    stated: str
+    """The question about a device whose `{mechanism}` is stated, a sentence for each part."""
+    learned: str
+    """The question about a device of which `{diagrams}` are given."""
+    acts: str
+    set: str
+    see: str
+    question: str
+    supposed: str
+    proposition: str
+    supposition: str
+    reading: str
+    batch: str
+
+    def words(self, on: bool) -> str:
+        """The word for a part that is on or off."""
+        return self.on if on else self.off
+
+    def deed(self, query: Query, called: Sequence[str]) -> dict[str, str]:
+        """What is done or seen, and what is asked, as the text of a question has it.
+
+        Args:
+            query: What is asked.
+            called: Names of the parts.
+        """
+        supposed = query.kind == COUNTERFACTUAL
+        part, target = called[query.x], called[query.target]
+        now, then = self.words(query.value != supposed), self.words(query.value)
+        return {
+            "deed": (self.set if query.kind == SET else self.see).format(part=part, value=now),
+            "question": (self.supposed if supposed else self.question).format(part=part, target=target, value=then),
+        }
+
+    def query(self, called: Sequence[str], found: Mapping[str, str]) -> Query | None:
+        """The query of a text, None if it names another part: the inverse of `deed`."""
+        parts = range(len(called))
+        queries = (Query(*one) for one in product((SET, SEE, COUNTERFACTUAL), parts, (False, True), parts))
+        return next((query for query in queries if self.deed(query, called) == found), None)
+
+    def statement(self, query: Query, called: Sequence[str], case: str) -> str:
+        """The proposition."""
+        words = self.supposition if query.kind == COUNTERFACTUAL else self.proposition
+        value = self.words(query.value)
+        return words.format(case=case, part=called[query.x], target=called[query.target], value=value)
+
+
+PRIOR = (
+    "How often one of them is {on} depends on those that act on it alone. For each combination of their positions this "
+    "chance was drawn once and for all from the Beta distribution with parameters {strength}qs and {strength}q(1 - s): "
+    "s is the share of what is acted on, and q the chance of the combination if those that act were {on} "
+    "independently, each in its share (q is 1 if none acts on it). Shares: {shares}. "
+)
+SURFACES = (
+    Surface(
+        "machine",
+        "on",
+        "off",
+        "{part} is on in {chance} of 100 runs.",
+        "{part} is as {one} is, but the opposite in {chance} of 100 runs.",
+        "{part} is on when {one} is off and off when {one} is on, but the other way round in {chance} of 100 runs.",
+        "{part} is on when {one} and {two} are both on and off when not, but the other way round in {chance} of 100 "
+        "runs.",
+        "{part} is on when {one} or {two} or both are on and off when not, but the other way round in {chance} of 100 "
+        "runs.",
+        "The parts of machine {case} are on or off in each run. {mechanism} What chance decides about one part is "
+        "independent of what it decides about the others. In one run {deed}. Which part this is, and which gauges are "
+        "then read, was fixed long before. A gauge shows how a part is in that run, and is wrong {error} times in 100, "
+        "independently. {question}",
+        "The parts of machine {case}, {parts}, are on or off in each run. One of these diagrams is right, each with "
+        "the probability behind it: {diagrams}. "
+        + PRIOR.replace("{on}", "on")
+        + "Runs in which nobody touched a part are recorded in batches. Then, in one new run, {deed}. Which part "
+        "this is was fixed long before. {question}",
+        "{one} acts on {two}",
+        "a hand sets {part} to {value}, whatever the other parts do, and the parts that follow work with that",
+        "nobody touches a part, and {part} is seen to be {value}",
+        "Is {target} on in that run?",
+        "Suppose that in that run {part} had been set to {value} by hand, and that all that chance decides, the "
+        "failures of rules included, had come out as it did. Would {target} have been on?",
+        "{target} of machine {case} is on in that run.",
+        "{target} of machine {case} would have been on in that run if {part} had been set to {value}.",
+        "Machine {case}, gauge {k}: {part} is {value}.",
+        "Machine {case}, batch {k}, {count} runs by the parts that were on: {counts}.",
+    ),
+    Surface(
+        "canal",
+        "open",
+        "shut",
+        "{part} stands open on {chance} days of 100.",
+        "{part} stands as {one} does; on {chance} days of 100 it stands the other way.",
+        "{part} stands open if {one} is shut, and shut if {one} is open; on {chance} days of 100 it is the reverse.",
+        "{part} stands open if both {one} and {two} are open, else shut; on {chance} days of 100 it is the reverse.",
+        "{part} stands open if at least one of {one} and {two} is open, else shut; on {chance} days of 100 it is the "
+        "reverse.",
+        "On canal {case} each gate is open or shut for a day. {mechanism} Chance strikes at each gate by itself. On "
+        "the day of this question {deed}. The almanac had named the gate, and the gates of which boatmen bring word. "
+        "Boatmen tell how a gate stands on that day, and each of them errs in {error} cases of 100, by himself. "
+        "{question}",
+        "On canal {case} the gates {parts} are open or shut for a day. One of these plans is true, with the "
+        "chances that stand behind them: {diagrams}. "
+        + PRIOR.replace("{on}", "open")
+        + "The log has days on which all gates were left alone. On a later day {deed}. "
+        "The almanac had named the gate. {question}",
+        "{one} acts on {two}",
+        "the keeper makes {part} stand {value} by hand, whatever the other gates do, and gates that depend on it "
+        "follow",
+        "all gates are left alone, and the keeper finds that {part} stands {value}",
+        "Does {target} stand open on that day?",
+        "Had the keeper made {part} stand {value} by hand on that day, with every whim of chance at every gate the "
+        "same, would {target} have stood open?",
+        "On that day {target} on canal {case} stands open.",
+        "With {part} made to stand {value}, {target} on canal {case} would have stood open on that day.",
+        "Canal {case}, boatman {k} tells that {part} is {value}.",
+        "Canal {case}, log page {k}, {count} days by the gates that stood open: {counts}.",
+    ),
+    Surface(
+        "beacons",
+        "lit",
+        "dark",
+        "In {chance} of 100 nights {part} is lit.",
+        "{part} copies {one}; in {chance} of 100 nights it fails to, and does the contrary.",
+        "{part} is lit if {one} is dark and dark if {one} is lit; in {chance} of 100 nights it does the contrary.",
+        "{part} is lit if {one} and {two} are lit, both of them, or else dark; in {chance} of 100 nights it does the "
+        "contrary.",
+        "{part} is lit if {one} is lit or {two} is or both are, or else dark; in {chance} of 100 nights it does the "
+        "contrary.",
+        "Chain {case} is a chain of beacons, each lit or dark for a night. {mechanism} Every beacon has luck of its "
+        "own. In the night in question {deed}. The beacon was drawn by lot beforehand, and so were those that scouts "
+        "report. A scout reports how a beacon is that night, and mistakes it {error} times in 100, without regard to "
+        "others. {question}",
+        "Chain {case} has the beacons {parts}, each lit or dark for a night. Of these accounts one is right, as "
+        "probable as it says: {diagrams}. "
+        + PRIOR.replace("{on}", "lit")
+        + "A chronicle counts nights in which no stranger came near. In a night after those {deed}. The beacon "
+        "was drawn by lot beforehand. {question}",
+        "{one} acts on {two}",
+        "a stranger keeps {part} {value}, whatever the others are, and the others go by that",
+        "no stranger comes near, and {part} can be seen to be {value}",
+        "Is {target} lit that night?",
+        "Imagine that night again, with the luck of every beacon unchanged, but a stranger keeps {part} {value}. Would "
+        "{target} have been lit?",
+        "{target} in chain {case} is lit that night.",
+        "If a stranger had kept {part} {value}, {target} in chain {case} would have been lit that night.",
+        "Chain {case}, scout {k}: {part} is {value}.",
+        "Chain {case}, chapter {k}, {count} nights by the beacons that were lit: {counts}.",
+    ),
+    Surface(
+        "genes",
+        "active",
+        "silent",
+        "{part} is active in {chance}% of cells.",
+        "{part} is active where {one} is and silent where {one} is, except in {chance}% of cells, where it is "
+        "inverted.",
+        "{part} is active where {one} is silent and silent where {one} is active, except in {chance}% of cells, where "
+        "it is inverted.",
+        "{part} is active where {one} and {two} are both active and silent elsewhere, except in {chance}% of cells, "
+        "where it is inverted.",
+        "{part} is active where {one} or {two} is active, or both, and silent elsewhere, except in {chance}% of cells, "
+        "where it is inverted.",
+        "In strain {case} every gene is active or silent in a cell. {mechanism} These accidents are independent from "
+        "gene to gene. In a cell under study {deed}. The protocol had settled which gene, and which genes are assayed. "
+        "An assay tells the state of a gene in that cell, and has it wrong with probability {error}%, each for itself. "
+        "{question}",
+        "In strain {case} the genes {parts} are active or silent in a cell. The textbooks differ, and one is right, "
+        "with "
+        "these probabilities: {diagrams}. "
+        + PRIOR.replace("{on}", "active")
+        + "Untreated cells were counted on several plates. Now there is one more cell, in which "
+        "{deed}. The protocol had settled which gene. {question}",
+        "{one} acts on {two}",
+        "a drug makes {part} {value}, whatever the other genes do, and genes downstream respond to that",
+        "nothing is treated, and {part} is observed to be {value}",
+        "Is {target} active in that cell?",
+        "If a drug had made {part} {value} in that cell, and every accident had been the same, would {target} have "
+        "been active?",
+        "In that cell of strain {case}, {target} is active.",
+        "In that cell of strain {case}, {target} would have been active if a drug had made {part} {value}.",
+        "Strain {case}, assay {k}: {part} {value}.",
+        "Strain {case}, plate {k}, {count} cells by their active genes: {counts}.",
+    ),
+)
+
+
+@cache
+def forms() -> list[Form]:
+    """The expressions that read questions back: of each wording those of a stated and of a learned device."""
+
+    def both(surface: Surface) -> tuple[Form, Form]:
+        fields = FIELDS | {"value": f"{surface.on}|{surface.off}"}
+        stated = form(surface.stated, {"reading": surface.reading}, fields)
+        return stated, form(surface.learned, {"batch": surface.batch}, fields)
+
+    return [one for surface in SURFACES for one in both(surface)]

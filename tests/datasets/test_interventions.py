@@ -1,0 +1,190 @@
+import math
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.interventions import InterventionsQuestion, Kinds, find_interventions, interventions
+from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.worlds.interventions import SURFACES
+from truthgym.datasets.worlds.networks import Candidates, learn
+
+Values = tuple[bool, ...]
+
+
+def expected(rule: str, inputs: list[bool]) -> bool:
+    if rule == "same":
+        return inputs[0]
+    if rule == "opposite":
+        return not inputs[0]
+    return (inputs[0] and inputs[1]) if rule == "both" else (inputs[0] or inputs[1])
+
+
+def stated_by_hand(known: InterventionsQuestion, kind: str) -> list[Fraction]:
+    """Sums the joint distribution over all values of the parts, with the factor of a part that was set left out."""
+    parts = len(known.rules)
+    error = Fraction(known.error, 100)
+    total = [[Fraction(0)] * 2 for _ in range(len(known.readings) + 1)]
+    for values in product((False, True), repeat=parts):
+        weight, failed = Fraction(1), []
+        for i, rule in enumerate(known.rules):
+            chance = Fraction(known.chances[i], 100)
+            on = True if rule == "root" else expected(rule, [values[j] for j in known.parents[i]])
+            likely = chance if rule == "root" else 1 - chance
+            failed.append(values[i] != on)
+            if not (kind == "set" and i == known.x):
+                weight *= likely if values[i] == on else 1 - likely
+        if values[known.x] != (known.value if kind != "counterfactual" else not known.value):
+            continue
+        outcome = values[known.target]
+        if kind == "counterfactual":  # the same failures, with another value of x
+            other: list[bool] = []
+            for i, rule in enumerate(known.rules):
+                on = True if rule == "root" else expected(rule, [other[j] for j in known.parents[i]])
+                other.append(known.value if i == known.x else on != failed[i])
+            outcome = other[known.target]
+        total[0][outcome] += weight
+        for k, (part, shown) in enumerate(known.readings):
+            weight *= 1 - error if values[part] == shown else error
+            total[k + 1][outcome] += weight
+    return [yes / (no + yes) for no, yes in total]
+
+
+def learned_by_hand(known: InterventionsQuestion, kind: str) -> list[Fraction]:
+    """Predicts run after run, each chance by the imagined and real runs before it; no integral and no Beta function."""
+    strength, shares = Fraction(known.strength), [Fraction(share, 100) for share in known.shares]
+    every = list(product((False, True), repeat=4))
+    yes, no = ([Fraction(0)] * (len(known.batches) + 1) for _ in range(2))
+    for weight, diagram in zip(known.weights, known.diagrams, strict=True):
+        imagined = {
+            values: strength * math.prod(s if on else 1 - s for s, on in zip(shares, values, strict=True))
+            for values in every
+        }
+
+        def chance(i: int, values: Values, counts: dict[Values, Fraction], diagram: Any = diagram) -> Fraction:
+            alike = [one for one in every if all(one[j] == values[j] for j in diagram[i])]
+            return sum((counts[one] for one in alike if one[i] == values[i]), Fraction(0)) / sum(
+                (counts[one] for one in alike), Fraction(0)
+            )
+
+        likelihood = Fraction(weight, 100)
+        for k, batch in enumerate([{}, *known.batches]):
+            for name, number in batch.items():
+                values = tuple(digit == "1" for digit in name)
+                for _ in range(number):
+                    likelihood *= math.prod(chance(i, values, imagined) for i in range(4))
+                    imagined[values] += 1
+            for values in every:
+                if values[known.x] == known.value:
+                    free = [i for i in range(4) if kind != "set" or i != known.x]
+                    part = likelihood * math.prod(chance(i, values, imagined) for i in free)
+                    if values[known.target]:
+                        yes[k] += part
+                    else:
+                        no[k] += part
+    return [one / (one + other) for one, other in zip(yes, no, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["set", "see", "counterfactual"])
+@pytest.mark.parametrize(("parts", "readings"), [(4, 2), (6, 4)])
+def test_the_posterior_of_a_stated_device_is_exact(kind: Kinds, parts: int, readings: int) -> None:
+    for item in interventions(n=4, kind=kind, parts=parts, readings=readings, learned=0):
+        known = item.metadata_as(InterventionsQuestion)
+        assert known.posterior == pytest.approx([float(p) for p in stated_by_hand(known, kind)], abs=1e-12)
+        assert known.naive == pytest.approx([float(p) for p in stated_by_hand(known, "see")], abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["set", "see"])
+def test_the_posterior_of_a_learned_device_is_exact(kind: Kinds) -> None:
+    for item in interventions(n=3, kind=kind, learned=1, cases=10):
+        known = item.metadata_as(InterventionsQuestion)
+        assert sum(sum(batch.values()) for batch in known.batches) == 10
+        assert known.posterior == pytest.approx([float(p) for p in learned_by_hand(known, kind)], abs=1e-12)
+        assert known.naive == pytest.approx([float(p) for p in learned_by_hand(known, "see")], abs=1e-12)
+
+
+def test_diagrams_that_imply_the_same_independences_explain_runs_equally_well() -> None:
+    chain, back, fork, collider = ((), (0,), (1,)), ((1,), (2,), ()), ((1,), (), (1,)), ((), (0, 2), ())
+    candidates = Candidates((chain, back, fork, collider), (0.25,) * 4, (0.3, 0.6, 0.45), 5)
+    counts: dict[Values, int] = {
+        (True, True, True): 7,
+        (False, False, False): 5,
+        (True, False, False): 2,
+        (False, True, True): 1,
+    }
+    logs = [learn(candidates, diagram, counts)[0] for diagram in candidates.diagrams]
+    assert logs[:3] == pytest.approx([logs[0]] * 3, abs=1e-12)
+    assert logs[3] < logs[0] - 0.5
+
+
+def test_who_only_sees_is_not_wrong_where_nothing_was_set() -> None:
+    known = [item.metadata_as(InterventionsQuestion) for item in interventions(n=100)]
+    assert {(q.learned, q.kind) for q in known} == {
+        (False, "set"), (False, "see"), (False, "counterfactual"), (True, "set"), (True, "see")}  # fmt: skip
+    assert all((q.posterior == pytest.approx(q.naive)) for q in known if q.kind == "see")
+    assert any(abs(q.posterior[0] - q.naive[0]) > 0.02 for q in known if q.kind == "set")
+
+
+def test_a_question_is_read_back_from_its_text() -> None:
+    made = list(interventions(n=80, cases=40))
+    for item in made:
+        known = item.metadata_as(InterventionsQuestion)
+        seen = find_interventions("\n".join([*known.evidence[:2], str(item.input), *known.evidence]))
+        assert seen is not None
+        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
+        for prior, found, path in (
+            (seen.prior, seen.log_likelihood_ratios, known.posterior),
+            (seen.naive_prior, seen.naive_log_likelihood_ratios, known.naive),
+        ):
+            assert prior == pytest.approx(path[0])
+            beliefs = [probability(logit(path[0]) + math.fsum(found[:k])) for k in range(len(path))]
+            assert beliefs == pytest.approx(path)
+    assert find_interventions("Is Elpel on in that run?") is None
+    assert {item.metadata_as(InterventionsQuestion).surface for item in made} == {s.name for s in SURFACES}
+
+
+def test_a_part_that_the_device_does_not_have_is_refused() -> None:
+    for item in interventions(n=4, cases=8):
+        evidence = item.metadata_as(InterventionsQuestion).evidence
+        name = next(word for word in evidence[-1].split()[3:] if word.istitle())
+        with pytest.raises(BadInput, match="interventions: the evidence contradicts itself"):
+            find_interventions(f"{item.input}\n{evidence[-1].replace(name, 'Nobody')}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"parts": 7}, "interventions: parts=7"),
+        ({"parts": 4, "readings": 3}, "readings=3 is more than parts - 2 = 2; lower it"),
+        ({"readings": 0}, "readings=0"),
+        ({"kind": "do"}, "kind='do'"),
+        ({"kind": "counterfactual"}, "give learned=0"),
+        ({"learned": 2}, "learned=2"),
+        ({"cases": 3}, "cases=3"),
+        ({"split": "dev"}, "Unknown split 'dev'"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        interventions(**arguments)
+    assert named in str(refused.value)
+
+
+def test_the_card_shows_the_first_questions_and_the_margin(root: Path) -> None:
+    card = (root / "datasets" / "interventions.md").read_text()
+    made = list(interventions(n=200))
+    known = [item.metadata_as(InterventionsQuestion) for item in made]
+    exact, naive = (np.array([getattr(q, name)[-1] for q in known]) for name in ("posterior", "naive"))
+    owed = exact * (1 - exact)
+    lost = (exact - naive) ** 2
+    assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in card
+    for learned in (False, True):
+        item, question = next((item, q) for item, q in zip(made, known, strict=True) if q.learned == learned)
+        for text in (str(item.input), *question.evidence, str(question.proposition)):
+            assert text in card
+        for name, path in (("exact", question.posterior), ("naive", question.naive)):
+            assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
