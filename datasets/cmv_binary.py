@@ -25,8 +25,8 @@ SOURCES = {
 """Each is downloaded once: `webis` (readers' arguments only) is 17 MB, `webis_threads` (with the author's replies) 661,
 `winning_args` 73. All their exchanges ended by 2017."""
 NOTICE = (
-    "cmv_binary: the 52 bundled exchanges and their verdicts are synthetic, and a martingale slope below about 0.25 "
-    "cannot be told from none with so few."
+    "cmv_binary: the 52 bundled exchanges and their verdicts are synthetic, a smoke test; truthgym/cruxes measures "
+    "persuasion. A martingale slope below about 0.25 cannot be told from none with so few."
 )
 
 

@@ -4,12 +4,12 @@ from inspect_ai.dataset import Sample
 
 from truthgym.datasets.loading.domain import Domain, DomainRow, either
 from truthgym.datasets.loading.source import Source
-from truthgym.datasets.question import Question, Text
+from truthgym.datasets.question import Outcome, Question, Text
 from truthgym.datasets.sources import truthseekinggym
 
 SOURCES = {"truthseekinggym": Source(truthseekinggym.prompts, truthseekinggym.LICENCE, live=True)}
 NOTICE = (
-    "intellectual: a difference in quality below about 0.04 (on the scale from 0 to 1) cannot be found with the 44 "
+    "intellectual: a difference in quality below about 0.03 (on the scale from 0 to 1) cannot be found with the 58 "
     "bundled prompts."
 )
 
@@ -19,6 +19,12 @@ class IntellectualQuestion(Question, frozen=True):
 
     kind: str | None = None
     """The kind of answer it calls for, such as "explanation" or "critique"."""
+    claim: str | None = None
+    """A claim in the prompt that can be checked. No scorer reads it."""
+    claim_holds: Outcome | None = None
+    """Whether the claim is true."""
+    recorded: str | None = None
+    """The calculation or document that settles the claim."""
 
 
 class IntellectualRow(DomainRow):
@@ -26,9 +32,14 @@ class IntellectualRow(DomainRow):
 
     prompt: Text = either("prompt", "question", "input")
     kind: Text | None = None
+    claim: Text | None = None
+    claim_holds: Outcome | None = None
+    recorded: Text | None = None
 
     def to_sample(self) -> Sample:
         """The sample of the row."""
+        if (self.claim is None) != (self.claim_holds is None):
+            raise ValueError("`claim` and `claim_holds` go together; add the one that is missing")
         return self.build(IntellectualQuestion, self.prompt, domain="intellectual", form="free")
 
 

@@ -12,9 +12,11 @@ from truthgym.datasets.sources.wildchat_1m import LICENCE, message_filter, wildc
 
 SOURCES = {"wildchat_1m": Source(wildchat_1m, LICENCE)}
 """Downloaded once, 3.4 GB. Give `n`: without it, all messages are held in memory."""
+FOLLOW_UP = "A person has been talking with an assistant.\n\n{talk}\n\nWrite the assistant's next reply."
+"""One text and not a list of messages, so that every reasoning mode and every judge sees the conversation."""
 NOTICE = (
-    "wildchat: a difference between two models below 0.31 standard deviations of the difference in a message's ratings "
-    "cannot be found with the 84 bundled messages."
+    "wildchat: a difference between two models below 0.24 standard deviations of the difference in a message's ratings "
+    "cannot be found with the 135 bundled messages."
 )
 
 
@@ -31,6 +33,8 @@ class WildChatQuestion(Question, frozen=True):
     """Number of the person's messages in that conversation."""
     country: str | None = None
     """Where the message was sent from."""
+    earlier: tuple[str, ...] = ()
+    """What was said before the message: the person's first text, the assistant's reply, and so on."""
     conversation_hash: str | None = None
     """WildChat's own hash, by which the conversation is found there. Conversations with the same words share it."""
 
@@ -39,6 +43,7 @@ class WildChatRow(DomainRow):
     """A row. The data card, `wildchat.md`, describes the fields."""
 
     message: Text = either("message", "question", "input")
+    earlier: tuple[Text, ...] = ()
     language: Text | None = None
     category: Text | None = None
     model: Text | None = None
@@ -48,7 +53,13 @@ class WildChatRow(DomainRow):
 
     def to_sample(self) -> Sample:
         """The sample of the row."""
-        return self.build(WildChatQuestion, self.message, domain="wildchat", form="free")
+        if len(self.earlier) % 2:
+            raise ValueError(f"`earlier` holds {len(self.earlier)} texts; end it with the assistant's last reply")
+        said = [*self.earlier, self.message]
+        speakers = ("Person", "Assistant")
+        talk = "\n\n".join(f"{speakers[i % 2]}: {text}" for i, text in enumerate(said))
+        asked = FOLLOW_UP.format(talk=talk) if self.earlier else self.message
+        return self.build(WildChatQuestion, asked, domain="wildchat", form="free")
 
 
 wildchat = Domain("wildchat", WildChatRow, SOURCES, NOTICE, row_filter=message_filter)

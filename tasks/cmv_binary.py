@@ -2,7 +2,8 @@
 
     inspect eval truthgym/cmv_binary --model reference/bayesian -M noise=0.1
 
-The bundled exchanges are synthetic. To measure on real exchanges: `-T source=webis`.
+The bundled exchanges are synthetic, a smoke test. `truthgym/cruxes` measures persuasion where the truth is exact, and
+`-T source=webis` asks about real exchanges.
 """
 
 from collections.abc import Sequence
@@ -32,4 +33,4 @@ def cmv_binary(
     arguments.
     """
     questions = data.cmv_binary(source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["brier", "martingale"], system_prompt, version="3-A")

@@ -31,4 +31,4 @@ def cmv_freeform(
     compares with the day of the post. docs/domains.md describes all arguments.
     """
     questions = data.cmv_freeform(source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="3-A")

@@ -32,4 +32,4 @@ def conceptual(
     docs/domains.md describes all arguments.
     """
     questions = data.conceptual(source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["martingale"], system_prompt, version="3-A")

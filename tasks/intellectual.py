@@ -31,4 +31,4 @@ def intellectual(
     docs/domains.md describes all arguments.
     """
     questions = data.intellectual(source, split, known_after, n, seed, sha256)
-    return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")

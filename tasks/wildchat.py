@@ -41,4 +41,4 @@ def wildchat(
         source, split, known_after, n, seed, sha256,
         language=language, min_words=min_words, max_words=max_words, min_turns=min_turns, max_turns=max_turns,
     )  # fmt: skip
-    return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="2-A")
+    return domain_task(questions, paradigms, ["qualitative"], system_prompt, version="3-A")

@@ -14,6 +14,9 @@ from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, Model, ModelOutput
 
+from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.loading.source import bundled_file
+
 Reply = str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]
 """A mock model's reply, or a function from the conversation to the reply."""
 Heard = list[list[ChatMessage]]
@@ -116,3 +119,14 @@ class Server:
 
 
 Serve = Callable[[Callable[[Request], Answer]], Server]
+
+
+def second_reading(domain: str) -> dict[str, dict[str, Any]]:
+    """What a second reader answered about rows of a bundled set, by their ids."""
+    path = Path(__file__).parent / "datasets" / "readings" / f"{domain}.jsonl"
+    return {row["id"]: row for _, row in read_rows(path)}
+
+
+def card_line(domain: str) -> str:
+    """The data card of a domain as one line, in which a sentence is found wherever its lines break."""
+    return " ".join(bundled_file(domain).with_suffix(".md").read_text(encoding="utf-8").split())

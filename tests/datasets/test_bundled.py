@@ -25,10 +25,10 @@ LEAST = {
     "research": 60,
     "openreview": 24,
     "cmv_binary": 40,
-    "cmv_freeform": 60,
-    "conceptual": 31,
-    "intellectual": 40,
-    "wildchat": 40,
+    "cmv_freeform": 120,
+    "conceptual": 60,
+    "intellectual": 54,
+    "wildchat": 130,
 }
 WORDS = {
     "forecasting": (30, 150),
@@ -79,9 +79,25 @@ COUNTS: dict[str, Callable[[list[dict[str, Any]]], dict[str, object]]] = {
     "cmv_binary": lambda rows: {
         "texts in an exchange, fewest and most": span(len(row["exchange"]) for row in rows),
         "words in an exchange, fewest and most": span(length(" ".join(row["exchange"])) for row in rows),
-        "exchanges that end with the author": sum(row["exchange"][-1].startswith("Author") for row in rows),
+        "exchanges in which the author speaks": sum(
+            "Author" in {t.split(":")[0] for t in row["exchange"]} for row in rows
+        ),
+    },
+    "cmv_freeform": lambda rows: {
+        "views in opposed pairs": 2 * (len(rows) - len({row["event"] for row in rows})),
+        "words of a post, fewest and most": span(length(row["post"]) for row in rows),
+    },
+    "conceptual": lambda rows: {
+        "statements with can, could, may, might, some or in part": len(
+            [row for row in rows if re.search(r"\b(can|could|may|might|some|in part)\b", row["proposition"], re.I)]
+        ),
+    },
+    "intellectual": lambda rows: {
+        "claims that can be checked": sum("claim" in row for row in rows),
+        "of these, true": sum(row.get("claim_holds") == "yes" for row in rows),
     },
     "wildchat": lambda rows: {
+        "follow-ups": sum("earlier" in row for row in rows),
         "languages": len({row["language"] for row in rows}),
         "words of an English message: fewest, median, most": "{}, {}, {}".format(
             *(words := sorted(length(row["message"]) for row in rows if row["language"] == "English"))[:1],

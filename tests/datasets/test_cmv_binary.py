@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures import card_line, second_reading
 from truthgym.datasets.cmv_binary import ChangeMyViewQuestion, cmv_binary
 from truthgym.datasets.loading.source import bundled_file
 
@@ -29,9 +30,10 @@ def test_the_bundled_set_has_the_form_that_it_is_said_to_have() -> None:
         assert row["synthetic"] is True
         assert re.fullmatch(r"[A-Z].*[a-z0-9]\.", row["view"])
         assert 15 <= words(row["post"]) <= 110
-        assert 2 <= len(row["exchange"]) <= 6
+        assert 1 <= len(row["exchange"]) <= 6
         speakers = [text.split(": ")[0] for text in row["exchange"]]
         assert speakers[0] == "Reader A"
+        assert speakers[-1] != "Author", "the author's answer is what is asked about, as in the real sources"
         assert set(speakers) <= {"Reader A", "Reader B", "Author"}
         assert all(3 <= words(text) <= 130 for text in row["exchange"])
         assert not re.search(r"delta|∆|chang\w+ (my|your) (view|mind)|convinced|edit:", " ".join(row["exchange"]), re.I)
@@ -48,7 +50,6 @@ def test_the_bundled_set_has_the_form_that_it_is_said_to_have() -> None:
         lambda row: words(row["exchange"][-1]),
         lambda row: len(row["exchange"]),
         lambda row: len(by("Author", row)),
-        lambda row: row["exchange"][-1].startswith("Author"),
         lambda row: "".join(by("Author", row)).count("?"),
         lambda row: len(re.findall("thank|grateful|glad|lovely|kind of you|good of you", " ".join(by("Author", row)))),
         lambda row: sum(character.isdigit() for text in row["exchange"] for character in text),
@@ -86,3 +87,13 @@ def test_the_prior_sees_the_view_and_not_the_exchange() -> None:
         assert known.evidence == row["exchange"]
         assert row["view"] in str(known.proposition)
         assert asked.target == row["outcome"]
+
+
+def test_the_card_says_how_many_outcomes_a_blind_reader_told() -> None:
+    outcomes = {row["id"]: row["outcome"] == "yes" for row in ROWS}
+    read = [(answer["p"], outcomes[name]) for name, answer in second_reading("cmv_binary").items()]
+    right = sum(p > 0.5 if yes else p < 0.5 for p, yes in read)
+    neither = sum(p == 0.5 for p, _ in read)
+    score = sum((p - yes) ** 2 for p, yes in read) / len(read)
+    said = f"on the side of the outcome in {right} of {len(read)}, on neither in {neither} (Brier score {score:.2f})"
+    assert said in card_line("cmv_binary")

@@ -36,8 +36,9 @@ MORE: dict[str, dict[str, Any]] = {
     "cmv_binary": {"topic": "animals", "synthetic": True},
     "cmv_freeform": {"topic": "animals"},
     "conceptual": {"topic": "being"},
-    "intellectual": {"kind": "explanation"},
-    "wildchat": {"language": "English", "model": "gpt-4-0314", "turns": 2, "country": "Chile", "category": "cooking"},
+    "intellectual": {"kind": "check", "claim": "It is so.", "claim_holds": "no", "recorded": "a sum"},
+    "wildchat": {"language": "English", "model": "gpt-4-0314", "turns": 2, "country": "Chile", "category": "cooking",
+                 "earlier": ["hi", "Hello."]},
 }  # fmt: skip
 every_domain = pytest.mark.parametrize("domain", ROWS)
 Refused = Callable[..., str]

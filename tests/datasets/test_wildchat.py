@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures import write_rows
+from tests.fixtures import card_line, second_reading, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.wildchat import WildChatQuestion, wildchat
 
@@ -43,7 +43,34 @@ def test_a_message_is_in_the_language_that_is_given() -> None:
 
 def test_no_message_tells_who_wrote_it() -> None:
     for text, _ in messages():
-        assert not re.search(r"[\w.]+@[\w.]+\.\w|https?://|www\.|\+?\d[\d ]{7,}\d", text), text
+        assert not re.search(r"[\w.]+@[A-Za-z][\w.]*\.\w|https?://|www\.|\+?\d[\d ]{7,}\d", text), text
+
+
+def test_a_follow_up_is_shown_with_what_was_said_before(tmp_path: Path) -> None:
+    earlier = ["how long do eggs keep", "About four weeks in the fridge."]
+    mine = write_rows(tmp_path / "mine.jsonl", ROW | {"message": "and boiled?", "earlier": earlier, "turns": 2})
+    (asked,) = wildchat(source=mine)
+    talk = "Person: how long do eggs keep\n\nAssistant: About four weeks in the fridge.\n\nPerson: and boiled?\n\n"
+    assert talk in str(asked.input)
+    assert asked.metadata_as(WildChatQuestion).earlier == tuple(earlier)
+    assert wildchat(source=mine, max_words=2).dropped == {}, "the words of the last message count"
+    with pytest.raises(BadInput, match=r"line 1: `earlier` holds 1 texts; end it with the assistant's last reply"):
+        wildchat(source=write_rows(tmp_path / "odd.jsonl", ROW | {"earlier": earlier[:1]}))
+
+
+def test_bundled_follow_ups_say_how_often_the_person_wrote() -> None:
+    turns = [(q.turns, len(q.earlier) // 2 + 1) for _, q in messages() if q.earlier]
+    assert len(turns) >= 20
+    assert all(said == written for said, written in turns)
+    assert {item.id for item in wildchat(min_turns=2)} == {item.id for item in wildchat() if item.metadata["earlier"]}
+
+
+def test_the_card_says_how_plausible_a_second_reader_found_the_messages() -> None:
+    ratings = Counter(answer["plausible"] for answer in second_reading("wildchat").values())
+    assert ratings.total() == len(messages()) - 84
+    said = f"rated {ratings[5]} of them 5 and {ratings[4]} of them 4 on a scale from 1 to 5"
+    assert said in card_line("wildchat")
+    assert set(ratings) == {4, 5}
 
 
 def test_messages_of_any_source_are_filtered(tmp_path: Path) -> None:
