@@ -52,7 +52,7 @@ MAX_TOKENS = 12
 """Of an answer. One in the requested format has six."""
 Pairs = dict[str, list[tuple[EvalLog, EvalLog]]]
 """By selection: the logs of each base and of the model trained from it, both on the test split."""
-METRICS = ("brier", "brier_of_mean", "calibration_slope", "resolution", "share_scored")
+METRICS = ("brier", "brier_of_mean", "calibration_slope", "resolution", "share_scored", "brier_imputed")
 
 
 def evaluate(task: Task, model: str, log_dir: Path, epochs: int, display: DisplayType | None) -> EvalLog:
@@ -119,24 +119,30 @@ def row(name: str, rows: str, log: EvalLog, change: str) -> list[str]:
     return [name, rows, *(f"{metrics[key]:.4f}{interval * (key == 'brier')}" for key in METRICS), change]
 
 
-def over_seeds(pairs: Sequence[tuple[EvalLog, EvalLog]]) -> str:
-    """Trained minus base: the mean over questions of the mean difference over seeds, with its 95 % interval."""
+def over_seeds(pairs: Sequence[tuple[EvalLog, EvalLog]], unread: float = math.nan) -> str:
+    """Trained minus base: the mean over questions of the mean difference over seeds, with its 95 % interval.
+
+    Args:
+        pairs: Logs of each base and of the model trained from it.
+        unread: Brier score of an answer that could not be parsed. NaN leaves it out.
+    """
     changes: dict[str, list[float]] = defaultdict(list)
     for before, after in pairs:
-        then, now = brier_scores(before), brier_scores(after)
+        then, now = brier_scores(before, unread), brier_scores(after, unread)
         for question in then.keys() & now.keys():
             changes[question].append(now[question] - then[question])
     mean = mean_headline([sum(some) / len(some) for some in changes.values()], list(changes))
     return f"{mean.estimate:+.4f} [{mean.lower:+.4f}, {mean.upper:+.4f}]"
 
 
-def brier_scores(log: EvalLog) -> dict[str, float]:
-    """Mean Brier score of each question over its epochs, of the answers that could be parsed."""
+def brier_scores(log: EvalLog, unread: float = math.nan) -> dict[str, float]:
+    """Mean Brier score of each question over its epochs."""
     scores: dict[str, list[float]] = defaultdict(list)
     for sample in read_eval_log_sample_summaries(log.location):
         values = (sample.scores or {})["brier"].value
         assert isinstance(values, dict)
         score = float(str(values["brier_score"]))
+        score = unread if math.isnan(score) else score
         if not math.isnan(score):
             scores[str(sample.id)].append(score)
     return {question: sum(some) / len(some) for question, some in scores.items()}
@@ -164,7 +170,8 @@ def main(out: Path, seeds: list[int], n: int, epochs: int, steps: int, display: 
     for line in [head, ["---"] * len(head), *table]:
         print(f"| {' | '.join(line)} |")
     for name, logs in pairs.items():
-        print(f"{name}: trained minus base over {len(logs)} seeds {over_seeds(logs)}")
+        change, penalised = over_seeds(logs), over_seeds(logs, 1)
+        print(f"{name}: trained minus base over {len(logs)} seeds {change}; with unread answers as wrong {penalised}")
 
 
 if __name__ == "__main__":

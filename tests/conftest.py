@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from inspect_ai import Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, EvalSample
@@ -24,7 +25,14 @@ from truthgym.datasets.question import Question, question, sample
 from truthgym.solvers.prepare import prepare
 
 ROOT = Path(__file__).parent.parent
+settings.register_profile("truthgym", deadline=None)  # a busy machine is no failure
+settings.load_profile("truthgym")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of torch cost tiny models more than they help
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run slow tests first, so that no process waits for the last of them."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 @pytest.fixture

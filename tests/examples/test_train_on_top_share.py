@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from inspect_ai.log import read_eval_log
 
-from tests.fixtures import Run
+from tests.fixtures import Run, Says
 from truthgym.tasks.urns import urns
 
 study = runpy.run_path("examples/train_on_top_share.py")
@@ -37,6 +37,14 @@ def test_the_change_is_the_mean_over_questions_and_seeds(run: Run) -> None:
     change = study["over_seeds"]([(before, after), (other, after)])
     assert float(change.split()[0]) == pytest.approx(means[1] - (means[0] + means[2]) / 2, abs=1e-4)
     assert study["row"]("m", "3", after, "")[:2] == ["m", "3"]
+
+
+def test_unread_answers_may_count_as_wrong(says: Says, run: Run) -> None:
+    replies = iter([r"\finalBeliefProb{0.5}", "Hm."])
+    log = run(urns(n=2, paradigms="brier"), says(lambda _: next(replies)), epochs=1, max_connections=1)
+    header = read_eval_log(log.location, header_only=True)
+    assert list(study["brier_scores"](header).values()) == [0.25]
+    assert sorted(study["brier_scores"](header, 1).values()) == [0.25, 1]
 
 
 def test_every_selection_is_of_the_train_split() -> None:

@@ -157,7 +157,7 @@ def test_the_planted_slope_is_recovered_by_a_second_wording_alone(run: Run) -> N
 def test_a_common_error_of_wording_biases_stated_but_not_token_beliefs_in_two_wordings(run: Run) -> None:
     model = get_model("reference/bayesian", wording=0.15)
     arguments: dict[str, Any] = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
-    found = figures(run(urns(n=150, paradigms={"martingale": arguments}), model, epochs=2))
+    found = figures(run(urns(n=100, paradigms={"martingale": arguments}), model, epochs=2))
     assert found["reliability"] < 0.9
     assert found["martingale_score_ols_upper"] < -0.1
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]

@@ -29,7 +29,7 @@ def posteriors(log: EvalLog) -> NDArray[np.float64]:
 
 @pytest.mark.slow
 def test_a_noiseless_bayesian_earns_what_is_owed_to_it(run: Run) -> None:
-    log = run(urns(n=400, paradigms=ALL), epochs=1)
+    log = run(urns(n=200, paradigms=ALL), epochs=1)
     found, p = metrics(log), posteriors(log)
     # What a forecaster who knows p is owed on these very questions, in expectation over their outcomes.
     owed = {name: float(np.mean(p * rule(p, 1) + (1 - p) * rule(p, 0))) for name, rule in RULES.items()}
@@ -37,7 +37,7 @@ def test_a_noiseless_bayesian_earns_what_is_owed_to_it(run: Run) -> None:
     assert found["brier_lower"] < owed["brier_score"] < found["brier_upper"]
     for name in ("log_score", "spherical_score", "accuracy"):
         assert found[f"{name}_lower"] < owed[name] < found[f"{name}_upper"]
-    assert found["brier_upper"] - found["brier_lower"] < 0.06
+    assert found["brier_upper"] - found["brier_lower"] < 0.09
     assert found["share_scored"] == 1
     assert abs(found["murphy_reliability"]) < 0.01
     assert found["calibration_slope"] == pytest.approx(1, abs=0.35)
@@ -63,7 +63,7 @@ def test_scored_later_is_scored_the_same(run: Run) -> None:
 
 
 def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    task = urns(n=300, paradigms=ALL)
+    task = urns(n=120, paradigms=ALL)
     honest = metrics(run(task, epochs=1))
     with caplog.at_level("WARNING"):
         sure = metrics(run(task, get_model("reference/bayesian", min_confidence=0.35), epochs=1))
@@ -72,7 +72,7 @@ def test_who_answers_only_where_sure_is_shown(run: Run, caplog: pytest.LogCaptur
     assert honest["brier_imputed"] == honest["brier"]
     assert sure["brier_imputed"] > honest["brier"]
     (warning,) = [record.message for record in caplog.records if "could be scored" in record.message]
-    assert f"of 300 answers ({sure['share_scored']:.0%})" in warning
+    assert f"of 120 answers ({sure['share_scored']:.0%})" in warning
     assert "brier_imputed" in warning
 
 

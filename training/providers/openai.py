@@ -66,7 +66,7 @@ class OpenAIProvider:
 
     def upload(self, path: Path) -> str:
         """Upload a file and return its id."""
-        return self.client.files.create(file=path, purpose="fine-tune").id
+        return str(self.client.files.create(file=path, purpose="fine-tune").id)
 
     def create(self, spec: JobSpec, files: dict[str, str]) -> str:
         """Create the job and return its id."""
@@ -81,7 +81,7 @@ class OpenAIProvider:
             request["suffix"] = spec.suffix
         kind = METHODS[spec.method]
         request |= {"model": spec.model, "training_file": files["train"], "method": {"type": kind, kind: method}}
-        return self.client.with_options(max_retries=0).fine_tuning.jobs.create(**request).id
+        return str(self.client.with_options(max_retries=0).fine_tuning.jobs.create(**request).id)
 
     def status(self, job: str) -> JobStatus:
         """Get the state of a job with its latest 100 events, and its outcome once it has ended."""

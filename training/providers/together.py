@@ -50,7 +50,7 @@ class TogetherProvider:
 
     def upload(self, path: Path) -> str:
         """Upload a file and return its id. For bytes that Together has already, that is the id of the earlier file."""
-        return self.client.files.upload(path, purpose="fine-tune", check=True).id
+        return str(self.client.files.upload(path, purpose="fine-tune", check=True).id)
 
     def create(self, spec: JobSpec, files: dict[str, str]) -> str:
         """Create the job and return its id."""
@@ -62,7 +62,8 @@ class TogetherProvider:
         if spec.suffix:
             options["suffix"] = spec.suffix
         jobs = self.client.with_options(max_retries=0).fine_tuning
-        return jobs.create(training_file=files["train"], model=spec.model, training_method=spec.method, **options).id
+        job = jobs.create(training_file=files["train"], model=spec.model, training_method=spec.method, **options)
+        return str(job.id)
 
     def status(self, job: str) -> JobStatus:
         """Get the state of a job with its events, and its outcome once it has ended."""

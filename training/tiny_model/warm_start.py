@@ -69,7 +69,7 @@ def warm_start(
             for step in range(steps):
                 tokens, reply, distance = _losses(model, tokenizer, list(islice(data, BATCH)), numbers)
                 weight = max(MIN_PROMPT_WEIGHT, 1 - step / PROMPT_STEPS)
-                (weight * tokens + reply + DISTANCE_WEIGHT * distance).backward()  # type: ignore[no-untyped-call]
+                (weight * tokens + reply + DISTANCE_WEIGHT * distance).backward()
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
                 for optimizer, schedule in zip(optimizers, rates, strict=True):
                     optimizer.step()

@@ -124,7 +124,7 @@ def visible_gpus() -> int:
     """The number of visible GPUs. None of them is initialised."""
     import torch
 
-    return torch.cuda.device_count()
+    return int(torch.cuda.device_count())
 
 
 def _choose(method: str, parsed: Namespace, gpus: int) -> Configuration:

@@ -82,9 +82,7 @@ def newest(folder: Path) -> EvalLog:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("display", "command"), [("plain", "eval"), ("rich", "eval"), ("full", "eval"), ("plain", "eval-set")]
-)
+@pytest.mark.parametrize(("display", "command"), [("full", "eval"), ("rich", "eval-set")])
 def test_stop_and_continue(
     tmp_path: Path, environment: dict[str, str], terminal: Terminal, display: str, command: str
 ) -> None:

@@ -311,10 +311,10 @@ def test_twenty_thousand_broken_records_never_raise() -> None:
         assert belief is None or 0 <= belief <= 1, text
 
 
-def test_thirty_thousand_hostile_strings() -> None:
+def test_ten_thousand_hostile_strings() -> None:
     rng = random.Random(0)
     read = 0
-    for _ in range(30_000):
+    for _ in range(10_000):
         text = "".join(rng.choices(PIECES, k=rng.randint(0, 30)))
         belief = read_belief(text)
         assert belief is None or 0 <= belief <= 1, text
@@ -322,7 +322,7 @@ def test_thirty_thousand_hostile_strings() -> None:
         # whatever stands around it, a marker that is the only one decides
         if "finalBelief" not in text:
             assert read_belief(text + "\\finalBeliefProb{0.25}\n" + text) == 0.25, text
-    assert 0 < read < 3000, "some are readable, most are not"
+    assert 0 < read < 1000, "some are readable, most are not"
 
 
 @pytest.mark.parametrize(
