@@ -4,7 +4,7 @@ import random
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.generated import SYLLABLES, Seen, form, generate, listed, names, probability, read_back
+from truthgym.datasets.loading.generated import SYLLABLES, form, generate, listed, names, probability, read_back
 from truthgym.datasets.question import Question
 from truthgym.datasets.testimony import find_testimony, testimony
 from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, urns
@@ -65,8 +65,9 @@ def test_a_path_of_beliefs_becomes_log_likelihood_ratios() -> None:
     found = read_back("boxes", f"{BOX} Box 7, try 1: heavy.", FORMS)
     assert found
     seen = found.seen([0.25, 0.5], [0.5, 0.75], "It is full.")
-    assert seen == Seen(BOX, 0, found.ends, 0.25, (pytest.approx(math.log(3)),), (pytest.approx(math.log(3)),),
-                        "It is full.", 0.5)  # fmt: skip
+    assert (seen.asked, seen.begins, seen.evidence_ends, seen.prior) == (BOX, 0, found.ends, 0.25)
+    assert seen.log_likelihood_ratios == seen.naive_log_likelihood_ratios == (pytest.approx(math.log(3)),)
+    assert (seen.proposition, seen.naive_prior) == ("It is full.", 0.5)
 
 
 def test_the_first_questions_of_a_split_are_taken() -> None:

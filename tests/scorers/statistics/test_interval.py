@@ -133,7 +133,7 @@ def test_a_large_event_counts_for_less() -> None:
     found = [planned_mde(0.2, events, correlation) for correlation in (0.0, 1.0)]
     assert found[1] / found[0] == pytest.approx((102 / 24) ** 0.5)
     degrees = mean_headline(RNG.normal(size=24), events).effective_clusters - 1
-    assert found[0] == pytest.approx(sum(stats.t.ppf((0.975, 0.8), degrees)) * 0.2 / 24**0.5)
+    assert found[0] == pytest.approx((stats.t.ppf(0.975, degrees) + stats.t.ppf(0.8, degrees)) * 0.2 / 24**0.5)
 
 
 def test_a_planned_mde_needs_events() -> None:

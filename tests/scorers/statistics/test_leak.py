@@ -42,7 +42,7 @@ def test_what_names_an_event_is_no_leak() -> None:
     outcomes, events = np.repeat(RNG.permutation(np.tile([0, 1], 20)), 4), np.repeat(np.arange(40), 4)
     texts = [f"{text} event{event} event{event}" for text, event in zip(sentences(160), events, strict=True)]
     assert wording_leak(texts, outcomes)["words"].auc > 0.9
-    assert not wording_leak(texts, outcomes, events)["words"].found
+    assert not wording_leak(texts, outcomes, events.tolist())["words"].found
 
 
 def test_predictions_are_those_of_ridge_regression() -> None:
