@@ -191,7 +191,8 @@ class Reservoir(Kind):
         return np.tile(_at_least(p["threshold"], self.grid), 2)
 
     def seen(self, p: Numbers, reading: Reading) -> Floats:
-        return np.tile(_likelihood(len(self.grid), reading[0], {1: p["misread"], -1: p["misread"]}), 2)
+        read = _moves(len(self.grid), {1: p["misread"], -1: p["misread"]})
+        return np.tile(read[:, reading[0]] if reading[0] in self.grid else np.zeros(len(self.grid)), 2)
 
     def face(self, p: Numbers, readings: Sequence[Reading]) -> Floats:
         return np.tile(_only(readings[-1][0], self.grid), 2) / 2
@@ -321,7 +322,8 @@ class Price(Kind):
     def step(self, p: Numbers) -> Floats:
         comes, fades = p["rumour"] / 100, p["fade"] / 100
         rumours = [[1 - comes, comes / 2, comes / 2], [fades, 1 - fades, 0], [fades, 0, 1 - fades]]
-        return np.kron(rumours, _walk(len(self.grid), p["anew"], {1: p["up"], -1: p["down"]}))
+        step: Floats = np.kron(rumours, _walk(len(self.grid), p["anew"], {1: p["up"], -1: p["down"]}))
+        return step
 
     def _prices(self, p: Numbers) -> list[int]:
         return [value + p["size"] * rumour for rumour in (0, 1, -1) for value in self.grid]
@@ -371,17 +373,15 @@ def _shift(size: int, by: int) -> Floats:
     return np.eye(size)[np.clip(np.arange(size) + by, 0, size - 1)]
 
 
-def _likelihood(size: int, value: int, percents: Mapping[int, int]) -> Floats:
-    """Chances of a value given each place, when it is moved by these numbers with so many chances in 100."""
-    moved: Floats = sum(percent * _shift(size, by) for by, percent in percents.items())
-    return (moved + (100 - sum(percents.values())) * np.eye(size))[:, value] / 100
+def _moves(size: int, percents: Mapping[int, int]) -> Floats:
+    """Chances of the next place, the columns, after a move as in `_pick`."""
+    stay = 100 - sum(percents.values())
+    return sum((percent * _shift(size, by) for by, percent in percents.items()), stay * np.eye(size)) / 100
 
 
 def _walk(size: int, anew: int, percents: Mapping[int, int]) -> Floats:
-    """Chances of the next place, the columns: in `anew` of 100 weeks any, evenly, else moved as in `_pick`."""
-    moved: Floats = sum(percent * _shift(size, by) for by, percent in percents.items())
-    moved = (moved + (100 - sum(percents.values())) * np.eye(size)) / 100
-    return anew / 100 / size + (1 - anew / 100) * moved
+    """Chances of the next place, the columns: in `anew` of 100 weeks any, evenly, else as `_moves`."""
+    return anew / 100 / size + (1 - anew / 100) * _moves(size, percents)
 
 
 def _phases(size: int, p: Numbers, percents: Mapping[int, int]) -> Floats:

@@ -278,7 +278,13 @@ def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "figures"),
-    [("outbreak", {"now": 1, "late": 99}), ("polls", {"house": "Zuzu", "value": 50}), ("price", {"value": 99})],
+    [
+        ("polls", {"house": "Zuzu", "value": 50}),
+        ("reservoir", {"value": 99}),
+        ("league", {"won": 3}),
+        ("outbreak", {"now": 1, "late": 99}),
+        ("price", {"value": 99}),
+    ],
 )
 def test_news_that_cannot_be_true_is_refused(kind: str, figures: dict[str, Any]) -> None:
     item = next(iter(almanac(n=1, kind=kind)))  # type: ignore[arg-type]
