@@ -154,6 +154,7 @@ def paths(
     chance = {name: percent / 100 for name, percent in p.items()}
     weights = np.array([chance[name] for name in ("light", "middle", "heavy")])
     limits = np.array([chance[name] for name in ("low", "mid", "high")])
+    adds: tuple[int, ...]
     if naive:
         totals, adds = np.arange(len(words) + 1) * float(weights @ POINTS), (1,)
         weights = np.ones(1)

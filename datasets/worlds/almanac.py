@@ -321,7 +321,7 @@ class Price(Kind):
 
     def step(self, p: Numbers) -> Floats:
         comes, fades = p["rumour"] / 100, p["fade"] / 100
-        rumours = [[1 - comes, comes / 2, comes / 2], [fades, 1 - fades, 0], [fades, 0, 1 - fades]]
+        rumours = np.array([[1 - comes, comes / 2, comes / 2], [fades, 1 - fades, 0], [fades, 0, 1 - fades]])
         step: Floats = np.kron(rumours, _walk(len(self.grid), p["anew"], {1: p["up"], -1: p["down"]}))
         return step
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
+from numpy.typing import NDArray
 
 from truthgym.datasets.almanac import OPENED, AlmanacQuestion, almanac, find_almanac
 from truthgym.datasets.errors import BadInput
@@ -17,6 +18,7 @@ from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.worlds.almanac import KINDS
 from truthgym.datasets.worlds.almanac_wordings import WORDINGS
 
+Floats = NDArray[np.float64]
 State = tuple[Any, ...]
 Chances = dict[State, Fraction]
 """Chance of each state."""
@@ -31,7 +33,7 @@ def of(item: Sample) -> AlmanacQuestion:
     return item.metadata_as(AlmanacQuestion)
 
 
-def outcomes() -> np.ndarray:
+def outcomes() -> Floats:
     return np.array([item.target == "yes" for item in made()], float)
 
 
@@ -110,7 +112,7 @@ class ByHand:
             return sum((c for e, c in read.items() if min(max(state[0] + e, 0), 20) == reading[0]), Fraction(0))
         if self.kind == "league":
             wins = Fraction(state[0], 100)
-            return math.comb(2, reading[0]) * wins ** reading[0] * (1 - wins) ** (2 - reading[0])
+            return Fraction(math.comb(2, reading[0]) * wins ** reading[0] * (1 - wins) ** (2 - reading[0]))
         if self.kind == "price":
             return Fraction(state[0] + state[1] == reading[0])
         if last and last[0][0] - last[1][0] != reading[1]:
@@ -118,7 +120,7 @@ class ByHand:
         late = state[0] - reading[0]
         if late < 0:
             return Fraction(0)
-        return math.comb(state[0], late) * p["prompt"] ** reading[0] * (1 - p["prompt"]) ** late
+        return Fraction(math.comb(state[0], late) * p["prompt"] ** reading[0] * (1 - p["prompt"]) ** late)
 
     def yes(self, state: State, left: int = 0) -> Fraction:
         """Probability of yes so many weeks after a state: the sum over all that may happen until then."""
@@ -154,8 +156,8 @@ class ByHand:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_posterior_is_exact_after_every_piece(kind: str) -> None:
-    for item in almanac(n=2, kind=kind, history=1, news=1, ahead=1):
+def test_the_posterior_is_exact_after_every_piece(kind: Any) -> None:
+    for item in almanac(2, 0, "all", kind, history=1, news=1, ahead=1):
         known = of(item)
         world = ByHand(kind, known.numbers)
         owed = [float(world.posterior(known.readings[:k], 3)) for k in (0, 1, 2)]
@@ -172,19 +174,17 @@ def test_beliefs_are_a_martingale_for_every_kind_of_world() -> None:
             assert abs(change.sum()) < 4 * math.sqrt(np.sum(change**2))
 
 
-def expected(stated: np.ndarray, truth: np.ndarray) -> np.ndarray:
+def expected(stated: Floats, truth: Floats) -> Floats:
     """Expected Brier score of what is stated where the exact probability is `truth`."""
-    return (stated - truth) ** 2 + truth * (1 - truth)
+    score: Floats = (stated - truth) ** 2 + truth * (1 - truth)
+    return score
 
 
 def test_the_exact_reader_beats_the_naive_one_and_the_card_says_by_how_much(root: Path) -> None:
     known = [of(item) for item in made()]
     outcome = outcomes()
-    exact, naive, prior, base, crowd = (
-        np.array([pick(q) for q in known])
-        for pick in (lambda q: q.posterior[-1], lambda q: q.naive[-1], lambda q: q.posterior[0],
-                     lambda q: q.base_rate, lambda q: q.crowd)
-    )  # fmt: skip
+    figures = [(q.posterior[-1], q.naive[-1], q.posterior[0], q.base_rate or 0, q.crowd or 0) for q in known]
+    exact, naive, prior, base, crowd = np.array(figures).T
     last = np.array([last_item(q) for q in known])
     extra = (naive - outcome) ** 2 - (exact - outcome) ** 2
     error = extra.std() / math.sqrt(len(known))
@@ -211,21 +211,20 @@ def last_item(q: AlmanacQuestion) -> float:
 
 
 def test_the_naive_reader_takes_the_last_figure_for_the_truth() -> None:
-    by_hand = {"polls": lambda r: (r[-1][1], 0, 0), "league": lambda r: (nearest(r),), "price": lambda r: (r[-1][0], 0)}
     for item in almanac(n=12, news=2, ahead=1):
         known = of(item)
-        if known.kind not in by_hand:
-            continue
-        world, state = ByHand(known.kind, known.numbers), by_hand[known.kind](known.readings)
-        if known.kind == "polls":
-            state = (min(max(state[0], 40), 60), 0, 0)
-        owed = sum(chance * world.yes(after) for after, chance in world.moves(state).items())
-        assert known.naive[-1] == pytest.approx(min(max(float(owed), 0.02), 0.98))
-
-
-def nearest(readings: list[list[int]]) -> int:
-    share = 50 * sum(won for (won,) in readings) / len(readings)
-    return min((20, 35, 50, 65, 80), key=lambda strength: abs(strength - share))
+        figure = known.readings[-1][-1]
+        share = 50 * sum(one[0] for one in known.readings) / len(known.readings)
+        last = known.readings[-1][0]
+        states: dict[str, list[State]] = {
+            "polls": [(min(max(figure, 40), 60), 0, 0)],
+            "league": [(min((20, 35, 50, 65, 80), key=lambda strength: abs(strength - share)),)],
+            "price": [(min(max(last, 20), 60), 0)],
+        }
+        world = ByHand(known.kind, known.numbers)
+        taken = states.get(known.kind, [(last, False), (last, True)])
+        owed = float(sum(world.yes(state, 1) for state in taken)) / len(taken)
+        assert known.naive[-1] == pytest.approx(min(max(owed, 0.02), 0.98))
 
 
 def test_nothing_but_the_stated_chances_tells_the_outcome() -> None:
@@ -235,11 +234,21 @@ def test_nothing_but_the_stated_chances_tells_the_outcome() -> None:
     for name in (wording.name for wording in WORDINGS):
         among = np.array([q.surface == name for q in known])
         assert abs(surprise[among].sum()) < 4 * math.sqrt(spread[among].sum())
-    lengths = [[len(str(item.input)), len(" ".join(of(item).evidence))] for item in made()]
-    signs = np.column_stack([lengths, np.arange(len(known)), [q.numbers["threshold"] for q in known],
-                             [q.crowd for q in known], [len(q.proposition or "") for q in known]])  # fmt: skip
+    lengths = [(len(str(item.input)), len(" ".join(of(item).evidence))) for item in made()]
+    order = [(k, q.numbers["threshold"], q.crowd or 0, len(q.proposition or "")) for k, q in enumerate(known)]
+    signs = np.hstack([np.array(lengths, float), np.array(order, float)])
     for sign in (signs - signs.mean(axis=0)).T:
         assert abs(sign @ surprise) < 4 * math.sqrt(sign**2 @ spread)
+
+
+def test_traders_stand_between_the_two_readers_of_the_background() -> None:
+    known = [of(item) for item in made()]
+    exact, naive, crowd = np.array([[logit(p) for p in (q.posterior[0], q.naive[0], q.crowd or 0)] for q in known]).T
+    off = crowd - (exact + naive) / 2
+    # eight traders: a place drawn evenly between the readers, of variance d^2 / 12, and an error of variance 0.25
+    spread = np.sqrt(((naive - exact) ** 2 / 12 + 0.25) / 8)
+    assert np.mean(off / spread) == pytest.approx(0, abs=4 / math.sqrt(len(known)) + 0.02)
+    assert np.std(off / spread) == pytest.approx(1, abs=0.12)
 
 
 def test_days_and_pieces() -> None:
@@ -286,8 +295,8 @@ def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
         ("price", {"value": 99}),
     ],
 )
-def test_news_that_cannot_be_true_is_refused(kind: str, figures: dict[str, Any]) -> None:
-    item = next(iter(almanac(n=1, kind=kind)))  # type: ignore[arg-type]
+def test_news_that_cannot_be_true_is_refused(kind: Any, figures: dict[str, Any]) -> None:
+    item = next(iter(almanac(1, 0, "all", kind)))
     wording = next(one for one in WORDINGS if one.name == of(item).surface)
     piece = wording.news["news"].format(case=1000, k=3, day=OPENED + timedelta(weeks=1), **figures)
     with pytest.raises(BadInput, match="almanac: the evidence contradicts itself") as refused:

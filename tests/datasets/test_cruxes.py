@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from inspect_ai.dataset import Sample
+from numpy.typing import NDArray
 
 from truthgym.datasets.cruxes import CruxesQuestion, cruxes, find_cruxes, paths
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.worlds.cruxes_wordings import WORDINGS
+
+Floats = NDArray[np.float64]
 
 
 @cache
@@ -24,7 +27,7 @@ def of(item: Sample) -> CruxesQuestion:
     return item.metadata_as(CruxesQuestion)
 
 
-def outcomes() -> np.ndarray:
+def outcomes() -> Floats:
     return np.array([item.target == "yes" for item in made()], float)
 
 
@@ -40,7 +43,7 @@ def by_hand(q: CruxesQuestion, attacks: list[list[int]], replies: list[list[int]
     total = [Fraction(0), Fraction(0)]
     every = list(product(range(len(q.words)), (0, 1)))
     for weights in product(weight, repeat=len(q.words)):
-        known = math.prod(weight[w] for w in weights)
+        known = Fraction(math.prod(weight[w] for w in weights))
         for w, word in zip(weights, q.words, strict=True):
             known *= 1 if word is None or not read else p["fit"] if order[word] == w else p["unfit"]
         for future in product(every, repeat=rounds - len(attacks)):
@@ -96,7 +99,7 @@ def test_beliefs_are_a_martingale() -> None:
             assert abs(change.sum()) < 4 * math.sqrt(np.sum(change**2))
 
 
-def expected(stated: np.ndarray, truth: np.ndarray) -> float:
+def expected(stated: Floats, truth: Floats) -> float:
     """Expected Brier score of what is stated where the exact probability is `truth`."""
     return float(np.mean((stated - truth) ** 2 + truth * (1 - truth)))
 
