@@ -135,9 +135,10 @@ def warnings(checked: Checked) -> list[str]:
         )
     for name, leak in checked.leaks.items():
         if leak.found:
+            tell = "words of the questions tell" if name == "words" else "style of the questions tells"
             found.append(
-                f"the {name} of the questions tells the outcome (AUC {leak.auc:.2f}, chance up to {leak.upper:.2f}), "
-                "so a model can score without knowledge; reword them"
+                f"the {tell} the outcome (AUC {leak.auc:.2f}, chance up to {leak.upper:.2f}), so a model can score "
+                "without knowledge; reword them"
             )
     row = {
         name: (question.event, y)

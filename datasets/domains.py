@@ -67,9 +67,9 @@ def find_generated(text: str) -> Seen | None:
 def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[Sample]:
     """Draw questions of a domain to be asked together with another one.
 
-    They come from the train split of the domain with its default arguments, so that no question of the test split is
-    spent. They have neither the asked question's event nor its proposition, and none was asked later than it. Show only
-    their text and evidence.
+    They come from the train split of the domain, of all its bundled parts, so that no question of the test split is
+    spent. They have neither the asked question's event nor its proposition, and none was asked later than it. Show
+    only their text and evidence.
 
     Args:
         domain: A key of `DOMAINS`.
@@ -103,13 +103,17 @@ def check_questions(domain: str, n: int) -> None:
 @cache
 def _train_split(domain: str) -> list[Sample]:
     one_of("domain", domain, list(DOMAINS))
-    return list(DOMAINS[domain](split="train"))
+    return list(DOMAINS[domain](split="train", **_all_parts(domain)))
+
+
+def _all_parts(domain: str) -> dict[str, str]:
+    return {"part": "all"} if getattr(DOMAINS[domain], "parts", None) else {}
 
 
 @cache
 def bundled(domain: str) -> list[Sample]:
-    """All bundled questions of a domain of `BUNDLED`, in the order of its file."""
-    return list(DOMAINS[domain]())
+    """All bundled questions of a domain of `BUNDLED`, of all parts, in the order of its files."""
+    return list(DOMAINS[domain](**_all_parts(domain)))
 
 
 @cache

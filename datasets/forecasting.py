@@ -1,8 +1,9 @@
-"""Forecasting: binary questions about real events that have resolved, each asking for one probability.
+"""Forecasting: binary questions about the real world that have resolved, each asking for one probability.
 
-The bundled rows are for learning the tool: today's models may remember how these events ended. To measure
-forecasting, use `source="forecastbench"` with `known_after=` set past the model's training cut-off, or a snapshot of
-Polymarket (`polymarket.py`) or Metaculus (`metaculus.py`) from after it.
+Two parts are bundled: `series`, on public series that resolved from March to August 2026, drawn without regard to their
+outcomes, and `events`, memorable ones for learning the tool. For later questions use `source="forecastbench"` with
+`known_after=` set past the model's training cut-off, or a snapshot of Polymarket (`polymarket.py`) or Metaculus
+(`metaculus.py`) from after it.
 """
 
 from functools import cache
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from inspect_ai.dataset import Sample
 
-from truthgym.datasets.loading.domain import Domain, DomainRow, either
+from truthgym.datasets.loading.domain import Domain, DomainRow, Part, either
 from truthgym.datasets.loading.source import Source
 from truthgym.datasets.question import Day, Outcome, Probability, Question, Text, statement
 from truthgym.datasets.sources import forecastbench, halawi, metaculus, polymarket
@@ -26,6 +27,12 @@ SOURCES = {
 NOTICE = (
     "forecasting: today's models may remember how the 200 bundled questions ended, and a martingale slope below about "
     "0.14 cannot be told from none with so few; published ones are 0.02 to 0.12."
+)
+
+SERIES_NOTICE = (
+    "forecasting: models trained after February 2026 may know how some of the 284 bundled questions ended; "
+    "known_after=DAY keeps those that resolved after a day. A martingale slope below about 0.10 cannot be told from "
+    "none with so few."
 )
 
 
@@ -65,10 +72,14 @@ class ForecastingRow(DomainRow):
         return self.build(ForecastingQuestion, asked, self.outcome, domain="forecasting", proposition=proposition)
 
 
-forecasting = Domain("forecasting", ForecastingRow, SOURCES, NOTICE, selected_by_outcome=True)
+PARTS = {
+    "series": Part("forecasting_series", SERIES_NOTICE),
+    "events": Part("forecasting", NOTICE, selected_by_outcome=True),
+}
+forecasting = Domain("forecasting", ForecastingRow, SOURCES, parts=PARTS)
 
 
 @cache
 def bundled() -> list[Sample]:
-    """All bundled questions, in the order of `forecasting.jsonl`."""
-    return list(forecasting())
+    """All bundled questions, in the order of the files of `PARTS`."""
+    return list(forecasting(part="all"))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,18 @@ def either(*names: str) -> Any:  # noqa: ANN401 (as pydantic's Field)
     return Field(validation_alias=AliasChoices(*names))
 
 
+@dataclass(frozen=True)
+class Part:
+    """Bundled questions in a file of their own."""
+
+    file: str
+    """Name of the file in `datasets/`, without its suffix."""
+    notice: str | None = None
+    """A caution for readers of scores on these questions, in one line."""
+    selected_by_outcome: bool = False
+    """Whether outcomes influenced which of these questions were asked. See `Question`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Domain:
     """A domain whose questions are rows of a file or of a real source. Call it to load them."""
@@ -67,8 +80,8 @@ class Domain:
     """Its real sources, by name."""
     notice: str | None = None
     """A caution for readers of scores on the bundled questions, in one line."""
-    selected_by_outcome: bool = False
-    """Whether outcomes influenced which bundled questions were asked. See `Question`."""
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    """The bundled questions by name, the default first, where they are in several files, each with its own notice."""
     row_filter: Callable[..., RowFilter] | None = None
     """Builds a filter of rows from options, for bundled rows and the user's files. Real sources filter themselves."""
 
@@ -80,6 +93,7 @@ class Domain:
         n: int | None = None,
         seed: int = 0,
         sha256: str | None = None,
+        part: str | None = None,
         **options: Any,  # noqa: ANN401 (each source has its own)
     ) -> Questions:
         """Load questions.
@@ -96,23 +110,26 @@ class Domain:
             seed: Seed of that draw.
             sha256: The SHA-256 that the file must have. The log of a task records it whether or not it was given, so
                 that a retry with another file is refused.
+            part: One of `parts`, or "all" of them, of the bundled questions. By default the first.
             **options: Options of the real source, such as `location`.
 
         Raises:
-            BadInput: An unknown source, split or option; a live source, which must be fetched first; a file with
+            BadInput: An unknown source, split, part or option; a live source, which must be fetched first; a file with
                 another SHA-256; a malformed row; or no questions left after the filters.
         """
         source, after = str(source), check_selection(self.name, split, known_after, n)
         is_file = source.endswith(FILE_SUFFIXES)
         if not is_file:
             one_of("source", source, ["bundled", *self.sources, *(f"PATH{suffix}" for suffix in FILE_SUFFIXES)])
+        parts = self._parts(source, part)
         dropped: Counter[str] = Counter()
         reason_to_drop: RowFilter | None = None
         if source in self.sources:
             rows = source_rows(self.name, source, self.sources, dropped, after, **options)
         else:
             reason_to_drop = self._filter(source, options) if options else None
-            rows = read_rows(Path(source) if is_file else bundled_file(self.name))
+            files = [Path(source)] if is_file else [bundled_file(one.file) for one in parts]
+            rows = chain.from_iterable(map(read_rows, files))
         digest = file_sha256(Path(source)) if is_file else None
         if sha256 is not None and str(sha256).lower() != digest:
             found = f"{source} has {digest}" if is_file else f"source={source} is not a file"
@@ -120,6 +137,7 @@ class Domain:
                 f"{self.name}: sha256={sha256} does not match: {found}; give the original file, or start a new eval "
                 "without sha256"
             )
+        selected = tuple(f"{one.file}.jsonl " for one in parts if one.selected_by_outcome)
         place = ""
 
         def samples() -> Iterator[Sample]:
@@ -137,7 +155,7 @@ class Domain:
                     if len(problems) == MAX_PROBLEMS:
                         break
                 else:
-                    if source == "bundled" and self.selected_by_outcome:
+                    if selected and place.startswith(selected):
                         item.metadata = (item.metadata or {}) | {"selected_by_outcome": True}
                     yield item
             if problems:
@@ -150,8 +168,20 @@ class Domain:
             skip_duplicates=source in self.sources, place=lambda: place,
         )  # fmt: skip
         questions.digest = digest
-        questions.notice = self.notice if source == "bundled" else None
+        questions.notice = " ".join(one.notice for one in parts if one.notice) or None
         return questions
+
+    def _parts(self, source: str, part: str | None) -> list[Part]:
+        """The bundled questions that are asked for; none for a real source or a file."""
+        if part is not None and (source != "bundled" or not self.parts):
+            raise BadInput(f"{self.name}: part={part} is for bundled questions in parts, got source={source}; omit it")
+        if source != "bundled":
+            return []
+        if not self.parts:
+            return [Part(self.name, self.notice)]
+        if part is not None:
+            one_of("part", part, [*self.parts, "all"])
+        return list(self.parts.values()) if part == "all" else [self.parts[part or next(iter(self.parts))]]
 
     def _filter(self, source: str, options: Mapping[str, Any]) -> RowFilter:
         if self.row_filter is None:

@@ -59,7 +59,7 @@ def test_a_leak_and_doubles_are_warned_of(tmp_path: Path) -> None:
     found = check(write_rows(tmp_path / "mine.jsonl", *made))
     assert found.doubles == [("q0", "again"), ("q3", "other")]
     words, style, one, other = warnings(found)
-    assert words.startswith("the words of the questions tells the outcome (AUC ")
+    assert words.startswith("the words of the questions tell the outcome (AUC ")
     assert style.startswith("the style")
     assert one == "q0 and again have the same text and different events; give them one event, or remove one"
     assert other == "q3 and other have the same text and different outcomes; correct one"

@@ -19,6 +19,7 @@ from truthgym.tasks.forecasting import forecasting as forecasting_task
 from truthgym.tasks.urns import urns as urns_task
 
 TRAIN = {name: list(load(split="train")) for name, load in DOMAINS.items()}
+TRAIN["forecasting"] = list(DOMAINS["forecasting"](split="train", part="all"))
 
 
 def about(**fields: Any) -> Question:

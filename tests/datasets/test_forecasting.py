@@ -7,20 +7,22 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.forecasting import BUNDLED, SOURCES, ForecastingQuestion, bundled, forecasting
+from truthgym.datasets.forecasting import BUNDLED, SOURCES, ForecastingQuestion, forecasting
 from truthgym.datasets.loading.row_files import Row
 from truthgym.datasets.loading.source import Source
 
+EVENTS = list(forecasting(part="events"))
+
 
 def test_the_bundled_set_is_what_it_is_said_to_be() -> None:
-    known = [s.metadata_as(ForecastingQuestion) for s in bundled()]
-    assert sum(s.target == "yes" for s in bundled()) / len(known) == 0.5
+    known = [s.metadata_as(ForecastingQuestion) for s in EVENTS]
+    assert sum(s.target == "yes" for s in EVENTS) / len(known) == 0.5
     assert len({q.field for q in known}) == 14
     assert all(
         q.known_on and q.opened_on and 2014 <= q.known_on.year <= 2025 and q.opened_on < q.known_on for q in known
     )
     assert all(q.recorded and q.proposition and q.proposition.endswith(".") for q in known)
-    asked = [str(s.input).split("\n")[0] for s in bundled()]
+    asked = [str(s.input).split("\n")[0] for s in EVENTS]
     assert all(text.endswith("?") for text in asked)
     assert not [(a, b) for a in asked for b in asked if a != b and a in b], (
         "found by containment: none may hold another"
@@ -29,7 +31,7 @@ def test_the_bundled_set_is_what_it_is_said_to_be() -> None:
 
 def test_the_prompt_has_the_wording_and_not_the_record() -> None:
     rows = [json.loads(line) for line in BUNDLED.read_text().splitlines()]
-    for row, sample in zip(rows, forecasting(), strict=True):
+    for row, sample in zip(rows, EVENTS, strict=True):
         asked = str(sample.input)
         assert asked.startswith(row["question"])
         assert all(row[name] in asked for name in ("background", "criteria", "opened_on"))
@@ -65,7 +67,7 @@ def test_a_dataset_can_be_changed_without_changing_the_next() -> None:
 
 
 def test_outcomes_are_balanced_in_every_field() -> None:
-    fields = Counter(s.metadata_as(ForecastingQuestion).field for s in bundled())
-    yes = Counter(s.metadata_as(ForecastingQuestion).field for s in bundled() if s.target == "yes")
+    fields = Counter(s.metadata_as(ForecastingQuestion).field for s in EVENTS)
+    yes = Counter(s.metadata_as(ForecastingQuestion).field for s in EVENTS if s.target == "yes")
     assert set(fields.values()) <= {14, 15}
     assert all(abs(yes[field] - number / 2) <= 0.5 for field, number in fields.items())

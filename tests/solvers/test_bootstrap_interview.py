@@ -36,9 +36,10 @@ def interviewed(done: EvalSample) -> list[str]:
 
 LATE = sorted(bundled(), key=lambda item: item.metadata_as(Question).opened_on or date.min, reverse=True)
 """The latest first: only what was written before a question can be asked beside it."""
+PARTS = {"forecasting": {"part": "all"}}
 POOLS = {
-    name: {with_evidence(str(item.input), item.metadata_as(Question)): item for item in DOMAINS[name](split="train")}
-    for name in DOMAINS
+    name: {with_evidence(str(i.input), i.metadata_as(Question)): i for i in load(split="train", **PARTS.get(name, {}))}
+    for name, load in DOMAINS.items()
 }
 
 

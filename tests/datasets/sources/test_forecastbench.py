@@ -220,3 +220,29 @@ def test_the_pinned_address_names_a_commit() -> None:
     assert forecastbench.LOCATION.count(forecastbench.COMMIT) == 1
     assert len(forecastbench.COMMIT) == 40
     assert list(forecastbench.ROUNDS) == sorted(set(forecastbench.ROUNDS))
+
+
+def test_an_excerpt_of_a_real_round_is_read() -> None:
+    """Twenty questions of the round of 2026-05-10 as published, all texts replaced: 34 resolutions.
+
+    By hand: one is of Metaculus, two have not resolved, and three markets that resolved close on 2026-12-31, after the
+    last day of any market in the excerpt, 2026-08-13. 34 - 1 - 2 - 3 = 28.
+    """
+    skipped: Counter[str] = Counter()
+    read = [row for _, row in round_rows(DUE, skipped, str(Path(__file__).with_name("forecastbench")))]
+    counts = {"fred": 6, "wikipedia": 6, "yfinance": 6, "dbnomics": 4, "infer": 3, "manifold": 2, "polymarket": 1}
+    assert Counter(row["field"] for row in read) == counts
+    assert +skipped == {
+        "of Metaculus, whose terms ask for written permission": 1,
+        "not resolved": 2,
+        "markets to close after the data end": 3,
+    }
+    nikkei = [row for row in read if row["event"] == "forecastbench-fred-NIKKEI225"]
+    assert [(row["known_on"], row["outcome"], row.get("crowd")) for row in nikkei] == [
+        ("2026-05-17", "no", None),
+        ("2026-06-09", "yes", None),
+        ("2026-08-08", "yes", None),
+    ]
+    assert "On 2026-04-30 the value was 59917.46." in nikkei[0]["background"]
+    assert [row["crowd"] for row in read if row["field"] == "infer"] == [0.1013, 0.1758, 0.314]
+    assert all(forecasting.parse(DUE, row).target == row["outcome"] for row in read)

@@ -1,0 +1,141 @@
+"""The questions on public series: facts in our own words, nothing from after the day of the question, no leak."""
+
+import json
+import re
+from collections import Counter
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.forecasting import ForecastingQuestion, forecasting
+from truthgym.datasets.loading.source import bundled_file
+from truthgym.datasets.sources.public_series import rows
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.leak import wording_leak
+
+FILE = bundled_file("forecasting_series")
+ROWS: list[dict[str, Any]] = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+CARD = FILE.with_suffix(".md").read_text(encoding="utf-8")
+OUTCOMES = np.array([row["outcome"] == "yes" for row in ROWS], dtype=float)
+BY_DAY = [f"{row['field']} {row['opened_on']}" for row in ROWS]
+
+
+def test_days_are_in_order_and_no_later_value_is_shown() -> None:
+    for row in ROWS:
+        asked, resolved = date.fromisoformat(row["opened_on"]), date.fromisoformat(row["known_on"])
+        assert (resolved - asked).days in (7, 30, 90), row["id"]
+        assert "2026-03-01" <= row["opened_on"] < row["known_on"] < "2026-09-01"
+        shown = re.findall(r"\d{4}-\d\d-\d\d", row["background"])
+        assert shown, row["id"]
+        assert all(day < row["opened_on"] for day in shown), row["id"]
+        assert row["known_on"] in row["question"]
+        assert row["known_on"] in row["proposition"]
+        assert not re.search(r"\d{4}", row["criteria"])
+
+
+def test_each_outcome_says_where_and_when_it_is_recorded() -> None:
+    for row in ROWS:
+        where, url, value, record = re.split(", (?=http|value|Fore)|; ", row["recorded"])
+        assert where in ("Yahoo Finance", "FRED", "DBnomics", "Wikipedia")
+        assert re.fullmatch(r"https://\S+", url)
+        assert value == f"value of {row['known_on']}"
+        assert record == f"ForecastBench, resolution set of {row['opened_on']}"
+
+
+def test_a_series_is_asked_about_once_and_shares_its_event_with_forecastbench() -> None:
+    events = [row["event"] for row in ROWS]
+    assert len(set(events)) == len(events)
+    assert all(re.fullmatch("forecastbench-(yfinance|fred|dbnomics|wikipedia)-.+", event) for event in events)
+
+
+def test_the_baseline_is_the_share_of_yes_among_those_already_resolved() -> None:
+    for row in ROWS:
+        past = [r["outcome"] == "yes" for r in ROWS if r["field"] == row["field"] and r["known_on"] < row["opened_on"]]
+        assert row["crowd"] == pytest.approx((1 + sum(past)) / (2 + len(past)), abs=5e-4), row["id"]
+
+
+def test_the_card_has_the_scores_of_the_baselines() -> None:
+    """A uniform answer's expected score is the integral of (p - y)^2: one third whatever happens."""
+    crowd = np.array([row["crowd"] for row in ROWS])
+    share = mean_headline(OUTCOMES, BY_DAY)
+    baseline = mean_headline((crowd - OUTCOMES) ** 2, BY_DAY)
+    for name, found in (("share of yes", share), ("of `crowd`", baseline)):
+        assert f"| {name} | {found.estimate:.3f} | {found.lower:.3f} to {found.upper:.3f} |" in CARD
+    hindsight = float(np.mean((OUTCOMES.mean() - OUTCOMES) ** 2))
+    assert f"| of the share of yes, known in hindsight | {hindsight:.3f} | |" in CARD
+    assert "| of a uniform random answer, expected | 0.333 | |" in CARD
+    wider = share.stderr / mean_headline(OUTCOMES).stderr
+    assert f"{wider:.1f} times as large" in CARD
+
+
+@pytest.mark.parametrize("kind", ["share prices", "economic series", "temperatures", "chess rankings"])
+def test_wording_does_not_tell_the_outcome_within_a_kind(kind: str) -> None:
+    """Between kinds it does: their base rates differ. What each part says, and all that is shown."""
+    mine = [row for row in ROWS if row["field"] == kind]
+    outcomes = [row["outcome"] == "yes" for row in mine]
+    shown = wording_leak([" ".join(row[n] for n in ("question", "background", "criteria")) for row in mine], outcomes)
+    criteria = wording_leak([row["criteria"] for row in mine], outcomes)
+    assert not [name for name, leak in (*shown.items(), *criteria.items()) if leak.found]
+    line = " | ".join(f"{shown[name].auc:.2f} ({shown[name].upper:.2f})" for name in ("words", "style"))
+    assert f"| {kind} | {line} |" in CARD
+
+
+def test_wordings_take_turns() -> None:
+    for kind, number in Counter(row["field"] for row in ROWS).items():
+        criteria = Counter(row["criteria"] for row in ROWS if row["field"] == kind)
+        assert max(criteria.values()) < 0.75 * number or number < 30, kind
+
+
+def test_parts_are_chosen_by_name() -> None:
+    series, events = forecasting(), forecasting(part="events")
+    assert [s.id for s in series] == [row["id"] for row in ROWS] == [s.id for s in forecasting(part="series")]
+    assert [s.id for s in forecasting(part="all")] == [*(s.id for s in series), *(s.id for s in events)]
+    for questions, selected in ((series, False), (events, True)):
+        assert {s.metadata_as(ForecastingQuestion).selected_by_outcome for s in questions} == {selected}
+        assert questions.notice
+        assert questions.notice in str(forecasting(part="all").notice)
+    with pytest.raises(BadInput, match="Unknown part 'event'; did you mean 'events'"):
+        forecasting(part="event")
+    with pytest.raises(BadInput, match="part=events is for bundled questions .*source=halawi; omit it"):
+        forecasting("halawi", part="events")
+
+
+def fact(**fields: Any) -> dict[str, Any]:
+    return {
+        "source": "yfinance",
+        "series": "ABC",
+        "url": "https://example.org/ABC",
+        "asked_as": "Shall it rise?",
+        "background": "Abc Company, together with its friends, makes letters.",
+        "value_is": "The latest price.",
+        "asked_on": "2026-05-10",
+        "value": "1234.50",
+        "value_on": "2026-04-30",
+        "resolves_on": "2026-06-09",
+        "outcome": 1,
+    } | fields
+
+
+def test_rows_are_made_of_facts_in_our_own_words() -> None:
+    """Of one series a single question is drawn; the earlier value of the other one stands in its background."""
+    old = fact(asked_on="2026-04-12", value="1000.0", value_on="2026-04-02", resolves_on="2026-04-19", outcome=0)
+    other = fact(series="XYZ", resolves_on="2026-05-17", outcome=0)
+    rate = fact(source="fred", series="DGS10", value="4.63", value_is="The latest value released in Market Yield.")
+    made = {row["event"]: row for row in rows([old, fact(), other, rate])}
+    assert sorted(made) == ["forecastbench-fred-DGS10", "forecastbench-yfinance-ABC", "forecastbench-yfinance-XYZ"]
+    abc = made["forecastbench-yfinance-ABC"]
+    assert "Abc Company (ABC)" in abc["question"]
+    assert ("Before: 1000 as of 2026-04-02." in abc["background"]) == (abc["opened_on"] == "2026-05-10")
+    assert made["forecastbench-fred-DGS10"]["outcome"] == "yes"
+    text = json.dumps(list(made.values()))
+    assert not [words for words in ("together with", "Shall it rise", "latest", "letters") if words in text]
+
+
+def test_neither_the_draw_nor_the_words_depend_on_outcomes() -> None:
+    facts = [fact(series=f"S{k}", resolves_on="2026-05-17", outcome=k % 2) for k in range(200)]
+    turned = [one | {"outcome": 1 - one["outcome"]} for one in facts]
+    assert [r | {"outcome": ""} for r in rows(facts)] == [r | {"outcome": ""} for r in rows(turned)]
+    assert len(rows(facts)) == 96
