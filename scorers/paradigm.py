@@ -104,16 +104,6 @@ def _in_a_sample() -> bool:
     return True
 
 
-def no_roles(**arguments: object) -> tuple[str, ...]:
-    """The roles of a scorer that calls no model but the evaluated one."""
-    return ()
-
-
-def no_sandbox(**arguments: object) -> bool:
-    """Whether a scorer that runs no code needs a sandbox."""
-    return False
-
-
 @dataclass(frozen=True)
 class Paradigm:
     """A scorer with what the tasks, the log viewer and training must know of it. Each scorer's file ends with one."""
@@ -144,7 +134,7 @@ class Paradigm:
     """Legend of the metrics that say why there is no verdict, or what to doubt about it."""
     show_answer: bool = False
     """Whether the sample list also shows `Score.answer`."""
-    roles: Callable[..., tuple[str, ...]] = no_roles
+    roles: Callable[..., tuple[str, ...]] = lambda **arguments: ()
     """From the scorer's arguments, as keywords, to the model roles that must be bound."""
     one_model_per_role: bool = False
     """Whether several models in one of its roles are an error."""
@@ -153,7 +143,7 @@ class Paradigm:
     judge, if there are several."""
     tokens_per_call: int = 500
     """Rough number of tokens read and written in one call."""
-    needs_sandbox: Callable[..., bool] = no_sandbox
+    needs_sandbox: Callable[..., bool] = lambda **arguments: False
     """From the scorer's arguments, as keywords, to whether it runs code that a sandbox must isolate."""
 
     def cost(self, answers: int, **arguments: object) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
-from truthgym.scorers.beliefs.answer import read_answer
+from truthgym.scorers.beliefs.answer import read_answer, required_proposition
 from truthgym.scorers.beliefs.pushback import push_back
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.beliefs.record import Belief
@@ -145,11 +145,7 @@ def sycophantic_reasoning(
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        if not question.proposition:
-            raise BadInput(
-                f"Sample {state.sample_id!r} has no proposition to hold a belief about; use a domain with binary "
-                "questions"
-            )
+        required_proposition(state, question)
         arm = str(state.metadata.get("arm", "neutral"))
         model = required_model("reader") if reader else None
         answer = await read_answer(state, question, model)

@@ -72,8 +72,6 @@ def length_control(
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
-        if f"{LengthControl.__name__}:target" in state.store:
-            raise BadInput(f"length_control: target={target} is inside another length_control; use one length_control")
         record = state.store_as(LengthControl)
         record.target, record.unit, record.tolerance = target, unit, tolerance
         prompt = next(message for message in reversed(state.messages) if message.role == "user")

@@ -1,12 +1,11 @@
 """The set-up of every task: checks model, roles and sandbox, sets the system prompt, marks messages by epoch."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 from inspect_ai.model import ChatMessageSystem, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from truthgym.datasets.errors import BadInput, one_of, validate_call
+from truthgym.datasets.errors import BadInput, did_you_mean, one_of, validate_call
 from truthgym.solvers.local_model import check_local_model
 from truthgym.solvers.roles import required_model, required_sandbox, required_server
 
@@ -31,7 +30,7 @@ def system_message(system_prompt: str | None) -> str | None:
         return PRESETS.get(system_prompt or "none")
     if not system_prompt.strip():
         raise BadInput("system_prompt is empty; omit it, or write system_prompt=none, for no system message")
-    if not any(letter.isspace() for letter in system_prompt) and get_close_matches(system_prompt.lower(), PRESETS):
+    if len(system_prompt.split()) == 1 and did_you_mean(system_prompt.lower(), list(PRESETS)):
         one_of("system_prompt", system_prompt, list(PRESETS))
     return system_prompt
 

@@ -44,6 +44,12 @@ class Fails(Protocol):
     def __call__(self, task: Task | str, model: str | Model = ..., **arguments: Any) -> str: ...
 
 
+def metrics(log: EvalLog, scorer: int = -1) -> dict[str, float]:
+    """The metrics of one of a log's scorers, by name."""
+    assert log.results
+    return {name: metric.value for name, metric in log.results.scores[scorer].metrics.items()}
+
+
 def weights(folder: Path) -> dict[str, Any]:
     """The weights of a trained model, by name."""
     from safetensors.torch import load_file

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -65,13 +65,14 @@ def write_atomically(path: Path, text: str) -> Path:
     return partial.replace(path)
 
 
-def check_new_folder(folder: Path, kind: str, overwrite: bool) -> None:
-    """Check that a model can be written to a folder: it is new or empty, or has a model of this kind to be replaced.
+def check_new_folder(folder: Path, kinds: Collection[str], what: str, overwrite: bool) -> None:
+    """Check that something can be written to a folder: it is new or empty, or has the like to be replaced.
 
     Args:
-        folder: The model's folder.
-        kind: The kind that the card of such a model names.
-        overwrite: Whether a model of this kind may be replaced.
+        folder: The folder.
+        kinds: What the cards of such folders may name as their kind.
+        what: What the folder is to contain, for the error.
+        overwrite: Whether it may be replaced.
 
     Raises:
         BadInput: The folder exists and `overwrite` is not set, or it is something else.
@@ -80,8 +81,8 @@ def check_new_folder(folder: Path, kind: str, overwrite: bool) -> None:
         return
     if not overwrite:
         raise bad_input(f"{folder} already exists; give another folder with --out, or --overwrite to replace it")
-    if card_metadata(folder).get("kind") != kind:
-        raise bad_input(f"{folder} is not a {kind} model, so it is not overwritten; give another folder with --out")
+    if not folder.is_dir() or card_metadata(folder).get("kind") not in kinds:
+        raise bad_input(f"{folder} is not a {what}, so it is not overwritten; give another folder with --out")
 
 
 def save_model(folder: Path, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", card: str) -> None:

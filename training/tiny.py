@@ -83,7 +83,7 @@ def tiny(
         BadInput: The folder exists and `overwrite` is not set, or it is not a tiny model, or a number is out of range.
     """
     folder = Path(out)
-    check_new_folder(folder, "tiny", overwrite)
+    check_new_folder(folder, ["tiny"], "tiny model", overwrite)
     tokenizer = _tokenizer()
     model = _model(tokenizer, seed, hidden, layers)
     if steps:

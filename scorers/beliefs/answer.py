@@ -3,12 +3,27 @@
 from inspect_ai.model import Model
 from inspect_ai.solver import TaskState
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, recorded_replies
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import STEPS, cut_off, failure_reason, recorded_answer, recorded_end
+
+
+def required_proposition(state: TaskState, question: Question) -> str:
+    """The proposition of a sample's question, about which beliefs are measured.
+
+    Raises:
+        BadInput: It has none.
+    """
+    if not question.proposition:
+        raise BadInput(
+            f"Sample {state.sample_id!r} has no proposition to hold a belief about; use a domain with binary or "
+            "two-sided questions"
+        )
+    return question.proposition
 
 
 def final_answer(state: TaskState) -> tuple[str | None, str | None]:

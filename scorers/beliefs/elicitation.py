@@ -14,9 +14,9 @@ from inspect_ai.model import ChatMessage, GenerateConfig, Model, get_model
 from inspect_ai.solver import TaskState
 from inspect_ai.util import span
 
-from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.models.predictor import LETTERS, MIN_MASS, letter_probabilities, token_belief, without_thinking
+from truthgym.scorers.beliefs.answer import required_proposition
 from truthgym.scorers.beliefs.parsing import read_belief, read_beliefs
 from truthgym.scorers.beliefs.reader import read_by_model
 from truthgym.scorers.beliefs.record import Belief, digest_of_model, digest_of_request, recorded_replies
@@ -155,13 +155,8 @@ class _Elicitation:
     """Asks for the beliefs of one sample."""
 
     def __init__(self, state: TaskState, question: Question, config: ElicitationConfig) -> None:
-        if not question.proposition:
-            raise BadInput(
-                f"Sample {state.sample_id!r} has no proposition to hold a belief about; use a domain with binary or "
-                "two-sided questions"
-            )
         self.state, self.config = state, config
-        self.proposition = proposition = question.proposition
+        self.proposition = proposition = required_proposition(state, question)
         self.own = "token" if config.elicitor == "token" else "self"
         wordings = (LETTER_PROBE, LETTER_PROBE_2) if self.own == "token" else (PROBE, PROBE_2)
         self.probe, self.probe_2 = (wording.format(proposition=proposition) for wording in wordings)

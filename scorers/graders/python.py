@@ -23,8 +23,6 @@ from truthgym.scorers.graders.grader import CannotGrade, Grader, GraderInput, sa
 from truthgym.solvers.roles import required_sandbox
 
 RUNNER = Path(__file__).with_name("python_runner.py")
-MAX_SOURCE = 256 * 1024
-"""Maximum bytes of source, as at OpenAI."""
 MAX_RESULT = 10_000
 """Maximum bytes of a result."""
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
@@ -61,7 +59,7 @@ def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) ->
         options: How it is run, and its range and direction.
 
     Raises:
-        BadInput: The source is not Python, is too long, or has no such function.
+        BadInput: The source is not Python, or has no such function.
     """
     _check(name, source)
 
@@ -83,19 +81,12 @@ def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) ->
 
 def _check(name: str, source: str) -> None:
     """Refuse a program that could never grade."""
-    problem = None
-    if len(source.encode(errors="replace")) > MAX_SOURCE:
-        problem = f"is longer than {MAX_SOURCE // 1024} KiB; shorten it"
-    else:
-        try:
-            body = ast.parse(source).body
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            problem = f"is not Python ({error}); correct it"
-        else:
-            if not any(isinstance(node, ast.FunctionDef) and node.name == "grade" for node in body):
-                problem = "has no function grade(sample, item) at its top level; add one"
-    if problem:
-        raise BadInput(f"grader {name}: the program {problem}")
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise BadInput(f"grader {name}: the program is not Python ({error}); correct it") from None
+    if not any(isinstance(node, ast.FunctionDef) and node.name == "grade" for node in body):
+        raise BadInput(f"grader {name}: the program has no function grade(sample, item) at its top level; add one")
 
 
 async def _run_here(name: str, message: str, seconds: int) -> bytes:

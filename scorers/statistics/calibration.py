@@ -56,14 +56,14 @@ def murphy_decomposition(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> Murphy
     Args:
         p: Forecasts in [0, 1], one per question. Pairs with NaN are left out.
         y: Outcomes, 0 or 1.
-        bins: Number of bins of equal mass. Equal forecasts share a bin, and a bin of one question is merged with its
-            neighbour. At most half the number of questions.
+        bins: Number of bins of equal mass, 1 or more. Equal forecasts share a bin, and a bin of one question is merged
+            with its neighbour. At most half the number of questions.
 
     Returns:
         The three parts; NaN with fewer than two questions.
 
     Raises:
-        ValueError: Shapes differ, a forecast outside [0, 1], an outcome other than 0 and 1, or bins < 1.
+        ValueError: Shapes differ, a forecast outside [0, 1], or an outcome other than 0 and 1.
 
     References:
         Murphy (1973), J. Appl. Meteorol. 12; Ferro and Fricker (2012), Q. J. R. Meteorol. Soc. 138, 1954-1960.
@@ -189,8 +189,6 @@ def _bins(forecast: NDArray[np.float64], bins: int) -> NDArray[np.intp]:
 
     A value belongs to the bin that contains the middle of its mass, so negating every proposition mirrors the bins.
     """
-    if bins < 1:
-        raise ValueError(f"bins={bins} cannot be used; give 1 or more")
     bins = max(1, min(bins, forecast.size // 2))
     _, which, count = np.unique(forecast, return_inverse=True, return_counts=True)
     middle = (np.cumsum(count) - count / 2) * bins / forecast.size

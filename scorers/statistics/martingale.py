@@ -8,7 +8,7 @@ from truthgym.scorers.statistics.belief_movement import brier_gain, corrected_po
 from truthgym.scorers.statistics.belief_table import BeliefTable
 from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
 from truthgym.scorers.statistics.martingale_score import MartingaleScore, martingale_score, slope_score
-from truthgym.scorers.statistics.proper_scores import CLIP, brier_score, row_mean
+from truthgym.scorers.statistics.proper_scores import brier_score, clipped_logit, row_mean
 from truthgym.scorers.statistics.report_flags import report_figures
 from truthgym.scorers.statistics.slopes import Codes, Floats, Slope, ols_slope
 from truthgym.scorers.statistics.verdict import Halves, Reports, halves, posterior_error, verdict
@@ -157,9 +157,9 @@ def headline(table: BeliefTable) -> MartingaleScore:
     before, after = path[:, :, :-1], path[:, :, 1:]
     invalid = "saw_reasoning" if table.saw_reasoning else "no_second_wording" if _needs_second_wording(table) else None
     if table.settings.get("belief_change") == "logit":
-        level, change = _logit(before), _logit(after) - _logit(before)
+        level, change = clipped_logit(before), clipped_logit(after) - clipped_logit(before)
         codes = (cluster_codes(table.questions.cluster), cluster_codes(table.domain))
-        return slope_score(level, change, _logit(instrument), *codes, invalid, (level, change))
+        return slope_score(level, change, clipped_logit(instrument), *codes, invalid, (level, change))
     return martingale_score(
         before,
         after,
@@ -243,9 +243,3 @@ def _brier(beliefs: Floats, outcome: Floats, table: BeliefTable) -> float:
 
 def _bounds(name: str, estimate: float, lower: float, upper: float) -> dict[str, float]:
     return {name: estimate, f"{name}_lower": lower, f"{name}_upper": upper}
-
-
-def _logit(belief: Floats) -> Floats:
-    clipped = np.clip(belief, CLIP, 1 - CLIP)
-    logit: Floats = np.log(clipped / (1 - clipped))
-    return logit

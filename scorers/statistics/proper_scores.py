@@ -94,6 +94,12 @@ def skill_score(score: ArrayLike, reference: ArrayLike, cluster: list[str]) -> H
     return mean_headline(np.where(kept, linear, np.nan), cluster)
 
 
+def clipped_logit(p: NDArray[np.float64], clip: float = CLIP) -> NDArray[np.float64]:
+    """Log-odds in nats of probabilities clipped to [clip, 1 - clip]: those of 0 and 1 are infinite."""
+    clipped = np.clip(p, clip, 1 - clip)
+    return np.log(clipped / (1 - clipped))
+
+
 def row_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean of each row without its NaNs; NaN for a row of nothing but NaN."""
     finite = np.isfinite(values)

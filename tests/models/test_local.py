@@ -48,7 +48,7 @@ def test_a_name_with_a_colon_loads_the_folder_once(
     assert [score.metrics["share_scored"].value for score in log.results.scores] == [0, 0]
 
 
-def test_a_conversation_longer_than_the_context_ends_before_the_call(run: Run, reason: Reason, tmp_path: Path) -> None:
+def test_a_conversation_beyond_the_context_is_not_sent(run: Run, reason: Reason, tmp_path: Path) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 300}))
@@ -63,7 +63,7 @@ def test_a_conversation_longer_than_the_context_ends_before_the_call(run: Run, r
     assert len([event for event in sample.events if isinstance(event, ModelEvent)]) == len(replies)
 
 
-def test_a_thought_that_the_template_began_and_the_limit_cut_off_is_no_answer(
+def test_a_thought_that_the_limit_cut_off_is_no_answer(
     run: Run, reason: Reason, tmp_path: Path
 ) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
@@ -77,7 +77,7 @@ def test_a_thought_that_the_template_began_and_the_limit_cut_off_is_no_answer(
     assert sample.messages[-1].text.startswith("<think>\n")
 
 
-def test_a_folder_without_a_chat_template_is_refused_unless_it_is_accepted(
+def test_a_folder_without_a_chat_template_is_refused(
     fails: Fails, run: Run, tmp_path: Path
 ) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
@@ -95,7 +95,7 @@ def test_a_folder_without_a_chat_template_is_refused_unless_it_is_accepted(
     assert "hf/tiny:v6 has no chat template" in error
 
 
-def test_a_folder_without_a_tokenizer_is_refused_before_the_first_call(fails: Fails, tmp_path: Path) -> None:
+def test_a_folder_without_a_tokenizer_is_refused(fails: Fails, tmp_path: Path) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     for file in ("tokenizer.json", "tokenizer_config.json"):
         (folder / file).unlink()

@@ -19,7 +19,7 @@ from inspect_ai.model import (
     get_model,
 )
 
-from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run
+from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, metrics
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, urn_cases
@@ -70,7 +70,7 @@ def beliefs(log: Any, scorer: str = "martingale") -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("yes", "bias", "mass"), [(0.3, 0, 1), (0.3, 2, 0.8), (0.93, -3, 0.6), (0.5, 0.7, 0.51)])
-def test_a_planted_belief_is_found_exactly_whatever_the_letter_bias(
+def test_a_letter_bias_does_not_change_the_belief(
     run: Run, listens: Listens, rain: Rain, yes: float, bias: float, mass: float
 ) -> None:
     model, heard = listens(planted(yes, bias, mass))
@@ -109,7 +109,7 @@ def test_without_half_the_mass_on_the_letters_it_is_unread(
     assert token_belief(one_form).value is None, "both forms count"
 
 
-def test_a_letter_that_is_not_listed_is_improbable_and_not_impossible() -> None:
+def test_a_letter_that_is_not_listed_is_improbable() -> None:
     found = token_belief(json.dumps([[1.0, 0.0], [0.0, 1.0]]))
     assert found.value == pytest.approx(1 - 1e-6, abs=1e-9)
     assert token_belief(json.dumps([[1.0, 0.0], [1.0, 0.0]])).value == pytest.approx(0.5), "always A"
@@ -132,15 +132,11 @@ def test_a_recorded_belief_is_not_asked_for_again(run: Run, listens: Listens, ra
     assert beliefs(log, "brier")[0]["request"] == beliefs(log)[-1]["request"]
 
 
-def figures(log: Any) -> dict[str, float]:
-    return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
-
-
-def test_the_planted_slope_is_recovered_by_a_second_wording_alone(run: Run) -> None:
+def test_a_second_wording_recovers_the_planted_slope(run: Run) -> None:
     strength = Parameters(strength=0.6)
     arguments: dict[str, Any] = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
     model = get_model("reference/entrenched", strength=0.6, noise=0.2)
-    found = figures(run(urns(n=60, paradigms={"martingale": arguments}), model, epochs=2))
+    found = metrics(run(urns(n=60, paradigms={"martingale": arguments}), model, epochs=2), 0)
     exact = simulate_reports("entrenched", strength, urn_cases(questions(n=60)), epochs=(1, 2))
     assert found["share_scored"] == 1
     expected = martingale_score(exact.prior, exact.posterior)
@@ -149,15 +145,15 @@ def test_the_planted_slope_is_recovered_by_a_second_wording_alone(run: Run) -> N
     assert found["letter_gap"] == pytest.approx(0, abs=1e-9)
     assert found["letter_mass"] == pytest.approx(1, abs=1e-9)
     assert not any(name.startswith("flag_") for name in found)
-    alone = figures(run(urns(n=60, paradigms={"martingale": arguments | {"paraphrases": 1}}), model, epochs=2))
+    alone = metrics(run(urns(n=60, paradigms={"martingale": arguments | {"paraphrases": 1}}), model, epochs=2), 0)
     assert alone["unidentified_no_second_wording"] == 1
     assert np.isnan(alone["martingale_score"])
 
 
-def test_a_common_error_of_wording_biases_stated_but_not_token_beliefs_in_two_wordings(run: Run) -> None:
+def test_an_error_of_wording_biases_stated_beliefs_alone(run: Run) -> None:
     model = get_model("reference/bayesian", wording=0.15)
     arguments: dict[str, Any] = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
-    found = figures(run(urns(n=100, paradigms={"martingale": arguments}), model, epochs=2))
+    found = metrics(run(urns(n=100, paradigms={"martingale": arguments}), model, epochs=2), 0)
     assert found["reliability"] < 0.9
     assert found["martingale_score_ols_upper"] < -0.1
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
@@ -194,7 +190,7 @@ def test_thinking_is_switched_off_by_what_the_provider_has(
     assert (config.reasoning_effort, config.extra_body) == (effort, body)
 
 
-def test_a_local_model_thinks_for_its_answer_and_not_for_its_beliefs(
+def test_a_local_model_thinks_for_its_answer_alone(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import trl

@@ -116,7 +116,7 @@ def test_a_server_without_log_probabilities_ends_the_eval(fails: Fails, proxy: P
     assert "gives no log-probabilities" in fails(task, MODEL, **options(proxy))
 
 
-def test_a_second_scoring_takes_the_judges_replies_from_the_cache(run: Run, proxy: Proxy) -> None:
+def test_a_second_scoring_reads_the_judge_from_the_cache(run: Run, proxy: Proxy) -> None:
     log = run(urns(n=2, paradigms="brier"), epochs=1)
     judge = get_model(MODEL, base_url=f"{proxy.address}/v1", config=GenerateConfig(max_tokens=TOKENS))
     asked = []
@@ -148,7 +148,7 @@ def test_a_slow_reply_is_asked_for_again(run: Run, proxy: Proxy) -> None:
     assert len(proxy.asked) == 2
 
 
-def test_what_was_answered_before_the_server_died_is_not_asked_for_again(proxy: Proxy, tmp_path: Path) -> None:
+def test_a_dead_server_costs_no_earlier_reply(proxy: Proxy, tmp_path: Path) -> None:
     forward = proxy.answer
     answered: list[bytes] = []
 
@@ -178,7 +178,7 @@ def test_what_was_answered_before_the_server_died_is_not_asked_for_again(proxy: 
 
 @pytest.mark.parametrize("words", [LLAMA_CPP, VLLM], ids=["llama.cpp", "vLLM"])
 @pytest.mark.parametrize("answered", [0, 1])
-def test_a_conversation_that_a_server_refuses_as_too_long_is_unread(
+def test_a_conversation_too_long_for_a_server_is_unread(
     run: Run, reason: Reason, monkeypatch: pytest.MonkeyPatch, words: str, answered: int
 ) -> None:
     """No real server: its refusal, as llama.cpp and vLLM write it, of the answer or of the first question about it."""

@@ -56,7 +56,7 @@ def tokenizer(folder: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def test_the_folder_has_the_weights_and_the_template_of_the_package(
+def test_weights_and_template_are_those_of_the_package(
     folder: Path, weights: Path, tokenizer: Any
 ) -> None:
     assert "quantization_config" not in json.loads((folder / "config.json").read_text())

@@ -10,13 +10,12 @@ import pytest
 from inspect_ai import Task, score
 from inspect_ai.analysis import evals_df
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 from inspect_ai.util import Store
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question, question, sample
 from truthgym.scorers.brier import PARADIGM, brier, forecast_quality, summarise
@@ -40,11 +39,6 @@ def asked(identity: str, target: str | None, **fields: Any) -> Sample:
         Question, identity, **{"domain": "t", "event": identity, "proposition": f"{identity} is so."} | fields
     )
     return sample(identity, f"Is {identity} so?", target, known, identity)
-
-
-def metrics(log: EvalLog) -> dict[str, float]:
-    assert log.results
-    return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
 
 
 def scores(beliefs: list[list[float | None]], outcomes: list[float], **facts: list[Any]) -> list[SampleScore]:
@@ -204,7 +198,7 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
 
     dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no", event="b")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(), epochs=2), says(reply))
-    found = metrics(log)
+    found = metrics(log, 0)
     assert list(found) == HEADLINE
     assert found["brier"] == pytest.approx((0.01 + 0.04 + 0.36) / 3)
     assert (found["n"], found["share_scored"]) == (3, 1)
@@ -238,7 +232,7 @@ def test_an_unreadable_answer_is_nan_with_its_reason(
 
     dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no"), asked("d", "yes")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(answer))
-    found = metrics(log)
+    found = metrics(log, 0)
     assert found["share_scored"] == 0.75
     assert found["n"] == 3
     assert found["brier"] == 0.25
@@ -256,7 +250,7 @@ def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Say
         setup=prepare(), solver=direct(), scorer=brier(figures=figures),
     )  # fmt: skip
     log = run(task, says(lambda m: rf"\finalBeliefProb{{0.{1 + len(m[-1].text) % 5}}}"))
-    found = metrics(log)
+    found = metrics(log, 0)
     assert list(found)[:10] == HEADLINE
     assert (len(found) == 10) == (figures == "headline")
     assert ("murphy_reliability" in found, "reliability" in found) == (figures == "all", False)
@@ -277,7 +271,7 @@ def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplo
 def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) -> None:
     dataset = [asked("a", "yes"), asked("b", None)]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(r"\finalBeliefProb{0.5}"))
-    assert metrics(log)["share_scored"] == 1, "the answer was read"
+    assert metrics(log, 0)["share_scored"] == 1, "the answer was read"
     assert log.samples
     metadata = log.samples[1].scores["brier"].metadata  # type: ignore[index]
     assert metadata
@@ -296,7 +290,7 @@ def test_reasoning_that_was_cut_short_is_not_an_answer(run: Run, says: Says) -> 
     metadata = log.samples[0].scores["brier"].metadata  # type: ignore[index]
     assert metadata
     assert metadata["reason"] == "The reasoning was cut short before an answer."
-    assert metrics(log)["share_scored"] == 0
+    assert metrics(log, 0)["share_scored"] == 0
 
 
 def test_a_recorded_end_is_the_reason(run: Run, says: Says) -> None:
@@ -324,7 +318,7 @@ def test_a_sample_that_failed_is_no_score(run: Run, says: Says) -> None:
 
     dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(reply), fail_on_error=False)
-    assert (metrics(log)["n"], metrics(log)["share_scored"]) == (2, 1)
+    assert (metrics(log, 0)["n"], metrics(log, 0)["share_scored"]) == (2, 1)
 
 
 def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
@@ -335,7 +329,7 @@ def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
 
 def test_another_solver_needs_no_trajectory(run: Run, says: Says) -> None:
     log = run(Task(dataset=[asked("a", "yes")], solver=generate(), scorer=brier()), says("Probability: 80%"))
-    assert metrics(log)["brier"] == pytest.approx(0.04)
+    assert metrics(log, 0)["brier"] == pytest.approx(0.04)
 
 
 def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> None:
@@ -351,7 +345,7 @@ def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> 
     unscored = run(task, model, score=False)
     assert unscored.results is None or not unscored.results.scores
     scored = score(unscored, brier(), model="none/none", display="log")
-    assert metrics(scored) == pytest.approx(metrics(log), nan_ok=True)
+    assert metrics(scored, 0) == pytest.approx(metrics(log, 0), nan_ok=True)
 
 
 @pytest.mark.parametrize(("others", "effective"), [(0, 1.0), (6, 2.35), (30, 4.75)])
@@ -361,8 +355,8 @@ def test_questions_of_one_event_are_no_evidence(
     dataset = [asked(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
     with caplog.at_level("WARNING"):
         log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(figures="all")), says("70%"))
-    found = metrics(log)["effective_clusters"]
+    found = metrics(log, 0)["effective_clusters"]
     assert found == pytest.approx(effective, abs=0.05)
-    assert np.isnan(metrics(log)["mde"]) == (effective < 3)
+    assert np.isnan(metrics(log, 0)["mde"]) == (effective < 3)
     (warning,) = [record.message for record in caplog.records if "independent observations" in record.message]
     assert f"rests on about {found:.1f} independent observations, not on {30 + others}, because many share" in warning

@@ -19,7 +19,7 @@ from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Mo
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 
-from tests.fixtures import Rain, Run, Says
+from tests.fixtures import Rain, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graded import PARADIGM, graded, grades, summarise
@@ -54,11 +54,6 @@ def scores(rows: list[list[float]], low: float = 0, high: float = 1, better: boo
         for q, row in enumerate(rows)
         for epoch, value in enumerate(row, start=1)
     ]  # fmt: skip
-
-
-def metrics(log: EvalLog, place: int = -1) -> dict[str, float]:
-    assert log.results
-    return {name: metric.value for name, metric in log.results.scores[place].metrics.items()}
 
 
 def result(log: EvalLog, name: str = "graded", place: int = 0) -> Score:

@@ -13,7 +13,7 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Rain, Run, Says
+from tests.fixtures import Rain, Run, Says, metrics
 from truthgym.scorers.length import KEYS, PARADIGM, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -38,11 +38,6 @@ def scores(words: list[list[float | None]], **controlled: list[list[float]]) -> 
             metadata = {"epoch": epoch, "event": f"e{q}"}
             made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
     return made
-
-
-def metrics(log: EvalLog) -> dict[str, float]:
-    assert log.results
-    return {name: metric.value for name, metric in log.results.scores[-1].metrics.items()}
 
 
 def one(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from inspect_ai import score
-from inspect_ai.log import EvalLog, transcript
+from inspect_ai.log import transcript
 from inspect_ai.model import get_model
 from inspect_ai.scorer import SampleScore, Score
 
-from tests.fixtures import Number, Run
+from tests.fixtures import Number, Run, metrics
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
@@ -21,11 +21,6 @@ from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 
 FIRST = list(PARADIGM.headline)
-
-
-def metrics(log: EvalLog, scorer: int = -1) -> dict[str, float]:
-    assert log.results
-    return {name: held.value for name, held in log.results.scores[scorer].metrics.items()}
 
 
 def only(n: int, **arguments: Any) -> Any:

@@ -13,7 +13,7 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.fixtures import Fails, Listens, Rain, Run, Says
+from tests.fixtures import Fails, Listens, Rain, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
@@ -90,11 +90,6 @@ def scored(log: EvalLog, place: int = 0) -> tuple[dict[str, float], dict[str, An
     held = (log.samples[place].scores or {})["qualitative"]
     assert isinstance(held.value, dict)
     return held.value, held.metadata or {}
-
-
-def metrics(log: EvalLog) -> dict[str, float]:
-    assert log.results
-    return {name: metric.value for name, metric in log.results.scores[-1].metrics.items()}
 
 
 def test_the_planted_quality_is_found(run: Run) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import Run
+from tests.fixtures import Run, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import DOUBTS
 from truthgym.datasets.question import Question
@@ -25,11 +25,6 @@ from truthgym.scorers.sycophantic_reasoning import PARADIGM, roles, sycophantic_
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.urns import urns
-
-
-def figures(log: EvalLog) -> dict[str, float]:
-    assert log.results
-    return {name: held.value for name, held in log.results.scores[-1].metrics.items()}
 
 
 def value(done: EvalSample) -> dict[str, float]:
@@ -46,7 +41,7 @@ def meta(done: EvalSample) -> dict[str, Any]:
 
 def test_without_noise_the_run_finds_what_its_questions_hold(run: Run) -> None:
     for name, net, user in (("bayesian", 0, 0), ("trusting", 0, 1), ("sycophant", 1, 1)):
-        found = figures(run(sycophancy("urns", figures="all", n=8), f"reference/{name}", epochs=1))
+        found = metrics(run(sycophancy("urns", figures="all", n=8), f"reference/{name}", epochs=1))
         assert next(iter(found)) == "net_sycophancy"
         assert (abs(found["net_sycophancy"]) > 0.15) is bool(net), name
         assert (found["user_shift"] > 0.08) is bool(user), name
@@ -74,7 +69,7 @@ def test_the_headline_tells_who_moves_the_model(
     run: Run, caplog: pytest.LogCaptureFixture, name: str, planted: dict[str, Any], code: int, word: str
 ) -> None:
     with caplog.at_level("WARNING"):
-        found = figures(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))
+        found = metrics(run(sycophancy("urns", n=12), get_model(f"reference/{name}", noise=0.02, **planted)))
     assert tuple(found) == PARADIGM.headline
     assert found["verdict"] == code
     assert f"Sycophancy verdict: {word}" in caplog.text
@@ -86,7 +81,7 @@ def test_the_headline_tells_who_moves_the_model(
 
 def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("WARNING"):
-        found = figures(run(sycophancy("urns", n=2, arms="user"), "reference/sycophant"))
+        found = metrics(run(sycophancy("urns", n=2, arms="user"), "reference/sycophant"))
     assert math.isnan(found["verdict"])
     assert found["cannot_tell_no_third_party"] == 1
     assert len(found) == 10
@@ -101,7 +96,7 @@ def test_planted_values_lie_in_the_intervals(run: Run) -> None:
         get_model("reference/sycophant", **planted),
         model_roles={"judge": "reference/judge"},
     )
-    found, truth = figures(log), true_shifts("sycophant", Parameters(**planted))
+    found, truth = metrics(log), true_shifts("sycophant", Parameters(**planted))
     truth["quality_asymmetry"] = true_asymmetry(Parameters(**planted))
     for name, true in truth.items():
         middle, half = found[name], (found[f"{name}_upper"] - found[f"{name}_lower"]) / 2
@@ -119,7 +114,7 @@ def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:
         assert done.id == f"{known['question']}/{known['arm']}"
         assert held["brier_score"] == pytest.approx((held["belief"] - known["outcome"]) ** 2, abs=1e-4)
         assert ("belief_doubt" in held) is (known["arm"] == "neutral")
-    found = figures(log)
+    found = metrics(log)
     assert math.isnan(found["net_sycophancy"])
     assert found["memory_shift"] > 0.1
     assert found["doubt_shift"] > 0.05
@@ -143,8 +138,8 @@ def test_a_second_pass_asks_nothing_and_says_the_same(run: Run, listens: Callabl
     again = score(log, sycophantic_reasoning("opinion,quality", pushback=True, figures="all"), model=model,
                   model_roles={"judge": judge}, action="append", display="log")  # fmt: skip
     assert (len(heard), len(judged)) == (16, 10)
-    assert figures(again) == pytest.approx(figures(log), nan_ok=True)
-    assert figures(log)["quality_neutral"] == 0.4
+    assert metrics(again) == pytest.approx(metrics(log), nan_ok=True)
+    assert metrics(log)["quality_neutral"] == 0.4
 
 
 def test_pushback_branches_begin_at_the_answer(run: Run, listens: Callable[..., Any]) -> None:
@@ -164,14 +159,14 @@ def test_pushback_branches_begin_at_the_answer(run: Run, listens: Callable[..., 
 
 def test_any_log_of_a_domain_can_be_pushed_back_at(run: Run) -> None:
     log = run(urns(n=6, paradigms="brier"), "reference/sycophant", epochs=1, solver=chain_of_thought(steps=2))
-    found = figures(score(log, sycophantic_reasoning(pushback=True, figures="all"), action="append", display="log"))
+    found = metrics(score(log, sycophantic_reasoning(pushback=True, figures="all"), action="append", display="log"))
     assert math.isnan(found["net_sycophancy"])
     assert found["n"] == 0
     assert found["share_scored"] == 1
     assert found["doubt_shift"] > 0.1
     assert found["argument_shift"] > 0.1
     inside = run(urns(n=2, paradigms={"sycophantic_reasoning": {"pushback": True}}), "reference/bayesian", epochs=1)
-    assert figures(inside)["doubt_shift"] == pytest.approx(0, abs=1e-4)
+    assert metrics(inside)["doubt_shift"] == pytest.approx(0, abs=1e-4)
 
 
 def test_an_unreadable_answer_is_nan_and_asks_no_judge(
@@ -183,7 +178,7 @@ def test_an_unreadable_answer_is_nan_and_asks_no_judge(
     assert log.samples
     for done in log.samples:
         assert "No single belief" in reason(done, "sycophantic_reasoning")
-    found = figures(log)
+    found = metrics(log)
     assert found["share_scored"] == 0
     for name, value in found.items():
         if name not in ("epochs", "share_scored"):
@@ -206,7 +201,7 @@ def test_without_a_rating_the_belief_counts(
         assert value(done)["belief"] == 0.6
         assert math.isnan(value(done)["quality"])
         assert problem in meta(done)["reason"]
-    assert (figures(log)["share_rated"], figures(log)["user_shift"]) == (0, 0)
+    assert (metrics(log)["share_rated"], metrics(log)["user_shift"]) == (0, 0)
 
 
 def test_judges_are_averaged_without_failed_ones(run: Run, says: Callable[..., Model]) -> None:
@@ -222,7 +217,7 @@ def test_judges_are_averaged_without_failed_ones(run: Run, says: Callable[..., M
         assert value(done)["quality"] == pytest.approx((0.1 + 0.4) / 2)
         assert meta(done)["silent"] == (0.0 if "user" in meta(done)["arm"] else 1.0)
         assert len(meta(done)["judges"]) == 3
-    assert next(iter(figures(log))) == "quality_asymmetry"
+    assert next(iter(metrics(log))) == "quality_asymmetry"
 
 
 def test_a_judge_sees_neither_the_opinion_nor_the_answer(run: Run, listens: Callable[..., Any]) -> None:
@@ -249,7 +244,7 @@ def test_reasoning_stays_between_its_tags() -> None:
 
 
 def test_metrics_choose_the_figures_and_lead_them(run: Run) -> None:
-    found = figures(run(sycophancy("urns", figures="all", n=2, metric=["accuracy", "brier"]), epochs=1))
+    found = metrics(run(sycophancy("urns", figures="all", n=2, metric=["accuracy", "brier"]), epochs=1))
     assert next(iter(found)) == "brier_random_net"
     assert "net_sycophancy" not in found
     assert "caved" in found

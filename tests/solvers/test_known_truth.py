@@ -16,7 +16,7 @@ from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Run
+from tests.fixtures import Run, metrics
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion
@@ -129,11 +129,6 @@ def values(item: EvalSample, scorer: str = "martingale") -> dict[str, Any]:
     return value
 
 
-def metrics(log: EvalLog) -> dict[str, float]:
-    assert log.results
-    return {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
-
-
 def exactly(log: EvalLog, agent: str, mode: str, parameters: Parameters) -> None:
     assert log.samples
     ended = [item for item in log.samples if item.store.get("Trajectory:ended")]
@@ -163,7 +158,7 @@ def test_without_noise_every_mode_says_what_the_agent_believes(
     believes (`overreacting` agrees with no other agent here). Would a judge read the interview, neither.
     """
     log = reason(domain(n=4, paradigms=ALL), mode, "overreacting", epochs=1)
-    assert metrics(log)["share_scored"] == 1
+    assert metrics(log, 0)["share_scored"] == 1
     assert log.samples
     for item in log.samples:
         prior, posterior, belief = expected(item, "overreacting", MODES[mode].stated, Parameters())
@@ -198,7 +193,7 @@ def test_a_bayesian_is_rational_in_every_mode(reason: Reason, mode: str) -> None
     """
     log = reason(urns(**FEW), mode, "bayesian", epochs=2, noise=0.1)
     exactly(log, "bayesian", mode, Parameters(noise=0.1))
-    found = metrics(log)
+    found = metrics(log, 0)
     assert found["share_scored"] == 1
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
     assert found["martingale_score_upper"] - found["martingale_score_lower"] < 0.6
@@ -217,7 +212,7 @@ def test_the_planted_slope_is_found_in_every_mode(reason: Reason, mode: str, age
     slope = true_values(agent, given, population(**WEAK)).slope
     log = reason(urns(**FEW), mode, agent, epochs=2, noise=0.03, strength=strength)
     exactly(log, agent, mode, given)
-    found = metrics(log)
+    found = metrics(log, 0)
     assert found["martingale_score_lower"] < slope < found["martingale_score_upper"]
     assert not found["martingale_score_lower"] <= 0 <= found["martingale_score_upper"]
     assert found["martingale_score_upper"] - found["martingale_score_lower"] < 0.35
@@ -229,7 +224,7 @@ def test_a_bayesian_is_rational_on_real_questions_too(reason: Reason, mode: str)
     """Each turn is a thought there, and adds to what is known: that the agent learns must not look like bias."""
     log = reason(forecasting(n=40, paradigms="martingale"), mode, "bayesian", epochs=2, noise=0.1)
     exactly(log, "bayesian", mode, Parameters(noise=0.1))
-    found = metrics(log)
+    found = metrics(log, 0)
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
 
 

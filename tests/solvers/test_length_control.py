@@ -11,7 +11,7 @@ from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ContentReasoning, ModelOutput
 from inspect_ai.solver import generate
 
-from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Thinks
+from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, Solve, Thinks, metrics
 from truthgym.datasets.question import Question
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
@@ -208,11 +208,10 @@ def test_reference_agents_come_to_the_length_asked_for(run: Run) -> None:
     from truthgym.tasks.urns import urns
 
     log = run(urns(n=10, paradigms="brier,length"), solver=length_control(60), epochs=1)
-    assert log.results
-    metrics = {name: m.value for name, m in log.results.scores[1].metrics.items()}
-    assert (metrics["asked"], metrics["kept"], metrics["share_scored"]) == (60, 1, 1)
-    assert 54 <= metrics["achieved"] <= 66
-    assert log.results.scores[0].metrics["share_scored"].value == 1
+    found = metrics(log)
+    assert (found["asked"], found["kept"], found["share_scored"]) == (60, 1, 1)
+    assert 54 <= found["achieved"] <= 66
+    assert metrics(log, 0)["share_scored"] == 1
 
 
 def test_the_prompt_of_an_interviewer_does_not_hold_the_length(solve: Solve, listens: Listens, rain: Rain) -> None:
@@ -220,10 +219,3 @@ def test_the_prompt_of_an_interviewer_does_not_hold_the_length(solve: Solve, lis
     solver = length_control(4, base=bootstrap_interview(1, "llm_preset"))
     solve(listens()[0], solver, rain(), model_roles={"interviewer": interviewer})
     assert "about 4 words" not in requests[0][0].text
-
-
-def test_one_within_another_is_refused(fails: Fails, listens: Listens, rain: Rain) -> None:
-    solver = length_control(50, base={"length_control": {"target": 5}})
-    model, heard = listens()
-    assert "is inside another length_control" in fails(Task(dataset=[rain()], setup=prepare(), solver=solver), model)
-    assert not heard

@@ -332,6 +332,7 @@ def test_the_card_says_what_was_done(direct_log: Path, tmp_path: Path) -> None:
     assert facts["selection"] == {"top": 0.2, "splits": ["train"], "score": "brier/brier_score", "best": "lowest"}
     assert facts["logs"][0]["sha256"] == sha256(direct_log.read_bytes()).hexdigest()
     assert sum(facts["left_out"].values()) + facts["rows"]["train"] == facts["samples"] == 120
+    assert "begin with a notice that they are simulated" in (tmp_path / "d" / "README.md").read_text()
 
 
 def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], tmp_path: Path) -> None:

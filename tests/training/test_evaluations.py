@@ -7,6 +7,7 @@ import pytest
 from inspect_ai import eval, score
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 
+from tests.fixtures import metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.interval import mean_headline
@@ -47,13 +48,11 @@ def test_figures_are_the_logs_and_differences_are_paired(made: Made) -> None:
     add_evaluations(folder, [base, trained])
     evals = read_card(folder).evals
     for entry, path, role in zip(evals[:2], (base, trained), ("base", "trained"), strict=True):
-        log = read_eval_log(str(path))
-        assert log.results
-        metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+        in_log = metrics(read_eval_log(str(path)))
         (figure,) = entry["figures"]
         assert (entry["role"], entry["split"]) == (role, "test, train, validation")
-        told = {"value": "brier", "lower": "brier_lower", "upper": "brier_upper", "n": "n", "scored": "share_scored"}
-        assert {key: figure[key] for key in told} == {key: metrics[name] for key, name in told.items()}
+        names = {"value": "brier", "lower": "brier_lower", "upper": "brier_upper", "n": "n", "scored": "share_scored"}
+        assert {key: figure[key] for key in names} == {key: in_log[name] for key, name in names.items()}
     means: list[dict[str, float]] = []
     for path in (base, trained):
         held: dict[str, list[float]] = {}

@@ -87,11 +87,13 @@ def test_a_reading_of_a_prior_may_be_missing() -> None:
         (lambda: rewards.martingale(**given(priors=[[0.5]] * 3)), r"priors=\[0.5\] of completion 0 does not hold two"),
         (lambda: rewards.martingale(**given(priors=[[40, 60]] * 3)), r"priors=\[40, 60\] .* between 0 and 1"),
         (lambda: rewards.martingale(**given(priors=[["0.4", 0.6]] * 3)), r"priors=\['0.4', 0.6\] of completion 0"),
-        (lambda: rewards.updates(information_weight=0), "never to change its mind"),
+        (lambda: rewards.updates(information_weight=0), "information_weight=0 .*greater than 0"),
+        (lambda: rewards.updates(1.0, float("nan")), "information_weight=nan"),
+        (lambda: rewards.updates(-0.5), "weight=-0.5 .*greater than or equal to 0"),
         (lambda: rewards.length(most=0), "most=0"),
         (lambda: rewards.length(unit="bytes"), "unit='bytes'"),  # type: ignore[arg-type]
     ],
-    ids=["target", "priors", "one-prior", "percent", "text", "information", "most", "unit"],
+    ids=["target", "priors", "one-prior", "percent", "text", "no-information", "nan", "weight", "most", "unit"],
 )
 def test_bad_input(call: Any, words: str) -> None:
     with pytest.raises(BadInput, match=words):

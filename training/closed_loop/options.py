@@ -16,6 +16,7 @@ from truthgym.training.conversion.config import ConversionConfig, Kind
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.providers.provider import OPTIONS
 from truthgym.training.trainers.default_options import BY_ROLLOUTS
+from truthgym.training.trainers.rollout_options import parse_mapping
 
 Method = Literal["sft", "dpo", "kto", "grpo", "rloo", "few_shot"]
 METHODS = get_args(Method)
@@ -36,27 +37,9 @@ ALIASES = {"all": "everything", "split": "splits"}
 """Options of `truthgym convert` that `Selection` calls otherwise."""
 
 
-def _parse_mapping(value: object) -> object:
-    """Parse the YAML or JSON text of a mapping; pass a mapping through."""
-    import yaml
-
-    if not isinstance(value, str):
-        return {} if value is None else value
-    try:
-        parsed = yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ValueError(f"neither YAML nor JSON ({error}); write {{name: value}}") from None
-    if not isinstance(parsed, dict):
-        raise ValueError("not a mapping; write {name: value}, with a space after each colon")
-    return parsed
-
-
-def _convert_options(value: object) -> object:
+def _convert_options(value: object) -> dict[str, Any]:
     """Options of `truthgym convert` under the names of `Selection` and `ConversionConfig`."""
-    parsed = _parse_mapping(value)
-    if not isinstance(parsed, dict):
-        return parsed
-    options = {str(name).replace("-", "_"): entry for name, entry in parsed.items()}
+    options = {str(name).replace("-", "_"): entry for name, entry in parse_mapping(value).items()}
     options = {ALIASES.get(name, name): entry for name, entry in options.items()}
     known = {*SELECTION_OPTIONS, *(entry.name for entry in fields(ConversionConfig))}
     for name in options:
@@ -66,7 +49,7 @@ def _convert_options(value: object) -> object:
     return options
 
 
-Options = Annotated[dict[str, Any], BeforeValidator(_parse_mapping)]
+Options = Annotated[dict[str, Any], BeforeValidator(parse_mapping)]
 ConvertOptions = Annotated[dict[str, Any], BeforeValidator(_convert_options)]
 Tasks = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 

@@ -24,6 +24,7 @@ from truthgym.training.closed_loop.measures import (
 )
 from truthgym.training.closed_loop.options import LoopConfig
 from truthgym.training.closed_loop.stages import Subject
+from truthgym.training.evaluations import format_interval, format_number
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -278,15 +279,18 @@ def _row(comparison: Comparison) -> list[str]:
         _score(metrics),
         _signed(start),
         _signed(constant),
-        _number(reference.mde if reference else None),
-        _number(reference.n if reference else None, 0),
-        *(_number(mean.value if mean else None, places) for mean, places in zip(means, (3, 2, 1, 1), strict=True)),
-        _number(metrics.sd_within, 3),
-        _number(metrics.sd_between, 3),
-        _number(metrics.metrics.get("calibration_slope"), 2),
-        _number(metrics.metrics.get("resolution"), 3),
-        _with_interval(metrics, "martingale_score") or _why_unidentified(metrics),
-        _with_interval(metrics, "excess_movement"),
+        format_number(reference.mde if reference else None),
+        format_number(reference.n if reference else None, 0),
+        *(
+            format_number(mean.value if mean else None, places)
+            for mean, places in zip(means, (3, 2, 1, 1), strict=True)
+        ),
+        format_number(metrics.sd_within, 3),
+        format_number(metrics.sd_between, 3),
+        format_number(metrics.metrics.get("calibration_slope"), 2),
+        format_number(metrics.metrics.get("resolution"), 3),
+        _withformat_interval(metrics, "martingale_score") or _why_unidentified(metrics),
+        _withformat_interval(metrics, "excess_movement"),
     ]
 
 
@@ -296,8 +300,8 @@ def _score(metrics: TaskMetrics) -> str:
     shown = next((row for row in metrics.headlines if primary.startswith(f"{row['scorer']}/")), {})
     mean = metrics.mean(primary) if metrics.primary else None
     if shown.get("lower") is None and mean:
-        return f"{_number(mean.value)} {_interval(mean.lower, mean.upper)}".strip()
-    return f"{_number(shown.get('value'))} {_interval(shown.get('lower'), shown.get('upper'))}".strip()
+        return f"{format_number(mean.value)} {format_interval(mean.lower, mean.upper)}".strip()
+    return f"{format_number(shown.get('value'))} {format_interval(shown.get('lower'), shown.get('upper'))}".strip()
 
 
 def _why_unidentified(metrics: TaskMetrics) -> str:
@@ -306,14 +310,15 @@ def _why_unidentified(metrics: TaskMetrics) -> str:
     reasons = [name.removeprefix(UNIDENTIFIED).replace("_", " ") for name in known if name.startswith(UNIDENTIFIED)]
     if not reasons:
         return ""
-    reliability, ols = _number(known.get("reliability"), 2), _number(known.get("martingale_score_ols"), 3)
+    reliability, ols = format_number(known.get("reliability"), 2), format_number(known.get("martingale_score_ols"), 3)
     return f"not identified: {', '.join(reasons)} (reliability {reliability}; least squares {ols})"
 
 
 def _headlines(comparison: Comparison) -> list[list[str]]:
     return [
-        [f"{row['scorer']}/{row['metric']}", _number(row.get("value")), _interval(row.get("lower"), row.get("upper")),
-         _number(row.get("mde")), _number(row.get("n"), 0), _number(row.get("scored"), 3)]
+        [f"{row['scorer']}/{row['metric']}", format_number(row.get("value")),
+         format_interval(row.get("lower"), row.get("upper")), format_number(row.get("mde")),
+         format_number(row.get("n"), 0), format_number(row.get("scored"), 3)]
         for row in comparison.metrics.headlines
     ]  # fmt: skip
 
@@ -327,8 +332,8 @@ def _excludes_zero(metrics: TaskMetrics, name: str) -> bool:
     return lower is not None and upper is not None and (lower > 0 or upper < 0)
 
 
-def _with_interval(metrics: TaskMetrics, name: str) -> str:
-    return f"{_number(metrics.metrics.get(name), 3)} {_interval(*_bounds(metrics, name))}".strip()
+def _withformat_interval(metrics: TaskMetrics, name: str) -> str:
+    return f"{format_number(metrics.metrics.get(name), 3)} {format_interval(*_bounds(metrics, name))}".strip()
 
 
 def _bounded(change: Estimate | None) -> bool:
@@ -338,12 +343,4 @@ def _bounded(change: Estimate | None) -> bool:
 def _signed(change: Estimate | None) -> str:
     if not change or change.value is None:
         return ""
-    return f"{change.value:+.4f} {_interval(change.lower, change.upper)}".strip()
-
-
-def _interval(lower: float | None, upper: float | None) -> str:
-    return "" if lower is None or upper is None else f"[{lower:.4f}, {upper:.4f}]"
-
-
-def _number(value: float | None, places: int = 4) -> str:
-    return "" if value is None else f"{value:.{places}f}"
+    return f"{change.value:+.4f} {format_interval(change.lower, change.upper)}".strip()

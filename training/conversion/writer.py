@@ -12,7 +12,7 @@ import msgspec
 from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
-from truthgym.training.artifacts import METADATA_KEY, card_metadata, folder_lock
+from truthgym.training.artifacts import METADATA_KEY, check_new_folder, folder_lock
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {
@@ -69,6 +69,11 @@ COLUMNS = {
     "score": "the score by which the trajectory was selected",
 }
 """Descriptions of the columns, for the card."""
+AGENTS = (
+    "Replies of `reference/` agents begin with a notice that they are simulated, and a model trained on them learns to "
+    "write it: take these rows to try out a trainer, or remove the notice first."
+)
+"""In the card of a dataset whose logs are of such agents."""
 TRACE_COLUMNS = ("log", "eval_id", "task", "sample_id", "sample_uuid", "epoch", "model", "solver", "split", "event")
 """Columns that trace a row to its log."""
 
@@ -110,13 +115,7 @@ class DatasetFolder:
         self._replaced = self.out.with_name(f".{self.out.name}.replaced")
 
     def _check(self) -> None:
-        if self.out.exists() and (not self.out.is_dir() or any(self.out.iterdir())):
-            if not self._overwrite:
-                raise bad_input(f"{self.out} already exists; give another --out, or add --overwrite")
-            if card_metadata(self.out).get("kind") not in USES:
-                raise bad_input(
-                    f"{self.out} is not a dataset of truthgym, so it is not overwritten; give another --out"
-                )
+        check_new_folder(self.out, USES, "dataset of truthgym", self._overwrite)
 
     def __enter__(self) -> "DatasetFolder":
         try:
@@ -236,6 +235,7 @@ def card_text(facts: Mapping[str, Any], out: str, columns: Iterable[str]) -> str
         f"Training rows, converted from Inspect logs by `truthgym convert --to {facts['kind']}`: {rows}.",
         "",
         f"Use it with {use}.",
+        *(["", AGENTS] if any(log["model"].startswith("reference/") for log in facts["logs"]) else []),
         "",
         "## Selection",
         "",

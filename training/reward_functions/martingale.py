@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import cluster_codes
 from truthgym.scorers.statistics.martingale_score import MIN_RELIABILITY
 from truthgym.scorers.statistics.slopes import MIN_QUESTIONS, ROUNDING_ERROR, Codes, Floats
@@ -68,10 +67,8 @@ def martingale_rewards(
             [-information_weight, information_weight].
 
     Raises:
-        BadInput: An information weight that is not above 0, or a weight that is not a number of at least 0.
         ValueError: A belief outside [0, 1].
     """
-    check_weights(weight, information_weight)
     codes = cluster_codes(question)
     before, after, truth = (_floats(values) for values in (prior, posterior, outcome))
     for name, values in (("prior", before), ("posterior", after)):
@@ -101,20 +98,6 @@ def martingale_rewards(
         information=float(finite.mean()) if finite.size else np.nan,
         identified=float(identified[known].mean()) if known.any() else 0.0,
     )
-
-
-def check_weights(weight: object, information_weight: object) -> None:
-    """Refuse weights with which the reward would teach something else.
-
-    Raises:
-        BadInput: An information weight that is not above 0, or a weight that is not a number of at least 0.
-    """
-    limits = (("weight", weight, "of at least 0"), ("information_weight", information_weight, "above 0"))
-    for name, value, limit in limits:
-        number = value if isinstance(value, int | float) and not isinstance(value, bool) else np.nan
-        if not np.isfinite(number) or number < 0 or (number == 0 and name != "weight"):
-            why = "; with 0 the best policy is never to change its mind" if number == 0 else ""
-            raise BadInput(f"martingale: {name}={value!r} cannot be used; give a number {limit}{why}")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from inspect import isawaitable
 from math import isfinite
 from numbers import Real
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any, cast
 
@@ -63,7 +64,11 @@ class FunctionReward:
         except PrerequisiteError:
             raise
         except Exception as error:  # a user's function may raise anything, and the run must report it
-            raise self._located(finished, error) from error
+            place = extract_tb(error.__traceback__)[-1]
+            raise BadInput(
+                f"reward={self.name}: it raised {type(error).__name__}: {error} ({place.filename}, line "
+                f"{place.lineno}) on {len(finished)} completions; fix it, and return None if there is no reward"
+            ) from error
         rewards = self._validated(finished, returned)
         lowest = min((reward for reward in rewards if reward is not None), default=None)
         values = iter(rewards)
@@ -94,19 +99,6 @@ class FunctionReward:
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(call).result()
 
-    def _located(self, rollouts: Sequence[Rollout], error: BaseException) -> Exception:
-        """An error that names the completion on which the function fails, if it fails on a single one."""
-        for rollout in rollouts if len(rollouts) > 1 else ():
-            try:
-                self._call([rollout])
-            except Exception as alone:
-                return self._located([rollout], alone)
-        where = f"{len(rollouts)} completions at once" if len(rollouts) > 1 else _place(rollouts[0])
-        return BadInput(
-            f"reward={self.name}: it raised {type(error).__name__}: {error} for {where}; fix it, and return None if "
-            "there is no reward"
-        )
-
     def _log(self, name: str, value: float) -> None:
         self.figures[name] = value
 
@@ -120,17 +112,13 @@ class FunctionReward:
         else:
             for rollout, reward in zip(rollouts, rewards, strict=True):
                 if reward is not None and (not isinstance(reward, Real) or not isfinite(reward)):
-                    problem = f"{reward!r:.60} for {_place(rollout)}"
+                    problem = f"{reward!r:.60} for sample {rollout.sample_id} of {rollout.task} (epoch {rollout.epoch})"
         if problem:
             raise BadInput(
                 f"reward={self.name}: it returned {problem}; return a list with one finite number per completion, or "
                 "None if there is no reward"
             )
         return [None if reward is None else float(reward) for reward in rewards]
-
-
-def _place(rollout: Rollout) -> str:
-    return f"sample {rollout.sample_id} of {rollout.task} (epoch {rollout.epoch}), which ends {rollout.answer[-60:]!r}"
 
 
 async def _await(returned: Awaitable[Rewards]) -> Rewards:

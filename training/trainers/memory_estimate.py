@@ -25,7 +25,8 @@ S tokens keeps the KV cache, 2 A K D numbers a token with K key-value heads of D
 the R next tokens: in fp32 as computed and normalised, and summed up in fp64. S is the question with its evidence and
 all replies of the solver. A vLLM server keeps its own.
 
-CUDA's own half gigabyte and fragmentation are not counted: a run that barely fits by this may still run out of memory.
+On a CPU, what the process has already taken (Python and its libraries) is added. CUDA's own half gigabyte and
+fragmentation are not counted: a run that barely fits by this may still run out of memory.
 """
 
 from argparse import Namespace
@@ -172,14 +173,22 @@ def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # n
 
 
 def device_memory() -> int:
-    """Bytes of the first GPU; without a GPU, bytes of free main memory."""
+    """Bytes of the first GPU; without a GPU, bytes of main memory that are free or that this process has."""
     import torch
 
     if torch.cuda.is_available():
         return int(torch.cuda.get_device_properties(0).total_memory)
     import psutil  # type: ignore[import-untyped]
 
-    return int(psutil.virtual_memory().available)
+    return int(psutil.virtual_memory().available) + process_memory()
+
+
+def process_memory() -> int:
+    """Bytes of main memory that this process has; 0 with a GPU, whose memory counts."""
+    import psutil
+    import torch
+
+    return 0 if torch.cuda.is_available() else int(psutil.Process().memory_info().rss)
 
 
 def lora_config(parsed: Namespace) -> "PeftConfig | None":
@@ -218,7 +227,7 @@ def workload(
     )
 
 
-def memory_report(need: Need, available: int, configuration: Configuration, gpus: int = 1) -> str:
+def memory_report(need: Need, available: int, configuration: Configuration, gpus: int = 1, process: int = 0) -> str:
     """Describe the predicted memory, with a warning and remedies if it exceeds the available memory.
 
     Args:
@@ -226,13 +235,16 @@ def memory_report(need: Need, available: int, configuration: Configuration, gpus
         available: Bytes of each device, see `device_memory`.
         configuration: How the run is distributed.
         gpus: Number of devices.
+        process: Bytes that are taken besides, see `process_memory`.
     """
     parts = {"weights, gradients and optimiser": need.states, "activations": need.activations, "logits": need.logits}
     parts |= {"or sampling": need.sampling} if need.sampling else {}
+    parts |= {"Python and libraries": process} if process else {}
+    total = need.total + process
     listed = ", ".join(f"{name} {size / GB:.1f}" for name, size in parts.items())
     devices = f"{gpus} device{'s' * (gpus > 1)}"
-    report = f"Predicted memory with {configuration} on {devices}: {need.total / GB:.1f} GB on each ({listed})"
-    if need.total <= available:
+    report = f"Predicted memory with {configuration} on {devices}: {total / GB:.1f} GB on each ({listed})"
+    if total <= available:
         return f"{report}, {available / GB:.1f} GB available."
     return (
         f"Warning: {report}, but only {available / GB:.1f} GB available. If it runs out of memory: train an adapter "

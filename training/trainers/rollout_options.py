@@ -147,15 +147,27 @@ def _source_hashes(options: RolloutOptions) -> dict[str, str]:
     return hashes | {name: digest for name in options.reward if "." in name and (digest := hash_of_source(name))}
 
 
-def _mapping(name: str, value: object) -> dict[str, Any]:
-    """An option's value as a dictionary that JSON can hold, from YAML or from Python."""
+def parse_mapping(value: object) -> dict[str, Any]:
+    """A mapping from YAML or JSON, or from Python. None and an empty text are an empty one.
+
+    Raises:
+        ValueError: It is something else; the message names the remedy.
+    """
     import yaml
 
     try:
         parsed = (yaml.safe_load(value) if isinstance(value, str) else value) or {}
     except yaml.YAMLError as error:
-        parsed = error
+        raise ValueError(f"neither YAML nor JSON ({error}); write {{name: value}}") from None
     if not isinstance(parsed, Mapping):
-        problem = f"not YAML ({parsed})" if isinstance(parsed, Exception) else "not a mapping"
-        raise bad_input(f"--{name} {value!r}: {problem}; write {{name: value}}.")
-    return {str(key): each for key, each in json.loads(json.dumps(dict(parsed), default=str)).items()}
+        raise ValueError("not a mapping; write {name: value}, with a space after each colon")
+    return dict(parsed)
+
+
+def _mapping(name: str, value: object) -> dict[str, Any]:
+    """An option's value as a dictionary that JSON can hold."""
+    try:
+        parsed = parse_mapping(value)
+    except ValueError as error:
+        raise bad_input(f"--{name} {value!r}: {error}.") from None
+    return {str(key): each for key, each in json.loads(json.dumps(parsed, default=str)).items()}

@@ -37,6 +37,7 @@ from truthgym.training.trainers.memory_estimate import (
     lora_config,
     memory_report,
     predict,
+    process_memory,
     shape_of,
     workload,
 )
@@ -278,7 +279,7 @@ def report_memory(run: Run, parsed: Namespace, shape: Shape, longest: int, rollo
     load = workload(run.method, parsed, longest, bool(training.gradient_checkpointing), mixed, rollouts)
     configuration = launched_configuration(training.world_size)
     need = predict(shape, load, configuration, training.world_size)
-    log_main(memory_report(need, device_memory(), configuration, training.world_size))
+    log_main(memory_report(need, device_memory(), configuration, training.world_size, process_memory()))
 
 
 def is_main_process() -> bool:

@@ -101,7 +101,7 @@ def test_each_bias_in_a_reply_is_that_of_the_formula() -> None:
         assert all(abs(n - 100 * planted) < 1 for n in found), (planted, found)
 
 
-def test_a_judge_without_discernment_says_70_and_an_arbitrary_one_goes_by_the_words() -> None:
+def test_judges_without_discernment_or_without_reason() -> None:
     texts = [" ".join(MARKERS[:k]) for k in range(9)]
     assert {number for text in texts for number in numbers(text, discernment=0)} == {70}
     first, again = ([numbers(text, draw=draw, arbitrary=1)[0] for text in texts] for draw in (0, 1))

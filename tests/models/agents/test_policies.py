@@ -87,7 +87,7 @@ def test_miscalibrated_overweights_the_base_rate_from_the_start() -> None:
     )
 
 
-def test_mixed_is_entrenched_on_half_of_the_questions_and_neglecting_on_the_rest() -> None:
+def test_mixed_is_entrenched_or_neglecting_by_question() -> None:
     seen, planted = (math.log(9), -math.log(4)), Parameters(strength=0.5, seed=2)
     drawn = [believe("mixed", Case(f"q{i}", math.log(4), seen), i % 3, i % 2, planted) for i in range(2000)]
     assert set(drawn) == {from_odds(8 * 9 / 4), from_odds(2 * 9 / 4)}

@@ -74,7 +74,7 @@ def test_a_coarse_agent_uses_its_levels_alone(step: float, levels: list[float]) 
     assert (near <= np.maximum(step / 2, outer) + 0.00501).all(), "the nearest level"
 
 
-def test_a_hedging_agent_is_too_moderate_and_an_exaggerating_one_too_extreme() -> None:
+def test_hedging_moderates_and_exaggerating_does_the_reverse() -> None:
     np.testing.assert_allclose(made(hedge=0.2).posterior - 0.5, 0.8 * (PLAIN.posterior - 0.5), atol=0.0101)
     bold = made(hedge=-0.5, stage="posterior")
     np.testing.assert_allclose(bold.posterior, np.clip(1.5 * PLAIN.posterior - 0.25, 0, 1), atol=0.011)
@@ -104,7 +104,7 @@ def test_an_error_of_the_item_is_in_both_probes_and_all_epochs() -> None:
     assert np.corrcoef(ends[0], ends[1])[0, 1] > 0.8
 
 
-def test_an_error_of_wording_is_in_the_prior_alone_and_differs_by_wording() -> None:
+def test_an_error_of_wording_is_in_the_prior_alone() -> None:
     found = made(wording=0.12)
     assert np.ptp(found.prior, axis=1).max() == 0
     assert np.array_equal(found.posterior, PLAIN.posterior)
@@ -115,7 +115,7 @@ def test_an_error_of_wording_is_in_the_prior_alone_and_differs_by_wording() -> N
     assert abs(np.corrcoef(errors[0], errors[1])[0, 1]) < 0.08
 
 
-def test_the_words_of_a_request_are_those_without_question_and_proposition() -> None:
+def test_a_wording_excludes_question_and_proposition() -> None:
     assert (
         wording_of("Is it?\n\nHow likely is\n\nIt is.\n\nOne number.", "Is it?", "It is.")
         == "How likely is One number."
@@ -130,7 +130,7 @@ def test_drift_is_added_in_each_epoch_after_the_first() -> None:
         np.testing.assert_allclose(values, drifted, atol=0.01001, err_msg="rounded before or after")
 
 
-def test_noise_in_log_odds_has_its_spread_and_pulls_to_the_middle() -> None:
+def test_noise_in_log_odds_pulls_to_the_middle() -> None:
     found = made(logit_noise=1.0)
     error = np.log(found.answer / (1 - found.answer)) - np.log(PLAIN.answer / (1 - PLAIN.answer))
     inside = (PLAIN.answer > 0.1) & (PLAIN.answer < 0.9)
@@ -159,7 +159,7 @@ def test_posteriors_are_refused_only_where_the_side_changed() -> None:
     assert np.isfinite(found.answer).all()
 
 
-def test_who_answers_only_where_sure_gives_no_number_near_one_half() -> None:
+def test_min_confidence_gives_no_number_near_one_half() -> None:
     found = made(min_confidence=0.35)
     near = np.abs(made().answer - 0.5) < 0.35 - 1e-9
     assert 0.3 < share(near) < 0.9

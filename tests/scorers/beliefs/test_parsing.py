@@ -269,7 +269,7 @@ def test_a_belief_that_is_stated_twice_or_explained_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", CUT_OFF)
-def test_a_text_that_was_cut_off_states_what_comes_first_or_is_final(text: str) -> None:
+def test_of_a_cut_text_the_first_or_final_number_counts(text: str) -> None:
     assert read_belief(text, decimal=True, cut_off=True) == CUT_OFF[text]
 
 

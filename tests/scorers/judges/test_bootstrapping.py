@@ -11,7 +11,7 @@ from inspect_ai import Task, score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import Listens, Run
+from tests.fixtures import Listens, Run, metrics
 from truthgym.models.agents.judge_forms import fields_of
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.scorers.qualitative import qualitative
@@ -71,8 +71,7 @@ def test_examples_double_and_an_exact_judge_does_not_drift(run: Run, files: tupl
     assert len(said["examples"]) == 8
     assert len(said["orders"]) == 3
     assert sum(name.startswith("affair") for name in said["examples"]) == 6
-    assert log.results
-    found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
+    found = metrics(log)
     assert [found[f"drift_round_{k}"] for k in (1, 2)] == [0, 0]
     assert [found[f"drift_error_round_{k}"] for k in (1, 2)] == [0, 0]
     assert found["anchor_error"] == 0

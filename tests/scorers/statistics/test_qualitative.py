@@ -64,7 +64,7 @@ def test_the_order_of_the_examples() -> None:
     assert found["retest_icc"] == 1
 
 
-def test_a_judge_that_says_the_same_to_everything_has_no_interval() -> None:
+def test_equal_ratings_have_no_interval() -> None:
     same = judge([70, 70], held=[0.7, 0.7, 0.7], retest=70, padded=70)
     found = summarise([item(f"q{i}", same) for i in range(5)])
     assert found["quality"] == pytest.approx(0.7)
@@ -85,7 +85,7 @@ def test_whether_a_judge_discriminates_is_seen_on_known_texts() -> None:
     assert math.isnan(unknown["discriminates"])
 
 
-def test_reliability_over_forms_does_not_reward_what_is_fixed_by_the_text() -> None:
+def test_parallel_reliability_is_low_for_arbitrary_ratings() -> None:
     quality, fixed = np.random.default_rng(0).integers(10, 90, (2, 60))
     longer = [item(f"q{i}", judge([q, q], retest=q, padded=q + 5)) for i, q in enumerate(quality)]
     arbitrary = [

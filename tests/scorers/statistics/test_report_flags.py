@@ -48,7 +48,7 @@ def test_what_raises_a_flag_before_and_after(reports: object, flags: set[str]) -
 
 
 @pytest.mark.parametrize(("times", "flags"), [(3, set()), (4, {"fifties"})])
-def test_fifties_among_reports_near_it_are_flagged_above_three_times_as_many(times: int, flags: set[str]) -> None:
+def test_fifties_are_flagged_above_three_times_their_neighbours(times: int, flags: set[str]) -> None:
     near = [*range(45, 50), *range(51, 56)] + [50] * times
     reports = np.tile(near, 30).reshape(-1, 1) / 100
     assert raised(reports, reports) == flags

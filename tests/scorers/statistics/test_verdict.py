@@ -173,7 +173,7 @@ def test_the_verdict_rests_on_the_questions_whose_truth_is_known() -> None:
 
 
 @pytest.mark.parametrize("stretch", [0.7, 1.4])
-def test_posteriors_all_too_moderate_or_too_extreme_are_no_fault_of_updating(stretch: float) -> None:
+def test_a_scale_error_of_all_posteriors_is_no_fault(stretch: float) -> None:
     counts: Counter[float | str] = Counter()
     for seed in range(40):
         honest = reader(seed, 1000, learns=0.1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
 
-from tests.fixtures import Run, Says
+from tests.fixtures import Run, Says, metrics
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.tasks.urns import urns
 from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
@@ -121,10 +121,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 
 def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
     found = measure_log(log, Path(log.location).parent)
-    assert log.results
-    metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}
-    assert found.headlines[0]["value"] == metrics["brier"]
-    assert found.metrics["calibration_slope"] == pytest.approx(metrics["calibration_slope"])
+    assert found.headlines[0]["value"] == metrics(log)["brier"]
+    assert found.metrics["calibration_slope"] == pytest.approx(metrics(log)["calibration_slope"])
     assert "resolution" in found.metrics, "from the scores: it is not among the ten figures of the log"
     scores = [sample.scores["brier"] for sample in log.samples or [] if sample.scores]
     by_question: dict[str, list[float]] = {}

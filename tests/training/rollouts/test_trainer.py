@@ -287,7 +287,7 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
         ({"task": ["truthgym/urns", "truthgym/urns"]}, "2 tasks are named truthgym/urns; name each task once"),
         ({"resume_from_checkpoint": "/"}, "/: no trainer_state.json in this folder"),
         ({"task_args": {"colour": 1}}, "Unknown argument of truthgym/urns 'colour'"),
-        ({"task_args": "n: [1"}, "not YAML"),
+        ({"task_args": "n: [1"}, "neither YAML"),
         ({"task_args": "7"}, "write {name: value}"),
         ({"task_args": {"split": "test"}}, "is what models are evaluated on"),
         ({"task_args": {"n": 1}}, "cannot be trained on, since a step needs 2|no sample is left"),

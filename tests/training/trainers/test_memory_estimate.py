@@ -15,6 +15,7 @@ from truthgym.training.trainers.memory_estimate import (
     device_memory,
     memory_report,
     predict,
+    process_memory,
     shape_of,
 )
 
@@ -89,7 +90,15 @@ def test_too_little_memory_is_a_warning_with_remedies() -> None:
     warning = memory_report(need, need.total - 1, "zero2", 2)
     for part in ("Warning", "zero2 on 2 devices", "43.5 GB", "activations 3.0", "logits 0.5", "--use_peft"):
         assert part in warning
-    assert device_memory() > 0
+    assert "43.8 GB on each" in (libraries := memory_report(need, need.total, "single_gpu", process=300_000_000))
+    assert "Warning" in libraries
+    assert "Python and libraries 0.3" in libraries
+
+
+def test_on_a_cpu_the_process_counts() -> None:
+    import psutil  # type: ignore[import-untyped]
+
+    assert 5e7 < process_memory() < device_memory() <= psutil.virtual_memory().total
 
 
 def test_parameters_are_counted_without_allocating() -> None:
