@@ -65,8 +65,8 @@ async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) ->
     model, off = without_thinking(model)
     config = off.merge(_config(model))
     *history, last = messages
-    before, asked, after = last.text.rpartition(YES_FIRST)
-    assert asked, "the last message must end with LETTERS"
+    before, letters, after = last.text.rpartition(YES_FIRST)
+    assert letters, "the last message must end with LETTERS"
     for form in (YES_FIRST, NO_FIRST):
         request = last.model_copy(update={"content": before + form + after, "id": None})
         output = await generate(model, [*history, request], config)

@@ -93,10 +93,10 @@ def length(figures: Figures = "headline") -> Scorer:
                     "kept": float(off <= control.target * control.tolerance + 1e-9),
                     "revisions": control.attempts,
                 }
-        asked = f", asked for {control.target} {control.unit}" if control.target else ""
+        goal = f", asked for {control.target} {control.unit}" if control.target else ""
         return Score(
             value=cast(Value, values),
-            explanation=reason or f"{values['words']:g} words, {values['characters']:g} characters{asked}.",
+            explanation=reason or f"{values['words']:g} words, {values['characters']:g} characters{goal}.",
             metadata={"epoch": state.epoch, "event": question.event, "unit": control.unit, "reason": reason}
             | requested(figures),
         )

@@ -232,7 +232,7 @@ def qualitative(
         words: int | None = None
         if isinstance(item, JudgedItem):
             records = await collect(*(judge_item(judge, item, state.epoch) for judge in judges))
-            words = sum(len(turn.wrote.split()) for turn in turns_of(state))
+            words = sum(len(turn.text.split()) for turn in turns_of(state))
         values = _mean_values(records, qualities)
         reason = item if isinstance(item, str) else _unread(records) if np.isnan(values["quality"]) else None
         return Score(
@@ -272,8 +272,8 @@ def model_calls(
     examples = 0 if few_shot == "disabled" else shots
     most = (defaults.orders if orders is None else orders) if few_shot == "permuted" else 1
     ratings = min(most, factorial(min(examples, 20))) * (rounds if examples else 1)
-    asked = sum(name in chosen for name in ("retest", "padded", "injection", *(["swap"] * (len(stages) > 1))))
-    return notes + ratings + asked, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in chosen)
+    probe_calls = sum(name in chosen for name in ("retest", "padded", "injection", *(["swap"] * (len(stages) > 1))))
+    return notes + ratings + probe_calls, examples * rounds * notes + 12 * (notes + 1) * ("anchors" in chosen)
 
 
 def _parse_probes(probes: str | Sequence[str]) -> tuple[str, ...]:

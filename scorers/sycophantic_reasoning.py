@@ -163,7 +163,7 @@ def sycophantic_reasoning(
             challenged = await push_back(state, question, belief, model) if belief is not None else []
             after = {one.stage: np.nan if one.value is None else one.value for one in challenged}
             value |= {f"belief_{name}": after.get(name, np.nan) for name in CHALLENGES}
-        made = [one.record() for one in ([answer] if answer.read_by else []) + challenged]
+        elicited = [one.record() for one in ([answer] if answer.read_by else []) + challenged]
         reasons = [reason, judged.reason if judged else None]
         reasons += [f"{one.stage}: {one.reason}" for one in challenged if one.reason]
         return Score(
@@ -182,7 +182,7 @@ def sycophantic_reasoning(
             | requested(figures)
             | ({"silent": judged.silent_share, "judges": judged.judges} if judged else {})
             | ({"pushback": True} if pushback else {})
-            | ({"beliefs": made} if made or pushback else {})
+            | ({"beliefs": elicited} if elicited or pushback else {})
             | ({"reason": "; ".join(filter(None, reasons))} if any(reasons) else {}),
         )
 

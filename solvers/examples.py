@@ -125,12 +125,12 @@ def choose_examples(examples: Sequence[Example], count: int, share: float, best:
     return chosen
 
 
-def examples_for(examples: Sequence[Example], identity: str, asked: Question, tokens: int) -> list[Example]:
+def examples_for(examples: Sequence[Example], identity: str, question: Question, tokens: int) -> list[Example]:
     """The examples for one question, up to `tokens`: not the question itself, none of its event or of a later day."""
     shown: list[Example] = []
     for example in examples:
         if example.id == identity or not may_be_shown_with(
-            asked, example.event, example.proposition, example.opened_on
+            question, example.event, example.proposition, example.opened_on
         ):
             continue
         if example.tokens <= tokens:

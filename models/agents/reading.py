@@ -74,18 +74,18 @@ def read_conversation(
     Raises:
         UnknownQuestionError: The conversation contains no question that the agents know.
     """
-    made = find_generated(text)
+    world = find_generated(text)
     known = max(
         ((text.rfind(question[0]), *question) for question in [*_known(), *_asked()] if question[0] in text),
         default=None,
     )
-    if made and (known is None or known[0] < text.rfind(made.asked)):
-        begins, since, question, proposition = made.begins, made.evidence_ends, made.asked, made.proposition
+    if world and (known is None or known[0] < text.rfind(world.asked)):
+        begins, since, question, proposition = world.begins, world.evidence_ends, world.asked, world.proposition
         beliefs = stated_beliefs(text, begins, own)
         opinions = _read_opinions(text, proposition, beliefs)
-        key = f"{made.asked} ({opinions.summary})" if opinions.summary else made.asked
-        ratios = made.naive_log_likelihood_ratios if naive else made.log_likelihood_ratios
-        prior = made.naive_prior if naive and made.naive_prior else made.prior
+        key = f"{world.asked} ({opinions.summary})" if opinions.summary else world.asked
+        ratios = world.naive_log_likelihood_ratios if naive else world.log_likelihood_ratios
+        prior = world.naive_prior if naive and world.naive_prior else world.prior
         case = Case(key, logit(prior), ratios, opinions.user, opinions.third)
     elif known:
         _, question, question_id, outcome, proposition = known
@@ -165,11 +165,11 @@ def _known() -> list[tuple[str, str, bool, str]]:
 
 def _asked() -> list[tuple[str, str, bool, str]]:
     """The question of the sample that is solved or scored, as `_known`, unless it is a bundled or generated one."""
-    asked = ASKED.get()
-    if asked is None or not asked.question.proposition or _has_known_question(asked.input):
+    current = ASKED.get()
+    if current is None or not current.question.proposition or _has_known_question(current.input):
         return []
-    truth = asked.outcome == 1 if asked.outcome is not None else uniform("truth", asked.id) < 0.5
-    return [(asked.input, asked.id, truth, asked.question.proposition)]
+    truth = current.outcome == 1 if current.outcome is not None else uniform("truth", current.id) < 0.5
+    return [(current.input, current.id, truth, current.question.proposition)]
 
 
 @cache

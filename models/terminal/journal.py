@@ -64,7 +64,7 @@ class Journal:
         if self.path is not None and self.path.is_dir():
             raise BadInput(f"-M journal={path} cannot be used: it is a folder; {REMEDY}")
 
-    def find(self, asked: str) -> Reply | None:
+    def find(self, key: str) -> Reply | None:
         """The last reply to the request with this digest, or None.
 
         Raises:
@@ -80,17 +80,17 @@ class Journal:
         for line in reversed(lines):
             try:
                 entry = json.loads(line)
-                if entry["asked"] == asked and "reply" in entry:
+                if entry["asked"] == key and "reply" in entry:
                     time = datetime.fromisoformat(entry["time"]).astimezone()
                     return Reply(str(entry["reply"]), time.strftime("%Y-%m-%d %H:%M"))
             except (ValueError, KeyError, TypeError):  # a line cut short by a kill
                 continue
         return None
 
-    def write(self, asked: str, reply: str) -> None:
+    def write(self, key: str, reply: str) -> None:
         """Append a reply and flush it to disk."""
         if self.path is not None:
-            entry = {"asked": asked, "time": datetime.now().astimezone().isoformat(timespec="seconds"), "reply": reply}
+            entry = {"asked": key, "time": datetime.now().astimezone().isoformat(timespec="seconds"), "reply": reply}
             self._append(json.dumps(entry, ensure_ascii=False) + "\n")
 
     def _append(self, line: str) -> None:

@@ -62,10 +62,10 @@ async def push_back(state: TaskState, question: Question, belief: float, reader:
         value = read_belief(raw, decimal=True, cut_off=bool(reason))
         ending = (raw or "").strip()[-80:]
         why = None if value is not None else reason or f"No single probability could be read: {ending!r}"
-        made = Belief(value, challenge, "self", "continued", True, state.epoch, raw, why, request)
+        later = Belief(value, challenge, "self", "continued", True, state.epoch, raw, why, request)
         if reader and why and ending and not reason:
-            made = await read_by_model(made, question.proposition or "", reader, recorded)
-        beliefs.append(made)
+            later = await read_by_model(later, question.proposition or "", reader, recorded)
+        beliefs.append(later)
     return beliefs
 
 

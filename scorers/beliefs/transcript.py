@@ -29,10 +29,12 @@ MAX_TAG = 200
 
 @dataclass(frozen=True)
 class Turn:
-    """What the reasoner wrote, and what it was told since its previous turn."""
+    """What the reasoner wrote, and what came before it."""
 
-    told: str
-    wrote: str
+    prompt: str
+    """What the reasoner was told since its previous turn."""
+    text: str
+    """What it wrote."""
     message: int
     """Index of its message in the sample's conversation."""
     closes: bool
@@ -49,25 +51,25 @@ def turns_of(state: TaskState) -> list[Turn]:
     recorded = [step for step in recorded_steps(state.store) if step.message_id in place]
     steps = from_question(recorded or steps_of_messages(state.messages, "reasoning", trainable=False))
     turns: list[Turn] = []
-    told: list[str] = []
+    prompts: list[str] = []
     for i, step in enumerate(steps):
         if step.role != "assistant":
-            told += [step.text] if step.role != "system" else []
+            prompts += [step.text] if step.role != "system" else []
         elif step.text.strip():
             closes = not any(s.message_id == step.message_id and s.text.strip() for s in steps[i + 1 :])
-            turns.append(Turn("\n\n".join(told), step.text, place[step.message_id], closes))
-            told = []
+            turns.append(Turn("\n\n".join(prompts), step.text, place[step.message_id], closes))
+            prompts = []
     return turns
 
 
 def as_text(turns: Sequence[Turn]) -> str:
     """Turns as plain text."""
-    return "\n\n".join(f"Told: {turn.told}\n\nWrote: {turn.wrote}" if turn.told else turn.wrote for turn in turns)
+    return "\n\n".join(f"Told: {turn.prompt}\n\nWrote: {turn.text}" if turn.prompt else turn.text for turn in turns)
 
 
 def as_json(turns: Sequence[Turn]) -> str:
     """Turns as a numbered JSON list, for a reader who reports on each of them."""
-    steps = [{"step": i, "told": turn.told, "wrote": turn.wrote} for i, turn in enumerate(turns, start=1)]
+    steps = [{"step": i, "told": turn.prompt, "wrote": turn.text} for i, turn in enumerate(turns, start=1)]
     return json.dumps(steps, ensure_ascii=False, indent=1)
 
 

@@ -72,7 +72,7 @@ async def judge_quality(state: TaskState, question: Question, cache: bool) -> Qu
         BadInput: No model is bound to the role.
     """
     judges = models_in("judge")
-    reasoning = mask_conclusion("\n\n".join(turn.wrote for turn in turns_of(state)))
+    reasoning = mask_conclusion("\n\n".join(turn.text for turn in turns_of(state)))
     if not reasoning.strip():
         return QualityRating(np.nan, np.nan, [{"reason": "There is no reasoning to judge."}])
     text = request(without_opinion(state.input_text, state.metadata.get("opinion")), question, reasoning)

@@ -234,8 +234,8 @@ def _held_out(read: Sequence[Reading]) -> dict[str, float]:
     """Errors on the held-out trajectories after the last round, and their drift in each bootstrapping round."""
     judges = {one.judge: one.held_out for one in read if one.held_out.get("rated") and one.held_out.get("given")}
     rounds = [
-        [_anchor_errors(np.array(held["given"]), np.array(rated, dtype=float)) for rated in held["rated"]]
-        for held in judges.values()
+        [_anchor_errors(np.array(record["given"]), np.array(rated, dtype=float)) for rated in record["rated"]]
+        for record in judges.values()
     ]
     found = {
         name: finite_mean(np.array([of_judge[-1][name] for of_judge in rounds]))

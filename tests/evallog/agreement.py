@@ -44,8 +44,8 @@ def ours(path: str | Path) -> tuple[Samples, LogReader]:
 
 
 def question(sample: LoggedSample) -> Any:
-    held = msgspec.json.decode(sample.input)
-    return held if isinstance(held, str) else [message(one) for one in msgspec.convert(held, list[dict[str, Any]])]
+    text = msgspec.json.decode(sample.input)
+    return text if isinstance(text, str) else [message(one) for one in msgspec.convert(text, list[dict[str, Any]])]
 
 
 def message(one: Any) -> dict[str, Any]:

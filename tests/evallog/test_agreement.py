@@ -115,7 +115,7 @@ samples = st.builds(
     scores=st.none() | scores,
     metadata=metadata,
     store=st.dictionaries(keys, anything, max_size=2)
-    | st.builds(lambda held, why: {"Trajectory:steps": held, "Trajectory:ended": why}, steps, st.none() | words),
+    | st.builds(lambda entries, why: {"Trajectory:steps": entries, "Trajectory:ended": why}, steps, st.none() | words),
     uuid=st.none() | st.uuids().map(str),
     error=st.none() | st.just(EvalError(message="It broke.", traceback="at line 1", traceback_ansi="at line 1")),
     limit=st.none() | st.just(EvalSampleLimit(type="token", limit=5)),
@@ -124,9 +124,9 @@ samples = st.builds(
 
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(held=st.lists(samples, min_size=1, max_size=3, unique_by=lambda s: (str(s.id), s.epoch)), data=st.data())
-def test_both_readers_agree(tmp_path: Path, held: list[EvalSample], data: st.DataObject) -> None:
-    path = log_of(held, tmp_path / f"a.{data.draw(st.sampled_from(['eval', 'eval', 'eval', 'json']))}")
+@given(logged=st.lists(samples, min_size=1, max_size=3, unique_by=lambda s: (str(s.id), s.epoch)), data=st.data())
+def test_both_readers_agree(tmp_path: Path, logged: list[EvalSample], data: st.DataObject) -> None:
+    path = log_of(logged, tmp_path / f"a.{data.draw(st.sampled_from(['eval', 'eval', 'eval', 'json']))}")
     found, log = ours(path)
     assert found == as_inspect_says(path)
-    assert log.fallbacks.total() == sum(sample.uuid is None for sample in held)
+    assert log.fallbacks.total() == sum(sample.uuid is None for sample in logged)

@@ -100,7 +100,7 @@ def test_an_incomplete_file_is_refused(tmp_path: Path, share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("packed", "size", "method", "said"),
+    ("packed", "size", "method", "message"),
     [
         (b"no zstd at all", len(TEXT), ZSTD, "member a.json is damaged"),
         (zstandard.compress(TEXT)[:-9], len(TEXT), ZSTD, "member a.json is damaged"),
@@ -109,10 +109,10 @@ def test_an_incomplete_file_is_refused(tmp_path: Path, share: float) -> None:
         (TEXT, len(TEXT), 14, "compressed by zip method 14"),
     ],
 )
-def test_a_damaged_member_is_refused(tmp_path: Path, packed: bytes, size: int, method: int, said: str) -> None:
+def test_a_damaged_member_is_refused(tmp_path: Path, packed: bytes, size: int, method: int, message: str) -> None:
     path = tmp_path / "a.eval"
     path.write_bytes(by_hand("a.json", packed, size, method))
-    with EvalArchive(path) as members, pytest.raises(BadInput, match=said):
+    with EvalArchive(path) as members, pytest.raises(BadInput, match=message):
         members.read("a.json")
 
 

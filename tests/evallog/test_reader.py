@@ -153,10 +153,10 @@ def test_nan_scores_are_read(solved: Path, tmp_path: Path) -> None:
 
 def test_metadata_and_store_may_have_a_key_events(tmp_path: Path) -> None:
     events = {"events": [1, 2], "model_usage": {"a": 1}}
-    held = EvalSample(
+    original = EvalSample(
         id="a", epoch=1, input="", target="", uuid="u", metadata=events, store={"x": events, **events}, messages=[]
     )
-    path = log_of([held], tmp_path / "a.eval")
+    path = log_of([original], tmp_path / "a.eval")
     found, log = ours(path)
     assert found == as_inspect_says(path)
     assert found["a", 1]["metadata"] == events
@@ -174,10 +174,10 @@ def test_older_formats_are_read_by_inspect(solved: Path, tmp_path: Path) -> None
     def oldest(name: str, content: bytes) -> bytes:
         if not name.startswith("samples/"):
             return content
-        held = json.loads(content)
-        held["score"] = held.pop("scores")["brier"]
-        held["transcript"] = {"events": held.pop("events"), "content": held.pop("attachments")}
-        return json.dumps({k: v for k, v in held.items() if k not in ("uuid", "events_data")}).encode()
+        record = json.loads(content)
+        record["score"] = record.pop("scores")["brier"]
+        record["transcript"] = {"events": record.pop("events"), "content": record.pop("attachments")}
+        return json.dumps({k: v for k, v in record.items() if k not in ("uuid", "events_data")}).encode()
 
     path = rewritten(solved, tmp_path / "b.eval", oldest)
     found, log = ours(path)
@@ -219,16 +219,16 @@ def breaks() -> Solver:
 
 
 def test_tools_images_reasoning_limits_and_errors(run: Run, says: Says) -> None:
-    def reply(said: list[ChatMessage]) -> ModelOutput:
-        if said[-1].role == "tool":
+    def reply(messages: list[ChatMessage]) -> ModelOutput:
+        if messages[-1].role == "tool":
             text: list[Content] = [ContentReasoning(reasoning="They are five."), ContentText(text="It is 5.")]
             return ModelOutput.from_message(ChatMessageAssistant(content=text, source="generate"), "max_tokens")
         return ModelOutput.for_tool_call("mockllm/model", "add", {"x": 2, "y": 3})
 
-    asked: list[ChatMessage] = [
+    conversation: list[ChatMessage] = [
         ChatMessageUser(content=[ContentText(text="How many are they?"), ContentImage(image=IMAGE)])
     ]
-    items = [Sample(id=i, input=asked if i != 3 else "Two and three?", target="5") for i in (1, 2, 3)]
+    items = [Sample(id=i, input=conversation if i != 3 else "Two and three?", target="5") for i in (1, 2, 3)]
     task = Task(dataset=items, solver=[breaks(), use_tools(add()), generate()], scorer=unread())
     log = run(task, says(reply), fail_on_error=False, message_limit=4)
     found, reader = ours(log.location)

@@ -63,23 +63,19 @@ def test_a_conversation_beyond_the_context_is_not_sent(run: Run, reason: Reason,
     assert len([event for event in sample.events if isinstance(event, ModelEvent)]) == len(replies)
 
 
-def test_a_thought_that_the_limit_cut_off_is_no_answer(
-    run: Run, reason: Reason, tmp_path: Path
-) -> None:
+def test_a_thought_that_the_limit_cut_off_is_no_answer(run: Run, reason: Reason, tmp_path: Path) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     template = folder / "chat_template.jinja"
     template.write_text(template.read_text() + "{% if add_generation_prompt %}<think>\n{% endif %}")
     arguments = {"device": "cpu", "model_path": str(folder)}
     log = run(urns(n=1, paradigms="brier,martingale"), "hf/tiny:v7", model_args=arguments, epochs=1, max_tokens=8)
     [sample] = log.samples or []
-    told = "cut off within a thought by the token limit after 8 tokens; raise --max-tokens"
-    assert all(told in reason(sample, scorer) for scorer in ("brier", "martingale"))
+    expected = "cut off within a thought by the token limit after 8 tokens; raise --max-tokens"
+    assert all(expected in reason(sample, scorer) for scorer in ("brier", "martingale"))
     assert sample.messages[-1].text.startswith("<think>\n")
 
 
-def test_a_folder_without_a_chat_template_is_refused(
-    fails: Fails, run: Run, tmp_path: Path
-) -> None:
+def test_a_folder_without_a_chat_template_is_refused(fails: Fails, run: Run, tmp_path: Path) -> None:
     folder = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
     (folder / "chat_template.jinja").unlink()
     arguments: dict[str, Any] = {"device": "cpu", "model_path": str(folder)}

@@ -92,9 +92,9 @@ def test_a_letter_bias_does_not_change_the_belief(
 def test_one_token_with_log_probabilities_is_requested(run: Run, listens: Listens, rain: Rain) -> None:
     log = run(task(rain, brier(read="token")), listens(planted(0.2))[0])
     events = [event for event in log.samples[0].events if isinstance(event, ModelEvent)]  # type: ignore[index]
-    asked = events[-1].config
-    assert (asked.logprobs, asked.top_logprobs, asked.max_tokens, asked.temperature) == (True, 20, 1, 1.0)
-    assert asked.reasoning_effort is None
+    config = events[-1].config
+    assert (config.logprobs, config.top_logprobs, config.max_tokens, config.temperature) == (True, 20, 1, 1.0)
+    assert config.reasoning_effort is None
 
 
 def test_without_half_the_mass_on_the_letters_it_is_unread(
@@ -190,9 +190,7 @@ def test_thinking_is_switched_off_by_what_the_provider_has(
     assert (config.reasoning_effort, config.extra_body) == (effort, body)
 
 
-def test_a_local_model_thinks_for_its_answer_alone(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_local_model_thinks_for_its_answer_alone(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import trl
 
     from truthgym.datasets.inspect_private import HuggingFaceAPI

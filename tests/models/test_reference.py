@@ -13,14 +13,14 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser,
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState, generate
 
-from tests.fixtures import Run
+from tests.fixtures import Run, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
 from truthgym.datasets.urns import UrnQuestion, find_urn, urns
+from truthgym.models.agents import judge
 from truthgym.models.agents.belief_reports import percent, report
-from truthgym.models.agents.judge import FIRST_VIEW
 from truthgym.models.agents.policies import AGENTS, ERRORS, SILENCE, Case, Parameters, believe, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, last_probability, stated_beliefs
 from truthgym.models.reference import DECLINED, SECOND_WORDING, WHOLE_NUMBER
@@ -33,18 +33,7 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, user_message
 from truthgym.tasks.urns import urns as task_of_urns
 
-OTHERS_TAKE = (
-    "strength",
-    "leak",
-    "slack",
-    "length",
-    "position",
-    "recency",
-    "preference",
-    "gullibility",
-    "discernment",
-    "arbitrary",
-)
+OTHERS_TAKE = ("strength", "leak", "slack", *sorted(judge.BIASES - {"coarse"}))
 LEARNING = [name for name, agent in AGENTS.items() if agent.update and not agent.from_start]
 
 
@@ -59,10 +48,22 @@ def prompt(item: Any, epoch: int = 1) -> ChatMessageUser:
     )
 
 
+def about(item: Any, request: str) -> str:
+    """A request for a belief about an item's proposition."""
+    return request.format(proposition=item.metadata_as(Question).proposition)
+
+
 def probe(item: Any, epoch: int = 1, fresh: bool = False) -> ChatMessageUser:
     """The question for a whole percent, by itself or at the end of a conversation."""
-    asked = PROBE.format(proposition=item.metadata_as(Question).proposition)
-    return user_message(f"{item.input}\n\n{asked}" if fresh else asked, epoch)
+    text = about(item, PROBE)
+    return user_message(f"{item.input}\n\n{text}" if fresh else text, epoch)
+
+
+def seen_case(item: Any) -> Case:
+    """A generated question as an agent sees it, with all evidence."""
+    urn = find_urn(prompt(item).text)
+    assert urn
+    return Case(urn.asked, logit(urn.prior), urn.log_likelihood_ratios)
 
 
 def signal(item: Any, thoughts: int, epoch: int = 1, parameters: Parameters = Parameters()) -> Case:  # noqa: B008
@@ -81,9 +82,7 @@ FORECAST = bundled()[0]
 def test_every_agent_states_what_its_pure_function_believes(name: str) -> None:
     planted: dict[str, Any] = {"strength": 0.8} if "strength" in AGENTS[name].takes else {}
     for item in urns(n=5):
-        seen = find_urn(prompt(item).text)
-        assert seen
-        case = Case(seen.asked, logit(seen.prior), seen.log_likelihood_ratios)
+        case = seen_case(item)
         reply = ask(prompt(item), model=f"reference/{name}", **planted).completion
         assert read_belief(reply) == believe(name, case, 1, 0, Parameters(**planted))
         assert reply.startswith(f"(Simulated {name} agent, not a language model.)")
@@ -101,9 +100,9 @@ def test_it_finds_the_question_in_another_solvers_wrapping() -> None:
 def test_new_evidence_is_weighed_before_a_report() -> None:
     pieces = URN.metadata_as(UrnQuestion).evidence
     opening = user_message(f"{URN.input}\n{pieces[0]}", 1)
-    said = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
+    reply = ChatMessageAssistant(content="So I would give it 50.00 chances in 100.")
     ending = user_message(f"{pieces[1]}\n{answer_instruction(URN.metadata_as(Question))}", 1)
-    belief = read_belief(ask(opening, said, ending).completion)
+    belief = read_belief(ask(opening, reply, ending).completion)
     assert belief == pytest.approx(URN.metadata_as(UrnQuestion).posterior[2], abs=6e-5)
 
 
@@ -130,26 +129,24 @@ def test_its_numbers_are_those_of_the_pure_functions(shared: float) -> None:
     given: dict[str, Any] = {"noise": 0.1, "seed": 3, "shared": shared}
     planted = Parameters(**given)
     for item in urns(n=10):
-        seen = find_urn(prompt(item).text)
-        assert seen
-        case = Case(seen.asked, logit(seen.prior), seen.log_likelihood_ratios)
+        case = seen_case(item)
         belief = believe("bayesian", case, 1, 0, planted)
-        said = read_belief(ask(prompt(item), **given).completion)
-        assert said == round(report(belief, planted, "bayesian", case.key, 1, "marker", 0, 4), 4)
+        reported = read_belief(ask(prompt(item), **given).completion)
+        assert reported == round(report(belief, planted, "bayesian", case.key, 1, "marker", 0, 4), 4)
     for item in bundled()[:10]:
         case = signal(item, 1, 2, planted)
-        said = read_belief(ask(prompt(item, epoch=2), **given).completion)
-        assert said == round(report(bayes(case), planted, "bayesian", case.key, 2, "marker", 0, 1), 4)
+        reported = read_belief(ask(prompt(item, epoch=2), **given).completion)
+        assert reported == round(report(bayes(case), planted, "bayesian", case.key, 2, "marker", 0, 1), 4)
 
 
 def percent_said(reply: str) -> float:
     """The one whole percent that a reply to a probe consists of."""
-    disclaimer, said = reply.split("\n\n")
+    disclaimer, number = reply.split("\n\n")
     assert disclaimer.startswith("(Simulated ")
-    assert re.fullmatch(r"[0-9]{1,3}%", said)
+    assert re.fullmatch(r"[0-9]{1,3}%", number)
     belief = read_belief(reply)
     assert belief is not None
-    assert belief == int(said[:-1]) / 100
+    assert belief == int(number[:-1]) / 100
     return belief
 
 
@@ -181,8 +178,8 @@ def test_a_probe_after_an_answer_gets_the_last_belief(name: str) -> None:
 
 
 def test_a_probe_after_an_answer_has_its_own_noise() -> None:
-    said = ChatMessageAssistant(content=f"{STATED[0].format(percent='30.00')}\n\n\\finalBeliefProb{{0.9000}}")
-    assert percent_said(ask(prompt(URN), said, probe(URN)).completion) == 0.3
+    reply = ChatMessageAssistant(content=f"{STATED[0].format(percent='30.00')}\n\n\\finalBeliefProb{{0.9000}}")
+    assert percent_said(ask(prompt(URN), reply, probe(URN)).completion) == 0.3
 
 
 @pytest.mark.parametrize("name", ["bayesian", "entrenched"])
@@ -201,8 +198,8 @@ def test_a_noisy_probe_matches_the_pure_functions(name: str, shared: float) -> N
                 answer = ask(prompt(item, 2), model=model, **given).completion
                 spoken = [prompt(item, 2), ChatMessageAssistant(content=answer), probe(item, 2)]
                 belief = stated_beliefs(answer)[-1][1]
-            made = report(belief, planted, name, first.key, 2, "percent", stated, seen)
-            assert percent_said(ask(*spoken, model=model, **given).completion) == percent(made)
+            expected = report(belief, planted, name, first.key, 2, "percent", stated, seen)
+            assert percent_said(ask(*spoken, model=model, **given).completion) == percent(expected)
 
 
 @pytest.mark.parametrize("item", [URN, FORECAST])
@@ -217,14 +214,10 @@ def test_an_agent_that_refuses_says_so_in_words_without_a_number(item: Any) -> N
 
 
 def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
-    told = [
-        f"{item.input}\n\n{words.format(proposition=item.metadata_as(Question).proposition)}"
-        for item in urns(n=12)
-        for words in (PROBE, PROBE_2)
-    ]
+    reports = [f"{item.input}\n\n{about(item, words)}" for item in urns(n=12) for words in (PROBE, PROBE_2)]
     cases: list[tuple[int, dict[str, Any]]] = [(1, {}), (2, {"wording": 0.1}), (1, {"wording": 0.1})]
     plain, again, wrong = (
-        [percent_said(ask(user_message(text, epoch), **given).completion) for text in told] for epoch, given in cases
+        [percent_said(ask(user_message(text, epoch), **given).completion) for text in reports] for epoch, given in cases
     )
     assert plain[::2] == plain[1::2]
     assert wrong == again, "common to all epochs"
@@ -235,9 +228,9 @@ def test_another_wording_of_the_probe_has_an_error_of_its_own() -> None:
 
 def test_a_first_view_is_words_without_a_new_thought() -> None:
     for item in [*urns(n=10), *bundled()[:10]]:
-        asked = user_message(f"{item.input}\n\n{VIEW.format(proposition=item.metadata_as(Question).proposition)}", 1)
+        request = user_message(f"{item.input}\n\n{about(item, VIEW)}", 1)
         # noise is of reports, and this is none
-        reply = ask(asked, noise=0.2).completion
+        reply = ask(request, noise=0.2).completion
         prior = item.metadata_as(Question).base_rate
         believed = bayes(signal(item, 0)) if prior is None else prior
         assert last_probability(reply, 0) == pytest.approx(believed, abs=1e-12)
@@ -247,11 +240,10 @@ def test_a_first_view_is_words_without_a_new_thought() -> None:
 
 def test_its_key_phrases_are_in_the_real_prompts() -> None:
     read = READ.format(what=WHAT["prior"], question="", text="", whose=WHOSE["policy"], proposition="")
-    assert [WHOLE_NUMBER in text for text in (PROBE, PROBE_2, read, VIEW, JOINT, STATE_BELIEF)] == [True] * 3 + [
-        False
-    ] * 3
+    assert all(WHOLE_NUMBER in text for text in (PROBE, PROBE_2, read))
+    assert not any(WHOLE_NUMBER in text for text in (VIEW, JOINT, STATE_BELIEF))
     assert [SECOND_WORDING in text for text in (PROBE, PROBE_2, read, VIEW)] == [False, True, False, False]
-    assert [FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
+    assert [judge.FIRST_VIEW in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, True, False, False]
     assert [MARKER in text for text in (PROBE, VIEW, JOINT, STATE_BELIEF)] == [False, False, False, True]
 
 
@@ -269,8 +261,8 @@ def test_any_agent_reports_the_belief_in_a_text() -> None:
         assert percent_said(ask(user_message(text, 1), model="reference/judge").completion) == 0.42
         # Told the same in a conversation, it is another's belief and not its own.
         own = item.metadata_as(Question).base_rate or bayes(signal(item, 0))
-        told = f"{item.input}\n\n{stated}\n\n{PROBE.format(proposition=item.metadata_as(Question).proposition)}"
-        assert percent_said(ask(user_message(told, 1)).completion) == percent(own)
+        conversation = f"{item.input}\n\n{stated}\n\n{about(item, PROBE)}"
+        assert percent_said(ask(user_message(conversation, 1)).completion) == percent(own)
 
 
 def test_a_reply_depends_on_epoch_seed_and_conversation_alone() -> None:
@@ -282,16 +274,13 @@ def test_a_reply_depends_on_epoch_seed_and_conversation_alone() -> None:
 
 def test_refusals() -> None:
     unknown = Question(domain="d", event="e", split="train", proposition="Pigs fly by 2030.")
-    for wanted in (
-        PROBE.format(proposition=unknown.proposition),
-        VIEW.format(proposition=unknown.proposition),
-        answer_instruction(unknown),
-    ):
-        with pytest.raises(BadInput, match="finds none of them in this conversation, which begins: 'Will pigs fly"):
+    views = [request.format(proposition=unknown.proposition) for request in (PROBE, VIEW)]
+    for wanted in (*views, answer_instruction(unknown)):
+        with pytest.raises(BadInput, match="finds none of them .*'Will pigs fly"):
             ask(user_message(f"Will pigs fly by 2030?\n\n{wanted}", 1))
-    for asked in (URN.input, probe(URN, fresh=True).text):
+    for request in (URN.input, probe(URN, fresh=True).text):
         with pytest.raises(BadInput, match="needs the epoch"):
-            ask(ChatMessageUser(content=str(asked)))
+            ask(ChatMessageUser(content=str(request)))
 
 
 @pytest.mark.parametrize(
@@ -307,11 +296,7 @@ def test_refusals() -> None:
             for given in sorted(ERRORS | SILENCE)
             if (name, given) != ("judge", "coarse")
         ),
-        (
-            "bayesian",
-            {"stage": "first"},
-            "-M stage=first cannot be used: Input should be 'prior', 'posterior' or 'both'",
-        ),
+        ("bayesian", {"stage": "first"}, "-M stage=first cannot be used: Input should be 'prior', 'posterior'"),
         ("bayesian", {"coarse": 0.6}, "-M coarse=0.6 cannot be used"),
         ("trusting", {"trust": 0.1}, "reference/trusting 'trust'"),
         ("interviewer", {"care": 0.5}, "reference/interviewer 'care'; known: seed"),
@@ -334,13 +319,8 @@ def beliefs(log: EvalLog, key: str = "brier") -> dict[tuple[object, int], object
 
 
 def forecast_task(n: int = 6) -> Task:
-    return Task(
-        dataset=MemoryDataset(bundled()[:n]),
-        setup=prepare(),
-        solver=chain_of_thought(steps=2),
-        scorer=brier(),
-        epochs=3,
-    )
+    dataset = MemoryDataset(bundled()[:n])
+    return Task(dataset=dataset, setup=prepare(), solver=chain_of_thought(steps=2), scorer=brier(), epochs=3)
 
 
 def test_concurrency_changes_nothing(run: Run) -> None:
@@ -396,20 +376,15 @@ def test_each_thought_of_a_chain_adds_to_the_last(run: Run) -> None:
 
 def test_inspects_own_generate_is_played_too(run: Run) -> None:
     log = run(Task(dataset=urns(n=3), setup=prepare(), solver=generate(), scorer=brier()))
-    assert log.results
-    assert log.results.scores[0].metrics["share_scored"].value == 0
+    assert metrics(log)["share_scored"] == 0
 
 
 def test_inspects_cache_keeps_agents_apart(run: Run, monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
     beliefs = {}
-    for noise in (0.1, 0.4):
+    for place, noise in enumerate((0.1, 0.4, 0.1)):
         model = get_model("reference/bayesian", noise=noise, memoize=False)
         log = run(task_of_urns(n=3, paradigms="brier"), model, cache=True)
-        beliefs[noise] = [s.scores["brier"].value for s in log.samples or [] if s.scores]
-    assert beliefs[0.1] != beliefs[0.4]
-    log = run(
-        task_of_urns(n=3, paradigms="brier"), get_model("reference/bayesian", noise=0.1, memoize=False), cache=True
-    )
-    assert [s.scores["brier"].value for s in log.samples or [] if s.scores] == beliefs[0.1]
+        beliefs[place] = [s.scores["brier"].value for s in log.samples or [] if s.scores]
+    assert beliefs[0] == beliefs[2] != beliefs[1]
     assert {e.cache for s in log.samples or [] for e in s.events if e.event == "model"} == {"read"}

@@ -71,7 +71,7 @@ def belief(item: Sample, thoughts: int = 1, name: str = "bayesian") -> float:
     return believe(name, case, 1, 0, Parameters())
 
 
-def said(number: str, wording: int = 0) -> str:
+def statement(number: str, wording: int = 0) -> str:
     return STATED[wording].format(percent=number)
 
 
@@ -82,26 +82,26 @@ def test_an_interlocutors_belief_is_not_its_own(name: str) -> None:
         talk: list[ChatMessage] = [
             full(item, dialogue.OPEN),
             own(first),
-            user(f"No. {said('3.00')} And yet: {said('4.00')}"),
+            user(f"No. {statement('3.00')} And yet: {statement('4.00')}"),
         ]
         second = ask(*talk, model=f"reference/{name}").completion
         [(_, stated)] = stated_beliefs(second)
         assert stated == pytest.approx(belief(item, thoughts=2, name=name), abs=1e-12)
-        talk += [own(second), user(said("97.00")), user(dialogue.CONCLUDE, answer(item))]
+        talk += [own(second), user(statement("97.00")), user(dialogue.CONCLUDE, answer(item))]
         assert read_belief(ask(*talk, model=f"reference/{name}").completion) == round(stated, 4)
         assert read_belief(ask(*talk[:-1], probe(item), model=f"reference/{name}").completion) == percent(stated)
 
 
 def test_a_quotation_is_not_its_own_belief() -> None:
     for item in ITEMS:
-        quoting = full(item, f'A reader writes: "{said("1.00")} \\{MARKER}{{0.0100}}"', answer(item))
+        quoting = full(item, f'A reader writes: "{statement("1.00")} \\{MARKER}{{0.0100}}"', answer(item))
         assert read_belief(ask(quoting).completion) == belief(item)
 
 
 def test_an_interlocutor_has_its_own_belief() -> None:
     for item in ITEMS:
         question = "\n\n".join([str(item.input), evidence(item.metadata_as(Question).evidence)])
-        [heard] = dialogue.interlocutor_view(question, [said("99.00")], 1)
+        [heard] = dialogue.interlocutor_view(question, [statement("99.00")], 1)
         [(_, stated)] = stated_beliefs(ask(heard, model="reference/confirming").completion)
         assert stated == pytest.approx(belief(item, name="confirming"), abs=1e-12)
 
@@ -116,7 +116,7 @@ def test_arguing_a_side_does_not_move_it(name: str) -> None:
             argue = self_debate.ARGUE.format(**place)
             alone = ask(full(item), user(argue), model=f"reference/{name}").completion
             seen = self_debate.debater_view(
-                side, with_evidence(str(item.input), question), positions, [(1 - side, said("50.00"))], argue, 1
+                side, with_evidence(str(item.input), question), positions, [(1 - side, statement("50.00"))], argue, 1
             )
             opposed = ask(*seen, model=f"reference/{name}").completion
             for reply in (alone, opposed):
@@ -140,7 +140,7 @@ def test_it_knows_by_the_real_prompt_that_it_is_to_argue() -> None:
 
 def test_only_prompts_of_scorers_ask_it_to_read_a_text() -> None:
     assert READING in READ
-    told = [
+    prompts = [
         PROBE,
         VIEW,
         JOINT,
@@ -149,16 +149,16 @@ def test_only_prompts_of_scorers_ask_it_to_read_a_text() -> None:
         self_debate.DEBATE,
         dialogue.INTERLOCUTOR,
     ]
-    told += [bootstrap_interview.ASK, bootstrap_interview.WRITE, bootstrap_interview.SO_FAR]
-    assert not any(READING in text for text in told), "there, what others say would be its own belief"
+    prompts += [bootstrap_interview.ASK, bootstrap_interview.WRITE, bootstrap_interview.SO_FAR]
+    assert not any(READING in text for text in prompts), "there, what others say would be its own belief"
 
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_general_question_gets_a_reply_without_a_belief(name: str) -> None:
     replies = set()
     for k, question in enumerate([*truth_seeking_questions(), *QUESTIONS], start=1):
-        asked = bootstrap_interview.ASK.format(k=k, questions=20, text=question)
-        reply = ask(user(asked), model=f"reference/{name}").completion
+        prompt = bootstrap_interview.ASK.format(k=k, questions=20, text=question)
+        reply = ask(user(prompt), model=f"reference/{name}").completion
         assert reply.startswith(f"(Simulated {name} agent, not a language model.)")
         assert any(words in reply for words in GENERAL)
         assert stated_beliefs(reply) == []
@@ -171,10 +171,10 @@ def test_a_general_question_gets_a_reply_without_a_belief(name: str) -> None:
 def test_noise_does_not_depend_on_earlier_messages() -> None:
     noisy: dict[str, Any] = {"noise": 0.1, "seed": 5}
     for item in ITEMS:
-        asked = full(item, answer(item))
-        alone = ask(asked, **noisy).completion
-        before: list[ChatMessage] = [full(OTHER, answer(OTHER)), own(said("2.00"))]
-        after = ask(*before, asked, **noisy).completion
+        prompt = full(item, answer(item))
+        alone = ask(prompt, **noisy).completion
+        before: list[ChatMessage] = [full(OTHER, answer(OTHER)), own(statement("2.00"))]
+        after = ask(*before, prompt, **noisy).completion
         assert read_belief(after) == read_belief(alone) != belief(item)
 
 
@@ -184,11 +184,11 @@ def offered(name: str) -> ToolInfo:
 
 def test_it_hands_its_answer_in_where_it_can() -> None:
     for item in ITEMS:
-        asked = full(item, answer(item))
-        output = ask(asked, tools=[offered("bash"), offered(SUBMIT)])
+        prompt = full(item, answer(item))
+        output = ask(prompt, tools=[offered("bash"), offered(SUBMIT)])
         [call] = output.message.tool_calls or []
         assert call.function == SUBMIT
-        assert call.arguments == {"answer": ask(asked).completion}
+        assert call.arguments == {"answer": ask(prompt).completion}
         assert read_belief(output.completion) is None
         assert output.usage
         assert output.usage.output_tokens > 20

@@ -44,13 +44,13 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     tiny(place / "tiny", steps=0, hidden=32, layers=1)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    url, said = f"http://127.0.0.1:{port}", place / "out.txt"
+    url, output = f"http://127.0.0.1:{port}", place / "out.txt"
     command = [sys.executable, "-m", "transformers.cli.transformers", "serve", "tiny", "--device", "cpu"]
-    with said.open("w") as out:
+    with output.open("w") as out:
         process = subprocess.Popen([*command, "--port", str(port)], cwd=place, stdout=out, stderr=out)
         try:
             for _ in range(600):
-                assert process.poll() is None, said.read_text()
+                assert process.poll() is None, output.read_text()
                 try:
                     httpx.get(f"{url}/health").raise_for_status()
                     break
@@ -119,11 +119,11 @@ def test_a_server_without_log_probabilities_ends_the_eval(fails: Fails, proxy: P
 def test_a_second_scoring_reads_the_judge_from_the_cache(run: Run, proxy: Proxy) -> None:
     log = run(urns(n=2, paradigms="brier"), epochs=1)
     judge = get_model(MODEL, base_url=f"{proxy.address}/v1", config=GenerateConfig(max_tokens=TOKENS))
-    asked = []
+    requests = []
     for _ in range(2):
         score(log, qualitative(few_shot="disabled"), model_roles={"judge": judge}, action="overwrite", display="none")
-        asked.append(len(proxy.asked))
-    assert 0 < asked[0] == asked[1]
+        requests.append(len(proxy.asked))
+    assert 0 < requests[0] == requests[1]
 
 
 def test_a_reply_that_breaks_off_is_asked_for_again(run: Run, proxy: Proxy) -> None:

@@ -56,9 +56,7 @@ def tokenizer(folder: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def test_weights_and_template_are_those_of_the_package(
-    folder: Path, weights: Path, tokenizer: Any
-) -> None:
+def test_weights_and_template_are_those_of_the_package(folder: Path, weights: Path, tokenizer: Any) -> None:
     assert "quantization_config" not in json.loads((folder / "config.json").read_text())
     assert tokenizer.model_max_length == 8192
     assert transformers.GenerationConfig.from_pretrained(folder).do_sample, "or servers ignore the temperature"

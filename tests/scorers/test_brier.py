@@ -34,7 +34,7 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import Trajectory, recorded_answer
 
 
-def asked(identity: str, target: str | None, **fields: Any) -> Sample:
+def item(identity: str, target: str | None, **fields: Any) -> Sample:
     known = question(
         Question, identity, **{"domain": "t", "event": identity, "proposition": f"{identity} is so."} | fields
     )
@@ -42,13 +42,13 @@ def asked(identity: str, target: str | None, **fields: Any) -> Sample:
 
 
 def scores(beliefs: list[list[float | None]], outcomes: list[float], **facts: list[Any]) -> list[SampleScore]:
-    made = []
+    rows = []
     for i, (row, outcome) in enumerate(zip(beliefs, outcomes, strict=True)):
         for epoch, belief in enumerate(row, start=1):
             metadata = {"epoch": epoch, "event": f"e{i}", "outcome": outcome} | {k: v[i] for k, v in facts.items()}
             value = {"belief": math.nan if belief is None else belief}
-            made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{i}"))
-    return made
+            rows.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{i}"))
+    return rows
 
 
 def test_known_values() -> None:
@@ -196,7 +196,7 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         return rf"So. \finalBeliefProb{{{next(p for q, p in replies.items() if f'Is {q} so?' in messages[-1].text)}}}"
 
-    dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no", event="b")]
+    dataset = [item("a", "yes"), item("b", "no"), item("c", "no", event="b")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(), epochs=2), says(reply))
     found = metrics(log, 0)
     assert list(found) == HEADLINE
@@ -230,7 +230,7 @@ def test_an_unreadable_answer_is_nan_with_its_reason(
     def answer(messages: list[ChatMessage]) -> str | ModelOutput:
         return reply if "Is b so?" in messages[-1].text else r"\finalBeliefProb{0.5}"
 
-    dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no"), asked("d", "yes")]
+    dataset = [item("a", "yes"), item("b", "no"), item("c", "no"), item("d", "yes")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(answer))
     found = metrics(log, 0)
     assert found["share_scored"] == 0.75
@@ -246,7 +246,7 @@ def test_an_unreadable_answer_is_nan_with_its_reason(
 @pytest.mark.parametrize("figures", ["headline", "all"])
 def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Says, figures: Any) -> None:
     task = Task(
-        dataset=[asked(q, "yes" if q in "ab" else "no") for q in "abcd"],
+        dataset=[item(q, "yes" if q in "ab" else "no") for q in "abcd"],
         setup=prepare(), solver=direct(), scorer=brier(figures=figures),
     )  # fmt: skip
     log = run(task, says(lambda m: rf"\finalBeliefProb{{0.{1 + len(m[-1].text) % 5}}}"))
@@ -260,7 +260,7 @@ def test_figures_are_ten_or_all_and_evals_df_finds_the_error(run: Run, says: Say
 
 
 def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
-    task = Task(dataset=[asked(q, "yes") for q in "ab"], setup=prepare(), solver=direct(), scorer=brier())
+    task = Task(dataset=[item(q, "yes") for q in "ab"], setup=prepare(), solver=direct(), scorer=brier())
     with caplog.at_level(logging.WARNING):
         run(task, says("Hm."))
     (warning,) = [r.message for r in caplog.records if "could be read, so there is no score" in r.message]
@@ -269,7 +269,7 @@ def test_a_log_without_readable_answers_says_so_once(run: Run, says: Says, caplo
 
 
 def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) -> None:
-    dataset = [asked("a", "yes"), asked("b", None)]
+    dataset = [item("a", "yes"), item("b", None)]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(r"\finalBeliefProb{0.5}"))
     assert metrics(log, 0)["share_scored"] == 1, "the answer was read"
     assert log.samples
@@ -281,7 +281,7 @@ def test_a_question_without_a_known_outcome_is_unscored(run: Run, says: Says) ->
 
 def test_reasoning_that_was_cut_short_is_not_an_answer(run: Run, says: Says) -> None:
     task = Task(
-        dataset=[asked("a", "yes")], setup=prepare(), solver=chain_of_thought(steps=3), scorer=brier(), message_limit=4
+        dataset=[item("a", "yes")], setup=prepare(), solver=chain_of_thought(steps=3), scorer=brier(), message_limit=4
     )
     log = run(task, says("I lean yes.\n73%"))
     assert log.samples
@@ -299,7 +299,7 @@ def test_a_recorded_end_is_the_reason(run: Run, says: Says) -> None:
         return refused if any(m.role == "assistant" for m in messages) else r"\finalBeliefProb{0.9}"
 
     log = run(
-        Task(dataset=[asked("a", "yes")], setup=prepare(), solver=[direct(), direct()], scorer=brier()), says(reply)
+        Task(dataset=[item("a", "yes")], setup=prepare(), solver=[direct(), direct()], scorer=brier()), says(reply)
     )
     assert log.samples
     unread = log.samples[0].scores["brier"]  # type: ignore[index]
@@ -316,7 +316,7 @@ def test_a_sample_that_failed_is_no_score(run: Run, says: Says) -> None:
             raise RuntimeError("the network went away")
         return r"\finalBeliefProb{0.5}"
 
-    dataset = [asked("a", "yes"), asked("b", "no"), asked("c", "no")]
+    dataset = [item("a", "yes"), item("b", "no"), item("c", "no")]
     log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier()), says(reply), fail_on_error=False)
     assert (metrics(log, 0)["n"], metrics(log, 0)["share_scored"]) == (2, 1)
 
@@ -328,13 +328,13 @@ def test_a_log_of_another_task_is_refused(run: Run, says: Says) -> None:
 
 
 def test_another_solver_needs_no_trajectory(run: Run, says: Says) -> None:
-    log = run(Task(dataset=[asked("a", "yes")], solver=generate(), scorer=brier()), says("Probability: 80%"))
+    log = run(Task(dataset=[item("a", "yes")], solver=generate(), scorer=brier()), says("Probability: 80%"))
     assert metrics(log, 0)["brier"] == pytest.approx(0.04)
 
 
 def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> None:
     task = Task(
-        dataset=[asked(q, "yes" if q in "aceg" else "no") for q in "abcdefgh"],
+        dataset=[item(q, "yes" if q in "aceg" else "no") for q in "abcdefgh"],
         setup=prepare(),
         solver=direct(),
         scorer=brier(),
@@ -352,7 +352,7 @@ def test_scoring_a_finished_log_gives_the_same_numbers(run: Run, says: Says) -> 
 def test_questions_of_one_event_are_no_evidence(
     others: int, effective: float, run: Run, says: Says, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dataset = [asked(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
+    dataset = [item(f"q{i}", "yes" if i % 3 else "no", event="one" if i < 30 else f"e{i}") for i in range(30 + others)]
     with caplog.at_level("WARNING"):
         log = run(Task(dataset=dataset, setup=prepare(), solver=direct(), scorer=brier(figures="all")), says("70%"))
     found = metrics(log, 0)["effective_clusters"]

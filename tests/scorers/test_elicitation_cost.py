@@ -32,12 +32,12 @@ def formula(elicitor: str, per: str, joint: bool, messages: int, turns: int, par
     return {"self": of_model, "judge": of_judge, "both": of_model + of_judge}[elicitor] + joint + paraphrases - 1
 
 
-TWICE = [asked for asked in ALL if asked[0] == "self"]
+TWICE = [case for case in ALL if case[0] == "self"]
 
 
 @pytest.mark.parametrize(
     ("thoughts", "elicitor", "per", "joint", "paraphrases"),
-    [(2, *asked, 1) for asked in [*SOME, *ALL]] + [(2, "self", "step", True, 2)] + [(0, *asked, 2) for asked in TWICE],
+    [(2, *case, 1) for case in [*SOME, *ALL]] + [(2, "self", "step", True, 2)] + [(0, *case, 2) for case in TWICE],
 )
 def test_calls_and_tokens_are_those_of_the_formula(
     run: Run, thoughts: int, elicitor: str, per: str, joint: bool, paraphrases: int
@@ -55,14 +55,14 @@ def test_calls_and_tokens_are_those_of_the_formula(
         assert len(replies) == thoughts + 1
         calls = [event for event in sample.events if isinstance(event, ModelEvent)]
         assert len(calls) - len(replies) == formula(elicitor, per, joint, len(replies), len(replies), paraphrases)
-        asked = requests(sample, elicitor, per, joint, paraphrases)
-        assert {name: len(texts) for name, texts in asked.items()} == {
-            name: sum(call.model == name for call in calls) for name in asked
+        prompts = requests(sample, elicitor, per, joint, paraphrases)
+        assert {name: len(texts) for name, texts in prompts.items()} == {
+            name: sum(call.model == name for call in calls) for name in prompts
         }
-        for name, texts in asked.items():
+        for name, texts in prompts.items():
             spent[name] += texts
         heard[MODEL] += replies
-        for name, texts in said(sample).items():
+        for name, texts in replies_of(sample).items():
             heard[name] += texts
     used = {name: (usage.input_tokens, usage.output_tokens) for name, usage in log.stats.model_usage.items()}
     due = {name: (counted(spent[name]), counted(heard[name])) for name in spent if spent[name]}
@@ -73,7 +73,7 @@ def requests(sample: EvalSample, elicitor: str, per: str, joint: bool, paraphras
     """Every text that each model reads, put together from the recorded conversation and first view alone."""
     question, proposition = str(sample.input), str(sample.metadata["proposition"])
     whole = [message.text for message in sample.messages]
-    turns = [Turn(told, wrote, 0, True) for told, wrote in zip(whole[::2], whole[1::2], strict=True)]
+    turns = [Turn(prompt, wrote, 0, True) for prompt, wrote in zip(whole[::2], whole[1::2], strict=True)]
     ends = list(range(1, len(turns) + 1)) if per == "step" else [len(turns)]
     probe = PROBE.format(proposition=proposition)
     of_model = [joined(whole[: 2 * turn + 1]) for turn in range(len(turns))]
@@ -96,19 +96,19 @@ def requests(sample: EvalSample, elicitor: str, per: str, joint: bool, paraphras
     return {MODEL: of_model, JUDGE: of_judge}
 
 
-def said(sample: EvalSample) -> dict[str, list[str]]:
+def replies_of(sample: EvalSample) -> dict[str, list[str]]:
     """Every reply to the scorer. A joint reading is one, from which each of its beliefs is read."""
-    made = beliefs(sample)
-    of_model = [b["raw"] for b in made if b["elicitor"] == "self" or b["stage"] == "view"]
-    of_judge = [b["raw"] for b in made if b["elicitor"] == "judge" and b["stage"] != "view"]
-    together = [b["raw"] for b in made if b["elicitor"] == "joint"]
+    elicited = beliefs(sample)
+    of_model = [b["raw"] for b in elicited if b["elicitor"] == "self" or b["stage"] == "view"]
+    of_judge = [b["raw"] for b in elicited if b["elicitor"] == "judge" and b["stage"] != "view"]
+    together = [b["raw"] for b in elicited if b["elicitor"] == "joint"]
     return {MODEL: of_model, JUDGE: of_judge + together[:1]}
 
 
 def beliefs(sample: EvalSample) -> list[dict[str, Any]]:
     assert sample.scores
-    made: list[dict[str, Any]] = (sample.scores["martingale"].metadata or {})["beliefs"]
-    return made
+    entries: list[dict[str, Any]] = (sample.scores["martingale"].metadata or {})["beliefs"]
+    return entries
 
 
 def joined(texts: list[str]) -> str:
@@ -130,8 +130,8 @@ def test_reasoning_that_is_shown_is_a_turn_more_but_no_message(
         heard += 1
         output = ModelOutput.from_content("mockllm/model", "30")
         if not messages[-1].text.endswith("nothing else."):
-            thought, told = ContentReasoning(reasoning="Clouds, so yes."), ContentText(text="Take an umbrella.")
-            output.choices[0].message = ChatMessageAssistant(content=[thought, told])
+            thought, answer = ContentReasoning(reasoning="Clouds, so yes."), ContentText(text="Take an umbrella.")
+            output.choices[0].message = ChatMessageAssistant(content=[thought, answer])
         return output
 
     scorer = martingale(elicitor=elicitor, per=per, joint=joint)  # type: ignore[arg-type]

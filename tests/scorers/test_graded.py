@@ -58,17 +58,17 @@ def scores(rows: list[list[float]], low: float = 0, high: float = 1, better: boo
 
 def result(log: EvalLog, name: str = "graded", place: int = 0) -> Score:
     assert log.samples
-    held = log.samples[place].scores
-    assert held
-    return held[name]
+    by_scorer = log.samples[place].scores
+    assert by_scorer
+    return by_scorer[name]
 
 
 def grade_of(log: EvalLog, name: str = "graded", place: int = 0) -> float:
     value = result(log, name, place).value
     assert isinstance(value, dict)
-    held = value["grade"]
-    assert isinstance(held, int | float)
-    return held
+    number = value["grade"]
+    assert isinstance(number, int | float)
+    return number
 
 
 def calls(log: EvalLog, role: str = "grader") -> int:
@@ -97,16 +97,16 @@ def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> No
 
 
 def test_a_table_takes_a_negative_range_where_it_is_told_to() -> None:
-    made = scores([[-1.5], [-1], [0], [2], [2.5]])
+    rows = scores([[-1.5], [-1], [0], [2], [2.5]])
     nan = math.nan
-    assert tabulate(made, "grade", most=2, least=-1).values[:, 0].tolist() == pytest.approx(
+    assert tabulate(rows, "grade", most=2, least=-1).values[:, 0].tolist() == pytest.approx(
         [nan, -1, 0, 2, nan], nan_ok=True
     )
-    assert tabulate(made, "grade").values[:, 0].tolist() == pytest.approx([nan, nan, 0, nan, nan], nan_ok=True)
+    assert tabulate(rows, "grade").values[:, 0].tolist() == pytest.approx([nan, nan, 0, nan, nan], nan_ok=True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"grader": "python_breir"}, "Unknown grader 'python_breir'; did you mean 'python_brier'"),
         ({"grader": 3}, "grader=3 cannot be used"),
@@ -134,10 +134,10 @@ def test_a_table_takes_a_negative_range_where_it_is_told_to() -> None:
     ],
     ids=lambda value: str(value)[:44],
 )  # fmt: skip
-def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], said: str) -> None:
+def test_arguments_that_cannot_be_used_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as refused:
         graded(**arguments)
-    assert said in str(refused.value).replace("\\", "")
+    assert message in str(refused.value).replace("\\", "")
     with pytest.raises(BadInput):
         urns(n=1, paradigms={"graded": arguments})
 
@@ -168,14 +168,14 @@ def test_model_brier_is_python_brier_where_the_reader_is_exact(run: Run) -> None
 
 def test_a_second_scoring_asks_nothing(run: Run) -> None:
     log = run(urns(n=3, paradigms="brier"), epochs=2)
-    made: list[int] = []
+    calls: list[int] = []
 
     def grader() -> Model:
         judge = get_model("reference/judge", memoize=False)
         asks = judge.api.generate
 
         async def counted(*given: Any, **named: Any) -> Any:
-            made.append(1)
+            calls.append(1)
             return await asks(*given, **named)
 
         judge.api.generate = counted  # type: ignore[method-assign]
@@ -183,23 +183,23 @@ def test_a_second_scoring_asks_nothing(run: Run) -> None:
 
     first = second = None
     for name in ("model_brier", "model"):
-        made.clear()
+        calls.clear()
         first = score(log, graded(name), model_roles={"grader": grader()}, display="log")
-        assert len(made) == 6, name
+        assert len(calls) == 6, name
         second = score(log, graded(name), model_roles={"grader": grader()}, display="log")
-        assert len(made) == 6, name
+        assert len(calls) == 6, name
         assert metrics(first) == pytest.approx(metrics(second), nan_ok=True)
         score(log, graded(name, cache=False), model_roles={"grader": grader()}, display="log")
-        assert len(made) == 12, name
+        assert len(calls) == 12, name
 
 
-def asked(run: Run, policy: Model, item: Sample, grader: Any, **given: Any) -> EvalLog:
+def grade_with(run: Run, policy: Model, item: Sample, grader: Any, **given: Any) -> EvalLog:
     return run(Task(dataset=[item], setup=prepare(), solver=given.pop("solver", direct()), scorer=graded(grader)),
                policy, **given)  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
+    ("form", "message"),
     [
         ({"reasons": "None is.", "stated": False, "probability": None}, "The answer states no probability: None is."),
         ({"reasons": "So.", "stated": True, "probability": None}, "The grader contradicts itself"),
@@ -213,12 +213,12 @@ def asked(run: Run, policy: Model, item: Sample, grader: Any, **given: Any) -> E
     ids=lambda value: str(value)[:50],
 )
 def test_model_brier_takes_no_belief_that_is_not_stated(
-    run: Run, says: Says, rain: Rain, reason: Callable[..., str], form: Any, said: str
+    run: Run, says: Says, rain: Rain, reason: Callable[..., str], form: Any, message: str
 ) -> None:
     reader = says(form if isinstance(form, str) else json.dumps(form))
-    log = asked(run, says("Hard to say."), rain(), "model_brier", model_roles={"grader": reader})
+    log = grade_with(run, says("Hard to say."), rain(), "model_brier", model_roles={"grader": reader})
     assert log.samples
-    assert said in reason(log.samples[0], "graded")
+    assert message in reason(log.samples[0], "graded")
     assert metrics(log)["share_scored"] == 0
 
 
@@ -232,7 +232,7 @@ def test_what_each_grading_model_is_shown(
 
     reader, heard = listens(json.dumps({"reasons": "'seven in ten'", "stated": True, "probability": 70}))
     solver = chain_of_thought(steps=1)
-    log = asked(run, says(policy), rain(), "model_brier", solver=solver, model_roles={"grader": reader})
+    log = grade_with(run, says(policy), rain(), "model_brier", solver=solver, model_roles={"grader": reader})
     assert grade_of(log) == pytest.approx(0.09)
     assert "'seven in ten'" in str(result(log).explanation)
     assert "THINKING" not in heard[0][0].text
@@ -243,8 +243,8 @@ def test_what_each_grading_model_is_shown(
     rubric.write_text("Reward {courage}.")
     for wanted, path in ((RUBRIC, None), ("Reward {courage}.", str(rubric))):
         grader, heard = listens(json.dumps({"reasons": "Fine.", "grade": 64}))
-        made = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=graded("model", rubric=path))
-        log = run(made, says(policy), model_roles={"grader": grader})
+        task = Task(dataset=[rain()], setup=prepare(), solver=solver, scorer=graded("model", rubric=path))
+        log = run(task, says(policy), model_roles={"grader": grader})
         assert result(log).value == {"grade": 0.64}
         assert result(log).explanation == "model: 0.64. Fine."
         assert wanted in heard[0][0].text
@@ -253,7 +253,7 @@ def test_what_each_grading_model_is_shown(
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         ("", "The answer is empty"),
         (" \n", "The answer is empty"),
@@ -263,12 +263,12 @@ def test_what_each_grading_model_is_shown(
     ids=["empty", "blank", "refused", "too long"],
 )
 def test_without_an_answer_there_is_no_grade(
-    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, reason: Callable[..., str], reply: Any, said: str
+    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, reason: Callable[..., str], reply: Any, message: str
 ) -> None:
     grader, heard = listens()
-    log = asked(run, says(reply), rain(), "model", model_roles={"grader": grader})
+    log = grade_with(run, says(reply), rain(), "model", model_roles={"grader": grader})
     assert log.samples
-    assert reason(log.samples[0], "graded").startswith(said)
+    assert reason(log.samples[0], "graded").startswith(message)
     assert not heard
 
 
@@ -280,7 +280,7 @@ def test_a_sample_that_begins_with_messages(
     last = ChatMessageUser(content="Rain?") if user else ChatMessageSystem(content="Rain?")
     item.input = [ChatMessageSystem(content="Be brief."), last]
     grader, heard = listens(json.dumps({"reasons": "Fine.", "grade": 50}))
-    log = asked(run, says("Perhaps."), item, "model", solver=generate(), model_roles={"grader": grader})
+    log = grade_with(run, says("Perhaps."), item, "model", solver=generate(), model_roles={"grader": grader})
     assert grade_of(log) == 0.5
     assert "<question>\nRain?\n</question>" in heard[0][0].text
 
@@ -290,11 +290,11 @@ def test_a_function_of_ones_own(run: Run, says: Says, rain: Rain, reason: Callab
         return -len(given.completion.split())
 
     mine = Grader("words", words, low=-10, high=0)
-    log = asked(run, says("one two three"), rain(), mine)
+    log = grade_with(run, says("one two three"), rain(), mine)
     assert result(log).value == {"grade": -3}
     assert metrics(log)["grade"] == -3
     assert (metrics(log)["low"], metrics(log)["high"]) == (-10, 0)
-    log = asked(run, says("w " * 11), rain(), mine)
+    log = grade_with(run, says("w " * 11), rain(), mine)
     assert log.samples
     assert reason(log.samples[0], "graded") == "The grader words returned -11, which is outside its range, -10 to 0."
 
@@ -337,8 +337,8 @@ def test_the_role_must_hold_one_model(
     fails: Callable[..., str], run: Run, listens: Callable[..., Any], grader: str
 ) -> None:
     model, heard = listens()
-    said = fails(urns(n=2, paradigms={"graded": {"grader": grader}}), model)
-    assert "needs the role grader" in said
+    message = fails(urns(n=2, paradigms={"graded": {"grader": grader}}), model)
+    assert "needs the role grader" in message
     both = {"grader": [get_model("reference/judge"), get_model("reference/judge", noise=0.1)]}
     assert "has 2 models" in fails(urns(n=2, paradigms={"graded": {"grader": grader}}), model, model_roles=both)
     assert not heard

@@ -28,16 +28,16 @@ ASKED = ["asked", "achieved", "achieved_p10", "achieved_p50", "achieved_p90", "k
 
 def scores(words: list[list[float | None]], **controlled: list[list[float]]) -> list[SampleScore]:
     """Scores of questions x epochs, each question an event of its own; None is an answer that is not there."""
-    made = []
+    found = []
     for q, row in enumerate(words):
-        for epoch, held in enumerate(row, start=1):
+        for epoch, number in enumerate(row, start=1):
             value = dict.fromkeys(KEYS, math.nan)
-            if held is not None:
-                value |= {"words": held, "characters": 5 * held}
+            if number is not None:
+                value |= {"words": number, "characters": 5 * number}
                 value |= {name: rows[q][epoch - 1] for name, rows in controlled.items()}
             metadata = {"epoch": epoch, "event": f"e{q}"}
-            made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
-    return made
+            found.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
+    return found
 
 
 def one(log: EvalLog, name: str = "length") -> tuple[EvalSample, Any]:
@@ -64,8 +64,8 @@ def test_what_was_asked_for_and_what_came_of_it() -> None:
     achieved = [[80.0, 100.0], [110.0, 100.0], [90.0, 150.0]]
     kept = [[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]]
     tries = [[2.0, 0.0], [0.0, 1.0], [1.0, 2.0]]
-    asked = [[100.0, 100.0]] * 3
-    found = summarise(scores(achieved, asked=asked, achieved=achieved, kept=kept, revisions=tries))  # type: ignore[arg-type]
+    targets = [[100.0, 100.0]] * 3
+    found = summarise(scores(achieved, asked=targets, achieved=achieved, kept=kept, revisions=tries))  # type: ignore[arg-type]
     assert found["asked"] == 100
     assert found["achieved"] == pytest.approx(105)
     assert found["kept"] == pytest.approx(2 / 3)
@@ -85,7 +85,7 @@ def test_the_metric_never_fails_on_a_partial_list(some: list[SampleScore]) -> No
 
 
 def test_a_table_keeps_what_is_within_its_greatest_value() -> None:
-    made = scores([[0.5], [70], [1], [0], [-1], [math.inf]])
+    rows = scores([[0.5], [70], [1], [0], [-1], [math.inf]])
     lost = math.nan
     for most, kept in (
         (None, [0.5, lost, 1, 0, lost, lost]),
@@ -94,7 +94,7 @@ def test_a_table_keeps_what_is_within_its_greatest_value() -> None:
         (69.9, [0.5, lost, 1, 0, lost, lost]),
         (math.inf, [0.5, 70, 1, 0, lost, math.inf]),
     ):
-        table = tabulate(made, "words", **({} if most is None else {"most": most}))
+        table = tabulate(rows, "words", **({} if most is None else {"most": most}))
         assert table.values[:, 0].tolist() == pytest.approx(kept, nan_ok=True)
 
 

@@ -70,9 +70,9 @@ def test_one_epoch_runs_warns_and_is_not_identified(run: Run, caplog: pytest.Log
     assert np.isnan(found["martingale_score"])
     assert found["unidentified_one_epoch"] == 1
     assert not np.isnan(found["martingale_score_ols"])
-    said = [r.message for r in caplog.records if "not identified" in r.message]
-    assert len(said) == 1, "once, and not for partial lists"
-    assert "run with --epochs 3" in said[0]
+    messages = [r.message for r in caplog.records if "not identified" in r.message]
+    assert len(messages) == 1, "once, and not for partial lists"
+    assert "run with --epochs 3" in messages[0]
 
 
 def test_a_run_warns_once_and_at_its_end(run: Run, says: Any, caplog: pytest.LogCaptureFixture) -> None:
@@ -116,16 +116,16 @@ def test_with_both_elicitors_the_other_prior_is_the_instrument(run: Run) -> None
     log = run(only(40, elicitor="both"), get_model("reference/bayesian", noise=0.1), model_roles={"judge": judge})
     assert log.samples
     ids = [item.id for item in questions(n=40)]
-    held = {key: np.full((40, 3), np.nan) for key in ("prior", "posterior", "judge_prior", "judge_posterior")}
+    beliefs = {key: np.full((40, 3), np.nan) for key in ("prior", "posterior", "judge_prior", "judge_posterior")}
     for done in log.samples:
         assert done.scores
         value = done.scores["martingale"].value
         assert isinstance(value, dict)
-        for key, values in held.items():
+        for key, values in beliefs.items():
             values[ids.index(done.id), done.epoch - 1] = value[key]
     found = metrics(log)
-    own = martingale_score(held["prior"], held["posterior"], held["judge_prior"])
-    other = martingale_score(held["judge_prior"], held["judge_posterior"], held["prior"])
+    own = martingale_score(beliefs["prior"], beliefs["posterior"], beliefs["judge_prior"])
+    other = martingale_score(beliefs["judge_prior"], beliefs["judge_posterior"], beliefs["prior"])
     assert found["martingale_score"] == pytest.approx(own.estimate)
     assert found["martingale_score_judge"] == pytest.approx(other.estimate)
 

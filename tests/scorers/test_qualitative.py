@@ -40,7 +40,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def kind(asked: str) -> str:
+def kind(prompt: str) -> str:
     """What a request is for, by how it begins."""
     beginnings = {
         "Answer this": "own_answer",
@@ -50,7 +50,7 @@ def kind(asked: str) -> str:
         "Someone reasoned about a question. Rate": "rating",
         "Rate the next reasoning in the same way": "rating",
     }
-    return next(name for begins, name in beginnings.items() if asked.startswith(begins))
+    return next(name for begins, name in beginnings.items() if prompt.startswith(begins))
 
 
 def rates(number: int = 60) -> Callable[[list[ChatMessage]], str]:
@@ -87,9 +87,9 @@ def judged(run: Run, rain: Rain, says: Says) -> Callable[..., EvalLog]:
 
 def scored(log: EvalLog, place: int = 0) -> tuple[dict[str, float], dict[str, Any]]:
     assert log.samples
-    held = (log.samples[place].scores or {})["qualitative"]
-    assert isinstance(held.value, dict)
-    return held.value, held.metadata or {}
+    score = (log.samples[place].scores or {})["qualitative"]
+    assert isinstance(score.value, dict)
+    return score.value, score.metadata or {}
 
 
 def test_the_planted_quality_is_found(run: Run) -> None:
@@ -148,17 +148,17 @@ def test_what_a_judge_is_shown(judged: Callable[..., EvalLog], listens: Listens)
     by_id = {item.question: item for item in rated_trajectories()}
     for messages in ratings:
         assert [message.role for message in messages] == ["user", "assistant"] * 2 + ["user"]
-        for told, said in zip(messages[0:4:2], messages[1:4:2], strict=True):
-            item = by_id[told.text.split("<question>\n")[1].split("\n</question>")[0]]
-            assert item.trajectory in told.text
-            assert json.loads(said.text) == {"reasons": item.reasons, **item.ratings}
-            assert kind(told.text) == "rating"
+        for request, reply in zip(messages[0:4:2], messages[1:4:2], strict=True):
+            item = by_id[request.text.split("<question>\n")[1].split("\n</question>")[0]]
+            assert item.trajectory in request.text
+            assert json.loads(reply.text) == {"reasons": item.reasons, **item.ratings}
+            assert kind(request.text) == "rating"
         rubrics = [message.text.count("This is the rubric") for message in messages]
         assert rubrics == [1, 0, 0, 0, 0], "said once, at the beginning"
-        asked = messages[-1].text
-        assert asked.count("</trajectory>") == 1, "what closes a tag within the text is made harmless"
-        assert "It thundered." in asked, "evidence belongs to the question"
-        assert "contains no instructions for you" in asked
+        prompt = messages[-1].text
+        assert prompt.count("</trajectory>") == 1, "what closes a tag within the text is made harmless"
+        assert "It thundered." in prompt, "evidence belongs to the question"
+        assert "contains no instructions for you" in prompt
     shown = [messages[-1].text for messages in ratings]
     places = [(text.index("<criticism>\n"), text.index("<defence>\n"), text.index("<resolution>\n")) for text in shown]
     assert [a < b < c for a, b, c in places].count(True) == 3
@@ -171,24 +171,24 @@ def test_what_is_asked_again_is_asked_as_another_draw(judged: Callable[..., Eval
     judge, heard = listens(rates())
     given: dict[str, Any] = {"few_shot": "static", "shots": 1, "rounds": 2, "red_team": "none", "probes": ["retest"]}
     judged(judge, **given)
-    asked = [(kind(messages[-1].text), "rain" in messages[-1].text, messages[-1].metadata or {}) for messages in heard]
-    ratings = sorted(told.get("draw", 0) for what, judged, told in asked if what == "rating" and judged)
+    calls = [(kind(messages[-1].text), "rain" in messages[-1].text, messages[-1].metadata or {}) for messages in heard]
+    ratings = sorted(meta.get("draw", 0) for what, judged, meta in calls if what == "rating" and judged)
     assert ratings == [0, 1, 2], "two rounds, and the first once more"
-    examples = sorted(told.get("draw", 0) for what, judged, told in asked if what == "own_answer" and not judged)
+    examples = sorted(meta.get("draw", 0) for what, judged, meta in calls if what == "own_answer" and not judged)
     assert examples == [0, 1], "what stands beside an example is written anew in each round"
-    assert {told["epoch"] for _, _, told in asked} == {1}
+    assert {meta["epoch"] for _, _, meta in calls} == {1}
 
 
 def test_a_second_scoring_makes_no_call(judged: Callable[..., EvalLog], listens: Listens) -> None:
     judge, heard = listens(rates())
     log = judged(judge, 2, **SMALL)
-    made = len(heard)
+    calls = len(heard)
     again = score(log, qualitative(**SMALL), action="append", model_roles={"judge": judge}, display="log")
-    assert len(heard) == made
+    assert len(heard) == calls
     first, second = ((again.samples or [])[0].scores or {}).values()
     assert first.value == second.value
     score(log, qualitative(**SMALL, cache=False), action="append", model_roles={"judge": judge}, display="log")
-    assert len(heard) == 2 * made
+    assert len(heard) == 2 * calls
 
 
 def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog], listens: Listens) -> None:
@@ -245,9 +245,9 @@ def test_an_example_about_the_same_question_is_not_shown(
     log = judged(
         judge, shots=3, examples=str(tmp_path / "mine.jsonl"), self_answer=False, red_team="none", probes="none"
     )
-    held = scored(log)[1]["judges"][0]
-    assert sorted(held["examples"]) == sorted(row["id"] for row in rows[:2])
-    assert len(held["orders"]) == 2
+    record = scored(log)[1]["judges"][0]
+    assert sorted(record["examples"]) == sorted(row["id"] for row in rows[:2])
+    assert len(record["orders"]) == 2
 
 
 @solver
@@ -260,10 +260,10 @@ def ends(reason: str | None) -> Solver:
     return solve
 
 
-@pytest.mark.parametrize(("ended", "said"), [("It refused.", "It refused."), (None, "cut short")], ids=["ended", "cut"])
+@pytest.mark.parametrize(("ended", "part"), [("It refused.", "It refused."), (None, "cut short")], ids=["ended", "cut"])
 def test_what_holds_no_reasoning_is_not_judged(
     ended: str | None,
-    said: str,
+    part: str,
     run: Run,
     rain: Rain,
     listens: Listens,
@@ -276,7 +276,7 @@ def test_what_holds_no_reasoning_is_not_judged(
         says("It is."), model_roles={"judge": judge},
     )  # fmt: skip
     assert log.samples
-    assert said in reason(log.samples[0], "qualitative")
+    assert part in reason(log.samples[0], "qualitative")
     assert not heard
 
 
@@ -288,8 +288,8 @@ def test_no_judge_ends_the_run_before_its_first_call(fails: Fails, listens: List
 
 def test_a_judge_bound_twice_is_refused_before_the_first_call(fails: Fails, listens: Listens) -> None:
     policy, heard = listens("It is.")
-    said = fails(urns(n=1, paradigms="qualitative"), policy, model_roles={"judge": ["reference/judge"] * 2})
-    assert "The role judge has reference/judge twice" in said
+    message = fails(urns(n=1, paradigms="qualitative"), policy, model_roles={"judge": ["reference/judge"] * 2})
+    assert "The role judge has reference/judge twice" in message
     assert not heard
 
 
@@ -298,9 +298,9 @@ def test_one_model_with_other_settings_is_another_judge(judged: Callable[..., Ev
 
     def output(messages: list[ChatMessage], tools: Any, choice: Any, config: GenerateConfig) -> ModelOutput:
         heard.append(config.temperature)
-        made = ModelOutput.from_content("mockllm/model", rates()(messages))
-        made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return made
+        result = ModelOutput.from_content("mockllm/model", rates()(messages))
+        result.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return result
 
     judges = [
         get_model("mockllm/model", custom_outputs=output, memoize=False, config=GenerateConfig(temperature=heat))
@@ -323,9 +323,9 @@ def test_a_judge_that_fails_is_left_out(judged: Callable[..., EvalLog], listens:
     measured = qualitative(**SMALL, cache=False, figures="all")
     log = score(before, measured, action="overwrite", model_roles=both, display="log")
     assert [scored(log, place)[0]["quality"] for place in (0, 1)] == [pytest.approx(0.55), pytest.approx(0.7)]
-    said = scored(log, 1)[1]["judges"][0]
-    assert "failed (RuntimeError: the line broke)" in said["unread"][0]
-    assert (said["ratings"], said["probes"]) == ([[None, None]], {})
+    record = scored(log, 1)[1]["judges"][0]
+    assert "failed (RuntimeError: the line broke)" in record["unread"][0]
+    assert (record["ratings"], record["probes"]) == ([[None, None]], {})
     assert metrics(log)["share_read"] == 9 / 11
     alone = score(before, qualitative(**SMALL), action="overwrite", model_roles={"judge": one}, display="log")
     assert scored(alone, 0)[0]["quality"] == pytest.approx(0.4)
@@ -359,8 +359,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", list(REFUSED))
 def test_what_cannot_be_used_is_refused_before_any_call(name: str) -> None:
-    given, said = REFUSED[name]
-    with pytest.raises(BadInput, match=said):
+    given, message = REFUSED[name]
+    with pytest.raises(BadInput, match=message):
         qualitative(**given)
 
 

@@ -29,9 +29,9 @@ from truthgym.tasks.urns import urns
 
 def value(done: EvalSample) -> dict[str, float]:
     assert done.scores
-    held = done.scores["sycophantic_reasoning"].value
-    assert isinstance(held, dict)
-    return held
+    values = done.scores["sycophantic_reasoning"].value
+    assert isinstance(values, dict)
+    return values
 
 
 def meta(done: EvalSample) -> dict[str, Any]:
@@ -110,10 +110,10 @@ def test_arms_and_their_facts_stand_in_the_score(run: Run) -> None:
     assert {meta(done)["arm"] for done in log.samples} == {
         "neutral", "user_yes", "user_no", "memory_yes", "memory_no"}  # fmt: skip
     for done in log.samples:
-        held, known = value(done), meta(done)
+        values, known = value(done), meta(done)
         assert done.id == f"{known['question']}/{known['arm']}"
-        assert held["brier_score"] == pytest.approx((held["belief"] - known["outcome"]) ** 2, abs=1e-4)
-        assert ("belief_doubt" in held) is (known["arm"] == "neutral")
+        assert values["brier_score"] == pytest.approx((values["belief"] - known["outcome"]) ** 2, abs=1e-4)
+        assert ("belief_doubt" in values) is (known["arm"] == "neutral")
     found = metrics(log)
     assert math.isnan(found["net_sycophancy"])
     assert found["memory_shift"] > 0.1
@@ -146,15 +146,15 @@ def test_pushback_branches_begin_at_the_answer(run: Run, listens: Callable[..., 
     model, heard = listens()
     run(sycophancy("urns", figures="all", n=1, arms="pushback"), model, epochs=1)
     assert len(heard) == 4
-    asked = [messages[-1].text for messages in heard[1:]]
-    control = asked[0]
+    requests = [messages[-1].text for messages in heard[1:]]
+    control = requests[0]
     assert control.startswith(ONCE_MORE)
-    for text, messages in zip(asked, heard[1:], strict=True):
+    for text, messages in zip(requests, heard[1:], strict=True):
         assert text.endswith(control)
         assert [m.role for m in messages] == ["user", "assistant", "user"]
         assert messages[0].text == heard[0][0].text
-    assert asked[1].removesuffix(control).strip() in DOUBTS
-    assert "is false" in asked[2] or "false" in asked[2].removesuffix(control), "it contradicts a belief of 0.6"
+    assert requests[1].removesuffix(control).strip() in DOUBTS
+    assert "is false" in requests[2] or "false" in requests[2].removesuffix(control), "it contradicts a belief of 0.6"
 
 
 def test_any_log_of_a_domain_can_be_pushed_back_at(run: Run) -> None:
@@ -227,9 +227,9 @@ def test_a_judge_sees_neither_the_opinion_nor_the_answer(run: Run, listens: Call
     assert log.samples
     opinions = {done.metadata["opinion"] for done in log.samples} - {None}
     assert len(opinions) == 6
-    asked = [messages[-1].text for messages in heard]
-    assert 10 <= len(asked) <= len(log.samples), "the same reasoning is judged once"
-    for text in asked:
+    requests = [messages[-1].text for messages in heard]
+    assert 10 <= len(requests) <= len(log.samples), "the same reasoning is judged once"
+    for text in requests:
         assert not any(opinion in text for opinion in opinions)
         assert "[hidden]" in text
         reasoning = text.split("<reasoning>")[1].split("</reasoning>")[0]
@@ -253,7 +253,7 @@ def test_metrics_choose_the_figures_and_lead_them(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"metric": "opinon"}, "Unknown metric 'opinon'; did you mean 'opinion'"),
         ({"metric": []}, "metric is empty"),
@@ -262,8 +262,8 @@ def test_metrics_choose_the_figures_and_lead_them(run: Run) -> None:
     ],
     ids=str,
 )
-def test_arguments_that_cannot_be_used_are_refused(given: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_arguments_that_cannot_be_used_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         sycophantic_reasoning(**given)
 
 

@@ -84,28 +84,28 @@ def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, listens: Listen
     log = run(Task(dataset=items, setup=prepare(), solver=solver, epochs=2), model)
     assert len(heard) == 4 * 2 * (4 + 1)
     for done in log.samples or []:
-        asked = Question.model_validate(done.metadata)
+        question = Question.model_validate(done.metadata)
         drawn = [POOLS[source][text] for text in interviewed(done)]  # nothing but the question and its evidence
         assert len({item.id for item in drawn}) == 4
         for item in drawn:
             known = item.metadata_as(Question)
             assert known.split == "train"
-            assert known.event != asked.event
-            assert known.proposition != asked.proposition
-            assert not asked.opened_on or not known.opened_on or known.opened_on <= asked.opened_on
+            assert known.event != question.event
+            assert known.proposition != question.proposition
+            assert not question.opened_on or not known.opened_on or known.opened_on <= question.opened_on
             assert str(item.id) not in "".join(m.text for m in done.messages)
 
 
 def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails, listens: Listens) -> None:
     events = {item.metadata_as(Question).event for item in POOLS["forecasting"].values()}
     item = next(item for item in LATE if item.metadata_as(Question).split == "train")
-    held = item.metadata_as(Question).event
-    most = sum(other.metadata_as(Question).event != held for other in POOLS["forecasting"].values())
-    assert held in events
+    event = item.metadata_as(Question).event
+    most = sum(other.metadata_as(Question).event != event for other in POOLS["forecasting"].values())
+    assert event in events
     log = run(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most)), listens()[0])
     assert log.samples
     drawn = [POOLS["forecasting"][text].metadata_as(Question).event for text in interviewed(log.samples[0])]
-    assert set(drawn) == events - {held}
+    assert set(drawn) == events - {event}
     over = run(
         Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most + 1), scorer=brier()), listens()[0]
     )
@@ -154,8 +154,8 @@ def test_a_preset_interview_is_written_at_once(solve: Solve, listens: Listens, r
     for hidden in (*rain().metadata_as(Question).evidence, "Evidence", "yes", "finalBeliefProb"):
         assert hidden not in request.text
     assert {(r[0].metadata or {})["epoch"] for r in requests} == {1, 2}
-    told = [s for s in done.store_as(Trajectory).steps if s.speaker]
-    assert [(s.role, s.kind, s.trainable, s.speaker) for s in told] == [("user", "auxiliary", False, "interviewer")] * 2
+    aux = [s for s in done.store_as(Trajectory).steps if s.speaker]
+    assert [(s.role, s.kind, s.trainable, s.speaker) for s in aux] == [("user", "auxiliary", False, "interviewer")] * 2
 
 
 def test_a_preset_interview_is_as_long_as_what_was_written(solve: Solve, listens: Listens, rain: Rain) -> None:
@@ -173,15 +173,15 @@ def test_an_adaptive_interview_goes_by_what_was_said(solve: Solve, listens: List
     done = solve(model, solver, rain(), model_roles={"interviewer": interviewer})
     assert (len(heard), len(requests)) == (3 + 1, 3)
     texts = [messages[0].text for messages in requests]
-    asked = interviewed(done)
-    assert len(asked) == 3
+    questions = interviewed(done)
+    assert len(questions) == 3
     for k, text in enumerate(texts, start=1):
         assert f"Write interview question {k} of 3, " in text
         assert MANNERS["contradiction_seeking"] + MANNERS["synergistic"] in text
         assert "<question>\nWill it rain?\n</question>" in text
         assert not any(piece in text for piece in rain().metadata_as(Question).evidence)
-        said = [part for i in range(k - 1) for part in (f"Question: {asked[i]}", f"Reply: So I say, {2 * i + 1}.")]
-        assert ("\n\n".join(said) in text) if said else ("<interview>" not in text)
+        past = [part for i in range(k - 1) for part in (f"Question: {questions[i]}", f"Reply: So I say, {2 * i + 1}.")]
+        assert ("\n\n".join(past) in text) if past else ("<interview>" not in text)
         assert text.count("Question: ") == k - 1
 
 
@@ -208,9 +208,9 @@ def test_a_sample_without_a_usable_question_is_unscored(
     solver = bootstrap_interview(1, "llm_adaptive")
     task = Task(dataset=items, setup=prepare(), solver=solver, scorer=[brier(), martingale()])
     ended, other = run(task, model, model_roles={"interviewer": says(write)}).samples or []
-    said = "The interviewer returned no usable question, but: 'I cannot help with that.'"
-    assert ended.store_as(Trajectory).ended == reason(ended, "brier") == said
-    assert said in reason(ended, "martingale")
+    message = "The interviewer returned no usable question, but: 'I cannot help with that.'"
+    assert ended.store_as(Trajectory).ended == reason(ended, "brier") == message
+    assert message in reason(ended, "martingale")
     assert len(heard) == 2 + 2, "all for the other: interview, answer, and two beliefs"
     assert number(other, "brier", "belief") == 0.6
 
@@ -222,26 +222,26 @@ LISTS: dict[str, Callable[[list[str]], str]] = {
     "lines": "\n".join,
     "paragraphs": "\n\n".join,
     "windows": "\r\n".join,
-    "numbered": lambda asked: "\n".join(f"{k}. {text}" for k, text in enumerate(asked, start=1)),
-    "numbered ): ": lambda asked: "\n".join(f"  {k}) {text}" for k, text in enumerate(asked, start=1)),
-    "labelled": lambda asked: "\n".join(f"Question {k}: {text}" for k, text in enumerate(asked, start=1)),
-    "Q1": lambda asked: "\n".join(f"Q{k}: {text}" for k, text in enumerate(asked, start=1)),
-    "bold": lambda asked: "\n".join(f"**{k}. {text}**" for k, text in enumerate(asked, start=1)),
-    "bulleted": lambda asked: "\n".join(f"- {text}" for text in asked),
-    "starred": lambda asked: "\n".join(f"* {text}" for text in asked),
-    "quoted": lambda asked: "\n".join(f'"{text}"' for text in asked),
-    "json": lambda asked: "[" + ", ".join(f'"{text}"' for text in asked) + "]",
-    "json without spaces": lambda asked: "[" + ",".join(f'"{text}"' for text in asked) + "]",
-    "json over lines": lambda asked: "[\n" + ",\n".join(f'  "{text}"' for text in asked) + "\n]",
-    "python": lambda asked: "[" + ", ".join(f"'{text}'" for text in asked) + "]",
-    "fenced": lambda asked: "```json\n[\n" + ",\n".join(f'"{text}"' for text in asked) + "\n]\n```",
-    "announced": lambda asked: "Here are my questions:\n\n" + "\n".join(asked) + "\n\nI hope that they help.",
+    "numbered": lambda questions: "\n".join(f"{k}. {text}" for k, text in enumerate(questions, start=1)),
+    "numbered ): ": lambda questions: "\n".join(f"  {k}) {text}" for k, text in enumerate(questions, start=1)),
+    "labelled": lambda questions: "\n".join(f"Question {k}: {text}" for k, text in enumerate(questions, start=1)),
+    "Q1": lambda questions: "\n".join(f"Q{k}: {text}" for k, text in enumerate(questions, start=1)),
+    "bold": lambda questions: "\n".join(f"**{k}. {text}**" for k, text in enumerate(questions, start=1)),
+    "bulleted": lambda questions: "\n".join(f"- {text}" for text in questions),
+    "starred": lambda questions: "\n".join(f"* {text}" for text in questions),
+    "quoted": lambda questions: "\n".join(f'"{text}"' for text in questions),
+    "json": lambda questions: "[" + ", ".join(f'"{text}"' for text in questions) + "]",
+    "json without spaces": lambda questions: "[" + ",".join(f'"{text}"' for text in questions) + "]",
+    "json over lines": lambda questions: "[\n" + ",\n".join(f'  "{text}"' for text in questions) + "\n]",
+    "python": lambda questions: "[" + ", ".join(f"'{text}'" for text in questions) + "]",
+    "fenced": lambda questions: "```json\n[\n" + ",\n".join(f'"{text}"' for text in questions) + "\n]\n```",
+    "announced": lambda questions: "Here are my questions:\n\n" + "\n".join(questions) + "\n\nI hope that they help.",
 }
 
 
-@given(asked=st.lists(WORDS, min_size=1, max_size=4), form=st.sampled_from(sorted(LISTS)))
-def test_questions_are_found_in_every_form_of_list(asked: list[str], form: str) -> None:
-    assert usable_questions(LISTS[form](asked), "Will it rain?") == asked
+@given(questions=st.lists(WORDS, min_size=1, max_size=4), form=st.sampled_from(sorted(LISTS)))
+def test_questions_are_found_in_every_form_of_list(questions: list[str], form: str) -> None:
+    assert usable_questions(LISTS[form](questions), "Will it rain?") == questions
 
 
 @given(form=st.sampled_from(sorted(LISTS)), main=WORDS | st.just('"Dune" wins, or is it "Barbie"?'))
@@ -268,8 +268,8 @@ def test_a_number_that_belongs_to_a_question_stays(question: str) -> None:
 
 
 @given(st.text(), st.text())
-def test_any_reply_can_be_read(reply: str, asked: str) -> None:
-    assert all(text.endswith("?") and len(text) > 1 for text in usable_questions(reply, asked))
+def test_any_reply_can_be_read(reply: str, main: str) -> None:
+    assert all(text.endswith("?") and len(text) > 1 for text in usable_questions(reply, main))
 
 
 def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
@@ -280,11 +280,11 @@ def test_a_missing_role_or_domain_is_refused_before_any_call(fails: Fails, liste
 
     modes: list[Literal["llm_preset", "llm_adaptive"]] = ["llm_preset", "llm_adaptive"]
     for mode in modes:
-        said = said_of(bootstrap_interview(mode=mode), rain())
-        assert "bootstrap_interview needs the role interviewer" in said
-        assert "--model-role interviewer=MODEL" in said
+        message = said_of(bootstrap_interview(mode=mode), rain())
+        assert "bootstrap_interview needs the role interviewer" in message
+        assert "--model-role interviewer=MODEL" in message
     own = bootstrap_interview(mode="stationary_ood", domains=["urns"])
-    said = said_of(own, next(iter(urns(n=1))))
-    assert "domains=urns includes the main question's domain, urns; give other domains" in said
+    message = said_of(own, next(iter(urns(n=1))))
+    assert "domains=urns includes the main question's domain, urns; give other domains" in message
     assert "Unknown domain 'test'" in said_of(bootstrap_interview(), rain())
     assert not heard

@@ -82,15 +82,15 @@ def test_the_question_stays_where_no_solver_asks_it(solve: Solve, says: Says, ra
 
 
 @solver
-def lead(*said: Callable[..., Any]) -> Solver:
+def lead(*actions: Callable[..., Any]) -> Solver:
     """Do to the conversation what these do."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         with conversation(state, generate) as talk:
-            for each in said:
-                made = each(talk)
-                if made is not None:
-                    await made
+            for each in actions:
+                result = each(talk)
+                if result is not None:
+                    await result
         return talk.state
 
     return solve
@@ -135,7 +135,7 @@ def two(rain: Rain) -> list[Sample]:
 
 
 @pytest.mark.parametrize(
-    ("after", "stop", "text", "details", "said"),
+    ("after", "stop", "text", "details", "message"),
     [
         (1, *REFUSED, "The model refused: its provider filtered the reply."),
         (2, "content_filter", "50%", StopDetails(explanation="It is about weather."), "It is about weather."),
@@ -161,7 +161,7 @@ def test_a_failed_reply_ends_its_sample_alone(
     stop: Any,
     text: str,
     details: Any,
-    said: str,
+    message: str,
 ) -> None:
     def reply(messages: list[ChatMessage]) -> str | ModelOutput:
         here = "Will it rain?" in messages[0].text and sum(m.role == "user" for m in messages) == after
@@ -176,9 +176,9 @@ def test_a_failed_reply_ends_its_sample_alone(
     assert log.samples
     ended, other = log.samples
     assert calls(ended) == after, "nobody is asked again where the model refused"
-    assert ended.store_as(Trajectory).ended == said
+    assert ended.store_as(Trajectory).ended == message
     assert kinds(ended) == [("user", "auxiliary"), ("assistant", "reasoning")] * (after - 1) + [("user", "auxiliary")]
-    assert all(said in reason(ended, scorer) for scorer in ("brier", "martingale", "length"))
+    assert all(message in reason(ended, scorer) for scorer in ("brier", "martingale", "length"))
     assert other.store_as(Trajectory).ended is None
     assert number(other, "brier", "belief") == number(other, "martingale", "posterior") == 0.6
 

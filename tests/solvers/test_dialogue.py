@@ -80,19 +80,19 @@ def test_an_interlocutor_without_a_reply_ends_the_dialogue(
 
 @given(st.integers(0, 5), st.integers(1, 9))
 def test_each_reply_reaches_the_interlocutor_once_in_order(turns: int, epoch: int) -> None:
-    said = [f"<{k}>" for k in range(2 * turns + 1)]
-    heard = interlocutor_view("Rain?", said, epoch)
+    replies = [f"<{k}>" for k in range(2 * turns + 1)]
+    heard = interlocutor_view("Rain?", replies, epoch)
     assert len(heard) == 2 * turns + 1
     assert heard[0].text.endswith("They say:\n\n<0>")
-    assert [m.text for m in heard[1:]] == said[1:]
+    assert [m.text for m in heard[1:]] == replies[1:]
     assert [m.role for m in heard] == ["user", *["assistant", "user"] * turns]
     assert all(m.metadata == {"epoch": epoch} for m in heard if m.role == "user")
 
 
 def test_a_role_that_no_model_has_is_named_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
     model, heard = listens()
-    said = fails(Task(dataset=[rain()], setup=prepare(), solver=dialogue()), model, model_roles={"judge": model})
+    line = fails(Task(dataset=[rain()], setup=prepare(), solver=dialogue()), model, model_roles={"judge": model})
     assert (
-        "The solver dialogue needs the role interlocutor, and no model has it; add --model-role interlocutor=" in said
+        "The solver dialogue needs the role interlocutor, and no model has it; add --model-role interlocutor=" in line
     )
     assert not heard

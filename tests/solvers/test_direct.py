@@ -55,6 +55,6 @@ def test_a_picture_in_the_question_stays(solve: Solve, says: Says, rain: Rain) -
     item = rain()
     picture = ContentImage(image="data:image/png;base64,iVBORw0KGgo=")
     item.input = [ChatMessageUser(content=[ContentText(text="Rain?"), picture])]
-    asked = solve(says("Hm."), direct(), item).messages[0]
-    assert asked.text.startswith("Rain?\n\nEvidence so far:")
-    assert [content.type for content in asked.content if not isinstance(content, str)].count("image") == 1
+    message = solve(says("Hm."), direct(), item).messages[0]
+    assert message.text.startswith("Rain?\n\nEvidence so far:")
+    assert [content.type for content in message.content if not isinstance(content, str)].count("image") == 1

@@ -114,9 +114,9 @@ def test_reasoning_that_a_provider_keeps_apart_is_left_out(run: Run, says: Says,
     sealed += [ContentReasoning(reasoning="", summary="SEALED", redacted=True)]
 
     def reply(messages: list[ChatMessage]) -> ModelOutput:
-        asked = messages[-1].text
+        prompt = messages[-1].text
         # a turn may be all thought and no word, or a word that was its thought
-        return thinks("60%" if "finalBeliefProb" in asked else "" if "Step 2" in asked else "Hm.", *sealed)
+        return thinks("60%" if "finalBeliefProb" in prompt else "" if "Step 2" in prompt else "Hm.", *sealed)
 
     (found,) = read_examples(log_of(run, says(reply), rain(), chain_of_thought(3)), "brier_score")
     assert "SE" not in "".join(turn.content for turn in found.messages)
@@ -155,27 +155,27 @@ scores = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([0.0, 0.1, 0.2, 0
 
 
 @given(
-    held=scores,
+    items=scores,
     count=st.integers(1, 40),
     share=st.floats(0.01, 1),
     best=st.sampled_from(["lowest", "highest"]),
     seed=st.integers(0, 5),
 )
 def test_the_best_are_chosen_one_a_question(
-    held: list[tuple[int, float]], count: int, share: float, best: Any, seed: int
+    items: list[tuple[int, float]], count: int, share: float, best: Any, seed: int
 ) -> None:
-    given = [example(f"q{question}", score) for question, score in held]
+    given = [example(f"q{question}", score) for question, score in items]
     chosen = choose_examples(given, count, share, best, seed)
     number = max(1, min(count, int(share * len(given) + 1e-9)))
-    ranked = sorted((score for _, score in held), reverse=best == "highest")
+    ranked = sorted((score for _, score in items), reverse=best == "highest")
     edge = ranked[number - 1]
-    better = {q for q, score in held if (score < edge if best == "lowest" else score > edge)}
+    better = {q for q, score in items if (score < edge if best == "lowest" else score > edge)}
     ids = [one.id for one in chosen]
     assert len(ids) == len(set(ids)), "one a question"
     assert all(one.score <= edge if best == "lowest" else one.score >= edge for one in chosen)
     assert {f"q{q}" for q in better} <= set(ids)
     assert len(chosen) <= number
-    if len({q for q, _ in held}) == len(held):
+    if len({q for q, _ in items}) == len(items):
         assert len(chosen) == number
         assert sorted((one.score for one in chosen), reverse=best == "highest") == ranked[:number]
     assert choose_examples(given, count, share, best, seed) == chosen
@@ -199,7 +199,7 @@ def test_the_test_split_is_never_chosen() -> None:
 
 
 def test_nothing_is_shown_of_what_is_asked() -> None:
-    asked = Question(domain="d", proposition="It rains.", event="flood", split="test")
+    question = Question(domain="d", proposition="It rains.", event="flood", split="test")
     given = [
         example("q", 0, proposition=None),
         example("same event", 0, event="flood"),
@@ -207,7 +207,7 @@ def test_nothing_is_shown_of_what_is_asked() -> None:
         example("free", 0, proposition=None),
         example("other", 0),
     ]
-    assert [one.id for one in examples_for(given, "q", asked, 10_000)] == ["free", "other"]
+    assert [one.id for one in examples_for(given, "q", question, 10_000)] == ["free", "other"]
     free = Question(domain="d", form="free", event="flood", split="test")
     assert [one.id for one in examples_for(given, "q", free, 10_000)] == ["same proposition", "free", "other"]
 
@@ -215,9 +215,9 @@ def test_nothing_is_shown_of_what_is_asked() -> None:
 @given(lengths=st.lists(st.integers(0, 400), max_size=12), tokens=st.integers(1, 400))
 def test_as_many_are_shown_as_the_allowance_holds(lengths: list[int], tokens: int) -> None:
     turns = [[Turn(role="user", content="x" * n), Turn(role="assistant", content="")] for n in lengths]
-    given = [example(f"q{i}", 0, messages=held) for i, held in enumerate(turns)]
-    asked = Question(domain="d", proposition="It rains.", event="flood", split="train")
-    shown = examples_for(given, "q", asked, tokens)
+    given = [example(f"q{i}", 0, messages=some) for i, some in enumerate(turns)]
+    question = Question(domain="d", proposition="It rains.", event="flood", split="train")
+    shown = examples_for(given, "q", question, tokens)
     left = tokens - sum(n // 4 + 1 for n in (lengths[given.index(one)] for one in shown))
     assert left >= 0
     assert [one for one in given if one in shown] == shown, "in the order given"
@@ -260,10 +260,10 @@ def bad_input(source: Path | str, score: str = "brier_score") -> str:
 
 
 def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path: Path) -> None:
-    for name, held in (("gone.eval", None), ("gone.jsonl", None), ("broken.eval", "no log"), ("broken.json", "{"),
+    for name, content in (("gone.eval", None), ("gone.jsonl", None), ("broken.eval", "no log"), ("broken.json", "{"),
                        ("notes.txt", "no log"), ("empty.jsonl", "\n"), ("broken.jsonl", "{")):  # fmt: skip
-        if held is not None:
-            (tmp_path / name).write_text(held)
+        if content is not None:
+            (tmp_path / name).write_text(content)
         assert name in bad_input(tmp_path / name)
     assert "has no rows; write one example per line" in bad_input(tmp_path / "empty.jsonl")
     assert "cannot be read as a log (FileNotFoundError" in bad_input(tmp_path / "gone.eval")
@@ -271,9 +271,9 @@ def test_a_file_that_cannot_be_read_is_refused_with_its_name(tmp_path: Path) -> 
 
 
 def test_a_log_without_the_score_is_refused_with_what_it_has(run: Run, scored: EvalLog) -> None:
-    said = bad_input(scored.location, "brier")
-    assert "none of its 40 samples has a Truthgym question, an answer and a number for score='brier'" in said
-    assert said.endswith("it has numbers for: accuracy, belief, brier_score, log_score, spherical_score")
+    message = bad_input(scored.location, "brier")
+    assert "none of its 40 samples has a Truthgym question, an answer and a number for score='brier'" in message
+    assert message.endswith("it has numbers for: accuracy, belief, brier_score, log_score, spherical_score")
     unscored = run(urns(n=2), score=False, epochs=1)
     assert bad_input(unscored.location).endswith("it has numbers for: nothing")
 

@@ -69,12 +69,12 @@ def test_no_question_is_shown_itself_or_one_of_its_event(run: Run, listens: List
     model, heard = listens()
     solver = few_shot(source, count=100, share=1, tokens=1_000_000)
     log = run(Task(dataset=items, setup=prepare(), solver=solver), model)
-    asked = {str(item.input): item.metadata_as(Question) for item in items}
-    trained = [known for known in asked.values() if known.split != "test"]
-    assert {known.split for known in asked.values()} == {"train", "validation", "test"}
+    questions = {str(item.input): item.metadata_as(Question) for item in items}
+    trained = [known for known in questions.values() if known.split != "test"]
+    assert {known.split for known in questions.values()} == {"train", "validation", "test"}
     for messages, done in zip(heard, log.samples or [], strict=True):
         known = done.metadata_as(Question)
-        shown = [asked[asked_of(m.text)] for m in messages[:-1] if m.role == "user"]
+        shown = [questions[asked_of(m.text)] for m in messages[:-1] if m.role == "user"]
         assert not any(other.event == known.event for other in shown)
         assert not any(other.split == "test" for other in shown)
         assert len(shown) == len([other for other in trained if other.event != known.event])

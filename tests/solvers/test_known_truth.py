@@ -78,8 +78,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A scored log of each domain, for examples."""
     place = str(tmp_path_factory.mktemp("examples"))
     tasks = [urns(n=40, seed=7, paradigms="brier"), forecasting(n=40, seed=7, paradigms="brier")]
-    made = eval(tasks, model="reference/bayesian", epochs=1, log_dir=place, display="log", log_realtime=False)
-    return {log.eval.task.removeprefix("truthgym/"): log.location for log in made}
+    results = eval(tasks, model="reference/bayesian", epochs=1, log_dir=place, display="log", log_realtime=False)
+    return {log.eval.task.removeprefix("truthgym/"): log.location for log in results}
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def cases(item: EvalSample, thoughts: int, parameters: Parameters) -> tuple[Case
     """A question as the agent sees it at first, and after so many thoughts."""
     if item.metadata.get("posterior"):
         odds = [logit(p) for p in item.metadata_as(UrnQuestion).posterior]
-        asked = str(item.input)
-        return Case(asked, odds[0], ()), Case(asked, odds[0], tuple(np.diff(odds)))
+        question = str(item.input)
+        return Case(question, odds[0], ()), Case(question, odds[0], tuple(np.diff(odds)))
     key, truth = str(item.id), item.target == "yes"
     first, last = (private_signal(key, truth, known, item.epoch, parameters) for known in (0, thoughts))
     return first, last

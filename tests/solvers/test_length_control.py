@@ -88,8 +88,8 @@ def test_an_answer_of_the_right_length_is_not_written_again(solve: Solve, listen
     done = solve(model, length_control(10, tolerance=0.1), rain())
     assert len(heard) == 1
     assert kept(done) == (10, "words", 9, 0)
-    asked = TARGET.format(target=10, unit="words", least=9, most=11)
-    assert heard[0][0].text.startswith(f"Will it rain?\n\n{asked}\n\nEvidence so far:")
+    request = TARGET.format(target=10, unit="words", least=9, most=11)
+    assert heard[0][0].text.startswith(f"Will it rain?\n\n{request}\n\nEvidence so far:")
     assert len(answers(done)) == 1
 
 
@@ -114,8 +114,8 @@ def test_an_answer_is_revised_until_it_fits(
     assert kept(done) == (10, "words", achieved, calls - 1)
     instruction = answer_instruction(rain().metadata_as(Question))
     for messages, was in zip(heard[1:], lengths, strict=False):
-        asked = REVISE.format(length=was, unit="words", target=10, least=9, most=11)
-        assert messages[-1].text == f"{asked}\n\n{instruction}"
+        request = REVISE.format(length=was, unit="words", target=10, least=9, most=11)
+        assert messages[-1].text == f"{request}\n\n{instruction}"
     steps = [(s.kind, len(s.text.split()), s.trainable) for s in done.store_as(Trajectory).steps if s.role != "user"]
     assert steps == [*(("reasoning", n, True) for n in lengths[:-1]), ("answer", achieved, True)]
     spans = [e.name for e in done.events if e.event == "span_begin" and e.type == "truthgym.step"]

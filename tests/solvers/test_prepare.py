@@ -72,8 +72,8 @@ def test_other_text_is_the_system_prompt_itself(prompt: str) -> None:
 
 def test_a_role_that_a_scorer_needs_is_checked_before_any_call(fails: Fails, listens: Listens, rain: Rain) -> None:
     model, heard = listens()
-    said = fails(Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct()), model)
-    assert "A scorer of this task needs the role judge, and no model has it; add --model-role judge=MODEL" in said
+    message = fails(Task(dataset=[rain()], setup=prepare(roles=["judge"]), solver=direct()), model)
+    assert "A scorer of this task needs the role judge, and no model has it; add --model-role judge=MODEL" in message
     assert not heard
 
 

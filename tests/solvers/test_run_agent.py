@@ -61,15 +61,15 @@ def test_the_last_message_of_an_agent_is_its_answer(solve: Solve, listens: Liste
     model, heard = listens(looks_and_submits)
     done = solve(model, run_agent(react(prompt="Use tools.", tools=[look()])), rain(), prompt="Think.")
     assert len(heard) == 2
-    *told, last = steps(done)
-    assert [(role, kind, trainable) for role, kind, trainable, _ in told] == [
+    *earlier, last = steps(done)
+    assert [(role, kind, trainable) for role, kind, trainable, _ in earlier] == [
         ("system", "auxiliary", False),
         ("system", "auxiliary", False),
         ("user", "auxiliary", False),
         ("assistant", "reasoning", True),
         ("tool", "auxiliary", False),
     ]
-    assert [text for *_, text in told[3:]] == ["Let me look.", "Clouds."]
+    assert [text for *_, text in earlier[3:]] == ["Let me look.", "Clouds."]
     assert last == ("assistant", "answer", True, f"It will rain.\n\n{ANSWER}")
     texts = {m.id: m.text for m in done.messages}
     assert [texts[s.message_id] for s in done.store_as(Trajectory).steps] == [text for *_, text in steps(done)]
@@ -106,11 +106,11 @@ def test_scorers_read_what_an_agent_leaves(run: Run, says: Says, plain: Plain, r
 
 
 @agent
-def tells(*said: str) -> Agent:
+def tells(*texts: str) -> Agent:
     """Say so much to the model and stop, without an answer."""
 
     async def execute(state: AgentState) -> AgentState:
-        state.messages.extend(ChatMessageUser(content=text) for text in said)
+        state.messages.extend(ChatMessageUser(content=text) for text in texts)
         return state
 
     return execute
@@ -149,8 +149,8 @@ def test_what_other_models_say_for_an_agent_is_not_trained_on(solve: Solve, list
 
     model, _ = listens(ANSWER)
     done = solve(model, run_agent(hands_over()), rain())
-    said = [(step.text, step.trainable, step.speaker) for step in done.store_as(Trajectory).steps[1:]]
-    assert said == [("Perhaps.", False, "mockllm/other"), (ANSWER, True, None)]
+    summary = [(step.text, step.trainable, step.speaker) for step in done.store_as(Trajectory).steps[1:]]
+    assert summary == [("Perhaps.", False, "mockllm/other"), (ANSWER, True, None)]
 
 
 def with_usage(text: str) -> ModelOutput:
@@ -201,14 +201,14 @@ def test_an_agent_that_stops_without_an_answer_is_unscored(
 
 @pytest.mark.parametrize("arguments", [{}, {"submit": False}])
 @pytest.mark.parametrize(
-    ("stop", "said"),
+    ("stop", "message"),
     [
         ("content_filter", "The agent refused: its provider filtered the reply."),
         ("model_length", "The agent ran out of context: the conversation is longer than its context window."),
     ],
 )
 def test_a_refusal_is_not_an_agents_answer(
-    run: Run, listens: Listens, rain: Rain, reason: Reason, stop: Any, said: str, arguments: dict[str, Any]
+    run: Run, listens: Listens, rain: Rain, reason: Reason, stop: Any, message: str, arguments: dict[str, Any]
 ) -> None:
     model, heard = listens(lambda _: ModelOutput.from_content("mockllm/model", "Too long.\n\n50%", stop_reason=stop))
     solver = run_agent(react(prompt=None, **arguments))
@@ -217,11 +217,11 @@ def test_a_refusal_is_not_an_agents_answer(
     assert len(heard) == (3 if stop == "content_filter" and not arguments else 1), (
         "react tries three times; no probe after"
     )
-    assert done.store_as(Trajectory).ended == said
+    assert done.store_as(Trajectory).ended == message
     wrote = [kind for role, kind, *_ in steps(done) if role == "assistant"]
     assert wrote == ["reasoning"] * (len(heard) - 1), "the last refusal is no step, least of all an answer"
-    assert reason(done, "brier") == said
-    assert said in reason(done, "martingale")
+    assert reason(done, "brier") == message
+    assert message in reason(done, "martingale")
 
 
 @agent

@@ -106,8 +106,8 @@ def test_a_full_cycle_of_epochs_is_balanced_exactly(positions: int, start: int) 
         # who begins, together with the role that argues it: each pair once
         begins = Counter((speaking[0], roles[speaking[0]]) for speaking, roles in cycle)
         assert begins == Counter(product(range(positions), ROLES))
-        held = Counter((i, roles[i]) for _, roles in cycle for i in range(positions))
-        assert set(held.values()) == {positions}
+        counts = Counter((i, roles[i]) for _, roles in cycle for i in range(positions))
+        assert set(counts.values()) == {positions}
 
 
 def test_a_set_order_holds_in_every_question_and_epoch() -> None:
@@ -133,11 +133,11 @@ def test_bound_debaters_argue_in_the_models_place(solve: Solve, listens: Listens
     bound = {"debater_a": a, "debater_b": b}
     done = solve(model, self_debate(turns=2, order="given"), rain(), model_roles=bound)
     assert (len(heard), len(heard_a), len(heard_b)) == (1, 2, 2)
-    asked = f"Will it rain?\n\n{evidence(rain().metadata_as(Question).evidence)}"
+    question = f"Will it rain?\n\n{evidence(rain().metadata_as(Question).evidence)}"
     # each hears the debate with the roles swapped: its own words as its replies, the other's as told to it
     assert [m.role for m in heard_a[1]] == ["user", "assistant", "user"]
     assert [m.role for m in heard_b[1]] == ["user", "assistant", "user"]
-    opened = [DEBATE.format(question=asked, position=position) for position in (RAINS, DRY)]
+    opened = [DEBATE.format(question=question, position=position) for position in (RAINS, DRY)]
     against = [OPPONENT_TURN.format(position=RAINS, text=f"For it, {n}.") for n in (1, 3)]
     argue = [ARGUE.format(turn=1, turns=4, position=RAINS, rebuttal="")]
     argue += [ARGUE.format(turn=k, turns=4, position=p, rebuttal=REBUTTAL) for k, p in ((2, DRY), (3, RAINS), (4, DRY))]
@@ -178,15 +178,15 @@ def test_a_single_bound_debater_argues_every_second_position(solve: Solve, liste
 )
 def test_every_debater_sees_each_speech_once_in_order(turns: int, positions: int, side: int, before: int) -> None:
     side, before = side % positions, min(before, turns * positions)
-    said = [(k % positions, f"<{k}>") for k in range(before)]
+    speeches = [(k % positions, f"<{k}>") for k in range(before)]
     names = [f"P{i}" for i in range(positions)]
-    heard = debater_view(side, "Rain?", names, said, "Argue.", 3)
+    heard = debater_view(side, "Rain?", names, speeches, "Argue.", 3)
     assert [m.role for m in heard] == (["user", "assistant"] * len(heard))[: len(heard)]
     assert all(m.metadata == {"epoch": 3} for m in heard if m.role == "user")
     assert heard[-1].role == "user"
     assert heard[-1].text.endswith("Argue.")
     whole = "\n".join(m.text for m in heard)
-    places = [whole.index(text) for _, text in said]
+    places = [whole.index(text) for _, text in speeches]
     assert places == sorted(places)
-    assert all(whole.count(text) == 1 for _, text in said)
-    assert [m.text for m in heard if m.role == "assistant"] == [text for i, text in said if i == side]
+    assert all(whole.count(text) == 1 for _, text in speeches)
+    assert [m.text for m in heard if m.role == "assistant"] == [text for i, text in speeches if i == side]

@@ -81,9 +81,9 @@ def test_a_thought_without_an_end_is_no_answer(
     output = ModelOutput.from_content("mockllm/model", "<think>\nI say 90%.\n\n90%", stop_reason=stop)
     task = Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), length()])
     [done] = run(task, says(output)).samples or []
-    told = "The answer is empty (cut off within a thought by the token limit after 1 tokens; raise --max-tokens)."
-    assert done.store_as(Trajectory).ended == told
-    assert reason(done, "brier") == reason(done, "length") == told
+    message = "The answer is empty (cut off within a thought by the token limit after 1 tokens; raise --max-tokens)."
+    assert done.store_as(Trajectory).ended == message
+    assert reason(done, "brier") == reason(done, "length") == message
     assert [step.kind for step in done.store_as(Trajectory).steps] == ["auxiliary", "reasoning", "answer"]
 
 

@@ -92,8 +92,8 @@ def test_text_of_programs_and_other_models_is_not_trained_on() -> None:
 @pytest.mark.parametrize("model", ["gemini-2.5-pro", "google/gemini-3-pro"])
 def test_summaries_of_reasoning_are_marked_as_redacted(model: str) -> None:
     thought: list[Content] = [ContentReasoning(reasoning="I weighed it."), ContentText(text="Rain.")]
-    said = ChatMessageAssistant(content=thought, source="generate", model=model)
-    found = [(s.text, s.redacted, s.trainable) for s in steps_of_messages([said], "answer", True)]
+    reply = ChatMessageAssistant(content=thought, source="generate", model=model)
+    found = [(s.text, s.redacted, s.trainable) for s in steps_of_messages([reply], "answer", True)]
     assert found == [("I weighed it.", True, False), ("Rain.", False, True)]
 
 
@@ -105,8 +105,8 @@ def test_assistant_messages_of_the_dataset_are_input() -> None:
 
 
 def test_reasoning_before_an_auxiliary_reply_is_auxiliary() -> None:
-    said = ChatMessageAssistant(content=[ContentReasoning(reasoning="Water?"), ContentText(text="Water.")])
-    assert [(s.kind, s.trainable) for s in steps_of_messages([said], "auxiliary", False)] == [("auxiliary", False)] * 2
+    reply = ChatMessageAssistant(content=[ContentReasoning(reasoning="Water?"), ContentText(text="Water.")])
+    assert [(s.kind, s.trainable) for s in steps_of_messages([reply], "auxiliary", False)] == [("auxiliary", False)] * 2
 
 
 def test_the_answer_is_the_last_one() -> None:
@@ -117,8 +117,8 @@ def test_the_answer_is_the_last_one() -> None:
     assert recorded_end(Store({ENDED: "It refused."})) == "It refused."
 
 
-def output(stop: str, said: str = "x", **details: StopDetails) -> ModelOutput:
-    return ModelOutput.from_content("mockllm/model", said, stop_reason=stop, **details)  # type: ignore[arg-type]
+def output(stop: str, text: str = "x", **details: StopDetails) -> ModelOutput:
+    return ModelOutput.from_content("mockllm/model", text, stop_reason=stop, **details)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,6 @@ from truthgym.solvers.wrapped_solver import wrapped_solver
     ids=lambda given: "solver" if callable(given) else str(given),
 )
 def test_a_base_is_found(base: Any, name: str, arguments: dict[str, Any]) -> None:
-    made = wrapped_solver("few_shot", base)
-    assert registry_info(made).name == name
-    assert {key: registry_params(made)[key] for key in arguments} == arguments
+    result = wrapped_solver("few_shot", base)
+    assert registry_info(result).name == name
+    assert {key: registry_params(result)[key] for key in arguments} == arguments

@@ -55,15 +55,15 @@ def edited(direct_log: Path, tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_the_top_share_by_brier_score_is_the_lowest(direct_log: Path, tmp_path: Path) -> None:
-    made = convert([direct_log], "sft", tmp_path / "d", Selection(top=0.25))
+    result = convert([direct_log], "sft", tmp_path / "d", Selection(top=0.25))
     train = of_split(direct_log, "train")
     expected = sorted(brier(sample) for sample in train)[: len(train) // 4]
     found = rows(tmp_path / "d")
     assert sorted(row["score"] for row in found) == expected
-    assert made.left_out["questions of the test split, which are reserved for evaluation"] == len(
+    assert result.left_out["questions of the test split, which are reserved for evaluation"] == len(
         of_split(direct_log, "test")
     )
-    assert made.samples == 120 == sum(made.left_out.values()) + made.rows["train"]
+    assert result.samples == 120 == sum(result.left_out.values()) + result.rows["train"]
     by_uuid = {sample.uuid: sample for sample in train}
     for row in found:
         sample = by_uuid[row["sample_uuid"]]
@@ -119,7 +119,7 @@ def test_unusable_samples_are_counted(edited: Callable[..., Path], tmp_path: Pat
         first[5].scores["brier"].value = {"brier_score": float("nan")}
         first[6].metadata["arm"] = "user"
 
-    made = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
+    result = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
     for reason in (
         "samples that failed with an error",
         "samples that a limit cut short",
@@ -129,14 +129,14 @@ def test_unusable_samples_are_counted(edited: Callable[..., Path], tmp_path: Pat
         "samples without a number for the score",
         "samples that were told an opinion",
     ):
-        assert made.left_out[reason] == 1, reason
+        assert result.left_out[reason] == 1, reason
     everything = convert([edited(spoil)], "sft", tmp_path / "all", Selection(everything=True))
-    held = rows(tmp_path / "all")
-    assert everything.rows["train"] == len(held) == made.rows["train"] + 7
-    assert sum("error" in row for row in held) == 2
-    assert sum(row["truncated"] for row in held) == 2
-    assert sum(row.get("arm") == "user" for row in held) == 1
-    assert sum(not row["scores"] for row in held) == 1
+    every = rows(tmp_path / "all")
+    assert everything.rows["train"] == len(every) == result.rows["train"] + 7
+    assert sum("error" in row for row in every) == 2
+    assert sum(row["truncated"] for row in every) == 2
+    assert sum(row.get("arm") == "user" for row in every) == 1
+    assert sum(not row["scores"] for row in every) == 1
 
 
 def test_retries_shards_and_copies_count_once(direct_log: Path, edited: Callable[..., Path], tmp_path: Path) -> None:
@@ -155,10 +155,10 @@ def test_retries_shards_and_copies_count_once(direct_log: Path, edited: Callable
     edited(shard, "shard.eval")
     (logs / "whole.shards" / "1").mkdir(parents=True)
     (logs / "shard.eval").rename(logs / "whole.shards" / "1" / "shard.eval")
-    made = convert([logs], "sft", tmp_path / "d", Selection(everything=True))
-    assert made.rows["train"] == len(of_split(direct_log, "train")) == len({r["sample_uuid"] for r in rows(made.out)})
-    assert made.left_out["logs of runs that another log here completes"] == 1
-    assert made.left_out["samples that another log also holds"] == 120
+    done = convert([logs], "sft", tmp_path / "d", Selection(everything=True))
+    assert done.rows["train"] == len(of_split(direct_log, "train")) == len({r["sample_uuid"] for r in rows(done.out)})
+    assert done.left_out["logs of runs that another log here completes"] == 1
+    assert done.left_out["samples that another log also holds"] == 120
     (logs / "whole.eval").unlink()
     (logs / "copy.eval").unlink()
     shutil.rmtree(logs / "whole.shards")
@@ -191,13 +191,13 @@ def test_validation_is_held_out_by_event(direct_log: Path, edited: Callable[...,
     for name, validation in (("part", "train"), ("gt", "gt")):
         settings = ConversionConfig("sft", validation=validation)  # type: ignore[arg-type]
         convert([log], settings, tmp_path / name, Selection(threshold=0.2))
-    train, held = rows(tmp_path / "part"), rows(tmp_path / "part", "validation")
-    assert not {row["event"] for row in train} & {row["event"] for row in held}
+    train, others = rows(tmp_path / "part"), rows(tmp_path / "part", "validation")
+    assert not {row["event"] for row in train} & {row["event"] for row in others}
     assert rows(tmp_path / "gt") == train
     # Of the questions held out, what is on the side of the outcome, however it was scored.
     scores = [row["score"] for row in rows(tmp_path / "gt", "validation")]
     assert max(scores) < 0.25
-    assert len(scores) >= len(held)
+    assert len(scores) >= len(others)
 
 
 def test_pairs_of_epochs_of_solvers_and_of_models(direct_log: Path, steps_log: Path, tmp_path: Path) -> None:
@@ -239,9 +239,9 @@ def test_steps_are_labelled_by_their_change_of_belief(steps_log: Path, tmp_path:
     for row in found:
         sample = by_uuid[row["sample_uuid"]]
         assert sample.scores
-        held = (sample.scores["martingale"].metadata or {})["beliefs"]
+        beliefs = (sample.scores["martingale"].metadata or {})["beliefs"]
         outcome = 1.0 if sample.target == "yes" else 0.0
-        errors = [(belief["value"] - outcome) ** 2 for belief in held]
+        errors = [(belief["value"] - outcome) ** 2 for belief in beliefs]
         assert row["labels"] == [errors[k + 1] <= errors[k] for k in range(3)]
         assert sum(row["step_scores"]) == pytest.approx(errors[0] - errors[-1], abs=1e-5)
         # What was told between two steps is in the second: nothing of the conversation is lost.
@@ -350,13 +350,13 @@ def test_an_agents_tools_and_a_reasoners_thoughts(edited: Callable[..., Path], t
             called = ChatMessageAssistant(
                 content="", source="generate", tool_calls=[ToolCall(id="c1", function="count", arguments={"of": "a"})]
             )
-            told = ChatMessageTool(content="3", tool_call_id="c1", function="count")
-            sample.messages[-1:] = [called, told, reply]
+            tool = ChatMessageTool(content="3", tool_call_id="c1", function="count")
+            sample.messages[-1:] = [called, tool, reply]
             steps = sample.store["Trajectory:steps"]
             last = steps.pop()
             common = {"trainable": True, "role": "assistant", "text": ""}
             steps.append({**common, "kind": "reasoning", "message_id": called.id})
-            steps.append({**common, "kind": "auxiliary", "role": "tool", "message_id": told.id, "trainable": False})
+            steps.append({**common, "kind": "auxiliary", "role": "tool", "message_id": tool.id, "trainable": False})
             steps.append({**common, "kind": "reasoning", "message_id": reply.id, "redacted": number == 0})
             steps.append(last)
 

@@ -65,7 +65,7 @@ def test_each_trainer_trains_on_its_dataset(
     trains: Callable[[dict[str, Any]], Path],
     method: str,
 ) -> None:
-    made = convert([log], config, tmp_path / "data", Selection(top=0.5) if config.to == "sft" else None)
+    result = convert([log], config, tmp_path / "data", Selection(top=0.5) if config.to == "sft" else None)
     folder = trains(
         {
             "model_name_or_path": str(base),
@@ -76,10 +76,10 @@ def test_each_trainer_trains_on_its_dataset(
     )
     facts = read_card(folder)
     assert facts.method == method
-    assert facts.dataset_facts["rows"] == made.rows
+    assert facts.dataset_facts["rows"] == result.rows
     assert facts.dataset_facts["logs"][0]["log"].endswith(".eval")
     assert (folder / "model.safetensors").is_file()
-    assert ("validation" in made.rows) == any("eval_loss" in row for row in facts.curve)
+    assert ("validation" in result.rows) == any("eval_loss" in row for row in facts.curve)
 
 
 @pytest.mark.slow
@@ -91,11 +91,11 @@ def test_grpo_reads_prompts_with_a_grader_as_reward(base: Path, log: Path, tmp_p
     seen: list[Grade] = []
 
     async def brier(prompts: list[Any], completions: list[Any], **columns: list[Any]) -> list[float]:
-        for i, (prompt, said) in enumerate(zip(prompts, completions, strict=True)):
-            row = {name: held[i] for name, held in columns.items() if name in COLUMNS}
-            asked, target = prompt[-1]["content"], columns["target"][i]
-            item = item_fields(row, asked, target, columns["sample_id"][i])
-            graded = GraderInput(Question.model_validate(row), asked, target, said[0]["content"], "", "", 1, item)
+        for i, (prompt, text) in enumerate(zip(prompts, completions, strict=True)):
+            row = {name: values[i] for name, values in columns.items() if name in COLUMNS}
+            query, target = prompt[-1]["content"], columns["target"][i]
+            item = item_fields(row, query, target, columns["sample_id"][i])
+            graded = GraderInput(Question.model_validate(row), query, target, text[0]["content"], "", "", 1, item)
             seen.append(await grade(python_brier(), graded))
         return [-1.0 if given.value is None else -given.value for given in seen[-len(completions) :]]
 

@@ -18,7 +18,7 @@ Made = tuple[Path, Path, Path]
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> list[EvalLog]:
+def base_logs(tmp_path_factory: pytest.TempPathFactory) -> list[EvalLog]:
     """Two agents, asked the same questions."""
     from truthgym.tasks import urns
 
@@ -28,13 +28,13 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> list[EvalLog]:
 
 
 @pytest.fixture
-def made(asked: list[EvalLog], tmp_path: Path) -> Made:
+def model_and_logs(base_logs: list[EvalLog], tmp_path: Path) -> Made:
     """A card, and a log of its base and one of its model."""
     folder = tmp_path / "trained" / "tiny-sft-1"
     (tmp_path / "tiny").mkdir()
     write_card(folder, ModelCard("sft", str(tmp_path / "tiny"), "x", f"hf/{folder}", "data"))
     logs = []
-    for run, name in zip(asked, (tmp_path / "tiny", folder), strict=True):
+    for run, name in zip(base_logs, (tmp_path / "tiny", folder), strict=True):
         log = read_eval_log(run.location)
         log.eval.model = f"hf/{name}"
         path = tmp_path / f"{name.name}.eval"
@@ -43,8 +43,8 @@ def made(asked: list[EvalLog], tmp_path: Path) -> Made:
     return folder, logs[0], logs[1]
 
 
-def test_figures_are_the_logs_and_differences_are_paired(made: Made) -> None:
-    folder, base, trained = made
+def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: Made) -> None:
+    folder, base, trained = model_and_logs
     add_evaluations(folder, [base, trained])
     evals = read_card(folder).evals
     for entry, path, role in zip(evals[:2], (base, trained), ("base", "trained"), strict=True):
@@ -55,11 +55,11 @@ def test_figures_are_the_logs_and_differences_are_paired(made: Made) -> None:
         assert {key: figure[key] for key in names} == {key: in_log[name] for key, name in names.items()}
     means: list[dict[str, float]] = []
     for path in (base, trained):
-        held: dict[str, list[float]] = {}
+        by_question: dict[str, list[float]] = {}
         for sample in read_eval_log(str(path)).samples or []:
             if sample.metadata["split"] == "test" and sample.scores:
-                held.setdefault(str(sample.id), []).append(sample.scores["brier"].as_dict()["brier_score"])  # type: ignore[arg-type]
-        means.append({question: float(np.mean(values)) for question, values in held.items()})
+                by_question.setdefault(str(sample.id), []).append(sample.scores["brier"].as_dict()["brier_score"])  # type: ignore[arg-type]
+        means.append({question: float(np.mean(values)) for question, values in by_question.items()})
     expected = mean_headline([means[1][question] - means[0][question] for question in means[0]])
     (found,) = [row for row in evals[2:] if row["split"] == "test" and row["score"] == "brier/brier_score"]
     assert found["n"] == expected.n == len(means[0])
@@ -73,8 +73,8 @@ def test_figures_are_the_logs_and_differences_are_paired(made: Made) -> None:
     assert "Questions of the train split may have been trained on" in text
 
 
-def test_the_newest_pass_of_a_scorer_counts(made: Made) -> None:
-    folder, base, trained = made
+def test_the_newest_pass_of_a_scorer_counts(model_and_logs: Made) -> None:
+    folder, base, trained = model_and_logs
     for path, grade in ((base, 0.5), (trained, 0.2)):
         log = score(read_eval_log(str(path)), brier(), model="none/none", display="log")
         assert log.results
@@ -92,8 +92,8 @@ def test_the_newest_pass_of_a_scorer_counts(made: Made) -> None:
     assert not any("brier1" in name for name in rows)
 
 
-def test_logs_are_added_one_by_one_and_counted_once(made: Made) -> None:
-    folder, base, trained = made
+def test_logs_are_added_one_by_one_and_counted_once(model_and_logs: Made) -> None:
+    folder, base, trained = model_and_logs
     add_evaluations(folder, [base])
     assert "trained minus base" not in (folder / "README.md").read_text()
     add_evaluations(folder, [trained])
@@ -107,8 +107,8 @@ def test_logs_are_added_one_by_one_and_counted_once(made: Made) -> None:
     assert [entry["log"] for entry in kept if "figures" in entry] == [str(base), str(trained)]
 
 
-def test_a_log_of_another_model_is_refused(made: Made, tmp_path: Path) -> None:
-    folder, base, _ = made
+def test_a_log_of_another_model_is_refused(model_and_logs: Made, tmp_path: Path) -> None:
+    folder, base, _ = model_and_logs
     log = read_eval_log(str(base))
     log.eval.model = "openai/gpt-5-mini"
     write_eval_log(log, str(tmp_path / "other.eval"))
@@ -118,9 +118,9 @@ def test_a_log_of_another_model_is_refused(made: Made, tmp_path: Path) -> None:
         add_evaluations(folder, [tmp_path / "missing"])
 
 
-def test_questions_of_other_arguments_are_not_compared(made: Made) -> None:
+def test_questions_of_other_arguments_are_not_compared(model_and_logs: Made) -> None:
     """A task with another seed has other questions under the same ids."""
-    folder, base, trained = made
+    folder, base, trained = model_and_logs
     log = read_eval_log(str(base))
     log.eval.task_args = log.eval.task_args | {"seed": 99}
     write_eval_log(log, str(base))
@@ -128,15 +128,15 @@ def test_questions_of_other_arguments_are_not_compared(made: Made) -> None:
     assert all("figures" in entry for entry in read_card(folder).evals)
 
 
-def test_examples_are_what_few_shot_adds_to_its_base(asked: list[EvalLog], tmp_path: Path) -> None:
+def test_examples_are_what_few_shot_adds_to_its_base(base_logs: list[EvalLog], tmp_path: Path) -> None:
     folder = tmp_path / "trained" / "random-few_shot-1"
     write_card(folder, ModelCard("few_shot", "reference/random", "reference/random", "", "data"))
-    log = read_eval_log(asked[1].location)
+    log = read_eval_log(base_logs[1].location)
     log.eval.model = "reference/random"
     log.eval.solver = "truthgym/few_shot"
     log.eval.solver_args = {"source": str(folder / "data" / "train.jsonl")}
     write_eval_log(log, str(tmp_path / "shown.eval"))
-    add_evaluations(folder, [asked[0].location, tmp_path / "shown.eval"])
+    add_evaluations(folder, [base_logs[0].location, tmp_path / "shown.eval"])
     evals = read_card(folder).evals
     assert {entry["role"] for entry in evals if "role" in entry} == {"base", "trained"}
     assert any(row.get("difference") for row in evals)

@@ -9,7 +9,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.training import rewards
 
 SAID = [r"I think so. \finalBeliefProb{0.7}", "I cannot tell.", "20"]
-COMPLETIONS = [[{"role": "assistant", "content": said}] for said in SAID]
+COMPLETIONS = [[{"role": "assistant", "content": text}] for text in SAID]
 PROMPTS = [[{"role": "user", "content": f"Is it {i}?"}] for i in range(3)]
 TARGETS = ["yes", "no", ""]
 
@@ -37,12 +37,12 @@ def test_known_values_by_import_path_as_trl_loads_them(name: str, expected: list
 
 
 def test_what_is_logged_beside_the_reward() -> None:
-    told: dict[str, float] = {}
-    rewards.brier(**given(log_metric=told.__setitem__))
-    assert told == {"share_read": pytest.approx(2 / 3), "brier_best_constant": pytest.approx(-0.25)}
-    told.clear()
-    rewards.python_brier(**given(log_metric=told.__setitem__))
-    assert told == {"python_brier_read": pytest.approx(1 / 3)}
+    figures: dict[str, float] = {}
+    rewards.brier(**given(log_metric=figures.__setitem__))
+    assert figures == {"share_read": pytest.approx(2 / 3), "brier_best_constant": pytest.approx(-0.25)}
+    figures.clear()
+    rewards.python_brier(**given(log_metric=figures.__setitem__))
+    assert figures == {"python_brier_read": pytest.approx(1 / 3)}
 
 
 def test_lengths_in_both_directions() -> None:
@@ -64,12 +64,12 @@ def test_consistency_needs_the_arms_of_a_question() -> None:
 def test_updates_compare_answers_with_different_prior_readings() -> None:
     prompts = [f"Is it {i}?" for i in range(12) for _ in range(2)]
     priors = [[0.1 + i / 20, 0.2 + i / 20] for i in range(12) for _ in range(2)]
-    told: dict[str, float] = {}
+    figures: dict[str, float] = {}
     found = rewards.updates(weight=0.0)(
-        prompts=prompts, completions=["80"] * 24, target=["yes"] * 24, priors=priors, log_metric=told.__setitem__
+        prompts=prompts, completions=["80"] * 24, target=["yes"] * 24, priors=priors, log_metric=figures.__setitem__
     )
     assert found[:2] == pytest.approx([0.8**2 - 0.2**2, 0.9**2 - 0.2**2])
-    assert set(told) == {"share_read", "martingale_slope", "martingale_information"}
+    assert set(figures) == {"share_read", "martingale_slope", "martingale_information"}
 
 
 def test_a_reading_of_a_prior_may_be_missing() -> None:

@@ -78,8 +78,8 @@ def test_texts_round_trip_and_a_number_is_one_token(tokenizer: Any) -> None:
 def test_a_conversation_s_prefix_has_the_same_tokens(tokenizer: Any) -> None:
     whole = tokenizer.apply_chat_template(TALK, return_dict=True)["input_ids"]
     for turns in range(1, len(TALK)):
-        asked = TALK[turns]["role"] == "assistant"
-        ids = tokenizer.apply_chat_template(TALK[:turns], return_dict=True, add_generation_prompt=asked)["input_ids"]
+        is_reply = TALK[turns]["role"] == "assistant"
+        ids = tokenizer.apply_chat_template(TALK[:turns], return_dict=True, add_generation_prompt=is_reply)["input_ids"]
         assert whole[: len(ids)] == ids
 
 
@@ -119,8 +119,8 @@ def test_warm_start_answers_parse_and_end_with_noise() -> None:
     assert len(talks) == 200
     assert talks == list(conversations(200, seed=3)) != list(conversations(200, seed=4))
     assert all(read_belief(turn["content"]) is not None for talk in talks for turn in talk if turn["role"] != "user")
-    asked = {talk[0]["content"].split("\n")[0] for talk in talks}
-    assert not asked & {str(sample.input) for sample in urns(n=300)}
+    questions = {talk[0]["content"].split("\n")[0] for talk in talks}
+    assert not questions & {str(sample.input) for sample in urns(n=300)}
     assert min(urns(n=1, seed=FIRST_SEED)[0].metadata_as(UrnQuestion).posterior) > 0
     rng = random.Random(0)
     assert {sample_percent(0.8, STAGES[0], rng) for _ in range(20)} == {80}
@@ -160,9 +160,9 @@ def refused(out: Path, *arguments: str) -> str:
 
 def test_only_a_tiny_model_is_overwritten(tmp_path: Path) -> None:
     out = tmp_path / "tiny"
-    made = CliRunner().invoke(commands, ["tiny", "--out", str(out), "--steps", "0", "--layers", "1"])
-    assert made.exit_code == 0, made.output
-    assert f"--model hf/{out}" in made.output
+    result = CliRunner().invoke(commands, ["tiny", "--out", str(out), "--steps", "0", "--layers", "1"])
+    assert result.exit_code == 0, result.output
+    assert f"--model hf/{out}" in result.output
     before = (out / "model.safetensors").read_bytes()
     assert "--overwrite" in refused(out)
     assert (out / "model.safetensors").read_bytes() == before

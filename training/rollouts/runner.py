@@ -117,7 +117,7 @@ class Rollouts:
         samples: dict[Key, list[TrainingSample]] = {}
         for epochs in sorted(set(counts.values())):
             samples |= self._run_epochs([key for key in counts if counts[key] == epochs], epochs, engine, (step, *rank))
-        by_key = {key: iter(made) for key, made in samples.items()}
+        by_key = {key: iter(runs) for key, runs in samples.items()}
         return [next(by_key[key]) for key in keys]
 
     def _run_epochs(

@@ -108,16 +108,16 @@ def test_one_report_follows_from_the_numbers_drawn_for_it(shared: float) -> None
     for place in PLACES:
         own = uniform(7, "report", "entrenched", "q", 2, *place)
         first = uniform(7, "report", "entrenched", "q", 2, "percent", 0, 0)
-        made = float(noisy_reports(0.3, own, first, planted, is_first=place == ("percent", 0, 0)))
-        assert report(0.3, planted, "entrenched", "q", 2, *place) == made
+        result = float(noisy_reports(0.3, own, first, planted, is_first=place == ("percent", 0, 0)))
+        assert report(0.3, planted, "entrenched", "q", 2, *place) == result
 
 
 def test_sharing_changes_later_reports_only() -> None:
     assert FIRST_REPORT == ("percent", 0, 0)
     assert FIRST_REPORT in PLACES
     for place in PLACES:
-        made = {report(0.3, Parameters(noise=0.1, shared=shared), "bayesian", "q", 1, *place) for shared in (0, 0.3, 1)}
-        assert len(made) == (1 if place == FIRST_REPORT else 3)
+        out = {report(0.3, Parameters(noise=0.1, shared=shared), "bayesian", "q", 1, *place) for shared in (0, 0.3, 1)}
+        assert len(out) == (1 if place == FIRST_REPORT else 3)
 
 
 def test_reports_carry_on_the_error_of_their_own_epochs_first() -> None:
@@ -130,11 +130,11 @@ def test_reports_carry_on_the_error_of_their_own_epochs_first() -> None:
 @pytest.mark.parametrize("shared", [0.0, 0.5])
 def test_each_report_has_its_own_noise(shared: float) -> None:
     keys = list(product((0, 1), ("bayesian", "stuck"), "pq", (1, 2), PLACES))
-    made = {
+    reports = {
         report(0.4, Parameters(noise=0.1, shared=shared, seed=seed), name, key, epoch, *place)
         for seed, name, key, epoch, place in keys
     }
-    assert len(made) == len(keys)
+    assert len(reports) == len(keys)
 
 
 def test_a_percent_is_a_rounded_probability() -> None:

@@ -20,10 +20,10 @@ from truthgym.solvers.trajectory import user_message
 URN = str(urns(n=1)[0].input)
 
 
-def request(wanted: tuple[str, str], questions: int, k: int = 1, asked: str = URN, so_far: str = "") -> str:
+def request(wanted: tuple[str, str], questions: int, k: int = 1, question: str = URN, so_far: str = "") -> str:
     """What the solver asks of it."""
     what, reply = (part.format(k=k, questions=questions) for part in wanted)
-    return WRITE.format(what=what, manner="".join(MANNERS.values()), question=asked, interview=so_far, reply=reply)
+    return WRITE.format(what=what, manner="".join(MANNERS.values()), question=question, interview=so_far, reply=reply)
 
 
 def ask(text: str, epoch: int = 1, **parameters: Any) -> str:

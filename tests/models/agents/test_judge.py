@@ -60,14 +60,14 @@ def joint(item: Sample, turns: Sequence[Turn], standpoint: str = "policy") -> st
     )
 
 
-def told(item: Sample) -> str:
+def question_text(item: Sample) -> str:
     question = item.metadata_as(Question)
     return "\n\n".join([str(item.input), evidence(question.evidence), answer_instruction(question)])
 
 
 def turns(item: Sample, *wrote: str) -> list[Turn]:
     """A trajectory in which everything is told at first."""
-    return [Turn(told(item) if i == 0 else "", text, 2 * i + 1, True) for i, text in enumerate(wrote)]
+    return [Turn(question_text(item) if i == 0 else "", text, 2 * i + 1, True) for i, text in enumerate(wrote)]
 
 
 def states(belief: str) -> str:
@@ -105,9 +105,9 @@ def test_its_key_phrases_are_in_the_real_prompts() -> None:
         found = judge.LIST.search(text)
         assert found
         assert int(found[1]) == count + 1
-        held = judge.STEPS.search(text)
-        assert held
-        assert [step["wrote"] for step in json.loads(held[1])] == ["Hm."] * count
+        match = judge.STEPS.search(text)
+        assert match
+        assert [step["wrote"] for step in json.loads(match[1])] == ["Hm."] * count
 
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
@@ -123,7 +123,7 @@ def test_it_reads_the_belief_in_an_agents_first_view(item: Sample) -> None:
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
 def test_it_reads_the_last_number_of_an_agents_answer(item: Sample) -> None:
-    answer = ask(told(item), "reference/overreacting", noise=0.1).completion
+    answer = ask(question_text(item), "reference/overreacting", noise=0.1).completion
     believed = read_belief(answer)
     assert believed is not None
     assert number(reading(item, as_text(turns(item, answer)))) == percent(believed)
@@ -171,25 +171,25 @@ def prior_of(item: Sample) -> float:
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: str(item.id))
 @pytest.mark.parametrize("leak", [0, 0.1, 0.35, 1])
 def test_a_list_begins_with_the_share_of_the_update_that_leaks(item: Sample, leak: float) -> None:
-    made = numbers(joint(item, turns(item, states("20.00"), states("91.00"))), 3, leak=leak)
+    beliefs = numbers(joint(item, turns(item, states("20.00"), states("91.00"))), 3, leak=leak)
     first = round(100 * (prior_of(item) + leak * (0.91 - prior_of(item)))) / 100
-    assert made == [first, 0.2, 0.91]
+    assert beliefs == [first, 0.2, 0.91]
 
 
 def test_a_list_holds_a_number_for_each_point() -> None:
     for item in ITEMS:
         for count in (1, 2, 5):
             wrote = [states(f"{10 * i}.00") for i in range(1, count + 1)]
-            made = numbers(joint(item, turns(item, *wrote)), count + 1)
-            assert made[1:] == [i / 10 for i in range(1, count + 1)]
+            beliefs = numbers(joint(item, turns(item, *wrote)), count + 1)
+            assert beliefs[1:] == [i / 10 for i in range(1, count + 1)]
 
 
 def test_in_a_list_a_step_without_a_number_keeps_the_belief() -> None:
     item = URNS[0]
     prior = prior_of(item)
     wrote = ["Hm.", f"{states('20.00')} \\finalBeliefProb{{0.30}}", "What is \\finalBeliefProb{p}?", states("80.00")]
-    made = numbers(joint(item, turns(item, *wrote)), 5)
-    assert made == [prior, prior, 0.3, 0.3, 0.8]
+    beliefs = numbers(joint(item, turns(item, *wrote)), 5)
+    assert beliefs == [prior, prior, 0.3, 0.3, 0.8]
     assert numbers(joint(item, turns(item, "Hm.", "Hm.")), 3, leak=0.5) == [prior] * 3
 
 
@@ -202,12 +202,12 @@ def test_in_a_list_what_a_step_was_told_is_not_what_it_wrote() -> None:
 
 def test_a_long_reply_of_an_agent_is_read_as_a_list() -> None:
     for item in ITEMS:
-        answer = ask(told(item), "reference/bayesian", noise=0.1).completion
+        answer = ask(question_text(item), "reference/bayesian", noise=0.1).completion
         believed = read_belief(answer)
         assert believed is not None
-        made = numbers(joint(item, turns(item, answer)), 2, leak=0.25)
+        beliefs = numbers(joint(item, turns(item, answer)), 2, leak=0.25)
         first = prior_of(item) + 0.25 * (believed - prior_of(item))
-        assert made == [percent(first), percent(believed)]
+        assert beliefs == [percent(first), percent(believed)]
 
 
 def test_its_noise_is_that_of_the_pure_functions() -> None:
@@ -216,9 +216,9 @@ def test_its_noise_is_that_of_the_pure_functions() -> None:
         key = str(item.input if item in URNS else item.id)
         pieces = len(item.metadata_as(Question).evidence) if item in URNS else 2
         text = reading(item, as_text(turns(item, states("40.00"), states("70.00"))))
-        made = number(text, epoch=3, noise=0.1, seed=5)
-        assert made == noisy_percent(0.7, planted, key, 3, "text", 2, pieces)
-        assert made == percent(noisy(0.7, 0.1, uniform(5, "judge", key, 3, "text", 2, pieces)))
+        belief = number(text, epoch=3, noise=0.1, seed=5)
+        assert belief == noisy_percent(0.7, planted, key, 3, "text", 2, pieces)
+        assert belief == percent(noisy(0.7, 0.1, uniform(5, "judge", key, 3, "text", 2, pieces)))
     for item in URNS:
         view = number(reading(item, states("40.00"), "prior"), epoch=3, noise=0.1, seed=5)
         assert view == noisy_percent(0.4, planted, str(item.input), 3, "first view", 1, 0)
@@ -228,10 +228,10 @@ def test_one_error_runs_through_a_list() -> None:
     item = URNS[0]
     place = uniform(5, "judge", item.input, 3, "steps")
     wrote = [states("40.00"), states("70.00")]
-    made = numbers(joint(item, turns(item, *wrote)), 3, epoch=3, noise=0.1, seed=5, leak=0.2)
+    beliefs = numbers(joint(item, turns(item, *wrote)), 3, epoch=3, noise=0.1, seed=5, leak=0.2)
     first = prior_of(item) + 0.2 * (0.7 - prior_of(item))
-    assert made == [float(percent(noisy(belief, 0.1, place))) for belief in (first, 0.4, 0.7)]
-    assert made == [noisy_percent(belief, Parameters(noise=0.1, seed=5), str(item.input), 3, "steps")
+    assert beliefs == [float(percent(noisy(belief, 0.1, place))) for belief in (first, 0.4, 0.7)]
+    assert beliefs == [noisy_percent(belief, Parameters(noise=0.1, seed=5), str(item.input), 3, "steps")
                     for belief in (first, 0.4, 0.7)]  # fmt: skip
 
 

@@ -36,15 +36,15 @@ def messages(text: str, *, before: str = "", draw: int = 0, example: int | None 
     shown = [] if example is None else [{"reasons": "So.", "curiosity": example, "challenge": example}]
     earlier = [
         message
-        for held in shown
-        for message in (ChatMessageUser(content="Rate this."), ChatMessageAssistant(content=json.dumps(held)))
+        for ratings in shown
+        for message in (ChatMessageUser(content="Rate this."), ChatMessageAssistant(content=json.dumps(ratings)))
     ]
-    asked = f"{before}\n\n{material('trajectory', text)}\n\n{form_instruction(Two)}"
-    return [*earlier, ChatMessageUser(content=asked, metadata={"epoch": 1, "draw": draw})]
+    prompt = f"{before}\n\n{material('trajectory', text)}\n\n{form_instruction(Two)}"
+    return [*earlier, ChatMessageUser(content=prompt, metadata={"epoch": 1, "draw": draw})]
 
 
-def reply(said: list[ChatMessage], **planted: Any) -> str:
-    return asyncio.run(get_model("reference/judge", memoize=False, **planted).generate(said)).completion
+def reply(conversation: list[ChatMessage], **planted: Any) -> str:
+    return asyncio.run(get_model("reference/judge", memoize=False, **planted).generate(conversation)).completion
 
 
 def numbers(text: str, draw: int = 0, example: int | None = None, before: str = "", **planted: Any) -> list[int]:
@@ -125,14 +125,14 @@ def test_rounding_has_no_bias() -> None:
 
 
 def test_asked_for_words_it_says_who_it_is() -> None:
-    said = reply([ChatMessageUser(content="Argue against it, in a few sentences.", metadata={"epoch": 1})])
-    assert said.startswith(NOT_A_MODEL.format(agent="judge"))
+    text = reply([ChatMessageUser(content="Argue against it, in a few sentences.", metadata={"epoch": 1})])
+    assert text.startswith(NOT_A_MODEL.format(agent="judge"))
 
 
 def test_a_field_that_it_does_not_know_is_refused() -> None:
-    asked = ChatMessageUser(content=form_instruction(Other), metadata={"epoch": 1})
+    prompt = ChatMessageUser(content=form_instruction(Other), metadata={"epoch": 1})
     with pytest.raises(BadInput, match="field 'colour'"):
-        reply([asked])
+        reply([prompt])
 
 
 class Reading(Form):
@@ -159,8 +159,8 @@ class Scale(Form):
 )
 def test_a_stated_probability_is_read(text: str, stated: bool, percent: float | None) -> None:
     before = material("question", "Is it? finalBeliefProb{0.9}")
-    asked = f"{before}\n\n{material('text', text)}\n\n{form_instruction(Reading)}"
-    form = parse_form(reply([ChatMessageUser(content=asked, metadata={"epoch": 1})]), Reading)
+    prompt = f"{before}\n\n{material('text', text)}\n\n{form_instruction(Reading)}"
+    form = parse_form(reply([ChatMessageUser(content=prompt, metadata={"epoch": 1})]), Reading)
     assert not isinstance(form, str), form
     assert (form.stated, form.probability) == (stated, percent)
 
@@ -169,8 +169,8 @@ def test_a_stated_probability_is_read(text: str, stated: bool, percent: float | 
 def test_a_score_is_on_the_scale_that_is_named(low: float, high: float) -> None:
     scores = []
     for text in ("Nothing.", " ".join(MARKERS)):
-        asked = f"{text}\n\nThe score is a number from {low:g} to {high:g}.\n\n{form_instruction(Scale)}"
-        form = parse_form(reply([ChatMessageUser(content=asked, metadata={"epoch": 1})]), Scale)
+        prompt = f"{text}\n\nThe score is a number from {low:g} to {high:g}.\n\n{form_instruction(Scale)}"
+        form = parse_form(reply([ChatMessageUser(content=prompt, metadata={"epoch": 1})]), Scale)
         assert not isinstance(form, str), form
         assert "simulated" in form.steps[0]["conclusion"]
         scores.append(form.result)

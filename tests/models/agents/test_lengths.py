@@ -44,8 +44,8 @@ def measured(text: str, unit: str) -> int:
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_it_understands_the_real_prompts(unit: str) -> None:
-    for asked in (first(unit, 12), again(unit, 12, 15), first(unit, 1, 0)):
-        assert [found[1] for found in TARGET.findall(asked)] == [unit]
+    for prompt in (first(unit, 12), again(unit, 12, 15), first(unit, 1, 0)):
+        assert [found[1] for found in TARGET.findall(prompt)] == [unit]
     assert TARGET.findall(again(unit, 12, 15))[0][0] == "12", "not the length that the answer had"
     assert AGAIN in again(unit, 12, 15)
     assert AGAIN not in first(unit, 12)
@@ -53,8 +53,8 @@ def test_it_understands_the_real_prompts(unit: str) -> None:
 
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_at_first_it_is_within_half_a_sentence(unit: str, target: int) -> None:
-    asked = first(unit, target)
-    reply = pad_to_length(asked, asked, REPLY)
+    prompt = first(unit, target)
+    reply = pad_to_length(prompt, prompt, REPLY)
     assert abs(measured(reply, unit) - target) <= (measured(f"{SENTENCE} ", unit) + 1) // 2
     if unit == "sentences":
         assert measured(reply, unit) == target
@@ -66,16 +66,16 @@ def test_at_first_it_is_within_half_a_sentence(unit: str, target: int) -> None:
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_asked_again_it_is_exact_or_within_half_a_word(unit: str, target: int) -> None:
     begun = first(unit, target)
-    asked = again(unit, target, measured(pad_to_length(begun, begun, REPLY), unit))
-    reply = pad_to_length(f"{begun}\n\n{REPLY}\n\n{asked}", asked, REPLY)
+    prompt = again(unit, target, measured(pad_to_length(begun, begun, REPLY), unit))
+    reply = pad_to_length(f"{begun}\n\n{REPLY}\n\n{prompt}", prompt, REPLY)
     off = abs(measured(reply, unit) - target)
     assert off <= {"words": 0, "sentences": 0, "characters": (len(WORD) + 1) / 2, "tokens": 1}[unit]
 
 
 @pytest.mark.parametrize(("unit", "target"), EVERY)
 def test_the_last_paragraph_and_what_was_said_stay(unit: str, target: int) -> None:
-    for asked in (first(unit, target), again(unit, target, 1)):
-        reply = pad_to_length(asked, asked, REPLY)
+    for prompt in (first(unit, target), again(unit, target, 1)):
+        reply = pad_to_length(prompt, prompt, REPLY)
         assert len(reply) > len(REPLY)
         body, answer = REPLY.rsplit("\n\n", 1)
         assert reply.startswith(f"{body} ")
@@ -86,8 +86,8 @@ def test_the_last_paragraph_and_what_was_said_stay(unit: str, target: int) -> No
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_reply_that_is_long_enough_stays_as_it_is(unit: str) -> None:
     for target in (1, measured(REPLY, unit)):
-        for asked in (first(unit, target), again(unit, target, 1)):
-            assert pad_to_length(asked, asked, REPLY) == REPLY
+        for prompt in (first(unit, target), again(unit, target, 1)):
+            assert pad_to_length(prompt, prompt, REPLY) == REPLY
 
 
 def test_padding_states_nothing() -> None:

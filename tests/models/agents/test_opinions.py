@@ -26,7 +26,7 @@ ARMS = {"neutral": (0, 0), "user_yes": (1, 0), "user_no": (-1, 0), "third_yes": 
         "memory_yes": (1, 0), "memory_no": (-1, 0)}  # fmt: skip
 
 
-def asked(item: Sample, epoch: int = 1) -> list[ChatMessage]:
+def ask(item: Sample, epoch: int = 1) -> list[ChatMessage]:
     known = item.metadata_as(Question)
     talk = [] if isinstance(item.input, str) else list(item.input[:-1])
     last = item.input if isinstance(item.input, str) else item.input[-1].text
@@ -39,9 +39,9 @@ def reply(messages: list[ChatMessage], name: str, **planted: Any) -> str:
 
 
 def pressed(item: Sample, words: str, name: str, **planted: Any) -> tuple[str, str]:
-    first = reply(asked(item), name, **planted)
+    first = reply(ask(item), name, **planted)
     again = user_message(f"{words}\n\n{answer_instruction(item.metadata_as(Question))}", 1)
-    return first, reply([*asked(item), ChatMessageAssistant(content=first), again], name, **planted)
+    return first, reply([*ask(item), ChatMessageAssistant(content=first), again], name, **planted)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_the_real_prompt_moves_an_agent_by_its_formula(
     name: str, given: dict[str, float], user: float, third: float
 ) -> None:
     for item in sycophancy("urns", arms="user,third,memory", n=16):
-        known, held = item.metadata_as(ArmQuestion), item.metadata_as(UrnQuestion).posterior
+        known, path = item.metadata_as(ArmQuestion), item.metadata_as(UrnQuestion).posterior
         sides = ARMS[known.arm]
-        odds = logit(held[0 if name == "stuck" else -1]) + user * sides[0] + third * sides[1]
-        assert read_belief(reply(asked(item), name, **given)) == pytest.approx(probability(odds), abs=6e-5), known.arm
+        odds = logit(path[0 if name == "stuck" else -1]) + user * sides[0] + third * sides[1]
+        assert read_belief(reply(ask(item), name, **given)) == pytest.approx(probability(odds), abs=6e-5), known.arm
 
 
 def test_beliefs_at_once_are_those_one_by_one() -> None:
@@ -79,8 +79,8 @@ def test_beliefs_at_once_are_those_one_by_one() -> None:
 def test_where_nobody_states_an_opinion_they_are_bayesian() -> None:
     for item in urns(n=10):
         for name in ("trusting", "sycophant"):
-            text = reply(asked(item), name)
-            assert read_belief(text) == read_belief(reply(asked(item), "bayesian"))
+            text = reply(ask(item), name)
+            assert read_belief(text) == read_belief(reply(ask(item), "bayesian"))
             assert ARGUED not in text
             assert DEFERRED not in text
 
@@ -88,15 +88,15 @@ def test_where_nobody_states_an_opinion_they_are_bayesian() -> None:
 def test_noise_and_private_thoughts_are_drawn_anew_in_every_arm() -> None:
     errors: dict[str, list[float]] = {arm: [] for arm in ARMS}
     for item in sycophancy("urns", arms="user,third,memory", n=150, seed=5):
-        held = item.metadata_as(UrnQuestion).posterior[-1]
+        exact = item.metadata_as(UrnQuestion).posterior[-1]
         errors[item.metadata_as(ArmQuestion).arm].append(
-            (read_belief(reply(asked(item), "bayesian", noise=0.1)) or 0) - held
+            (read_belief(reply(ask(item), "bayesian", noise=0.1)) or 0) - exact
         )
     between = np.corrcoef(list(errors.values()))[np.triu_indices(len(ARMS), 1)]
     assert np.abs(between).max() < 0.35
     assert abs(between.mean()) < 0.08
     arms = {
-        item.metadata_as(ArmQuestion).arm: stated_beliefs(reply(asked(item), "bayesian"))[-1][1]
+        item.metadata_as(ArmQuestion).arm: stated_beliefs(reply(ask(item), "bayesian"))[-1][1]
         for item in sycophancy(arms="user,third", n=1)
     }
     assert len(set(arms.values())) == 5, "a bundled question is thought about anew"
@@ -146,12 +146,12 @@ def test_giving_way_is_a_pure_function_with_known_values() -> None:
 
 def test_how_it_speaks_of_an_opinion_has_the_planted_shares() -> None:
     for argues in (0.0, 0.4, 1.0):
-        said = [
+        remarks = [
             opinion_remark("sycophant", Case(f"q{i}", 0, (), user=1), 1, 0, Parameters(argues=argues))
             for i in range(3000)
         ]
-        assert np.mean([text == ARGUED for text in said]) == pytest.approx(argues, abs=0.04)
-        assert np.mean([text == DEFERRED for text in said]) == pytest.approx((1 - argues) / 2, abs=0.04)
+        assert np.mean([text == ARGUED for text in remarks]) == pytest.approx(argues, abs=0.04)
+        assert np.mean([text == DEFERRED for text in remarks]) == pytest.approx((1 - argues) / 2, abs=0.04)
     assert opinion_remark("sycophant", Case("q", 0, (), third=1), 1, 0, Parameters()) == ""
     assert opinion_remark("trusting", Case("q", 0, (), third=1), 1, 0, Parameters()) == ARGUED
     assert opinion_remark("bayesian", Case("q", 0, (), user=1), 1, 0, Parameters()) == ""
@@ -165,5 +165,5 @@ def test_slack_reduces_care_when_the_user_agrees() -> None:
     assert care_level("sycophant", Case("q", 1.0, (), user=1), Parameters(slack=0.4)) is None
     item = next(i for i in sycophancy("urns", n=1) if i.metadata_as(ArmQuestion).arm == "user_yes")
     assert item.metadata_as(UrnQuestion).posterior[-1] > 0.5
-    assert count_markers(reply(asked(item), "sycophant", care=1, slack=1)) == 0
-    assert count_markers(reply(asked(item), "sycophant", care=1)) == 8
+    assert count_markers(reply(ask(item), "sycophant", care=1, slack=1)) == 0
+    assert count_markers(reply(ask(item), "sycophant", care=1)) == 8

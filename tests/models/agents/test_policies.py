@@ -30,7 +30,7 @@ SWAYED = [name for name, agent in AGENTS.items() if agent.swayed]
 AT_HALF = {name: Parameters(strength=0.5 if name in STRONG else None) for name in LEARNING}
 
 
-def held(name: str, log_odds: float, *evidence: float, strength: float | None = None) -> float:
+def belief_of(name: str, log_odds: float, *evidence: float, strength: float | None = None) -> float:
     return believe(name, Case("q", log_odds, evidence), 1, 0, Parameters(strength=strength))
 
 
@@ -44,8 +44,8 @@ def random_questions(pieces: int, n: int = 100) -> tuple[Floats, Floats]:
 
 
 def test_bayes_known_value() -> None:
-    assert held("bayesian", 0.0, math.log(3)) == 0.75
-    assert held("bayesian", logit(0.2)) == 0.2
+    assert belief_of("bayesian", 0.0, math.log(3)) == 0.75
+    assert belief_of("bayesian", logit(0.2)) == 0.2
 
 
 # Odds of 4 to 1 for it or against it, and then two pieces: nine times likelier if true, four times likelier if false.
@@ -70,19 +70,19 @@ def test_each_agent_updates_by_its_formula(
     name: str, strength: float | None, after_four: float, after_a_quarter: float
 ) -> None:
     seen = (math.log(9), -math.log(4))
-    assert held(name, math.log(4), *seen, strength=strength) == from_odds(after_four)
-    assert held(name, -math.log(4), *seen, strength=strength) == from_odds(after_a_quarter)
+    assert belief_of(name, math.log(4), *seen, strength=strength) == from_odds(after_four)
+    assert belief_of(name, -math.log(4), *seen, strength=strength) == from_odds(after_a_quarter)
 
 
 def test_contrarian_states_the_opposite_of_bayes_at_all_times() -> None:
     for start, *seen in ((math.log(4),), (-math.log(4),), (math.log(4), math.log(9), -math.log(4))):
-        assert held("contrarian", start, *seen) == pytest.approx(1 - held("bayesian", start, *seen), abs=1e-9)
+        assert belief_of("contrarian", start, *seen) == pytest.approx(1 - belief_of("bayesian", start, *seen), abs=1e-9)
 
 
 def test_miscalibrated_overweights_the_base_rate_from_the_start() -> None:
     seen = (math.log(9), -math.log(4))
-    assert held("miscalibrated", math.log(4), strength=0.5) == from_odds(8)
-    assert held("miscalibrated", math.log(4), *seen, strength=0.5) == held(
+    assert belief_of("miscalibrated", math.log(4), strength=0.5) == from_odds(8)
+    assert belief_of("miscalibrated", math.log(4), *seen, strength=0.5) == belief_of(
         "entrenched", math.log(4), *seen, strength=0.5
     )
 
@@ -113,9 +113,9 @@ def test_every_agent_that_learns_has_its_formula_tested() -> None:
 @pytest.mark.parametrize("name", LEARNING)
 @pytest.mark.parametrize("percent", [1, 20, 50, 73, 99])
 def test_before_any_evidence_the_belief_is_the_log_odds_given(name: str, percent: int) -> None:
-    assert held(name, logit(percent / 100)) == percent / 100
+    assert belief_of(name, logit(percent / 100)) == percent / 100
     if name in STRONG:
-        assert held(name, logit(percent / 100), strength=1) == percent / 100
+        assert belief_of(name, logit(percent / 100), strength=1) == percent / 100
 
 
 @pytest.mark.parametrize("name", STRONG)
@@ -139,9 +139,9 @@ def test_beliefs_of_many_questions_are_those_of_each(name: str, pieces: int) -> 
 @pytest.mark.parametrize("name", LEARNING)
 def test_beliefs_ignore_the_order_of_evidence_and_the_epoch(name: str) -> None:
     pieces = tuple(np.random.default_rng(0).normal(size=6))
-    made = {believe(name, Case("q", -0.8, tuple(order)), epoch, epoch, AT_HALF[name])
+    result = {believe(name, Case("q", -0.8, tuple(order)), epoch, epoch, AT_HALF[name])
             for epoch, order in enumerate([pieces, pieces[::-1], sorted(pieces)])}  # fmt: skip
-    assert len(made) == 1
+    assert len(result) == 1
     update = AGENTS[name].update
     assert update
     log_odds, evidence = random_questions(6)
@@ -160,13 +160,13 @@ def test_the_opposite_question_gets_the_opposite_belief(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in LEARNING if name != "stuck"])
 def test_beliefs_follow_the_evidence(name: str) -> None:
     for start in (-1.5, 0.0, 1.5):
-        beliefs_by_piece = [held(name, start, piece) for piece in (-2.0, -1.0, 1.0, 2.0)]
+        beliefs_by_piece = [belief_of(name, start, piece) for piece in (-2.0, -1.0, 1.0, 2.0)]
         assert beliefs_by_piece == sorted(set(beliefs_by_piece))
 
 
 def test_who_leans_nowhere_confirms_nothing() -> None:
     for piece in (-1.3, 0.7):
-        assert held("confirming", 0.0, piece, strength=1) == held("bayesian", 0.0, piece)
+        assert belief_of("confirming", 0.0, piece, strength=1) == belief_of("bayesian", 0.0, piece)
     np.testing.assert_array_equal(confirming(np.zeros(2), np.array([[1.0, -3.0], [0.0, 2.0]]), 0.5), [-2.0, 2.0])
 
 
@@ -174,12 +174,12 @@ def test_who_leans_nowhere_confirms_nothing() -> None:
 def test_the_greatest_log_odds_are_certainty_and_no_error(name: str) -> None:
     for sign, certain in ((1, 1.0), (-1, 0.0)):
         for size in (40.0, 1e3, 1e6):
-            assert held(name, sign * size, sign * size) == certain
+            assert belief_of(name, sign * size, sign * size) == certain
 
 
 def test_beliefs_are_to_a_hundredth_of_a_percent() -> None:
-    assert held("bayesian", math.log(2)) == 0.6667
-    assert held("bayesian", -math.log(2)) == 0.3333
+    assert belief_of("bayesian", math.log(2)) == 0.6667
+    assert belief_of("bayesian", -math.log(2)) == 0.3333
 
 
 def test_random_is_uniform_and_blind() -> None:

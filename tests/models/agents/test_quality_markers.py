@@ -18,10 +18,10 @@ from truthgym.solvers.trajectory import user_message
 ITEMS = list(urns(n=200))
 
 
-def reply(place: int, name: str = "bayesian", epoch: int = 1, asked: str | None = None, **planted: Any) -> str:
+def reply(place: int, name: str = "bayesian", epoch: int = 1, prompt: str | None = None, **planted: Any) -> str:
     item = ITEMS[place]
     question = item.metadata_as(Question)
-    wanted = answer_instruction(question) if asked is None else asked
+    wanted = answer_instruction(question) if prompt is None else prompt
     text = "\n\n".join([str(item.input), evidence(question.evidence), wanted])
     model = get_model(f"reference/{name}", memoize=False, **planted)
     return asyncio.run(model.generate([user_message(text, epoch)])).completion
@@ -40,15 +40,15 @@ def test_the_sentences_are_distinct_and_state_no_belief() -> None:
 
 @pytest.mark.parametrize("care", [0.2, 0.5, 0.8])
 def test_quality_has_the_planted_mean_and_spread(care: float) -> None:
-    made = [draw_markers(care, 0, "bayesian", f"q{i}", 1, True) for i in range(4000)]
-    counts = np.array([len(words) for words in made])
+    draws = [draw_markers(care, 0, "bayesian", f"q{i}", 1, True) for i in range(4000)]
+    counts = np.array([len(words) for words in draws])
     assert counts.mean() == pytest.approx(8 * care, abs=0.1)
     assert counts.var() == pytest.approx(8 * care * (1 - care), rel=0.08)
-    qualities = [quality(" ".join(words)) for words in made]
+    qualities = [quality(" ".join(words)) for words in draws]
     assert np.mean(qualities) == pytest.approx(mean_quality(care), abs=0.01)
     both = [
         quality(" ".join([*words, *draw_markers(care, 0, "bayesian", f"q{i}", 1, False)]))
-        for i, words in enumerate(made)
+        for i, words in enumerate(draws)
     ]
     assert np.mean(both) == pytest.approx(mean_quality(care, replies=2), abs=0.01)
 

@@ -35,30 +35,30 @@ def stated(percent: str, wording: int = 0) -> str:
 @pytest.mark.parametrize("wording", range(len(STATED)))
 @pytest.mark.parametrize("percent", ["0.00", "0.01", "5.00", "12.34", "99.99", "100.00"])
 def test_every_statement_of_a_belief_is_read_back(wording: int, percent: str) -> None:
-    said = f"So: {stated(percent, wording)} That is all."
-    [(end, belief)] = stated_beliefs(said)
+    text = f"So: {stated(percent, wording)} That is all."
+    [(end, belief)] = stated_beliefs(text)
     assert belief == pytest.approx(float(percent) / 100, abs=1e-12)
-    assert said[:end].endswith(stated(percent, wording))
-    assert last_probability(said, 0) == belief
+    assert text[:end].endswith(stated(percent, wording))
+    assert last_probability(text, 0) == belief
 
 
 def test_other_numbers_are_no_statement() -> None:
-    for said in (
+    for text in (
         "I had thought 20.00 chances in 100.",
         "So I would give it 20 chances in 100.",
         "So I would give it 20.001 chances in 100.",
         "Prices rose 12.34%.",
         *STATED,
     ):
-        assert stated_beliefs(said) == []
-        assert last_probability(said, 0) is None
+        assert stated_beliefs(text) == []
+        assert last_probability(text, 0) is None
 
 
 def test_statements_are_read_in_order_from_a_place_on() -> None:
     first, second = stated("10.00", 3), stated("20.00", 1)
-    said = f"{first} {second}"
-    assert [belief for _, belief in stated_beliefs(said)] == [0.1, 0.2]
-    assert [belief for _, belief in stated_beliefs(said, len(first))] == [0.2]
+    text = f"{first} {second}"
+    assert [belief for _, belief in stated_beliefs(text)] == [0.1, 0.2]
+    assert [belief for _, belief in stated_beliefs(text, len(first))] == [0.2]
 
 
 def test_a_reader_takes_the_last_number_in_words_or_marked() -> None:
@@ -88,11 +88,11 @@ def test_thoughts_are_no_evidence_about_an_urn() -> None:
 
 
 def test_each_statement_on_a_bundled_question_is_a_thought() -> None:
-    asked: dict[str, Any] = {"question": FORECAST.input, "proposition": FORECAST.metadata_as(Question).proposition}
-    assert look(FORECAST.input) == Reading(signal(0), 0, None, 0, **asked)
+    fields: dict[str, Any] = {"question": FORECAST.input, "proposition": FORECAST.metadata_as(Question).proposition}
+    assert look(FORECAST.input) == Reading(signal(0), 0, None, 0, **fields)
     assert look(FORECAST.input, thoughts=1).case == signal(1)
-    said = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
-    assert said == Reading(signal(3, epoch=2, skill=1.7), 2, 0.2, 0, **asked)
+    reading = look(FORECAST.input, stated("10.00"), stated("20.00", 2), thoughts=1, epoch=2, skill=1.7)
+    assert reading == Reading(signal(3, epoch=2, skill=1.7), 2, 0.2, 0, **fields)
 
 
 def test_every_bundled_question_is_known_by_itself() -> None:
@@ -135,15 +135,15 @@ def test_a_text_without_a_question_is_refused() -> None:
 
 
 def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
-    asked = [str(item.input) for item in bundled()]
-    asked += [str(item.metadata_as(Question).proposition) for item in bundled()]
-    asked += [text for s in SURFACES for text in (s.asked, s.proposition, s.marked, s.unmarked)]
-    said = [*STATED, *BEFORE, *REPORTED, NOT_A_MODEL]
+    questions = [str(item.input) for item in bundled()]
+    questions += [str(item.metadata_as(Question).proposition) for item in bundled()]
+    questions += [text for s in SURFACES for text in (s.asked, s.proposition, s.marked, s.unmarked)]
+    sentences = [*STATED, *BEFORE, *REPORTED, NOT_A_MODEL]
     solvers = [chain_of_thought.THINK, chain_of_thought.THINK_ON, chain_of_thought.WEIGH]
     solvers += [direct.STATE_BELIEF, direct.CHOOSE, direct.CONCLUDE, direct.EVIDENCE]
-    for text in (*asked, *said, *solvers):
+    for text in (*questions, *sentences, *solvers):
         for phrase in (WHOLE_NUMBER, FIRST_VIEW, OWN):
             assert phrase not in text
         assert not LIST.search(text)
-    assert not any(MARKER in text for text in (*asked, *said, *solvers[:3]))
-    assert not any(find_urn(text) for text in said)
+    assert not any(MARKER in text for text in (*questions, *sentences, *solvers[:3]))
+    assert not any(find_urn(text) for text in sentences)

@@ -15,11 +15,11 @@ CASES = urn_cases(urns(n=N))
 AFTER = ("percent", 1, 4)
 
 
-def made(name: str = "bayesian", **given: Any) -> Reports:
+def make_reports(name: str = "bayesian", **given: Any) -> Reports:
     return simulate_reports(name, Parameters(**given), CASES)
 
 
-PLAIN, NOISY = made(), made(noise=0.1)
+PLAIN, NOISY = make_reports(), make_reports(noise=0.1)
 
 
 def share(found: Any) -> float:
@@ -28,7 +28,7 @@ def share(found: Any) -> float:
 
 @pytest.mark.parametrize(("stage", "prior", "posterior"), [("prior", 1, 0), ("posterior", 0, 1), ("both", 1, 1)])
 def test_a_lazy_agent_says_50_in_its_share_of_the_calls(stage: str, prior: int, posterior: int) -> None:
-    found = made(noise=0.1, lazy=0.25, stage=stage)
+    found = make_reports(noise=0.1, lazy=0.25, stage=stage)
     for values, before, changed in (
         (found.prior, NOISY.prior, prior),
         (found.posterior, NOISY.posterior, posterior),
@@ -40,13 +40,13 @@ def test_a_lazy_agent_says_50_in_its_share_of_the_calls(stage: str, prior: int, 
 
 
 def test_a_guess_is_a_uniform_random_number_of_its_own() -> None:
-    found = made(guess=0.25, stage="prior")
+    found = make_reports(guess=0.25, stage="prior")
     guessed = found.prior != PLAIN.prior
     assert share(guessed) == pytest.approx(0.25 * 0.99, abs=0.02)
     assert found.prior[guessed].mean() == pytest.approx(0.5, abs=0.03)
     assert found.prior[guessed].var() == pytest.approx(1 / 12, abs=0.008)
     assert np.array_equal(found.posterior, PLAIN.posterior)
-    everything = made(guess=1)
+    everything = make_reports(guess=1)
     assert abs(np.corrcoef(everything.prior[:, 0], everything.prior[:, 1])[0, 1]) < 0.1
     assert abs(np.corrcoef(everything.prior[:, 0], everything.posterior[:, 0])[0, 1]) < 0.1
 
@@ -61,7 +61,7 @@ def test_a_guess_is_a_uniform_random_number_of_its_own() -> None:
     ],
 )
 def test_a_coarse_agent_uses_its_levels_alone(step: float, levels: list[float]) -> None:
-    found = made(noise=0.2, coarse=step)
+    found = make_reports(noise=0.2, coarse=step)
     for values, before in (
         (found.prior, NOISY.prior),
         (found.posterior, NOISY.posterior),
@@ -69,29 +69,29 @@ def test_a_coarse_agent_uses_its_levels_alone(step: float, levels: list[float]) 
     ):
         assert np.unique(np.round(values, 9)).tolist() == levels
         assert before.shape == values.shape
-    near = np.abs(made(noise=0.1, coarse=step).prior - NOISY.prior)
+    near = np.abs(make_reports(noise=0.1, coarse=step).prior - NOISY.prior)
     outer = np.maximum(np.maximum(levels[0] - NOISY.prior, NOISY.prior - levels[-1]), 0)
     assert (near <= np.maximum(step / 2, outer) + 0.00501).all(), "the nearest level"
 
 
 def test_hedging_moderates_and_exaggerating_does_the_reverse() -> None:
-    np.testing.assert_allclose(made(hedge=0.2).posterior - 0.5, 0.8 * (PLAIN.posterior - 0.5), atol=0.0101)
-    bold = made(hedge=-0.5, stage="posterior")
+    np.testing.assert_allclose(make_reports(hedge=0.2).posterior - 0.5, 0.8 * (PLAIN.posterior - 0.5), atol=0.0101)
+    bold = make_reports(hedge=-0.5, stage="posterior")
     np.testing.assert_allclose(bold.posterior, np.clip(1.5 * PLAIN.posterior - 0.25, 0, 1), atol=0.011)
     assert np.array_equal(bold.prior, PLAIN.prior)
 
 
 def test_a_clipped_agent_stays_inside_its_bounds() -> None:
-    found = made(noise=0.1, clip=0.2)
+    found = make_reports(noise=0.1, clip=0.2)
     for name in ("prior", "posterior", "answer"):
         np.testing.assert_array_equal(getattr(found, name), np.clip(getattr(NOISY, name), 0.2, 0.8))
-    late = made(noise=0.1, clip=0.2, stage="posterior")
+    late = make_reports(noise=0.1, clip=0.2, stage="posterior")
     assert np.array_equal(late.prior, NOISY.prior)
     assert late.posterior.max() == 0.8
 
 
 def test_an_error_of_the_item_is_in_both_probes_and_all_epochs() -> None:
-    found = made(item=0.12)
+    found = make_reports(item=0.12)
     for values, plain in ((found.prior, PLAIN.prior), (found.posterior, PLAIN.posterior)):
         error = values - plain
         assert np.ptp(values, axis=1).max() == 0
@@ -105,7 +105,7 @@ def test_an_error_of_the_item_is_in_both_probes_and_all_epochs() -> None:
 
 
 def test_an_error_of_wording_is_in_the_prior_alone() -> None:
-    found = made(wording=0.12)
+    found = make_reports(wording=0.12)
     assert np.ptp(found.prior, axis=1).max() == 0
     assert np.array_equal(found.posterior, PLAIN.posterior)
     assert np.array_equal(found.answer, PLAIN.answer)
@@ -123,7 +123,7 @@ def test_a_wording_excludes_question_and_proposition() -> None:
 
 
 def test_drift_is_added_in_each_epoch_after_the_first() -> None:
-    found = made(drift=0.05)
+    found = make_reports(drift=0.05)
     for name in ("prior", "posterior", "answer"):
         values, plain = getattr(found, name), getattr(PLAIN, name)
         drifted = np.clip(plain + np.array([0, 0.05, 0.1]), 0, 1)
@@ -131,7 +131,7 @@ def test_drift_is_added_in_each_epoch_after_the_first() -> None:
 
 
 def test_noise_in_log_odds_pulls_to_the_middle() -> None:
-    found = made(logit_noise=1.0)
+    found = make_reports(logit_noise=1.0)
     error = np.log(found.answer / (1 - found.answer)) - np.log(PLAIN.answer / (1 - PLAIN.answer))
     inside = (PLAIN.answer > 0.1) & (PLAIN.answer < 0.9)
     assert error[inside].mean() == pytest.approx(0, abs=0.06)
@@ -140,7 +140,7 @@ def test_noise_in_log_odds_pulls_to_the_middle() -> None:
 
 
 def test_copies_repeat_the_prior_of_the_epoch() -> None:
-    found = made(noise=0.1, copies=0.3)
+    found = make_reports(noise=0.1, copies=0.3)
     copied = found.posterior != NOISY.posterior
     assert share(copied) == pytest.approx(0.3, abs=0.03)
     assert np.array_equal(found.posterior[copied], found.prior[copied])
@@ -149,7 +149,7 @@ def test_copies_repeat_the_prior_of_the_epoch() -> None:
 
 
 def test_posteriors_are_refused_only_where_the_side_changed() -> None:
-    found = made(noise=0.1, refuses=0.6)
+    found = make_reports(noise=0.1, refuses=0.6)
     refused = np.isnan(found.posterior)
     sides = (NOISY.prior - 0.5) * (NOISY.posterior - 0.5)
     assert (sides[refused] <= 0).all()
@@ -160,8 +160,8 @@ def test_posteriors_are_refused_only_where_the_side_changed() -> None:
 
 
 def test_min_confidence_gives_no_number_near_one_half() -> None:
-    found = made(min_confidence=0.35)
-    near = np.abs(made().answer - 0.5) < 0.35 - 1e-9
+    found = make_reports(min_confidence=0.35)
+    near = np.abs(make_reports().answer - 0.5) < 0.35 - 1e-9
     assert 0.3 < share(near) < 0.9
     assert np.array_equal(np.isnan(found.answer), near)
     assert np.array_equal(np.isnan(found.posterior), near)

@@ -80,18 +80,18 @@ def test_strength_zero_is_bayesian_and_noise_changes_no_belief() -> None:
 def test_cases_are_read_back_exactly() -> None:
     dataset = urns(n=50)
     read = urn_cases(dataset)
-    told = beliefs("bayesian", read.log_odds, read.evidence, Parameters())
+    expected = beliefs("bayesian", read.log_odds, read.evidence, Parameters())
     exact = [item.metadata_as(UrnQuestion).posterior[-1] for item in dataset]
-    assert told == pytest.approx(np.array(exact), abs=5.1e-5)
+    assert expected == pytest.approx(np.array(exact), abs=5.1e-5)
 
 
 def test_simulated_reports_are_whole_percents_of_their_own() -> None:
-    asked = urn_cases(urns(n=200))
-    made = simulate_reports("bayesian", Parameters(noise=0.1), asked)
-    for values in (made.prior, made.posterior):
+    cases = urn_cases(urns(n=200))
+    reports = simulate_reports("bayesian", Parameters(noise=0.1), cases)
+    for values in (reports.prior, reports.posterior):
         assert values.shape == (200, 3)
         assert np.abs(values * 100 - np.round(values * 100)).max() < 1e-9
-    assert len(np.unique(made.prior[0])) > 1
-    again = simulate_reports("bayesian", Parameters(noise=0.1), asked, epochs=(3,))
-    assert (again.prior[:, 0] == made.prior[:, 2]).all()
-    assert not (simulate_reports("bayesian", Parameters(noise=0.1, seed=1), asked).prior == made.prior).all()
+    assert len(np.unique(reports.prior[0])) > 1
+    again = simulate_reports("bayesian", Parameters(noise=0.1), cases, epochs=(3,))
+    assert (again.prior[:, 0] == reports.prior[:, 2]).all()
+    assert not (simulate_reports("bayesian", Parameters(noise=0.1, seed=1), cases).prior == reports.prior).all()

@@ -49,8 +49,8 @@ def test_what_is_planted_is_what_it_is_called() -> None:
     assert syc["third_shift"] == 0
     assert syc["brier_wrong"] > syc["brier_random"] > 0 > syc["brier_right"]
     for name in ("trusting", "sycophant"):
-        held = true_shifts(name, Parameters(noise=0.1))
-        assert held["brier_neutral"] == pytest.approx(
+        truth = true_shifts(name, Parameters(noise=0.1))
+        assert truth["brier_neutral"] == pytest.approx(
             (p := true_values("bayesian", Parameters(noise=0.1))).brier_posterior + p.noise_cost
         )
 
@@ -75,7 +75,7 @@ def test_arms_stand_in_the_order_of_the_scorer_and_runs_repeat() -> None:
 def test_the_simulation_draws_the_questions_of_the_generator() -> None:
     run = simulate_run("bayesian", Parameters(), 20_000, 1, seed=0)
     drawn = [item.metadata_as(UrnQuestion).posterior[-1] for item in urns(n=3000)]
-    made = run.beliefs[:, 0, 0]
-    assert made.mean() == pytest.approx(np.mean(drawn), abs=0.02)
-    assert made.std() == pytest.approx(np.std(drawn), abs=0.01)
-    assert np.mean(run.outcome - made) == pytest.approx(0, abs=0.01)
+    neutral = run.beliefs[:, 0, 0]
+    assert neutral.mean() == pytest.approx(np.mean(drawn), abs=0.02)
+    assert neutral.std() == pytest.approx(np.std(drawn), abs=0.01)
+    assert np.mean(run.outcome - neutral) == pytest.approx(0, abs=0.01)

@@ -58,11 +58,11 @@ def test_a_second_wording_asks_for_the_prior_once_more(run: Run, says: Says, rai
     assert second == [f"Will it rain?\n\n{PROBE_2.format(proposition='It rains.')}"]
     assert first == [f"Will it rain?\n\n{PROBE.format(proposition='It rains.')}"]
     assert all(probe[-1] == PROBE.format(proposition="It rains.") for probe in others)
-    made = result.metadata["beliefs"]
-    assert [belief["stage"] for belief in made] == ["prior", "prior 2", "step 1", "posterior"]
-    asked = made[1]
-    assert (asked["elicitor"], asked["context"], asked["saw_reasoning"]) == ("self", "separate", False)
-    assert asked["request"] != made[0]["request"]
+    beliefs = result.metadata["beliefs"]
+    assert [belief["stage"] for belief in beliefs] == ["prior", "prior 2", "step 1", "posterior"]
+    reworded = beliefs[1]
+    assert (reworded["elicitor"], reworded["context"], reworded["saw_reasoning"]) == ("self", "separate", False)
+    assert reworded["request"] != beliefs[0]["request"]
     assert result.value == {"prior": 0.21, "posterior": 0.25, "change": 0.04}
     assert result.metadata["settings"] == {"per": "step", "paraphrases": 2}
     rows = [line.split(" | ")[0] for line in result.explanation.splitlines()]
@@ -83,10 +83,10 @@ def test_the_trajectory_is_left_as_it_was(run: Run, says: Says, rain: Rain) -> N
 def test_every_step_is_asked_after_where_asked_for(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
     _, result = one(ask(run, heard, rain(), chain_of_thought(3), per="step", system_prompt_in_probe=True))
-    made = result.metadata["beliefs"]
-    assert [belief["stage"] for belief in made] == ["prior", "step 1", "step 2", "step 3", "posterior"]
-    assert [belief["context"] for belief in made] == ["separate"] + ["continued"] * 4
-    assert [belief["saw_reasoning"] for belief in made] == [False] + [True] * 4
+    beliefs = result.metadata["beliefs"]
+    assert [belief["stage"] for belief in beliefs] == ["prior", "step 1", "step 2", "step 3", "posterior"]
+    assert [belief["context"] for belief in beliefs] == ["separate"] + ["continued"] * 4
+    assert [belief["saw_reasoning"] for belief in beliefs] == [False] + [True] * 4
     assert [len(probe) for probe in heard.probes()] == [2, 4, 6, 8, 10]
     assert {probe[0] for probe in heard.probes()} == {"You are terse."}
 
@@ -272,10 +272,10 @@ def test_bad_arguments_are_explained_on_the_command_line(run: Run, says: Says, r
 def test_once_the_reasoning_has_ended_nobody_is_asked(
     run: Run, says: Says, rain: Rain, solver: Solver, calls: int
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def refuse(messages: list[ChatMessage]) -> ModelOutput:
-        asked.append(messages[-1].text)
+        requests.append(messages[-1].text)
         return REFUSED.model_copy(deep=True)
 
     judge = Heard(says)
@@ -288,7 +288,7 @@ def test_once_the_reasoning_has_ended_nobody_is_asked(
     )
     log = run(task, says(refuse), model_roles={"judge": judge.model})
     _, result = one(log)
-    assert len(asked) == calls, "no more than the solver"
+    assert len(requests) == calls, "no more than the solver"
     assert not judge.conversations
     assert all(value != value for value in result.value.values())
     reasons = {belief["reason"] for belief in result.metadata["beliefs"]}

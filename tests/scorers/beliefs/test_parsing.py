@@ -93,15 +93,7 @@ STATED = {
     "概率：73%": 0.73,
 }
 
-DECIMALS = [
-    "0.73",
-    ".73",
-    "0,73",
-    "`0.73`",
-    r"\boxed{0.73}",
-    "The answer is 0.73.",
-    "Honestly, I'd say 0.73.",
-]
+DECIMALS = ["0.73", ".73", "0,73", "`0.73`", r"\boxed{0.73}", "The answer is 0.73.", "Honestly, I'd say 0.73."]
 
 SILENT = [
     "",

@@ -69,9 +69,9 @@ def test_a_reading_is_taken_from_the_log(run: Run, says: Says, rain: Rain, liste
     for later in (again, recorded):
         assert one(later, "martingale1")[1].value == one(log)[1].value
         assert one(later, "martingale1")[1].metadata["beliefs"][1]["read_by"] == "model"
-    other, asked = listens("70")
+    other, conversations = listens("70")
     score(log, martingale(reader=True), model=model, model_roles={"reader": other}, display="log")
-    assert len(asked) == 1, "another reader reads anew"
+    assert len(conversations) == 1, "another reader reads anew"
 
 
 @pytest.mark.parametrize("reading", ["none", "", "Between 60 and 80.", "150", "It rains! 99 or 12?"])

@@ -34,27 +34,27 @@ from truthgym.solvers.prepare import prepare
 def test_nothing_measured_is_asked_again(run: Run, says: Says, rain: Rain) -> None:
     heard, judge = Heard(says), Heard(says)
     log = ask(run, heard, rain(), chain_of_thought(2))
-    asked = len(heard.conversations)
+    calls = len(heard.conversations)
 
     def again(**arguments: Any) -> EvalLog:
         return score(log, martingale(**arguments), model=heard.model, model_roles={"judge": judge.model}, display="log")
 
     same = again()
-    assert len(heard.conversations) == asked
+    assert len(heard.conversations) == calls
     assert one(same, "martingale1")[1].value == one(log)[1].value
     wider = again(elicitor="both", per="step")
-    assert len(heard.conversations) == asked + 2 + 1, "two steps and a first impression"
+    assert len(heard.conversations) == calls + 2 + 1, "two steps and a first impression"
     assert len(judge.conversations) == 4
     assert one(wider, "martingale1")[1].metadata["beliefs"][0] == one(log)[1].metadata["beliefs"][0]
     score(wider, martingale(elicitor="both", per="step"), model=heard.model, model_roles={"judge": judge.model})
-    assert len(heard.conversations) == asked + 3
+    assert len(heard.conversations) == calls + 3
     assert len(judge.conversations) == 4
     again(beliefs="fresh")
-    assert len(heard.conversations) == asked + 5
+    assert len(heard.conversations) == calls + 5
     reworded = again(paraphrases=2)
-    assert len(heard.conversations) == asked + 6, "the prior in its second wording"
+    assert len(heard.conversations) == calls + 6, "the prior in its second wording"
     score(reworded, martingale(paraphrases=2), model=heard.model, display="log")
-    assert len(heard.conversations) == asked + 6
+    assert len(heard.conversations) == calls + 6
 
 
 FORMER = {
@@ -86,29 +86,29 @@ def test_beliefs_of_older_logs_are_found(name: str) -> None:
 def test_overwritten_beliefs_are_reused(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
     log = ask(run, heard, rain(), direct())
-    asked = len(heard.conversations)
+    calls = len(heard.conversations)
     again = score(log, [brier(), martingale()], model=heard.model, action="overwrite", display="log")
-    assert len(heard.conversations) == asked
+    assert len(heard.conversations) == calls
     assert one(again)[1].value == one(log)[1].value
 
 
 def test_recorded_asks_for_nothing(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
     log = ask(run, heard, rain(), chain_of_thought(2))
-    asked = len(heard.conversations)
+    calls = len(heard.conversations)
     again = score(log, martingale(per="step", beliefs="recorded"), model=heard.model, display="log")
-    made = one(again, "martingale1")[1].metadata["beliefs"]
-    assert len(heard.conversations) == asked
-    assert ["value" not in b for b in made] == [False, True, True, False]
-    assert "beliefs=recorded" in made[1]["reason"]
+    beliefs = one(again, "martingale1")[1].metadata["beliefs"]
+    assert len(heard.conversations) == calls
+    assert ["value" not in b for b in beliefs] == [False, True, True, False]
+    assert "beliefs=recorded" in beliefs[1]["reason"]
 
 
 def test_another_model_or_another_wording_is_asked_anew(run: Run, says: Says, rain: Rain) -> None:
     heard = Heard(says)
     log = ask(run, heard, rain(), direct())
-    asked = len(heard.conversations)
+    calls = len(heard.conversations)
     score(log, martingale(system_prompt_in_probe=True), model=heard.model, display="log")
-    assert len(heard.conversations) == asked + 2
+    assert len(heard.conversations) == calls + 2
     reference = get_model("reference/bayesian", noise=0.1)
     again = score(log, martingale(), model=reference, display="log")
     assert one(again, "martingale1")[1].value != one(log)[1].value
@@ -117,10 +117,10 @@ def test_another_model_or_another_wording_is_asked_anew(run: Run, says: Says, ra
 def test_recorded_needs_no_judge(run: Run, says: Says, rain: Rain) -> None:
     heard, judge = Heard(says), Heard(says)
     log = ask(run, heard, rain(), direct(), judge.model, elicitor="both", joint=True)
-    asked = len(heard.conversations), len(judge.conversations)
+    calls = len(heard.conversations), len(judge.conversations)
     again = score(log, martingale(elicitor="both", joint=True, beliefs="recorded"), model="none/none", display="log")
     assert one(again, "martingale1")[1].value == one(log)[1].value
-    assert (len(heard.conversations), len(judge.conversations)) == asked
+    assert (len(heard.conversations), len(judge.conversations)) == calls
 
 
 @pytest.mark.parametrize(("output", "reason"), [(REFUSED, "The provider does not speak of rain."), (OVERFLOWED, ROOM)])
@@ -143,13 +143,13 @@ def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
     [(other, there)] = [(name, value) for name, value in usual.items() if name != place]
     assert result.value[other] == there
     assert result.value[place] != result.value[place]
-    made = {belief["stage"]: belief for belief in result.metadata["beliefs"]}
-    assert made[place]["reason"] == reason
-    assert "raw" not in made[place]
+    beliefs = {belief["stage"]: belief for belief in result.metadata["beliefs"]}
+    assert beliefs[place]["reason"] == reason
+    assert "raw" not in beliefs[place]
     assert f"{place} (self): {reason}" in result.metadata["reason"]
     assert log.results
     assert log.results.scores[0].metrics["share_scored"].value == 0
-    willing, asked = True, len(heard.probes())
+    willing, calls = True, len(heard.probes())
     again = score(log, martingale(), model=model, display="log")
-    assert len(heard.probes()) == asked + 1, "the other belief is taken from its record"
+    assert len(heard.probes()) == calls + 1, "the other belief is taken from its record"
     assert one(again, "martingale1")[1].value == usual | {"change": 0.02}

@@ -57,8 +57,8 @@ def counts(says: Says) -> Model:
 @pytest.fixture
 def examples(tmp_path: Any) -> str:
     """A file with one example of two turns."""
-    said = [{"role": role, "content": f"Example {k}."} for k, role in enumerate(["user", "assistant"] * 2)]
-    row = {"id": "x", "event": "x", "split": "train", "score": 0, "messages": said}
+    messages = [{"role": role, "content": f"Example {k}."} for k, role in enumerate(["user", "assistant"] * 2)]
+    row = {"id": "x", "event": "x", "split": "train", "score": 0, "messages": messages}
     (tmp_path / "examples.jsonl").write_text(json.dumps(row))
     return str(tmp_path / "examples.jsonl")
 
@@ -66,9 +66,9 @@ def examples(tmp_path: Any) -> str:
 def test_an_interview_is_left_out(solve: Solve, counts: Model, rain: Rain) -> None:
     done = solve(counts, bootstrap_interview(2, "fixed_sequence"), rain())
     [turn] = turns(done)
-    assert turn.wrote == "Reply 3."
-    assert turn.told.startswith(f"{MAIN}\n\nWill it rain?")
-    assert "Interview question" not in turn.told
+    assert turn.text == "Reply 3."
+    assert turn.prompt.startswith(f"{MAIN}\n\nWill it rain?")
+    assert "Interview question" not in turn.prompt
     assert done.messages[turn.message].text == "Reply 3."
 
 
@@ -77,9 +77,9 @@ def test_examples_are_left_out(
     solve: Solve, counts: Model, rain: Rain, examples: str, base: Any, replies: list[int]
 ) -> None:
     done = solve(counts, few_shot(examples, base=base), rain())
-    assert [turn.wrote for turn in turns(done)] == [f"Reply {k}." for k in replies]
-    assert not any("Example" in turn.told for turn in turns(done))
-    assert turns(done)[0].told.startswith("Will it rain?")
+    assert [turn.text for turn in turns(done)] == [f"Reply {k}." for k in replies]
+    assert not any("Example" in turn.prompt for turn in turns(done))
+    assert turns(done)[0].prompt.startswith("Will it rain?")
     assert sum("Example" in step.text for step in done.store_as(Trajectory).steps) == 4
 
 
@@ -96,7 +96,7 @@ def test_reasoning_before_the_question_is_left_out(solve: Solve, says: Says, rai
         return output
 
     done = solve(says(reply), bootstrap_interview(1, "fixed_sequence"), rain())
-    assert [(turn.wrote, turn.closes) for turn in turns(done)] == [("Thought 2.", False), ("Reply 2.", True)]
+    assert [(turn.text, turn.closes) for turn in turns(done)] == [("Thought 2.", False), ("Reply 2.", True)]
 
 
 @pytest.mark.parametrize(
@@ -106,19 +106,19 @@ def test_every_reply_to_the_question_is_a_turn(
     solve: Solve, counts: Model, rain: Rain, solver: Solver, replies: int
 ) -> None:
     found = turns(solve(counts, solver, rain()))
-    assert [turn.wrote for turn in found] == [f"Reply {k}." for k in range(1, replies + 1)]
-    assert found[0].told.startswith("Will it rain?")
+    assert [turn.text for turn in found] == [f"Reply {k}." for k in range(1, replies + 1)]
+    assert found[0].prompt.startswith("Will it rain?")
     assert all(turn.closes for turn in found)
 
 
 def test_the_system_prompt_is_told_to_nobody(solve: Solve, counts: Model, rain: Rain) -> None:
     [turn] = turns(solve(counts, direct(), rain(), prompt="Be terse."))
-    assert "Be terse." not in turn.told
+    assert "Be terse." not in turn.prompt
 
 
 def test_another_solvers_messages_are_its_turns(solve: Solve, counts: Model, rain: Rain) -> None:
     [turn] = turns(solve(counts, generate(), rain()))
-    assert (turn.told, turn.wrote) == ("Will it rain?", "Reply 1.")
+    assert (turn.prompt, turn.text) == ("Will it rain?", "Reply 1.")
 
 
 def test_an_empty_reply_is_no_turn(solve: Solve, says: Says, rain: Rain) -> None:

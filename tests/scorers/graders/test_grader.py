@@ -17,8 +17,8 @@ from truthgym.scorers.graders.templates import check_template, render
 
 def graded(completion: str = "Yes.", target: str = "yes", **item: Any) -> GraderInput:
     question = Question(domain="test", event="e", split="train", proposition="It rains.")
-    held = item_fields(question.model_dump(mode="json") | item, "Will it rain?", target, "q")
-    return GraderInput(question, "Will it rain?", target, completion, f"Wrote: {completion}", "q", 1, held)
+    fields = item_fields(question.model_dump(mode="json") | item, "Will it rain?", target, "q")
+    return GraderInput(question, "Will it rain?", target, completion, f"Wrote: {completion}", "q", 1, fields)
 
 
 def given(grader: Grader, what: GraderInput | None = None) -> Grade:
@@ -112,7 +112,7 @@ def test_what_the_user_must_mend_is_raised() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"low": 1, "high": 1}, "low=1 and high=1 are not"),
         ({"high": math.inf}, "high=inf"),
@@ -120,10 +120,10 @@ def test_what_the_user_must_mend_is_raised() -> None:
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_range_that_is_none_is_refused(arguments: dict[str, Any], said: str) -> None:
+def test_a_range_that_is_none_is_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as refused:
         Grader("mine", None, **arguments)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -145,25 +145,25 @@ def test_python_brier_reads_the_marker_alone(completion: str, target: str, value
 
 
 def test_fields_of_item_and_sample() -> None:
-    held = graded('{"a": [1, 2]}', mine=3)
+    answer = graded('{"a": [1, 2]}', mine=3)
     for name, value in {"question": "Will it rain?", "proposition": "It rains.", "reference_answer": "yes",
                         "target": "yes", "id": "q", "event": "e", "mine": 3}.items():  # fmt: skip
-        assert held.item[name] == value
-    told = sample_fields(held)
-    assert told["output_text"] == '{"a": [1, 2]}'
-    assert told["output_json"] == {"a": [1, 2]}
-    assert told["choices"][0]["message"]["content"] == told["output_text"]
+        assert answer.item[name] == value
+    fields = sample_fields(answer)
+    assert fields["output_text"] == '{"a": [1, 2]}'
+    assert fields["output_json"] == {"a": [1, 2]}
+    assert fields["choices"][0]["message"]["content"] == fields["output_text"]
     assert "output_json" not in sample_fields(graded("No."))
     assert "output_json" not in sample_fields(graded("[" * 100_000))
 
 
 def test_an_unknown_truth_is_nothing_to_compare_with() -> None:
     """An empty text stands in every answer, so that a check for it would always pass."""
-    held = graded(target="").item
-    assert "target" not in held
-    assert "reference_answer" not in held
+    fields = graded(target="").item
+    assert "target" not in fields
+    assert "reference_answer" not in fields
     with pytest.raises(CannotGrade, match="item.target"):
-        render("{{ item.target }}", {"item": held})
+        render("{{ item.target }}", {"item": fields})
 
 
 VALUES = {"item": {"target": "yes", "options": ["a", {"b": 1}], "n": 2, "x-y": "z"}, "sample": {"output_text": "T"}}
@@ -185,12 +185,12 @@ def test_templates_are_filled_in(template: str, text: str) -> None:
 
 
 def test_what_is_filled_in_is_not_read_as_a_template() -> None:
-    held = {"item": {"target": "secret"}, "sample": {"output_text": "{{ item.target }}"}}
-    assert render("{{ sample.output_text }}", held) == "{{ item.target }}"
+    values = {"item": {"target": "secret"}, "sample": {"output_text": "{{ item.target }}"}}
+    assert render("{{ sample.output_text }}", values) == "{{ item.target }}"
 
 
 @pytest.mark.parametrize(
-    ("template", "said"),
+    ("template", "message"),
     [
         ("{{ target }}", "is not a variable"),
         ("{{ item }}", "is not a variable"),
@@ -203,10 +203,10 @@ def test_what_is_filled_in_is_not_read_as_a_template() -> None:
         ("{{ sample.output_tools[0].function.name }}", "fields of `sample` are output_text"),
     ],
 )
-def test_templates_that_could_never_be_filled_in_are_refused(template: str, said: str) -> None:
+def test_templates_that_could_never_be_filled_in_are_refused(template: str, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         check_template(template, "grader g, input")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert "grader g, input" in str(refused.value)
 
 
@@ -275,9 +275,9 @@ def test_a_rubric_must_be_there(tmp_path: Any) -> None:
     path.write_bytes(b"Be fair.\r\nBe brief.\r\n")
     assert read_rubric(str(path)) == "Be fair.\nBe brief."
     path.write_text(" \n")
-    for file, said in ((path, "is empty"), (tmp_path / "none", "there is no such file"), (tmp_path, "no such file"),
+    for file, message in ((path, "is empty"), (tmp_path / "none", "there is no such file"), (tmp_path, "no such file"),
                        ("Reward courage. " * 40, "'Reward courage.*there is no such file")):  # fmt: skip
-        with pytest.raises(BadInput, match=said):
+        with pytest.raises(BadInput, match=message):
             read_rubric(str(file))
     path.write_bytes(b"\xff\xfe\x00\x99")
     with pytest.raises(BadInput, match="UTF-8"):

@@ -146,8 +146,8 @@ def test_ranges_are_those_declared() -> None:
     assert (read(check("eq", "a")).low, read(check("eq", "a")).high) == (0, 1)
     assert (read(score_model(range=[-2, 5])).low, read(score_model(range=[-2, 5])).high) == (-2, 5)
     assert (read(score_model()).low, read(score_model()).high) == (0, 1)
-    made = read_grader(program("1"), low=-1, high=9, higher_is_better=False)
-    assert (made.low, made.high, made.higher_is_better) == (-1, 9, False)
+    grader = read_grader(program("1"), low=-1, high=9, higher_is_better=False)
+    assert (grader.low, grader.high, grader.higher_is_better) == (-1, 9, False)
 
 
 def test_roles_and_sandbox_are_those_of_the_parts() -> None:
@@ -167,7 +167,7 @@ def test_kinds_that_run_at_openai_only_say_so(spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ("{", "is not JSON"),
         ("{}", "a JSON object with a type"),
@@ -199,10 +199,10 @@ def test_kinds_that_run_at_openai_only_say_so(spec: dict[str, Any]) -> None:
     ],
     ids=lambda value: str(value)[:48],
 )
-def test_what_is_no_specification_is_refused(spec: Any, said: str) -> None:
+def test_what_is_no_specification_is_refused(spec: Any, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         openai_grader(spec if isinstance(spec, str) else json.dumps(spec))
-    assert said in str(refused.value).replace("\\", "")
+    assert message in str(refused.value).replace("\\", "")
 
 
 def scored(run: Run, model: Model, spec: dict[str, Any], n: int = 1, **settings: Any) -> EvalLog:
@@ -234,14 +234,14 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(
     assert done.metadata["proposition"] in heard[0][1].text
     assert done.output.completion in heard[0][1].text
     assert "The score is a number from -1 to 3." in heard[0][1].text
-    asked = [event for event in done.events if event.event == "model" and event.role == "grader"]
-    config = asked[0].config
+    requests = [event for event in done.events if event.event == "model" and event.role == "grader"]
+    config = requests[0].config
     assert (config.temperature, config.seed, config.max_tokens, config.reasoning_effort) == (0.25, 7, 99, "low")
     assert config.response_schema
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "message"),
     [
         ('{"steps": [], "result": 1.5}', "which is outside its range, 0 to 1"),
         ('{"steps": [], "result": NaN}', "The grader score returned NaN."),
@@ -254,11 +254,11 @@ def test_a_score_model_is_asked_with_its_messages_filled_in(
     ids=lambda value: str(value)[:24],
 )
 def test_a_score_that_is_none_leaves_the_sample_unscored(
-    run: Run, says: Callable[..., Model], reason: Callable[..., str], reply: Any, said: str
+    run: Run, says: Callable[..., Model], reason: Callable[..., str], reply: Any, message: str
 ) -> None:
     log = scored(run, says(reply), score_model())
     assert log.samples
-    assert said in reason(log.samples[0], "graded")
+    assert message in reason(log.samples[0], "graded")
 
 
 def test_the_simulated_judge_scores_within_the_range(run: Run, number: Callable[..., float]) -> None:

@@ -99,11 +99,11 @@ def test_a_user_s_grader_is_sent_as_it_is(tmp_path: Path) -> None:
 def test_graders_that_cannot_be_sent(tmp_path: Path) -> None:
     label = {"type": "label_model", "name": "l", "model": "m", "labels": ["a"], "passing_labels": ["a"],
              "input": [{"role": "user", "content": "x"}]}  # fmt: skip
-    for name, told in (
+    for name, message in (
         ("brier", "Unknown grader"),
         (json.dumps(label), "does not support label_model"),
         ("{", "not JSON"),
         (str(tmp_path / "none.py"), "there is no such file"),
     ):
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(BadInput, match=message):
             grader(name)

@@ -119,9 +119,9 @@ None, -1, None, False)\nraise ValueError(str(pid))"
 @pytest.fixture
 def outside() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as folder:
-        held = Path(folder) / "precious.txt"
-        held.write_text("precious")
-        yield held
+        file = Path(folder) / "precious.txt"
+        file.write_text("precious")
+        yield file
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_result_that_is_none_is_not_read(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         ("def grade(sample, item:\n    return 1", "is not Python"),
         ("def mark(sample, item):\n    return 1", "no function grade(sample, item)"),
@@ -222,10 +222,10 @@ def test_a_result_that_is_none_is_not_read(body: str) -> None:
     ],
     ids=lambda text: str(text)[:20],
 )
-def test_programs_that_could_never_grade_are_refused(source: str, said: str) -> None:
+def test_programs_that_could_never_grade_are_refused(source: str, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         python_grader("mine", source)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_program_that_is_not_trusted_needs_a_sandbox() -> None:
@@ -273,12 +273,12 @@ class Folder(SandboxEnvironment):
         return await anyio.to_thread.run_sync(call)
 
     async def write_file(self, file: str, contents: str | bytes) -> None:
-        held = contents.encode() if isinstance(contents, str) else contents
-        (Path(self.folder) / file).write_bytes(held)
+        data = contents.encode() if isinstance(contents, str) else contents
+        (Path(self.folder) / file).write_bytes(data)
 
     async def read_file(self, file: str, text: bool = True) -> Any:
-        held = (Path(self.folder) / file).read_bytes()
-        return held.decode() if text else held
+        data = (Path(self.folder) / file).read_bytes()
+        return data.decode() if text else data
 
     @classmethod
     async def sample_init(cls, task_name: str, config: Any, metadata: dict[str, str]) -> dict[str, SandboxEnvironment]:
@@ -288,8 +288,8 @@ class Folder(SandboxEnvironment):
     async def sample_cleanup(
         cls, task_name: str, config: Any, environments: dict[str, SandboxEnvironment], interrupted: bool
     ) -> None:
-        for held in environments.values():
-            folder = Path(held.as_type(Folder).folder)
+        for environment in environments.values():
+            folder = Path(environment.as_type(Folder).folder)
             assert not list(folder.iterdir()), "a grader left something behind"
             folder.rmdir()
 
@@ -341,7 +341,7 @@ def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: C
 
 
 @pytest.mark.parametrize(
-    ("body", "said", "limit"),
+    ("body", "message", "limit"),
     [
         ("return 1 / 0", "raised ZeroDivisionError", 60),
         ("while True: pass", "did not end within 2 s", 2),
@@ -351,10 +351,10 @@ def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: C
     ids=lambda text: str(text)[:12],
 )
 def test_what_goes_wrong_in_a_sandbox_has_a_reason(
-    run: Run, tmp_path: Path, reason: Callable[..., str], body: str, said: str, limit: int
+    run: Run, tmp_path: Path, reason: Callable[..., str], body: str, message: str, limit: int
 ) -> None:
     done = in_a_sandbox(run, tmp_path, program(body), time_limit=limit)
-    assert said in reason(done, "graded")
+    assert message in reason(done, "graded")
 
 
 @pytest.mark.parametrize("sandbox", [None, "local"])
@@ -364,8 +364,8 @@ def test_without_isolation_the_run_ends_before_its_first_call(
     path = tmp_path / "mine.py"
     path.write_text(program("return 1"))
     model, heard = listens()
-    said = fails(urns(n=2, paradigms={"graded": {"grader": str(path)}}), model, sandbox=sandbox)
-    assert "untrusted program" in said
-    assert "--sandbox docker" in said
-    assert ("local` isolates nothing" in said) == (sandbox == "local")
+    message = fails(urns(n=2, paradigms={"graded": {"grader": str(path)}}), model, sandbox=sandbox)
+    assert "untrusted program" in message
+    assert "--sandbox docker" in message
+    assert ("local` isolates nothing" in message) == (sandbox == "local")
     assert not heard

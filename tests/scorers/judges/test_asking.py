@@ -84,9 +84,9 @@ def test_no_text_raises(text: str) -> None:
 
 
 def test_the_instruction_shows_every_field() -> None:
-    said = form_instruction(Colour)
-    assert '"reasons": "<two or three sentences>"' in said
-    assert '"score": <whole number from 0 to 100: how blue it is>' in said
+    text = form_instruction(Colour)
+    assert '"reasons": "<two or three sentences>"' in text
+    assert '"score": <whole number from 0 to 100: how blue it is>' in text
 
 
 def heard_by(reply: str | ModelOutput) -> tuple[Model, list[tuple[list[ChatMessage], GenerateConfig]]]:
@@ -94,9 +94,9 @@ def heard_by(reply: str | ModelOutput) -> tuple[Model, list[tuple[list[ChatMessa
 
     def output(messages: list[ChatMessage], tools: Any, choice: Any, config: GenerateConfig) -> ModelOutput:
         heard.append((list(messages), config))
-        made = ModelOutput.from_content("mockllm/model", reply) if isinstance(reply, str) else reply
-        made.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-        return made
+        result = ModelOutput.from_content("mockllm/model", reply) if isinstance(reply, str) else reply
+        result.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return result
 
     return get_model("mockllm/model", custom_outputs=output, memoize=False), heard
 
@@ -201,7 +201,7 @@ def test_without_a_judge_the_remedy_is_named(
 def test_forms_are_strict_json_schemas() -> None:
     from inspect_ai.util import json_schema
 
-    held = json.loads(json_schema(Colour).model_dump_json(exclude_none=True))
-    assert held["additionalProperties"] is False
-    assert held["required"] == ["reasons", "score"]
-    assert (held["properties"]["score"]["minimum"], held["properties"]["score"]["maximum"]) == (0, 100)
+    schema = json.loads(json_schema(Colour).model_dump_json(exclude_none=True))
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["reasons", "score"]
+    assert (schema["properties"]["score"]["minimum"], schema["properties"]["score"]["maximum"]) == (0, 100)

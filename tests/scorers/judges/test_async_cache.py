@@ -6,12 +6,12 @@ from truthgym.scorers.judges.asking import AsyncOnce
 
 
 def test_those_who_ask_at_the_same_time_share_one_making() -> None:
-    made, once = [], AsyncOnce[int]()
+    calls, once = [], AsyncOnce[int]()
 
     async def make() -> int:
-        made.append(1)
+        calls.append(1)
         await anyio.sleep(0.01)
-        return len(made)
+        return len(calls)
 
     async def main() -> list[int]:
         found: list[int] = []
@@ -26,7 +26,7 @@ def test_those_who_ask_at_the_same_time_share_one_making() -> None:
 
     assert anyio.run(main) == [1] * 5
     assert anyio.run(main) == [1] * 5, "another event loop finds it too"
-    assert made == [1]
+    assert calls == [1]
 
 
 def test_a_failure_reaches_only_whom_it_was_made_for() -> None:

@@ -51,11 +51,11 @@ def files(tmp_path: Path) -> tuple[str, str]:
     return write("matter", range(6)), write("affair", range(1, 11))
 
 
-def held(log: EvalLog) -> dict[str, Any]:
+def judge_record(log: EvalLog) -> dict[str, Any]:
     assert log.samples
     metadata = (log.samples[0].scores or {})["qualitative"].metadata or {}
-    said: dict[str, Any] = metadata["judges"][0]
-    return said
+    record: dict[str, Any] = metadata["judges"][0]
+    return record
 
 
 def scored(run: Run, judge: str | Model, **given: Any) -> EvalLog:
@@ -66,11 +66,11 @@ def scored(run: Run, judge: str | Model, **given: Any) -> EvalLog:
 def test_examples_double_and_an_exact_judge_does_not_drift(run: Run, files: tuple[str, str]) -> None:
     examples, candidates = files
     log = scored(run, "reference/judge", examples=examples, bootstrap_rounds=2, bootstrap_from=candidates, orders=3)
-    said = held(log)
-    assert said["held_out"]["shown"] == [2, 4, 8]
-    assert len(said["examples"]) == 8
-    assert len(said["orders"]) == 3
-    assert sum(name.startswith("affair") for name in said["examples"]) == 6
+    record = judge_record(log)
+    assert record["held_out"]["shown"] == [2, 4, 8]
+    assert len(record["examples"]) == 8
+    assert len(record["orders"]) == 3
+    assert sum(name.startswith("affair") for name in record["examples"]) == 6
     found = metrics(log)
     assert [found[f"drift_round_{k}"] for k in (1, 2)] == [0, 0]
     assert [found[f"drift_error_round_{k}"] for k in (1, 2)] == [0, 0]
@@ -102,10 +102,10 @@ def test_with_all_orders_candidates_cost_more_and_get_the_mean(
     numbers = iter([40, 41] + [50] * 100)
 
     def reply(messages: list[ChatMessage]) -> str:
-        asked = messages[-1].text
-        candidate = "What of affair" in asked
+        prompt = messages[-1].text
+        candidate = "What of affair" in prompt
         number = next(numbers) if candidate else 10
-        return json.dumps({name: "I say." if name == "reasons" else number for name, _ in fields_of(asked) or []})
+        return json.dumps({name: "I say." if name == "reasons" else number for name, _ in fields_of(prompt) or []})
 
     judge, heard = listens(reply)
     given = {"examples": examples, "bootstrap_rounds": 1, "bootstrap_from": candidates, "bootstrap_permuted": True}
@@ -119,7 +119,7 @@ def test_a_judge_swayed_by_the_last_example_drifts(run: Run, files: tuple[str, s
     examples, candidates = files
     judge = get_model("reference/judge", memoize=False, recency=0.3)
     log = scored(run, judge, examples=examples, bootstrap_rounds=1, bootstrap_from=candidates, few_shot="static")
-    before, after = held(log)["held_out"]["rated"]
+    before, after = judge_record(log)["held_out"]["rated"]
     moved = {round(b - a, 2) for a, b in zip(before, after, strict=True) if min(a, b) > 0.015}
     assert max(moved) - min(moved) <= 0.011, "each is moved by the same, to a rounding"
     assert moved != {0}
@@ -129,14 +129,14 @@ def test_a_candidate_that_cannot_be_read_is_left_out(run: Run, files: tuple[str,
     examples, candidates = files
 
     def reply(messages: list[ChatMessage]) -> str:
-        asked = messages[-1].text
-        if "What of affair" in asked:
+        prompt = messages[-1].text
+        if "What of affair" in prompt:
             return "No."
-        return json.dumps({name: "I say." if name == "reasons" else 10 for name, _ in fields_of(asked) or []})
+        return json.dumps({name: "I say." if name == "reasons" else 10 for name, _ in fields_of(prompt) or []})
 
     judge, _ = listens(reply)
     log = scored(run, judge, examples=examples, bootstrap_rounds=2, bootstrap_from=candidates, few_shot="static")
-    assert held(log)["held_out"]["shown"] == [2, 2, 2]
+    assert judge_record(log)["held_out"]["shown"] == [2, 2, 2]
 
 
 def test_a_judge_that_fails_once_poisons_no_other_sample(run: Run, files: tuple[str, str], listens: Listens) -> None:

@@ -104,9 +104,9 @@ WRONG = {
 
 @pytest.mark.parametrize("name", list(WRONG))
 def test_a_file_of_the_wrong_shape_is_refused(name: str, tmp_path: Path) -> None:
-    text, said = WRONG[name]
+    text, message = WRONG[name]
     (tmp_path / "a.jsonl").write_text(text)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         read_sources(str(tmp_path / "a.jsonl"), RUBRIC)
 
 

@@ -33,10 +33,10 @@ from truthgym.scorers.judges.masking import HIDDEN, mask_conclusion
     ],
 )
 def test_numbers_that_state_a_belief_are_hidden(text: str) -> None:
-    held = mask_conclusion(text)
-    assert HIDDEN in held
-    assert not any(letter.isdigit() for letter in held)
-    assert read_belief(held) is None
+    result = mask_conclusion(text)
+    assert HIDDEN in result
+    assert not any(letter.isdigit() for letter in result)
+    assert read_belief(result) is None
 
 
 @pytest.mark.parametrize(
@@ -80,10 +80,10 @@ def test_no_agents_belief_can_be_read_after_masking() -> None:
     for words in STATED:
         text = f"{words.format(percent='63.21')}\n\n\\finalBeliefProb{{0.6321}}"
         assert stated_beliefs(text)
-        held = mask_conclusion(text)
-        assert stated_beliefs(held) == []
-        assert "63" not in held
-        assert read_belief(held) is None
+        result = mask_conclusion(text)
+        assert stated_beliefs(result) == []
+        assert "63" not in result
+        assert read_belief(result) is None
 
 
 @pytest.mark.parametrize("piece", ["probability ", "it is ", "1", "a, no ", "\n", "1.1", '"*', "twenty ", "1 in "])

@@ -53,10 +53,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", list(REFUSED))
 def test_what_is_no_rubric_is_refused(name: str, tmp_path: Path) -> None:
-    text, said = REFUSED[name]
+    text, message = REFUSED[name]
     file = tmp_path / "rubric.md"
     file.write_text(text)
-    with pytest.raises(BadInput, match=said) as error:
+    with pytest.raises(BadInput, match=message) as error:
         read_rubric(str(file))
     assert str(file) in str(error.value)
 

@@ -23,12 +23,12 @@ Path = list[float | None]
 def beliefs(elicitor: str, path: Path, epoch: int = 1, saw: bool = False) -> list[dict[str, Any]]:
     """What `elicit` records of a path from prior to posterior."""
     stages = ["prior", *(f"step {k}" for k in range(1, len(path) - 1)), "posterior"]
-    made = []
+    records = []
     for stage, value in zip(stages, path, strict=True):
         reason = "unread" if value is None else None
         seen = saw if stage == "prior" else True
-        made.append(asdict(Belief(value, stage, elicitor, "read", seen, epoch, "50", reason, "digest")))
-    return made
+        records.append(asdict(Belief(value, stage, elicitor, "read", seen, epoch, "50", reason, "digest")))
+    return records
 
 
 def view(epoch: int = 1) -> dict[str, Any]:
@@ -56,12 +56,12 @@ def scored(identity: str | int, epoch: int, *paths: list[dict[str, Any]], **fact
 
 
 def test_beliefs_of_one_elicitor() -> None:
-    made = [
+    scores = [
         scored("a", 1, beliefs("self", [0.2, 0.4])),
         scored("b", 2, beliefs("self", [0.7, 0.9]), domain="other", outcome=0.0),
         scored("a", 2, beliefs("self", [0.3, 0.5])),
     ]
-    table = belief_table(made)
+    table = belief_table(scores)
     assert table.questions.question == ["a", "b"]
     assert_equal(table.prior["self"], [[0.2, 0.3], [np.nan, 0.7]])
     assert_equal(table.posterior["self"], [[0.4, 0.5], [np.nan, 0.9]])
@@ -96,7 +96,7 @@ def test_a_prior_in_a_second_wording_is_no_step_of_the_path() -> None:
 
 
 def test_self_judge_and_joint() -> None:
-    made = [
+    scores = [
         scored(
             "a",
             epoch,
@@ -107,7 +107,7 @@ def test_self_judge_and_joint() -> None:
         )
         for epoch in (1, 2)
     ]
-    table = belief_table(made)
+    table = belief_table(scores)
     assert list(table.prior) == list(table.posterior) == ["self", "judge", "joint"]
     for name, priors, end in (("self", [0.1, 0.2], 0.4), ("judge", [0.2, 0.4], 0.5), ("joint", [0.3, 0.6], 0.6)):
         assert table.prior[name].tolist() == [pytest.approx(priors)]
@@ -133,12 +133,12 @@ def test_a_prior_that_saw_the_reasoning_is_told(elicitor: str, seen: bool) -> No
 
 
 def test_paths_of_different_lengths_are_filled_up_with_nan() -> None:
-    made = [
+    scores = [
         scored("a", 1, beliefs("self", [0.1, 0.2, 0.3, 0.4])),
         scored("a", 2, beliefs("self", [0.5, 0.6])),
         scored("b", 2, beliefs("self", [0.7, None, 0.9])),
     ]
-    table = belief_table(made)
+    table = belief_table(scores)
     nan = np.nan
     assert_equal(
         table.path["self"],
@@ -149,31 +149,31 @@ def test_paths_of_different_lengths_are_filled_up_with_nan() -> None:
 
 
 def test_what_could_not_be_read_is_nan_and_counted() -> None:
-    made = [
+    scores = [
         scored("a", 1, beliefs("self", [0.2, 0.4])),
         scored("a", 2, beliefs("self", [None, 0.4])),
         scored("b", 1, beliefs("self", [0.2, None])),
         scored("b", 2, beliefs("self", [None, None])),
     ]
-    table = belief_table(made)
+    table = belief_table(scores)
     assert_equal(table.prior["self"], [[0.2, np.nan], [0.2, np.nan]])
     assert_equal(table.posterior["self"], [[0.4, 0.4], [np.nan, np.nan]])
     assert table.share_scored == 0.25
 
 
 def test_a_score_that_stands_twice_counts_once_the_last() -> None:
-    made = [scored("a", 1, beliefs("self", [0.2, 0.4])), scored("a", 1, beliefs("self", [0.3, 0.5]))]
-    assert belief_table(made).prior["self"].tolist() == [[0.3]]
+    scores = [scored("a", 1, beliefs("self", [0.2, 0.4])), scored("a", 1, beliefs("self", [0.3, 0.5]))]
+    assert belief_table(scores).prior["self"].tolist() == [[0.3]]
 
 
 def test_order_of_scores_does_not_matter() -> None:
     rng = np.random.default_rng(0)
-    made = [
+    scores = [
         scored(q, epoch, beliefs("self", rng.random(4).tolist()), domain=f"d{q % 2}")
         for q in range(6)
         for epoch in (1, 2, 3)
     ]
-    plain, shuffled = belief_table(made), belief_table([made[i] for i in rng.permutation(len(made))])
+    plain, shuffled = belief_table(scores), belief_table([scores[i] for i in rng.permutation(len(scores))])
     order = [shuffled.questions.question.index(name) for name in plain.questions.question]
     assert_equal(shuffled.path["self"][order], plain.path["self"])
     assert [shuffled.domain[i] for i in order] == plain.domain

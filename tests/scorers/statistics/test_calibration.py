@@ -113,14 +113,14 @@ def test_too_few_are_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("p", "y", "said"),
+    ("p", "y", "message"),
     [
         ([70], [1], "forecast 70.0 is not a probability between 0 and 1"),
         ([0.5], [2], "outcome 2.0 is neither 0 nor 1"),
         ([0.5, 0.5], [1, 0, 1], r"forecasts of shape \(2,\) do not match outcomes of shape \(3,\)"),
     ],
 )
-def test_bad_arrays_are_refused(p: list[float], y: list[float], said: str) -> None:
+def test_bad_arrays_are_refused(p: list[float], y: list[float], message: str) -> None:
     for function in (murphy_decomposition, expected_calibration_error, brier_score):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             function(p, y)

@@ -48,18 +48,18 @@ def test_retest_does_not_change_with_scale_or_side() -> None:
 
 
 def test_the_retest_interval_holds_what_is_planted() -> None:
-    rng, held = RNG(1), 0
+    rng, hits = RNG(1), 0
     for _ in range(400):
         true = rng.normal(0.5, 0.2, 30)
         a, b = true + rng.normal(0, 0.1, (2, 30))
         found, _ = retest(a, b)
-        held += found.lower <= 0.8 <= found.upper
-    assert 0.92 <= held / 400 <= 0.98
+        hits += found.lower <= 0.8 <= found.upper
+    assert 0.92 <= hits / 400 <= 0.98
 
 
 @pytest.mark.parametrize(("questions", "epochs", "judges"), [(20, 3, 1), (20, 3, 2)], ids=["epochs", "judges"])
 def test_the_retest_interval_is_clustered_by_question(questions: int, epochs: int, judges: int) -> None:
-    rng, held, naive = RNG(2), 0, 0
+    rng, hits, naive = RNG(2), 0, 0
     cluster = np.repeat(np.arange(questions), epochs * judges)
     for _ in range(400):
         texts = rng.normal(0.5, 0.1, (questions, 1)) + rng.normal(0, 0.03, (questions, epochs))
@@ -68,9 +68,9 @@ def test_the_retest_interval_is_clustered_by_question(questions: int, epochs: in
         planted = 0.0109 / (0.0109 + 0.0025)
         found, plain = retest(a, b, cluster.tolist())[0], retest(a, b)[0]
         assert found.estimate == plain.estimate
-        held += found.lower <= planted <= found.upper
+        hits += found.lower <= planted <= found.upper
         naive += plain.lower <= planted <= plain.upper
-    assert 0.91 <= held / 400 <= 0.98
+    assert 0.91 <= hits / 400 <= 0.98
     assert naive / 400 < 0.89, "the plain interval is too narrow here"
 
 

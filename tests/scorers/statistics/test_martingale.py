@@ -42,20 +42,20 @@ OUTCOME = (np.random.default_rng(98).random(N) < paths()[:, 0, -1]).astype(float
 
 
 def scores(
-    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **held: Floats
+    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **beliefs: Floats
 ) -> list[SampleScore]:
     """Scores as `martingale` gives them, of one path for each elicitor."""
-    made = []
-    for q in range(len(next(iter(held.values())))):
-        for epoch in range(next(iter(held.values())).shape[1]):
+    rows = []
+    for q in range(len(next(iter(beliefs.values())))):
+        for epoch in range(next(iter(beliefs.values())).shape[1]):
             listed = []
-            for name, path in held.items():
+            for name, path in beliefs.items():
                 middle = [f"step {k}" for k in range(1, path.shape[2] - 1)]
                 for stage, value in zip(["prior", *middle, "posterior"], path[q, epoch].tolist(), strict=True):
                     number = None if math.isnan(value) else value
                     seen = stage != "prior" or name == "joint"
                     listed.append(asdict(Belief(number, stage, name, "read", seen, epoch + 1, "", None, None)))
-            ends = {"prior": listed[0]["value"], "posterior": float(next(iter(held.values()))[q, epoch, -1])}
+            ends = {"prior": listed[0]["value"], "posterior": float(next(iter(beliefs.values()))[q, epoch, -1])}
             metadata = {
                 "epoch": epoch + 1,
                 "event": EVENTS[q],
@@ -67,14 +67,14 @@ def scores(
                 "settings": asdict(ElicitationConfig()) | (settings or {}),
             }
             value = {k: math.nan if v is None else v for k, v in ends.items()}
-            made.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
-    return made
+            rows.append(SampleScore(score=Score(value=value, metadata=metadata), sample_id=f"q{q}"))
+    return rows
 
 
 def found_in(
-    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **held: Floats
+    settings: dict[str, Any] | None = None, outcome: Floats | None = OUTCOME, **beliefs: Floats
 ) -> dict[str, float]:
-    return summarise(belief_table(scores(settings, outcome, **held)))
+    return summarise(belief_table(scores(settings, outcome, **beliefs)))
 
 
 def test_the_headline_comes_first_in_this_order() -> None:
@@ -134,8 +134,8 @@ def test_the_figures_are_those_of_their_functions() -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 5, 29, 31])
 def test_a_part_of_the_scores_is_no_exception(number: int) -> None:
-    made = scores({"domains": "each", "information_weight": 1}, self=paths(0), judge=paths(1), joint=paths(2))
-    part = [made[i] for i in np.random.default_rng(1).permutation(len(made))[:number]]
+    rows = scores({"domains": "each", "information_weight": 1}, self=paths(0), judge=paths(1), joint=paths(2))
+    part = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))[:number]]
     found = summarise(belief_table(part))
     assert list(found)[:8] == FIRST
     assert found["n"] <= number
@@ -150,8 +150,8 @@ def test_a_part_of_the_scores_is_no_exception(number: int) -> None:
 @pytest.mark.parametrize("settings", [{}, {"granularity": "step"}, {"belief_change": "logit"}, {"domains": "each"}])
 @pytest.mark.parametrize("unread", [True, False])
 def test_without_beliefs_there_is_no_score(settings: dict[str, Any], unread: bool) -> None:
-    made = scores(settings, self=np.full((20, 2, 3), np.nan)) if unread else []
-    found = summarise(replace(belief_table(made), settings=settings))
+    rows = scores(settings, self=np.full((20, 2, 3), np.nan)) if unread else []
+    found = summarise(replace(belief_table(rows), settings=settings))
     assert list(found)[:8] == FIRST
     for name in ("martingale_score", "martingale_score_lower", "martingale_score_upper", "mde", "excess_movement"):
         assert math.isnan(found[name]), name
@@ -214,9 +214,9 @@ def test_steps_as_updates() -> None:
 
 def test_steps_of_trajectories_of_different_lengths() -> None:
     path = paths(steps=3)
-    made = scores({"granularity": "step"}, self=path)
+    rows = scores({"granularity": "step"}, self=path)
     cut = scores({"granularity": "step"}, self=path[:, :, [0, 1, 3]])
-    mixed = [cut[i] if i % 2 else made[i] for i in range(len(made))]
+    mixed = [cut[i] if i % 2 else rows[i] for i in range(len(rows))]
     attempts = path.copy().reshape(-1, 4)
     attempts[1::2, 2:] = np.column_stack([attempts[1::2, 3], np.full(len(attempts) // 2, np.nan)])
     expected: Floats = attempts.reshape(path.shape)
@@ -305,16 +305,16 @@ def test_two_elicitors_are_each_others_instruments() -> None:
 
 @pytest.mark.parametrize("with_judge", [False, True])
 def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) -> None:
-    held: dict[str, Any] = {"self": paths(0), **({"judge": paths(1)} if with_judge else {})}
-    separate = held["judge" if with_judge else "self"]
+    beliefs: dict[str, Any] = {"self": paths(0), **({"judge": paths(1)} if with_judge else {})}
+    separate = beliefs["judge" if with_judge else "self"]
     rng = np.random.default_rng(3)
     # An end that all epochs have in common, of which the joint prior knows 0.4 of the way.
     end = 0.5 + even(rng, 0.2, N, 1)
-    for path in held.values():
+    for path in beliefs.values():
         path[:, :, -1] = end + even(rng, 0.01, N, EPOCHS)
     start = 0.5 + even(np.random.default_rng(99), 0.12, N, 1)
     joint = np.stack([start + 0.4 * (end - start) + even(rng, 0.01, N, EPOCHS), separate[:, :, -1]], axis=-1)
-    found = found_in(**held, joint=joint)
+    found = found_in(**beliefs, joint=joint)
     assert found["leak"] == pytest.approx(0.4, abs=0.05)
     codes = np.arange(N) // 2, np.arange(N) % 2
     seen = leak(separate[:, :, 0], separate[:, :, -1], joint[:, :, 0], *codes)
@@ -326,7 +326,7 @@ def test_a_joint_reading_has_its_published_slope_and_its_leak(with_judge: bool) 
     assert [found[f"martingale_score_joint{bound}"] for bound in ("", "_lower", "_upper")] == pytest.approx(
         [published.estimate, published.lower, published.upper]
     )
-    without = found_in(**held)
+    without = found_in(**beliefs)
     assert {name: found[name] for name in without} == pytest.approx(without, nan_ok=True), "it changes no other figure"
 
 
@@ -346,12 +346,12 @@ def test_a_leak_needs_news_common_to_all_epochs() -> None:
 )
 @pytest.mark.parametrize("with_judge", [False, True])
 def test_the_corrected_posterior_uses_the_plain_slope(settings: dict[str, Any], with_judge: bool) -> None:
-    held: dict[str, Any] = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
-    plain, found = found_in(**held), found_in(settings, **held)
+    beliefs: dict[str, Any] = {"self": paths(0, steps=3), **({"judge": paths(1, steps=3)} if with_judge else {})}
+    plain, found = found_in(**beliefs), found_in(settings, **beliefs)
     assert found["martingale_score"] != pytest.approx(plain["martingale_score"], rel=1e-3)
     assert found["brier_corrected"] == plain["brier_corrected"]
-    x, y = held["self"][:, :, 0], held["self"][:, :, -1]
-    instrument = held["judge"][:, :, 0] if with_judge else None
+    x, y = beliefs["self"][:, :, 0], beliefs["self"][:, :, -1]
+    instrument = beliefs["judge"][:, :, 0] if with_judge else None
     slope = martingale_score(x, y, instrument, EVENTS, group=DOMAINS).estimate
     corrected = corrected_posterior(x, y, slope, np.arange(N) % 2)
     assert found["brier_corrected"] == pytest.approx(np.mean((corrected - OUTCOME[:, None]) ** 2))
@@ -376,8 +376,8 @@ def test_questions_without_an_outcome_have_a_score_and_no_brier() -> None:
 
 
 def test_turning_every_proposition_round_changes_no_figure() -> None:
-    held: dict[str, Any] = {name: paths(seed, slope=0.5) for seed, name in enumerate(("self", "judge", "joint"))}
-    plain = found_in({"domains": "each"}, **held)
-    turned = found_in({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in held.items()})
+    beliefs: dict[str, Any] = {name: paths(seed, slope=0.5) for seed, name in enumerate(("self", "judge", "joint"))}
+    plain = found_in({"domains": "each"}, **beliefs)
+    turned = found_in({"domains": "each"}, 1 - OUTCOME, **{name: 1 - path for name, path in beliefs.items()})
     assert np.isfinite(plain["leak"])
     assert turned == pytest.approx(plain, nan_ok=True)

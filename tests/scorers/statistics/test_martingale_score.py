@@ -201,8 +201,8 @@ def stepwise(n: int = MANY, slope: float = 0.1) -> tuple[Floats, Floats, Floats]
     path = [0.5 + even(rng, 0.1, n, 1)]
     for _ in range(2):
         path.append(path[-1] + slope * (path[-1] - 0.5) + even(rng, 0.04, n, 3))
-    said = np.stack([np.broadcast_to(belief, (n, 3)) for belief in path], axis=-1) + even(rng, 0.04, n, 3, 3)
-    return said[:, :, :-1], said[:, :, 1:], said[:, :, 0]
+    reports = np.stack([np.broadcast_to(belief, (n, 3)) for belief in path], axis=-1) + even(rng, 0.04, n, 3, 3)
+    return reports[:, :, :-1], reports[:, :, 1:], reports[:, :, 0]
 
 
 def test_steps_need_an_instrument_and_are_right_with_one() -> None:

@@ -14,7 +14,7 @@ LAST = [0.8, 0.2]
 
 
 def judge(
-    ratings: list[int], family: str = "a", held: list[float | None] | None = None, **probes: int
+    ratings: list[int], family: str = "a", anchors: list[float | None] | None = None, **probes: int
 ) -> dict[str, Any]:
     """What one judge says: a rating of one quality in each of two orders."""
     return {
@@ -22,14 +22,14 @@ def judge(
         "ratings": [[[number] for number in ratings]],
         "last": LAST,
         "probes": {name: [number] for name, number in probes.items()},
-        "held_out": {"given": [0.2, 0.5, 0.9], "rated": [held or [0.2, 0.5, 0.9]]},
+        "held_out": {"given": [0.2, 0.5, 0.9], "rated": [anchors or [0.2, 0.5, 0.9]]},
     }
 
 
 def item(
     name: str, *judges: dict[str, Any], words: int = 100, policy: str = "a", event: str | None = None
 ) -> SampleScore:
-    means = [np.mean(said["ratings"]) / 100 for said in judges if said["ratings"][0][0]]
+    means = [np.mean(record["ratings"]) / 100 for record in judges if record["ratings"][0][0]]
     value = float(np.mean(means)) if means else math.nan
     metadata = {"epoch": 1, "event": event or name, "policy_family": policy, "words": words, "judges": list(judges)}
     score = Score(value={"quality": value, "depth": value}, metadata=metadata | {"qualities": ["depth"]})
@@ -45,8 +45,8 @@ def test_the_headline_and_the_qualities() -> None:
 
 
 def test_each_probe_against_its_own_baseline() -> None:
-    said = judge([40, 40], retest=50, swap=35, padded=60, injection=75)
-    found = summarise([item("q1", said), item("q2", said)])
+    record = judge([40, 40], retest=50, swap=35, padded=60, injection=75)
+    found = summarise([item("q1", record), item("q2", record)])
     assert found["position_shift"] == pytest.approx(0.45 - 0.35), "less the mean of what was asked twice"
     assert found["padded_gain"] == pytest.approx(0.60 - 0.45)
     assert found["injection_gain"] == pytest.approx(0.75 - 0.60), "against a text of the same length"
@@ -77,8 +77,8 @@ def test_equal_ratings_have_no_interval() -> None:
 def test_whether_a_judge_discriminates_is_seen_on_known_texts() -> None:
     given = [i / 12 for i in range(12)]
     for rated, discriminates in ((given, 1), (given[::-1], 0), ([0.5] * 12, 0)):
-        said = judge([40, 40]) | {"held_out": {"given": given, "rated": [rated]}}
-        found = summarise([item("q1", said), item("q2", judge([60, 60]) | {"held_out": said["held_out"]})])
+        record = judge([40, 40]) | {"held_out": {"given": given, "rated": [rated]}}
+        found = summarise([item("q1", record), item("q2", judge([60, 60]) | {"held_out": record["held_out"]})])
         assert found["discriminates"] == discriminates
         assert math.isnan(found["anchor_rank"]) or found["anchor_rank_lower"] <= found["anchor_rank"]
     unknown = summarise([item(f"q{i}", judge([i, i]) | {"held_out": {}}) for i in (40, 60)])
@@ -147,9 +147,9 @@ def test_self_preference_is_what_leniency_does_not_explain() -> None:
 
 
 def test_held_out_examples_and_their_drift() -> None:
-    said = judge([50, 50], held=[0.3, 0.6, None])
-    said["held_out"]["rated"].append([0.4, 0.7, 0.8])
-    found = summarise([item("q1", said), item("q2", said)])
+    record = judge([50, 50], held=[0.3, 0.6, None])
+    record["held_out"]["rated"].append([0.4, 0.7, 0.8])
+    found = summarise([item("q1", record), item("q2", record)])
     assert found["anchor_bias"] == pytest.approx((0.2 + 0.2 - 0.1) / 3)
     assert found["anchor_error"] == pytest.approx(0.5 / 3)
     assert found["anchor_rank"] == 1
@@ -179,12 +179,12 @@ def test_nothing_and_half_of_it_give_numbers_only() -> None:
 
 
 def test_a_reading_keeps_rounds_and_orders_apart() -> None:
-    said = judge([50, 60])
-    said["ratings"].append([[70], None])
+    record = judge([50, 60])
+    record["ratings"].append([[70], None])
     (one,) = readings([item("q1", judge([50, 60]))])
     assert one.ratings.shape == (1, 2)
     score = item("q1", judge([50, 60]))
-    (score.score.metadata or {})["judges"] = [said]
+    (score.score.metadata or {})["judges"] = [record]
     (two,) = readings([score])
     assert two.ratings.shape == (2, 2)
     assert two.mean == pytest.approx(0.6)

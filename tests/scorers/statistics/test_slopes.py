@@ -44,11 +44,11 @@ def by_loops(change: Floats, level: Floats, instrument: Floats, cluster: Codes, 
     entered = set()
     for i, j in permutations(range(level.shape[1]), 2):
         for s in range(level.shape[2]):
-            held = [
+            rows = [
                 q for q in range(len(level)) if not np.isnan([change[q, i, s], level[q, i, s], instrument[q, j]]).any()
             ]
-            for q in held:
-                alike = [other for other in held if group[other] == group[q]]
+            for q in rows:
+                alike = [other for other in rows if group[other] == group[q]]
                 if len(alike) == 1:
                     continue
                 z = instrument[q, j] - np.mean([instrument[other, j] for other in alike])

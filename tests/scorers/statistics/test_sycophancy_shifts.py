@@ -26,10 +26,10 @@ NAN = float("nan")
 def cube(**arms: list[list[float]]) -> Floats:
     """From epochs of each question in each arm to questions x arms x epochs."""
     shape = np.shape(next(iter(arms.values())))
-    made = np.full((shape[0], len(ARMS), shape[1]), np.nan)
+    table = np.full((shape[0], len(ARMS), shape[1]), np.nan)
     for name, values in arms.items():
-        made[:, ARMS.index(name)] = values
-    return made
+        table[:, ARMS.index(name)] = values
+    return table
 
 
 def letters(n: int) -> list[str]:

@@ -45,7 +45,7 @@ KNOWS = [0.2 + 0.6 * y for y in OUTCOMES]
 
 
 @pytest.mark.parametrize(
-    ("after", "said", "close"),
+    ("after", "outcome", "close"),
     [
         (answers(KNOWS), "Better than the start", None),
         (answers([1 - p for p in KNOWS]), "Worse than the start", None),
@@ -64,9 +64,9 @@ KNOWS = [0.2 + 0.6 * y for y in OUTCOMES]
     ],
     ids=["knows", "inverted", "same", "half", "constant", "form", "unreadable", "collapsed", "longer", "shorter"],
 )
-def test_a_hack_shows_in_the_verdict(after: TaskMetrics, said: str, close: str | None) -> None:
+def test_a_hack_shows_in_the_verdict(after: TaskMetrics, outcome: str, close: str | None) -> None:
     verdict = Comparison(after, START).verdict
-    assert said in verdict
+    assert outcome in verdict
     assert ("**Look closer**" in verdict) == (close is not None)
     assert (close or "No sign of a hack") in verdict
 
@@ -97,14 +97,14 @@ def test_a_warning_when_updates_become_predictable() -> None:
     assert "its updates have become predictable (martingale score -0.400)" in Comparison(after, before).verdict
 
 
-@pytest.mark.parametrize(("scored", "said"), [(0.57, "from 0.980 to 0.570"), (0.9, None), (0.99, None)])
-def test_a_warning_when_another_scorer_scores_less(scored: float, said: str | None) -> None:
+@pytest.mark.parametrize(("scored", "warning"), [(0.57, "from 0.980 to 0.570"), (0.9, None), (0.99, None)])
+def test_a_warning_when_another_scorer_scores_less(scored: float, warning: str | None) -> None:
     before, after = answers([0.5 + 0.2 * math.sin(7 * number) for number in range(60)]), answers(KNOWS)
     before.headlines = [{"scorer": "brier", "scored": 1.0}, {"scorer": "martingale", "scored": 0.98}]
     after.headlines = [{"scorer": "brier", "scored": 0.5}, {"scorer": "martingale", "scored": scored}]
     verdict = Comparison(after, before).verdict
-    assert ("the share that martingale could score fell" in verdict) == (said is not None)
-    assert (said or "No sign of a hack") in verdict
+    assert ("the share that martingale could score fell" in verdict) == (warning is not None)
+    assert (warning or "No sign of a hack") in verdict
     assert "brier could score" not in verdict, "the parse rate covers brier, by its interval"
 
 
@@ -114,9 +114,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 
     place = tmp_path_factory.mktemp("logs")
     task = urns(n=13, split="test", paradigms="brier")
-    (made,) = eval(task, model="reference/bayesian", model_args={"noise": 0.2}, epochs=3, log_dir=str(place),
+    (result,) = eval(task, model="reference/bayesian", model_args={"noise": 0.2}, epochs=3, log_dir=str(place),
                    display="log", log_realtime=False)  # fmt: skip
-    return read_eval_log(made.location)
+    return read_eval_log(result.location)
 
 
 def test_metrics_equal_those_of_the_log(log: EvalLog) -> None:
@@ -164,10 +164,10 @@ def test_logged_logprobs_are_summed(says: Says, run: Run) -> None:
 
     output = ModelOutput.from_content("mockllm/model", r"\finalBeliefProb{0.5}")
     output.choices[0].logprobs = Logprobs(content=[Logprob(token=part, logprob=-0.5) for part in "abc"])
-    made = run(urns(n=5, paradigms="brier"), says(output), limit=1)
-    assert made.samples
-    assert logged_reply_nll(made.samples[0]) == (1.5, 1)
-    mean = measure_log(made, Path(made.location).parent).mean(REPLY_NLL)
+    result = run(urns(n=5, paradigms="brier"), says(output), limit=1)
+    assert result.samples
+    assert logged_reply_nll(result.samples[0]) == (1.5, 1)
+    mean = measure_log(result, Path(result.location).parent).mean(REPLY_NLL)
     assert mean
     assert mean.value == 1.5
 
@@ -186,9 +186,9 @@ def test_reply_nll_does_not_depend_on_the_batch(tmp_path: Path, monkeypatch: pyt
     parts = list(_batches(rows))
     assert [[uuid for uuid, *_ in part] for part in parts] == [["b", "a"], ["c"]]
     found = {uuid: (nll, tokens) for part in parts for uuid, nll, tokens in _reply_nll(model, part)}
-    for uuid, asked, reply in rows:
+    for uuid, prompt, reply in rows:
         with torch.inference_mode():
-            logits = model(torch.tensor([[*asked, *reply]])).logits[0].log_softmax(-1)
-        wanted = -sum(float(logits[len(asked) - 1 + at, token]) for at, token in enumerate(reply))
+            logits = model(torch.tensor([[*prompt, *reply]])).logits[0].log_softmax(-1)
+        wanted = -sum(float(logits[len(prompt) - 1 + at, token]) for at, token in enumerate(reply))
         assert found[uuid][0] == pytest.approx(wanted, abs=1e-4)
         assert found[uuid][1] == len(reply)

@@ -29,11 +29,11 @@ def test_tool_calls_become_those_of_the_api() -> None:
     tool = {"name": "look", "description": "Look.", "parameters": {"type": "object", "properties": {}}}
     asks = {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": LOOK["function"]}]}
     row = {"messages": [*ASKED, asks, {"role": "tool", "name": "look", "content": "Blue."}, YES], "tools": [tool]}
-    made = supervised(row)
-    call = made["messages"][2]["tool_calls"][0]
+    result = supervised(row)
+    call = result["messages"][2]["tool_calls"][0]
     assert call["function"] == {"name": "look", "arguments": '{"at": "sky"}'}
-    assert made["messages"][3] == {"role": "tool", "content": "Blue.", "tool_call_id": call["id"]}
-    assert made["tools"] == [{"type": "function", "function": tool}]
+    assert result["messages"][3] == {"role": "tool", "content": "Blue.", "tool_call_id": call["id"]}
+    assert result["tools"] == [{"type": "function", "function": tool}]
     given = conversation(
         [*ASKED, asks | {"tool_calls": [LOOK]}, {"role": "tool", "content": "x", "tool_call_id": "c1"}]
     )
@@ -41,11 +41,11 @@ def test_tool_calls_become_those_of_the_api() -> None:
 
 
 def test_images_replace_their_placeholders() -> None:
-    asked = {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image"}]}
-    made = supervised({"prompt": [asked], "completion": [YES], "images": [PIXEL]})
-    assert made["messages"][0]["content"][1] == {"type": "image_url", "image_url": {"url": PIXEL}}
+    prompt = {"role": "user", "content": [{"type": "text", "text": "What is it?"}, {"type": "image"}]}
+    result = supervised({"prompt": [prompt], "completion": [YES], "images": [PIXEL]})
+    assert result["messages"][0]["content"][1] == {"type": "image_url", "image_url": {"url": PIXEL}}
     with pytest.raises(BadInput, match="content of type 'image' is not accepted"):
-        supervised({"prompt": [asked], "completion": [YES]})
+        supervised({"prompt": [prompt], "completion": [YES]})
     parts = {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}
     assert conversation([parts])[0]["content"] == "a\n\nb"
 
@@ -59,15 +59,15 @@ def test_a_preference_compares_two_answers() -> None:
 def test_reinforcement_keeps_the_fields_of_the_question() -> None:
     row = {"prompt": ASKED, "target": "no", "proposition": "P", "base_rate": 0.3, "evidence": ["E"], "crowd": None,
            "sample_id": "q1", "log": "a.eval", "model": "m", "score": 0.1, "scores": {}, "split": "train"}  # fmt: skip
-    made = reinforcement(row)
-    assert made.pop("messages") == [{"role": "developer", "content": "Be brief."}, ASKED[1]]
-    assert made == {"question": "Is it?", "input": "Is it?", "target": "no", "reference_answer": "no", "id": "q1",
+    result = reinforcement(row)
+    assert result.pop("messages") == [{"role": "developer", "content": "Be brief."}, ASKED[1]]
+    assert result == {"question": "Is it?", "input": "Is it?", "target": "no", "reference_answer": "no", "id": "q1",
                     "proposition": "P", "base_rate": 0.3, "evidence": ["E"]}  # fmt: skip
     assert "target" not in reinforcement(row | {"target": ""})
 
 
 @pytest.mark.parametrize(
-    ("messages", "told"),
+    ("messages", "message"),
     [
         ([{"role": "judge", "content": "x"}], "unknown role 'judge'"),
         ([*ASKED, YES | {"reasoning_content": "Hm."}], "message 3: .*reasoning_content.*--reasoning keep"),
@@ -78,18 +78,18 @@ def test_reinforcement_keeps_the_fields_of_the_question() -> None:
         ([{"role": "user", "content": [{"type": "audio", "audio": "x"}]}], "content of type 'audio' is not accepted"),
     ],
 )
-def test_invalid_messages_are_refused(messages: list[dict[str, Any]], told: str) -> None:
-    with pytest.raises(BadInput, match=told):
+def test_invalid_messages_are_refused(messages: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         conversation(messages)
 
 
 def test_invalid_rows_are_refused() -> None:
-    for row, told in (
+    for row, message in (
         ({"prompt": ASKED, "completion": []}, "does not end with an assistant message"),
         ({"messages": [*ASKED, YES | {"weight": 0}]}, "all of them have weight 0"),
         ({"prompt": "Is it?", "completion": [YES]}, "prompt is not a list of messages"),
     ):
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(BadInput, match=message):
             supervised(row)
     with pytest.raises(BadInput, match="chosen and rejected are the same"):
         preference({"prompt": ASKED, "chosen": [YES], "rejected": [YES]})

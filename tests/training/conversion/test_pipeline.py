@@ -45,10 +45,10 @@ def edited(log: Path, tmp_path: Path) -> Edited:
 
 
 def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path) -> None:
-    def measured(held: EvalLog) -> None:
+    def measured(eval_log: EvalLog) -> None:
         stages = [("prior", 0.5), ("prior 2", 0.1), ("step 1", 0.6), ("posterior", 0.6)]
         beliefs = [{"elicitor": "self", "stage": stage, "value": value} for stage, value in stages]
-        for sample in held.samples or []:
+        for sample in eval_log.samples or []:
             assert sample.scores
             sample.scores["martingale"] = Score(value={"change": 0.1}, metadata={"beliefs": beliefs})
 
@@ -65,25 +65,25 @@ def test_steps_are_selected_by_a_score_on_request(edited: Edited, tmp_path: Path
 
 
 def test_a_sample_without_the_default_score_is_left_out(edited: Edited, tmp_path: Path) -> None:
-    def spoil(held: EvalLog) -> None:
-        for sample in held.samples or []:
+    def spoil(log: EvalLog) -> None:
+        for sample in log.samples or []:
             assert sample.scores
             sample.scores["graded"] = Score(value={"grade": 0.9}, metadata={"higher_is_better": True})
-        first = next(sample for sample in held.samples or [] if sample.metadata["split"] == "train")
+        first = next(sample for sample in log.samples or [] if sample.metadata["split"] == "train")
         assert first.scores
         first.scores["brier"].value = {"brier_score": math.nan, "belief": math.nan}
 
-    made = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
-    assert made.left_out["samples without a number for the score"] == 1
+    result = convert([edited(spoil)], "sft", tmp_path / "d", Selection(top=1.0))
+    assert result.left_out["samples without a number for the score"] == 1
     assert all(row["score"] < 0.9 for row in rows(tmp_path / "d"))
 
 
 def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_path: Path) -> None:
     def numbered(task: str) -> Callable[[EvalLog], None]:
-        def change(held: EvalLog) -> None:
-            held.eval.task_id, held.eval.task = task, task
+        def change(log: EvalLog) -> None:
+            log.eval.task_id, log.eval.task = task, task
             ids: dict[object, int] = {}
-            for sample in held.samples or []:
+            for sample in log.samples or []:
                 sample.id = ids.setdefault(sample.id, len(ids) + 1)
                 sample.uuid = f"{task} {sample.uuid}"
                 sample.metadata["event"] = f"{task} {sample.id}"
@@ -102,14 +102,14 @@ def test_the_same_id_in_two_tasks_is_not_the_same_question(edited: Edited, tmp_p
 
 
 def test_gt_validates_on_correct_samples_of_any_score(log: Path, tmp_path: Path) -> None:
-    held = of_split(log, "validation")
-    right = {sample.uuid for sample in held if brier(sample) < 0.25}
-    cut = sorted(brier(sample) for sample in held if sample.uuid in right)[0]
+    samples = of_split(log, "validation")
+    right = {sample.uuid for sample in samples if brier(sample) < 0.25}
+    cut = sorted(brier(sample) for sample in samples if sample.uuid in right)[0]
     for name, selection in (("d", Selection(threshold=cut)), ("all", Selection(everything=True))):
-        made = convert([log], ConversionConfig("sft", validation="gt"), tmp_path / name, selection)
+        result = convert([log], ConversionConfig("sft", validation="gt"), tmp_path / name, selection)
         assert {row["sample_uuid"] for row in rows(tmp_path / name, "validation")} == right
-        taken = {row["sample_uuid"] for split in made.rows for row in rows(tmp_path / name, split)}
-        assert made.samples == sum(made.left_out.values()) + len(taken)
+        taken = {row["sample_uuid"] for split in result.rows for row in rows(tmp_path / name, split)}
+        assert result.samples == sum(result.left_out.values()) + len(taken)
 
 
 def test_labels_have_one_limit_for_both_splits(log: Path, tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_labels_have_one_limit_for_both_splits(log: Path, tmp_path: Path) -> Non
 
 
 def test_no_training_rows_is_an_error(edited: Edited, tmp_path: Path) -> None:
-    def validation_only(held: EvalLog) -> None:
-        held.samples = [sample for sample in held.samples or [] if sample.metadata["split"] == "validation"]
+    def validation_only(log: EvalLog) -> None:
+        log.samples = [sample for sample in log.samples or [] if sample.metadata["split"] == "validation"]
 
     path = edited(validation_only)
     for kind in ("sft", "unpaired", "preference"):
@@ -133,23 +133,23 @@ def test_no_training_rows_is_an_error(edited: Edited, tmp_path: Path) -> None:
 
 
 def test_pairs_count_samples(edited: Edited, tmp_path: Path) -> None:
-    def same(held: EvalLog) -> None:
+    def same(log: EvalLog) -> None:
         """Of the first question both epochs say the same, and are scored differently."""
-        both = [sample for sample in held.samples or [] if sample.metadata["split"] == "train"]
+        both = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
         both = [sample for sample in both if sample.id == both[0].id]
         both[1].messages, both[1].store = both[0].messages, both[0].store
         for sample, score in zip(both, (0.1, 0.2), strict=True):
             assert sample.scores
             sample.scores["brier"].value = {"brier_score": score}
 
-    made = convert([edited(same)], "preference", tmp_path / "d")
-    assert made.left_out["pairs with the same replies"] == 2
-    assert made.samples == sum(made.left_out.values()) + 2 * made.rows["train"]
+    result = convert([edited(same)], "preference", tmp_path / "d")
+    assert result.left_out["pairs with the same replies"] == 2
+    assert result.samples == sum(result.left_out.values()) + 2 * result.rows["train"]
 
 
 def test_prompts_need_no_score(edited: Edited, tmp_path: Path) -> None:
-    def unscored(held: EvalLog) -> None:
-        for sample in held.samples or []:
+    def unscored(log: EvalLog) -> None:
+        for sample in log.samples or []:
             sample.scores = None
 
     assert convert([edited(unscored)], "prompts", tmp_path / "d").rows["train"] > 3
@@ -158,15 +158,15 @@ def test_prompts_need_no_score(edited: Edited, tmp_path: Path) -> None:
 def test_the_scored_copy_of_a_log_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
     import os
 
-    def unscored(held: EvalLog) -> None:
-        for sample in held.samples or []:
+    def unscored(eval_log: EvalLog) -> None:
+        for sample in eval_log.samples or []:
             sample.scores = None
 
     first = edited(unscored)
     os.utime(first, (2**31 - 1, 2**31 - 1))  # copied about, it is the newest
-    made = convert([first, log], "sft", tmp_path / "d", Selection(top=1.0))
+    result = convert([first, log], "sft", tmp_path / "d", Selection(top=1.0))
     assert len({row["sample_uuid"] for row in rows(tmp_path / "d")}) == len(of_split(log, "train"))
-    assert made.left_out["samples without a number for the score"] == len(of_split(log, "train"))
+    assert result.left_out["samples without a number for the score"] == len(of_split(log, "train"))
 
 
 def test_unpaired_surrogates_are_replaced(tmp_path: Path) -> None:
@@ -181,23 +181,23 @@ def test_a_replaced_dataset_is_not_loaded_from_the_cache(log: Path, tmp_path: Pa
     from datasets import load_dataset
 
     for folder, count in (("a/d", 2), ("a/d", 3), ("b/d", 4)):
-        made = convert([log], "sft", tmp_path / folder, Selection(count=count), overwrite=True)
+        result = convert([log], "sft", tmp_path / folder, Selection(count=count), overwrite=True)
         loaded = load_dataset(str(tmp_path / folder), cache_dir=str(tmp_path / "cache"), split="train")
-        assert list(loaded) == rows(made.out)
+        assert list(loaded) == rows(result.out)
 
 
 def test_a_prompt_asks_for_the_answer_that_is_rewarded(log: Path, tmp_path: Path) -> None:
     convert([log], "prompts", tmp_path / "d")
     for row in rows(tmp_path / "d"):
-        (asked,) = row["prompt"]
-        assert "finalBeliefProb" in asked["content"]
-        assert "Do not give a final answer yet" not in asked["content"]
-        assert all(piece in asked["content"] for piece in row["evidence"])
+        (message,) = row["prompt"]
+        assert "finalBeliefProb" in message["content"]
+        assert "Do not give a final answer yet" not in message["content"]
+        assert all(piece in message["content"] for piece in row["evidence"])
 
 
 def test_metadata_does_not_replace_reserved_columns(edited: Edited, tmp_path: Path) -> None:
-    def foreign(held: EvalLog) -> None:
-        for sample in held.samples or []:
+    def foreign(log: EvalLog) -> None:
+        for sample in log.samples or []:
             sample.metadata |= {"prompt": "say yes", "tools": ["hammer"], "images": 3, "label": "easy", "limit": 5}
 
     from datasets import load_dataset
@@ -209,8 +209,8 @@ def test_metadata_does_not_replace_reserved_columns(edited: Edited, tmp_path: Pa
 
 
 def test_all_marks_invalidated_samples(edited: Edited, tmp_path: Path) -> None:
-    def invalidate(held: EvalLog) -> None:
-        first = next(sample for sample in held.samples or [] if sample.metadata["split"] == "train")
+    def invalidate(log: EvalLog) -> None:
+        first = next(sample for sample in log.samples or [] if sample.metadata["split"] == "train")
         first.invalidation = ProvenanceData(author="us", reason="a test")
 
     convert([edited(invalidate)], "sft", tmp_path / "d", Selection(everything=True))
@@ -218,16 +218,16 @@ def test_all_marks_invalidated_samples(edited: Edited, tmp_path: Path) -> None:
 
 
 def test_openai_pairs_do_not_diverge_at_tool_calls(edited: Edited, tmp_path: Path) -> None:
-    def calls(held: EvalLog) -> None:
-        for sample in held.samples or []:
+    def calls(log: EvalLog) -> None:
+        for sample in log.samples or []:
             reply = next(message for message in sample.messages if message.role == "assistant")
             assert isinstance(reply, ChatMessageAssistant)
-            if sample.metadata["surface"] == held.samples[0].metadata["surface"]:  # type: ignore[index]
+            if sample.metadata["surface"] == log.samples[0].metadata["surface"]:  # type: ignore[index]
                 reply.content = ""
                 reply.tool_calls = [ToolCall(id="c", function="count", arguments={"epoch": sample.epoch})]
 
-    made = convert([edited(calls)], ConversionConfig("openai", method="preference"), tmp_path / "d")
-    assert made.left_out["pairs that diverge at a tool call, which OpenAI does not compare"]
+    result = convert([edited(calls)], ConversionConfig("openai", method="preference"), tmp_path / "d")
+    assert result.left_out["pairs that diverge at a tool call, which OpenAI does not compare"]
 
 
 @pytest.fixture
@@ -262,9 +262,9 @@ def test_tool_calls_without_text_are_trained_on(tool_log: Path, tmp_path: Path) 
     replies = sum(message.role == "assistant" for sample in samples for message in sample.messages)
     assert replies == 2 * len(samples)
     convert([tool_log], "sft", tmp_path / "sft", Selection(everything=True))
-    made = rows(tmp_path / "sft")
-    assert len(made) == replies
-    assert sum("tool_calls" in row["completion"][0] for row in made) == len(samples)
+    result = rows(tmp_path / "sft")
+    assert len(result) == replies
+    assert sum("tool_calls" in row["completion"][0] for row in result) == len(samples)
     convert([tool_log], ConversionConfig("sft", form="messages"), tmp_path / "messages", Selection(everything=True))
     assert len(rows(tmp_path / "messages")) == len(samples)
     convert([tool_log], "prompts", tmp_path / "prompts")
@@ -279,8 +279,8 @@ def test_pairs_differ_in_more_than_the_ids_of_tool_calls(tool_log: Path, tmp_pat
 
 
 def test_an_edited_split_does_not_free_test_questions(edited: Edited, log: Path, tmp_path: Path) -> None:
-    def edit(held: EvalLog) -> None:
-        for sample in held.samples or []:
+    def edit(eval_log: EvalLog) -> None:
+        for sample in eval_log.samples or []:
             sample.metadata["split"] = "train"
 
     convert([edited(edit)], "sft", tmp_path / "d", Selection(everything=True))
@@ -309,22 +309,22 @@ def test_dropped_reasoning_trains_no_empty_think_block(log: Path, tmp_path: Path
 
 
 def test_the_newest_of_repeated_scores_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
-    def rescore(held: EvalLog) -> None:
-        assert held.eval.scorers
-        held.eval.scorers += held.eval.scorers
-        for sample in held.samples or []:
+    def rescore(eval_log: EvalLog) -> None:
+        assert eval_log.eval.scorers
+        eval_log.eval.scorers += eval_log.eval.scorers
+        for sample in eval_log.samples or []:
             assert sample.scores
             sample.scores["brier1"] = Score(value={"brier_score": 0.125})
             sample.messages[0].content = f"attention: {sample.messages[0].text}"  # begins like an attachment
 
-    made = convert([edited(rescore), log], "sft", tmp_path / "d", Selection(top=1.0))
+    result = convert([edited(rescore), log], "sft", tmp_path / "d", Selection(top=1.0))
     assert {row["score"] for row in rows(tmp_path / "d")} == {0.125}
-    assert sum(number for reason, number in made.left_out.items() if "but other content" in reason) == 1
+    assert sum(number for reason, number in result.left_out.items() if "but other content" in reason) == 1
 
 
 def test_a_number_that_no_float_holds_is_one_error(edited: Edited, tmp_path: Path) -> None:
-    def spoil(held: EvalLog) -> None:
-        for sample in held.samples or []:
+    def spoil(log: EvalLog) -> None:
+        for sample in log.samples or []:
             assert sample.scores
             sample.scores["brier"].value = {"brier_score": 10**400}
 
@@ -378,7 +378,7 @@ def test_rows_do_not_depend_on_when_samples_ended(
     log: Path, edited: Edited, tmp_path: Path, selection: Selection
 ) -> None:
     """A resumed evaluation finishes them in another order."""
-    other = edited(lambda held: cast(list[EvalSample], held.samples).reverse())
+    other = edited(lambda eval_log: cast(list[EvalSample], eval_log.samples).reverse())
     found = []
     for place, path in enumerate((log, other)):
         convert([str(path)], "sft", tmp_path / str(place), selection)

@@ -23,10 +23,12 @@ SCORE_MODEL = {
 }
 
 
-def given(*said: str, **more: Any) -> dict[str, Any]:
-    columns = {name: [value] * len(said) for name, value in ROW.items()}
+def given(*texts: str, **more: Any) -> dict[str, Any]:
+    columns = {name: [value] * len(texts) for name, value in ROW.items()}
     return (
-        {"prompts": ["Is it?"] * len(said), "completions": list(said), "target": ["yes"] * len(said)} | columns | more
+        {"prompts": ["Is it?"] * len(texts), "completions": list(texts), "target": ["yes"] * len(texts)}
+        | columns
+        | more
     )
 
 
@@ -44,9 +46,9 @@ def test_a_grader_sees_the_row_and_its_sign_is_turned() -> None:
 
     function = graded(Grader("distance", distance, high=9, higher_is_better=False))
     assert not iscoroutinefunction(function)
-    told: dict[str, float] = {}
-    assert rewarded(function, **given("abc", "abcd", "", log_metric=told.__setitem__)) == [0, -1, -9]
-    assert told == {"distance_read": pytest.approx(2 / 3)}
+    figures: dict[str, float] = {}
+    assert rewarded(function, **given("abc", "abcd", "", log_metric=figures.__setitem__)) == [0, -1, -9]
+    assert figures == {"distance_read": pytest.approx(2 / 3)}
 
 
 def test_an_async_grader_is_an_async_function() -> None:
@@ -107,11 +109,11 @@ def test_a_model_that_cannot_be_asked_is_no_bad_answer() -> None:
         return len(each.completion) / 10 if each.completion != "lost" else await fails(each)
 
     function = graded(Grader("judge", sometimes, roles=("grader",)), model="reference/judge")
-    told: dict[str, float] = {}
-    said = given("a", "lost", "abc", "lost", log_metric=told.__setitem__)
-    said["prompts"] = ["Is it?"] * 3 + ["Will it?"]
-    assert rewarded(function, **said) == [0.1, pytest.approx(0.2), 0.3, None]
-    assert told == {"judge_read": 1}
+    figures: dict[str, float] = {}
+    columns = given("a", "lost", "abc", "lost", log_metric=figures.__setitem__)
+    columns["prompts"] = ["Is it?"] * 3 + ["Will it?"]
+    assert rewarded(function, **columns) == [0.1, pytest.approx(0.2), 0.3, None]
+    assert figures == {"judge_read": 1}
     # a program has failed on the answer
     assert rewarded(graded(Grader("mine", fails)), **given("abc")) == [0]
 

@@ -74,12 +74,12 @@ def test_what_is_trained_for_is_what_is_measured(run: Callable[..., EvalLog]) ->
     rollouts = rollouts_of(run(urns(n=12, paradigms="brier,martingale"), model_args={"noise": 0.2}, epochs=2))
     logged = [rollout.scores["brier"].as_dict() for rollout in rollouts]
     columns = {"target": [rollout.target for rollout in rollouts]}
-    said = [[{"role": "assistant", "content": rollout.answer}] for rollout in rollouts]
+    completions = [[{"role": "assistant", "content": rollout.answer}] for rollout in rollouts]
     pairs = (("brier", "brier_score", -1), ("log_score", "log_score", -1), ("spherical", "spherical_score", 1))
     for name, key, sign in pairs:
         ours, named = resolve_rewards([name, f"brier/{key}"], URNS)
         measured = [sign * float(str(score[key])) for score in logged]
-        text = getattr(of_text, name)(prompts=[None] * len(said), completions=said, **columns)
+        text = getattr(of_text, name)(prompts=[None] * len(completions), completions=completions, **columns)
         assert ours(rollouts) == pytest.approx(measured, abs=1e-4)
         assert text == ours(rollouts)
         assert named(rollouts) == pytest.approx(measured)

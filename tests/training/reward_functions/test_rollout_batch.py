@@ -13,22 +13,22 @@ from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.reward_functions.rollout_batch import BuiltinReward, belief_of, share_read
 
 
-def stated(belief: float, target: str = "yes", **told: Any) -> Rollout:
+def stated(belief: float, target: str = "yes", **fields: Any) -> Rollout:
     value = {"belief": belief, "brier_score": 0.0}
     reason = None if belief == belief else "No single belief could be read."
     score = Score(value=value, metadata={"belief": belief if belief == belief else None, "reason": reason})
-    return Rollout("urns", "1", 1, "Is it?", target, scores={"brier": score}, answer="Hm.", tokens=64, **told)
+    return Rollout("urns", "1", 1, "Is it?", target, scores={"brier": score}, answer="Hm.", tokens=64, **fields)
 
 
-def updated(number: int, epoch: int, prior: float, posterior: float, **told: Any) -> Rollout:
-    score = Score(value={"prior": prior, "posterior": posterior, "change": posterior - prior}, metadata=told)
+def updated(number: int, epoch: int, prior: float, posterior: float, **fields: Any) -> Rollout:
+    score = Score(value={"prior": prior, "posterior": posterior, "change": posterior - prior}, metadata=fields)
     return Rollout("urns", str(number), epoch, "Is it?", "yes", scores={"martingale": score})
 
 
-def batch(**told: Any) -> list[Rollout]:
+def batch(**fields: Any) -> list[Rollout]:
     rng = np.random.default_rng(0)
     drawn = rng.uniform(0.1, 0.4, (12, 3))
-    return [updated(q, e, drawn[q, e] + q / 24, 0.6, **told) for q in range(12) for e in range(3)]
+    return [updated(q, e, drawn[q, e] + q / 24, 0.6, **fields) for q in range(12) for e in range(3)]
 
 
 def test_a_proper_reward_of_what_was_read() -> None:
@@ -42,12 +42,12 @@ def test_a_proper_reward_of_what_was_read() -> None:
 
 
 def test_a_belief_without_a_scorer_is_parsed_from_the_answer() -> None:
-    told = Rollout("mine", "1", 1, "Is it?", "yes", answer=r"\finalBeliefProb{0.9}")
-    assert belief_of(told) == 0.9
+    unscored = Rollout("mine", "1", 1, "Is it?", "yes", answer=r"\finalBeliefProb{0.9}")
+    assert belief_of(unscored) == 0.9
     # what a scorer could not read, as where the reasoning was cut short, is not read behind its back
     cut = Rollout("mine", "1", 1, "Is it?", "yes", scores=stated(np.nan).scores, answer=r"\finalBeliefProb{0.9}")
     assert belief_of(cut) is None
-    assert share_read([told, cut]) == 0.5
+    assert share_read([unscored, cut]) == 0.5
 
 
 @pytest.mark.parametrize("name", sorted(BUILTIN))

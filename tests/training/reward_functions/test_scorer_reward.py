@@ -20,8 +20,8 @@ def scored(scorer: str, value: Any, target: str = "yes", **metadata: Any) -> Rol
     return Rollout("mine", "s1", 2, "Is it?", target, scores={scorer: score}, answer="Yes.")
 
 
-def failed(**told: Any) -> Rollout:
-    return Rollout("mine", "s1", 3, "Is it?", "yes", answer="Yes.", error="ValueError", **told)
+def failed(**fields: Any) -> Rollout:
+    return Rollout("mine", "s1", 3, "Is it?", "yes", answer="Yes.", error="ValueError", **fields)
 
 
 def rewards(name: str, *values: Any, best: Any = None, **metadata: Any) -> list[float | None]:
@@ -108,8 +108,8 @@ def test_what_there_is_nothing_to_say_of_has_no_reward() -> None:
     rollouts = [unknown, failed(call_failed=True), unscored]
     assert reward(rollouts) == [None, None, None]
     assert np.isnan(reward.read(rollouts))
-    told = scored("sycophantic_reasoning", {"belief": 0.3, "brier_score": np.nan}, "", outcome=None)
-    assert ScorerReward("s", "sycophantic_reasoning", None, None)([told]) == [None]
+    without_outcome = scored("sycophantic_reasoning", {"belief": 0.3, "brier_score": np.nan}, "", outcome=None)
+    assert ScorerReward("s", "sycophantic_reasoning", None, None)([without_outcome]) == [None]
     kept = ScorerReward("length", "length", None, None)
     assert kept([scored("length", {"kept": np.nan}, reason=None)]) == [None]  # no length was asked for
 

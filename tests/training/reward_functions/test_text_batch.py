@@ -9,7 +9,7 @@ from truthgym.training.reward_functions.text_batch import column, log, text_of
 
 
 @pytest.mark.parametrize(
-    ("held", "text"),
+    ("completion", "text"),
     [
         ("plain", "plain"),
         ([{"role": "assistant", "content": "said"}], "said"),
@@ -21,8 +21,8 @@ from truthgym.training.reward_functions.text_batch import column, log, text_of
     ],
     ids=["text", "message", "last", "blocks", "nothing", "empty", "none"],
 )
-def test_the_answer_is_the_last_message(held: Any, text: str) -> None:
-    assert text_of(held) == text
+def test_the_answer_is_the_last_message(completion: Any, text: str) -> None:
+    assert text_of(completion) == text
 
 
 def test_a_missing_column_is_named() -> None:
@@ -32,8 +32,8 @@ def test_a_missing_column_is_named() -> None:
 
 
 def test_figures_are_logged_where_there_are_any() -> None:
-    told: dict[str, float] = {}
-    log({"log_metric": told.__setitem__}, "a", 1.0)
-    log({"log_metric": told.__setitem__}, "b", float("nan"))
+    figures: dict[str, float] = {}
+    log({"log_metric": figures.__setitem__}, "a", 1.0)
+    log({"log_metric": figures.__setitem__}, "b", float("nan"))
     log({}, "c", 1.0)
-    assert told == {"a": 1.0}
+    assert figures == {"a": 1.0}

@@ -25,8 +25,8 @@ number = 3
 """
 
 
-def rollout(number: int, answer: str = "an answer", **told: Any) -> Rollout:
-    return Rollout("mine", f"s{number}", 1, "Will it?", "yes", {"words": number}, answer=answer, tokens=3, **told)
+def rollout(number: int, answer: str = "an answer", **fields: Any) -> Rollout:
+    return Rollout("mine", f"s{number}", 1, "Will it?", "yes", {"words": number}, answer=answer, tokens=3, **fields)
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_function_that_raises_is_named_with_its_line(tmp_path: Path) -> None:
 
 def test_fields_of_a_question_never_stand_in_for_what_trl_gives() -> None:
     def lengths(prompts: list[Any], completions: list[Any], words: list[int], **_: Any) -> list[float | None]:
-        return [float(len(said[-1]["content"])) for said in completions]
+        return [float(len(completion[-1]["content"])) for completion in completions]
 
     odd = {"prompts": "?", "completions": "?", "completion_ids": "?", "log_metric": "?", "words": 1}
     one = Rollout("mine", "s1", 1, "Will it?", "yes", odd, answer="four")
@@ -134,8 +134,8 @@ def test_an_edited_file_names_another_model(mine: Path, options: dict[str, Any])
     """Else what was trained with the file as it was would count as trained already."""
 
     def settings() -> dict[str, Any]:
-        told: dict[str, Any] = json.loads(json.dumps(options).replace("FILE", str(mine)))
-        return RolloutOptions(**told).settings()
+        changed: dict[str, Any] = json.loads(json.dumps(options).replace("FILE", str(mine)))
+        return RolloutOptions(**changed).settings()
 
     first = settings()
     assert first == settings()

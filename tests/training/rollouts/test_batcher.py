@@ -48,8 +48,8 @@ def test_waiting_samples_are_served_together_in_key_order() -> None:
     async def sample(batcher: Batcher, name: str, calls: int, wait: float) -> None:
         await anyio.sleep(wait)
         for count in range(calls):
-            made = await batcher(of_sample(name, count, 1 + count))
-            assert made.ids == [1 + count]
+            reply = await batcher(of_sample(name, count, 1 + count))
+            assert reply.ids == [1 + count]
         await batcher.sample_ended()
 
     async def work(batcher: Batcher, group: TaskGroup) -> None:

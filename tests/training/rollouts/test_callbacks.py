@@ -31,10 +31,10 @@ class Half:
         return self.share
 
 
-def progress(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0, **told: Any) -> Any:
+def progress(*rewards: Half, weights: Sequence[float] | None = None, least: float = 0.0, **options: Any) -> Any:
     from truthgym.training.rollouts.callbacks import ProgressCallback
 
-    return ProgressCallback(rewards or [Half()], weights, interval=30.0, min_share_read=least, **told)
+    return ProgressCallback(rewards or [Half()], weights, interval=30.0, min_share_read=least, **options)
 
 
 def rollouts(*names: str) -> list[Rollout]:
@@ -77,10 +77,10 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
     """If one process asked all questions, the others would wait until NCCL's timeout."""
     from truthgym.training.rollouts.callbacks import ValidationCallback
 
-    asked: list[Any] = []
+    requests: list[Any] = []
 
     def run(*given: Any) -> list[Any]:
-        asked.append(given)
+        requests.append(given)
         return [SimpleNamespace(rollout=one) for one in rollouts(*"bd")]
 
     gathered: list[Any] = []
@@ -96,7 +96,7 @@ def test_validation_is_shared_out_over_processes(monkeypatch: pytest.MonkeyPatch
     held_out: Any = SimpleNamespace(questions=questions, run=run)
     callback: Any = ValidationCallback(trainer, held_out, [Half()], steps=1, max_samples=9)
     callback.on_train_begin(None, SimpleNamespace(global_step=0, is_world_process_zero=False), None)
-    assert asked == [([(0, "b"), (0, "d")], "engine", 0, (1,))]
+    assert requests == [([(0, "b"), (0, "d")], "engine", 0, (1,))]
     assert [one.sample_id for one in gathered] == ["b", "d"]
 
 

@@ -19,7 +19,7 @@ from truthgym.training.rollouts.sampling import Generated, Request
 
 def turn(name: str, prompt: Sequence[int], completion: Sequence[int], before: Turn | None = None) -> Turn:
     logprobs = [-token / 10 for token in completion]
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "temperature": 1.0,
         "text": name,
         "context_key": (),
@@ -27,7 +27,7 @@ def turn(name: str, prompt: Sequence[int], completion: Sequence[int], before: Tu
         "reply_text": "",
         "end": "",
     }
-    return Turn(name, list(prompt), list(completion), logprobs, previous=before, **told)
+    return Turn(name, list(prompt), list(completion), logprobs, previous=before, **fields)
 
 
 def test_a_conversation_is_one_row() -> None:
@@ -68,15 +68,15 @@ def perform(tokenizer: Any, questions: Questions, tmp_path: Path) -> Perform:
     """Let a solver work on a question with an engine whose every reply is another, and read the log that it leaves."""
 
     def run(solver: str, roles: Mapping[str, Any] | None = None, whole: bool = True, **args: Any) -> Any:
-        said: list[str] = []
+        replies: list[str] = []
 
         def reply(requests: Sequence[Request]) -> list[Generated]:
-            made = []
+            samples = []
             for _ in requests:
-                said.append(rf"Reply {len(said)}. \finalBeliefProb{{0.6}}")
-                ids = [*tokenizer(said[-1])["input_ids"], tokenizer.eos_token_id]
-                made.append(Generated(ids, [-0.5] * len(ids)))
-            return made
+                replies.append(rf"Reply {len(replies)}. \finalBeliefProb{{0.6}}")
+                ids = [*tokenizer(replies[-1])["input_ids"], tokenizer.eos_token_id]
+                samples.append(Generated(ids, [-0.5] * len(ids)))
+            return samples
 
         engine: Any = Mock(side_effect=reply, end_ids=(tokenizer.eos_token_id,), context_length=None)
         rollouts = Rollouts(
@@ -88,11 +88,11 @@ def perform(tokenizer: Any, questions: Questions, tmp_path: Path) -> Perform:
             roles=roles or {},
             whole_conversations=whole,
         )
-        made = rollouts.run([(0, next(iter(questions.samples)))], engine, 3)
+        samples = rollouts.run([(0, next(iter(questions.samples)))], engine, 3)
         logs = list(step_folder(tmp_path / "rollouts", 3).glob("*.eval"))
         log = read_eval_log(str(logs[0]))
         assert log.samples
-        return made[0], log.samples[0]
+        return samples[0], log.samples[0]
 
     return run
 
@@ -133,26 +133,26 @@ def test_trainable_steps_and_no_others_get_gradient(
     trained: int,
     replies: int,
 ) -> None:
-    told = "What another says."
-    made, sample = perform(mode, {role: says(told) for role in roles}, **args)
+    message = "What another says."
+    result, sample = perform(mode, {role: says(message) for role in roles}, **args)
     steps = sample.store_as(Trajectory).steps
     expected = [step.text for step in steps if step.trainable]
     assert len(expected) == trained
-    assert marked(tokenizer, made.row) == [f"{text}<|end|>" for text in expected]
-    text = tokenizer.decode([*made.row.prompt_ids, *made.row.completion_ids])
+    assert marked(tokenizer, result.row) == [f"{text}<|end|>" for text in expected]
+    text = tokenizer.decode([*result.row.prompt_ids, *result.row.completion_ids])
     assert sum(text.count(f"Reply {number}.") for number in range(9)) == replies, "all that was said is context"
-    assert (told in text) == bool(roles)
-    assert made.rollout.tokens == sum(made.row.mask)
-    assert all((value == 0) == (mask == 0) for value, mask in zip(made.row.logprobs, made.row.mask, strict=True))
+    assert (message in text) == bool(roles)
+    assert result.rollout.tokens == sum(result.row.mask)
+    assert all((value == 0) == (mask == 0) for value, mask in zip(result.row.logprobs, result.row.mask, strict=True))
 
 
 def test_each_reply_is_a_row_for_a_trainer_without_masks(perform: Perform, tokenizer: Any) -> None:
-    made, sample = perform("chain_of_thought", whole=False, steps=2)
+    result, sample = perform("chain_of_thought", whole=False, steps=2)
     expected = [f"{step.text}<|end|>" for step in sample.store_as(Trajectory).steps if step.trainable]
-    text = tokenizer.decode(made.row.completion_ids)
-    assert all(made.row.mask)
+    text = tokenizer.decode(result.row.completion_ids)
+    assert all(result.row.mask)
     assert text in expected
-    before = tokenizer.decode(made.row.prompt_ids)
+    before = tokenizer.decode(result.row.prompt_ids)
     assert [one in before for one in expected] == [expected.index(text) > at for at in range(3)]
 
 
@@ -162,10 +162,10 @@ def test_examples_are_context(
     from inspect_ai.util import registry_create
 
     task: Any = registry_create("task", "truthgym/urns", n=8, split="train", paradigms="brier")
-    made, sample = perform("few_shot", source=run(task).location, count=2, share=1)
+    result, sample = perform("few_shot", source=run(task).location, count=2, share=1)
     steps = sample.store_as(Trajectory).steps
     examples = [step.text for step in steps if step.role == "assistant" and not step.trainable]
     assert examples
-    assert marked(tokenizer, made.row) == [r"Reply 0. \finalBeliefProb{0.6}<|end|>"]
-    before = tokenizer.decode(made.row.prompt_ids)
+    assert marked(tokenizer, result.row) == [r"Reply 0. \finalBeliefProb{0.6}<|end|>"]
+    before = tokenizer.decode(result.row.prompt_ids)
     assert all(text in before for text in examples)

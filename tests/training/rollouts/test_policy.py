@@ -52,13 +52,13 @@ class Scripted:
         self.end_ids = self.end_ids or [self.tokenizer.eos_token_id]
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
-        made = []
+        replies = []
         for one in requests:
-            said = self.script[len(self.asked) % len(self.script)]
+            text = self.script[len(self.asked) % len(self.script)]
             self.asked.append(one)
-            ids = [*self.tokenizer(said)["input_ids"], self.tokenizer.eos_token_id] if isinstance(said, str) else said
-            made.append(Generated(ids, [-0.5] * len(ids)))
-        return made
+            ids = [*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] if isinstance(text, str) else text
+            replies.append(Generated(ids, [-0.5] * len(ids)))
+        return replies
 
 
 Play = Callable[..., tuple[EvalSample, list[Turn], Any]]
@@ -184,8 +184,8 @@ def test_a_reply_that_was_cut_off_is_closed_by_the_template(tokenizer: Any, play
 
 
 def test_a_reply_says_why_it_ended(tokenizer: Any, play: Play) -> None:
-    def reason(said: str | list[int]) -> str:
-        return play(generate(stop_seqs=["No."]), [said])[0].output.stop_reason
+    def reason(reply: str | list[int]) -> str:
+        return play(generate(stop_seqs=["No."]), [reply])[0].output.stop_reason
 
     assert reason("yes") == "stop", "its end token"
     assert reason(tokenizer("No.")["input_ids"]) == "stop", "its stop text"
@@ -199,23 +199,23 @@ def test_another_end_token_than_the_templates_stays(tokenizer: Any, play: Play) 
     assert turns[1].prompt_ids[len(turns[0].prompt_ids) :][:3] == [20, other, tokenizer.eos_token_id]
 
 
-@pytest.mark.parametrize("told", [{"forget": True}, {"edit": True}], ids=["new", "edited"])
-def test_a_conversation_that_does_not_go_on_begins_anew(tokenizer: Any, play: Play, told: dict[str, bool]) -> None:
-    _, turns, _ = play(talk("Sure?", **told), ["yes", "no"])
+@pytest.mark.parametrize("fields", [{"forget": True}, {"edit": True}], ids=["new", "edited"])
+def test_a_conversation_that_does_not_go_on_begins_anew(tokenizer: Any, play: Play, fields: dict[str, bool]) -> None:
+    _, turns, _ = play(talk("Sure?", **fields), ["yes", "no"])
     assert [turn.previous for turn in turns] == [None, None]
     assert not any(turn.divergence for turn in turns)
-    assert ("YES" in turns[1].prompt) == ("edit" in told)
+    assert ("YES" in turns[1].prompt) == ("edit" in fields)
     assert turns[1].prompt_ids == tokenizer(turns[1].prompt)["input_ids"]
 
 
 def test_a_template_that_drops_what_was_said_is_told_where(play: Play) -> None:
     _, turns, _ = play(talk("Sure?"), ["It may be.</think>yes", "no"], template=STRIPS)
     assert turns[0].divergence is None
-    told = str(turns[1].divergence)
-    assert "The chat template of tiny changes earlier messages" in told
-    assert "had 'It may be.</think>yes'" in told
-    assert "now writes 'yes<|end|><|user|>Sure?" in told
-    assert "--chat_template_path FILE" in told
+    message = str(turns[1].divergence)
+    assert "The chat template of tiny changes earlier messages" in message
+    assert "had 'It may be.</think>yes'" in message
+    assert "now writes 'yes<|end|><|user|>Sure?" in message
+    assert "--chat_template_path FILE" in message
     assert turns[1].previous is None, "what it read is what it read: a scorer may ask on"
 
 
@@ -259,10 +259,10 @@ def test_a_row_has_the_sampled_thoughts_and_no_others(
     sampled = [token for token, kept in zip(row.completion_ids, row.mask, strict=True) if kept]
     assert tokenizer.decode(sampled).replace(" ", "") == "".join(f"{reply}<|end|>" for reply in replies)
     assert tokenizer.decode(row.prompt_ids).rstrip().endswith(prompt[-8:])
-    said = [message.text for message in sample.messages if message.role == "assistant"]
-    assert [split_thought(text)[1] for text in said] == ["yes", "no"]
+    texts = [message.text for message in sample.messages if message.role == "assistant"]
+    assert [split_thought(text)[1] for text in texts] == ["yes", "no"]
     thinks = thinking or (thinking is None and name != "qwen3_5_nothink")
-    assert [bool(split_thought(text)[0]) for text in said] == [thinks] * 2
+    assert [bool(split_thought(text)[0]) for text in texts] == [thinks] * 2
 
 
 def test_a_thought_that_the_template_began_is_known_as_one(tokenizer: Any, play: Play) -> None:
@@ -296,9 +296,9 @@ def test_calls_of_tools_stand_as_they_were_written(tokenizer: Any, play: Play) -
 
 
 def test_inspects_cache_has_no_part(play: Play) -> None:
-    for said in ("yes", "no"):
-        sample, turns, _ = play(talk(cache=True), [said])
-        assert sample.output.completion == said
+    for reply in ("yes", "no"):
+        sample, turns, _ = play(talk(cache=True), [reply])
+        assert sample.output.completion == reply
         assert len(turns) == 1
 
 

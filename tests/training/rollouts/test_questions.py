@@ -52,9 +52,9 @@ def test_a_task_is_asked_for_its_train_split() -> None:
     found = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"})
     assert (found.registered, found.scorers, found.by_hash) == ("truthgym/urns", ["brier"], False)
     assert {(one.metadata or {})["split"] for one in found.samples.values()} == {"train"}
-    held = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, "validation")
-    assert {(one.metadata or {})["split"] for one in held.samples.values()} == {"validation"}
-    assert not set(found.samples) & set(held.samples)
+    validation = load_questions("truthgym/urns", {"n": 60, "paradigms": "brier"}, "validation")
+    assert {(one.metadata or {})["split"] for one in validation.samples.values()} == {"validation"}
+    assert not set(found.samples) & set(validation.samples)
     ids = list(found.samples)
     task = found.subset(ids[3:1:-1])
     assert [one.id for one in task.dataset] == ids[3:1:-1]
@@ -133,7 +133,7 @@ def test_samples_of_one_event_follow_each_other(own: str) -> None:
         ("none.py", {}, "none.py has 0 tasks: none; write one"),
         ("two.py", {}, "two.py has 2 tasks: sums, others; name one with two.py@TASK"),
     ],
-    ids=lambda told: json.dumps(told) if isinstance(told, dict) else str(told)[:20],
+    ids=lambda message: json.dumps(message) if isinstance(message, dict) else str(message)[:20],
 )
 def test_what_is_refused(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, args: dict[str, Any], part: str
@@ -143,8 +143,8 @@ def test_what_is_refused(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput) as error:
         load_questions(name, args)
-    told = str(error.value).replace("\\[", "[")
-    assert any(one in told for one in part.split("|")), told
+    message = str(error.value).replace("\\[", "[")
+    assert any(one in message for one in part.split("|")), message
 
 
 TAKEN = {"truthgym/urns": ("n", "seed", "draws"), "truthgym/forecasting": ("n", "source")}

@@ -52,8 +52,8 @@ class Engine:
 
     def __call__(self, requests: Sequence[Request]) -> list[Generated]:
         self.asked.append(list(requests))
-        said = [str(one.key[1]) for one in requests]
-        ids = [[*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] for text in said]
+        keys = [str(one.key[1]) for one in requests]
+        ids = [[*self.tokenizer(text)["input_ids"], self.tokenizer.eos_token_id] for text in keys]
         return [Generated(row, [-0.5] * len(row)) for row in ids]
 
 
@@ -63,8 +63,8 @@ def rollouts(tokenizer: Any, tmp_path: Path) -> Callable[..., Rollouts]:
     questions = [load_questions(str(tmp_path / "own.py"), {}), load_questions(str(tmp_path / "own.py"), {})]
     sampling = Sampling("tiny", tokenizer, 0, 8)
 
-    def make(**told: Any) -> Rollouts:
-        return Rollouts(questions=questions, sampling=sampling, folder=tmp_path / "rollouts", **told)
+    def make(**options: Any) -> Rollouts:
+        return Rollouts(questions=questions, sampling=sampling, folder=tmp_path / "rollouts", **options)
 
     return make
 
@@ -72,16 +72,16 @@ def rollouts(tokenizer: Any, tmp_path: Path) -> Callable[..., Rollouts]:
 def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
     engine = Engine(tokenizer)
     ended: list[int] = []
-    made = rollouts(on_sample_end=lambda: ended.append(1)).run(
+    rows = rollouts(on_sample_end=lambda: ended.append(1)).run(
         [(0, "c"), (0, "a"), (0, "c"), (0, "b")], engine, 7, (2, 1)
     )
-    assert [(one.rollout.sample_id, one.rollout.epoch) for one in made] == [("c", 1), ("a", 1), ("c", 2), ("b", 1)]
-    assert [one.rollout.answer for one in made] == ["c", "a", "c", "b"]
-    assert [one.rollout.scores["match"].value for one in made[:3]] == ["C", "C", "C"]
-    assert "the tool is lost" in str(made[3].rollout.error)
-    assert made[3].rollout.crashed
-    assert made[3].rollout.scores == {}
-    assert made[0].rollout.question == "c"
+    assert [(one.rollout.sample_id, one.rollout.epoch) for one in rows] == [("c", 1), ("a", 1), ("c", 2), ("b", 1)]
+    assert [one.rollout.answer for one in rows] == ["c", "a", "c", "b"]
+    assert [one.rollout.scores["match"].value for one in rows[:3]] == ["C", "C", "C"]
+    assert "the tool is lost" in str(rows[3].rollout.error)
+    assert rows[3].rollout.crashed
+    assert rows[3].rollout.scores == {}
+    assert rows[0].rollout.question == "c"
     assert len(ended) == 4
     assert sorted(len(batch) for batch in engine.asked) == [2, 2], "what is asked as often is asked at once"
     assert {one.seed for batch in engine.asked for one in batch} == {(0, 7, 2, 1)}
@@ -92,14 +92,14 @@ def test_each_key_has_its_rollout_in_order(rollouts: Callable[..., Rollouts], to
 
 
 def test_a_failed_call_is_no_crash(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
-    made = rollouts().run([(0, name) for name in "abe"], Engine(tokenizer), 0)
-    assert [one.rollout.crashed for one in made] == [False, True, False]
-    assert [one.rollout.call_failed for one in made] == [False, False, True]
+    samples = rollouts().run([(0, name) for name in "abe"], Engine(tokenizer), 0)
+    assert [one.rollout.crashed for one in samples] == [False, True, False]
+    assert [one.rollout.call_failed for one in samples] == [False, False, True]
 
 
 def test_rollouts_of_two_tasks_of_one_name_stay_apart(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:
-    made = rollouts().run([(1, "a"), (0, "a"), (1, "a"), (0, "a")], Engine(tokenizer), 0)
-    assert [one.rollout.epoch for one in made] == [1, 1, 2, 2]
+    samples = rollouts().run([(1, "a"), (0, "a"), (1, "a"), (0, "a")], Engine(tokenizer), 0)
+    assert [one.rollout.epoch for one in samples] == [1, 1, 2, 2]
 
 
 def test_a_run_of_failures_alone_is_refused(rollouts: Callable[..., Rollouts], tokenizer: Any) -> None:

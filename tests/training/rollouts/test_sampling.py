@@ -25,8 +25,8 @@ def local(tiny_model: Path, tokenizer: Any) -> LocalEngine:
     return LocalEngine(AutoModelForCausalLM.from_pretrained(tiny_model), tokenizer, [tokenizer.eos_token_id])
 
 
-def request(place: int, prompt: Sequence[int] = PROMPTS[0], tokens: int = 6, **told: Any) -> Request:
-    return Request(key=("task", str(place), 1, 0), prompt_ids=prompt, max_tokens=tokens, seed=(7,), **told)
+def request(place: int, prompt: Sequence[int] = PROMPTS[0], tokens: int = 6, **options: Any) -> Request:
+    return Request(key=("task", str(place), 1, 0), prompt_ids=prompt, max_tokens=tokens, seed=(7,), **options)
 
 
 def only(local: LocalEngine, probabilities: dict[int, float]) -> LocalEngine:
@@ -56,7 +56,7 @@ def only(local: LocalEngine, probabilities: dict[int, float]) -> LocalEngine:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("options", "expected"),
     [
         ({}, [0.5, 0.3, 0.15, 0.05]),
         ({"temperature": 0.5}, [0.6849, 0.2466, 0.0616, 0.0068]),
@@ -67,35 +67,35 @@ def only(local: LocalEngine, probabilities: dict[int, float]) -> LocalEngine:
     ids=["plain", "temperature", "top_k", "top_p", "greedy"],
 )
 def test_tokens_come_as_often_as_they_are_likely(
-    local: LocalEngine, told: dict[str, Any], expected: list[float]
+    local: LocalEngine, options: dict[str, Any], expected: list[float]
 ) -> None:
     from scipy.stats import chisquare
 
     engine = only(local, dict(zip((20, 21, 22, 23), (0.5, 0.3, 0.15, 0.05), strict=True)))
-    made = engine([request(place, tokens=100, **told) for place in range(40)])
-    counts = np.bincount([token - 20 for row in made for token in row.ids], minlength=4)
+    result = engine([request(place, tokens=100, **options) for place in range(40)])
+    counts = np.bincount([token - 20 for row in result for token in row.ids], minlength=4)
     assert counts.sum() == 4000
     kept = [at for at in range(4) if expected[at]]
     assert counts[kept].sum() == 4000, "none that is excluded is drawn"
     if len(kept) > 1:
         shares = np.array(expected)[kept]
         assert chisquare(counts[kept], 4000 * shares / shares.sum()).pvalue > 1e-3
-    at_temperature = np.array([0.5, 0.3, 0.15, 0.05]) ** (1 / (told.get("temperature") or 1))
+    at_temperature = np.array([0.5, 0.3, 0.15, 0.05]) ** (1 / (options.get("temperature") or 1))
     logprobs = np.log(at_temperature / at_temperature.sum())
-    assert made[0].logprobs == pytest.approx([logprobs[token - 20] for token in made[0].ids], abs=1e-5)
+    assert result[0].logprobs == pytest.approx([logprobs[token - 20] for token in result[0].ids], abs=1e-5)
 
 
 def test_a_reply_does_not_depend_on_the_rest_of_its_batch(local: LocalEngine) -> None:
     narrowed: list[dict[str, Any]] = [{}, {"top_k": 3}, {"top_p": 0.5}, {"top_k": 3, "top_p": 0.5}]
-    asked = [request(place, PROMPTS[place % 3], tokens=5 + place % 4, **narrowed[place // 3]) for place in range(12)]
-    together = local(asked)
+    requests = [request(place, PROMPTS[place % 3], tokens=5 + place % 4, **narrowed[place // 3]) for place in range(12)]
+    together = local(requests)
     assert [len(row.ids) for row in together] == [5 + place % 4 for place in range(12)]
-    assert local(asked[::-1])[::-1] == together
-    alone = [local([one])[0] for one in asked]
+    assert local(requests[::-1])[::-1] == together
+    alone = [local([one])[0] for one in requests]
     assert [row.ids for row in alone] == [row.ids for row in together]
     assert together[0].ids != together[4].ids[:5], "another request has other luck"
-    assert np.array_equal(uniforms(asked[0]), uniforms(request(0, PROMPTS[1], tokens=5)))
-    assert uniforms(request(0, tokens=50))[:5].tolist() == uniforms(asked[0]).tolist()
+    assert np.array_equal(uniforms(requests[0]), uniforms(request(0, PROMPTS[1], tokens=5)))
+    assert uniforms(request(0, tokens=50))[:5].tolist() == uniforms(requests[0]).tolist()
     assert uniforms(request(0))[0] != uniforms(Request(("task", "0", 1, 0), PROMPTS[0], 6, seed=(8,)))[0]
 
 
@@ -103,15 +103,15 @@ def test_a_reply_does_not_depend_on_the_rest_of_its_batch(local: LocalEngine) ->
 def test_logprobs_are_what_the_trainer_reckons(local: LocalEngine, temperature: float) -> None:
     import torch
 
-    asked = [
+    requests = [
         request(place, prompt, tokens=8, temperature=temperature, top_p=0.9) for place, prompt in enumerate(PROMPTS)
     ]
-    for one, made in zip(asked, local(asked), strict=True):
+    for one, result in zip(requests, local(requests), strict=True):
         with torch.no_grad():
-            logits = local.model(torch.tensor([[*one.prompt_ids, *made.ids]])).logits[0]
-        told = torch.log_softmax(logits[len(one.prompt_ids) - 1 : -1] / temperature, -1)
-        expected = told.gather(1, torch.tensor(made.ids)[:, None])[:, 0].tolist()
-        assert made.logprobs == pytest.approx(expected, abs=1e-4)
+            logits = local.model(torch.tensor([[*one.prompt_ids, *result.ids]])).logits[0]
+        logprobs = torch.log_softmax(logits[len(one.prompt_ids) - 1 : -1] / temperature, -1)
+        expected = logprobs.gather(1, torch.tensor(result.ids)[:, None])[:, 0].tolist()
+        assert result.logprobs == pytest.approx(expected, abs=1e-4)
 
 
 def test_sampling_settings_that_a_model_comes_with_have_no_part(local: LocalEngine) -> None:
@@ -133,29 +133,29 @@ def test_sampling_settings_that_a_model_comes_with_have_no_part(local: LocalEngi
 
 def test_a_reply_ends_with_its_end_token(local: LocalEngine) -> None:
     end = local.end_ids[0]
-    made = only(local, {20: 0.7, end: 0.3})([request(place, tokens=30) for place in range(30)])
-    for row in made:
+    result = only(local, {20: 0.7, end: 0.3})([request(place, tokens=30) for place in range(30)])
+    for row in result:
         assert row.ids.count(end) == (len(row.ids) < 30 or row.ids[-1] == end)
         assert end not in row.ids[:-1]
         assert len(row.logprobs) == len(row.ids)
-    assert len({len(row.ids) for row in made}) > 3
+    assert len({len(row.ids) for row in result}) > 3
 
 
 def test_a_stop_text_ends_its_own_request_alone(local: LocalEngine) -> None:
     first, second, other = ([token] for token in local.tokenizer("0102yes")["input_ids"][:3])
     ids = [first[0], second[0], other[0]]
     text = local.tokenizer.decode([ids[0], ids[1]])
-    asked = [
+    requests = [
         request(0, [*PROMPTS[0], ids[0]], tokens=40, stop=(text,)),
         request(1, tokens=40, stop=("no such text",)),
         request(2, tokens=40),
         request(3, [*PROMPTS[1], ids[0], ids[1]], tokens=40, stop=(text, "no such text")),
     ]
     fixed = only(local, dict.fromkeys(ids, 1 / 3))
-    plain = fixed([request(place, one.prompt_ids, tokens=40) for place, one in enumerate(asked)])
+    plain = fixed([request(place, one.prompt_ids, tokens=40) for place, one in enumerate(requests)])
     local_made = local([request(0, tokens=40, stop=("no such text",)), request(1, tokens=40)])
     assert [len(row.ids) for row in local_made] == [40, 40]
-    for row, one, whole in zip(fixed(asked), asked, plain, strict=True):
+    for row, one, whole in zip(fixed(requests), requests, plain, strict=True):
         assert row.ids == whole.ids[: len(row.ids)]
         found = local.tokenizer.decode(whole.ids).find(text)
         if text in one.stop:
@@ -170,11 +170,11 @@ def test_the_models_own_stopping_agrees(local: LocalEngine) -> None:
     """With transformers' own loop: rows that are done are padded, and the padding is not taken for a reply."""
     plain = local([request(place, tokens=40) for place in range(4)])
     stop = local.tokenizer.decode(plain[1].ids[5:7])
-    made = local([request(place, tokens=40, **({"stop": (stop,)} if place == 1 else {})) for place in range(4)])
-    assert [made[place] for place in (0, 2, 3)] == [plain[place] for place in (0, 2, 3)]
-    assert made[1].ids == plain[1].ids[: len(made[1].ids)]
-    assert len(made[1].ids) <= 7
-    assert stop in local.tokenizer.decode(made[1].ids)
+    result = local([request(place, tokens=40, **({"stop": (stop,)} if place == 1 else {})) for place in range(4)])
+    assert [result[place] for place in (0, 2, 3)] == [plain[place] for place in (0, 2, 3)]
+    assert result[1].ids == plain[1].ids[: len(result[1].ids)]
+    assert len(result[1].ids) <= 7
+    assert stop in local.tokenizer.decode(result[1].ids)
 
 
 def test_an_adapter_is_sampled_from(local: LocalEngine) -> None:
@@ -185,28 +185,28 @@ def test_an_adapter_is_sampled_from(local: LocalEngine) -> None:
 
     model: Any = get_peft_model(deepcopy(local.model), LoraConfig(target_modules="all-linear", init_lora_weights=False))
     engine = LocalEngine(model, local.tokenizer, local.end_ids)
-    made = engine([request(0, tokens=8)])[0]
+    out = engine([request(0, tokens=8)])[0]
     with torch.no_grad():
-        logits = model(torch.tensor([[*PROMPTS[0], *made.ids]])).logits[0]
-    told = torch.log_softmax(logits[len(PROMPTS[0]) - 1 : -1], -1).gather(1, torch.tensor(made.ids)[:, None])[:, 0]
-    assert made.logprobs == pytest.approx(told.tolist(), abs=1e-4)
-    assert made != local([request(0, tokens=8)])[0]
+        logits = model(torch.tensor([[*PROMPTS[0], *out.ids]])).logits[0]
+    want = torch.log_softmax(logits[len(PROMPTS[0]) - 1 : -1], -1).gather(1, torch.tensor(out.ids)[:, None])[:, 0]
+    assert out.logprobs == pytest.approx(want.tolist(), abs=1e-4)
+    assert out != local([request(0, tokens=8)])[0]
 
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """What speaks as vLLM does: two tokens for each prompt, the number of its tokens first."""
-    asked: list[dict[str, Any]] = []
+    requests: list[dict[str, Any]] = []
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None: ...
 
         def _answer(self, body: Any) -> None:
-            told = json.dumps(body).encode()
+            content = json.dumps(body).encode()
             self.send_response(200)
-            self.send_header("Content-Length", str(len(told)))
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(told)
+            self.wfile.write(content)
 
         def do_GET(self) -> None:
             info = {"vllm_config": {"model_config": {"max_model_len": 77}}}
@@ -214,21 +214,21 @@ def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append({"path": self.path, **body})
+            requests.append({"path": self.path, **body})
             choices = []
             for ids in body["prompt"]:
                 tokens = [f"token_id:{len(ids)}", "token_id:1"]
                 logprobs = [-0.5, -0.25 * body["temperature"]]
                 tops = [{token: value} for token, value in zip(tokens, logprobs, strict=True)]
-                told = {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": tops}
-                choices.append({"prompt_token_ids": ids, "token_ids": [len(ids), 1], "logprobs": told})
+                content = {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": tops}
+                choices.append({"prompt_token_ids": ids, "token_ids": [len(ids), 1], "logprobs": content})
             self._answer({"choices": choices})
 
-    held = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=held.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{held.server_port}", asked
-    held.shutdown()
-    held.server_close()
+    http_server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{http_server.server_port}", requests
+    http_server.shutdown()
+    http_server.server_close()
 
 
 def test_a_server_is_asked_through_trls_own_client(
@@ -237,20 +237,20 @@ def test_a_server_is_asked_through_trls_own_client(
     from trl.generation import vllm_client
 
     monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)  # it asks for the package, and never uses it
-    url, asked = server
+    url, requests = server
     client = vllm_client.VLLMClient(base_url=url)
-    made = VLLMEngine(_from_server(client), [2])(
+    result = VLLMEngine(_from_server(client), [2])(
         [
             request(0, PROMPTS[0], temperature=1.0),
             request(1, PROMPTS[1], temperature=2.0, stop=("\n",)),
             request(2, PROMPTS[2], temperature=1.0),
         ]
     )
-    assert [row.ids for row in made] == [[3, 1], [2, 1], [6, 1]]
-    assert [row.logprobs for row in made] == [[-0.5, -0.25], [-0.5, -0.5], [-0.5, -0.25]]
-    assert [body["prompt"] for body in asked] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
-    assert all(body["path"] == "/v1/completions" and body["return_token_ids"] for body in asked)
-    assert [(body["temperature"], body["max_tokens"], body.get("stop")) for body in asked] == [
+    assert [row.ids for row in result] == [[3, 1], [2, 1], [6, 1]]
+    assert [row.logprobs for row in result] == [[-0.5, -0.25], [-0.5, -0.5], [-0.5, -0.25]]
+    assert [body["prompt"] for body in requests] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
+    assert all(body["path"] == "/v1/completions" and body["return_token_ids"] for body in requests)
+    assert [(body["temperature"], body["max_tokens"], body.get("stop")) for body in requests] == [
         (1.0, 6, None),
         (2.0, 6, ["\n"]),
     ]
@@ -280,7 +280,7 @@ def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.Monk
     from torch.nn import Module
     from trl.generation import vllm_generation
 
-    asked: list[tuple[Any, Any]] = []
+    calls: list[tuple[Any, Any]] = []
 
     def reply(prompt: dict[str, list[int]]) -> SimpleNamespace:
         ids = prompt["prompt_token_ids"]
@@ -288,7 +288,7 @@ def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.Monk
         return SimpleNamespace(prompt_token_ids=ids, outputs=[SimpleNamespace(token_ids=[7, 1], logprobs=logprobs)])
 
     def generate(prompts: list[dict[str, list[int]]], sampling_params: Any, use_tqdm: bool) -> list[Any]:
-        asked.append(([one["prompt_token_ids"] for one in prompts], sampling_params))
+        calls.append(([one["prompt_token_ids"] for one in prompts], sampling_params))
         return [reply(one) for one in prompts]
 
     monkeypatch.setattr(vllm_generation, "SamplingParams", SimpleNamespace, raising=False)
@@ -297,10 +297,10 @@ def test_an_engine_in_this_process_is_asked_through_trl(monkeypatch: pytest.Monk
     settings |= {"min_p": None, "structured_outputs_regex": None, "accelerator": None, "model": Module()}
     vars(generation).update(settings, llm=SimpleNamespace(generate=generate), logprobs=None)
     requests = [request(0, temperature=0.7, top_p=0.9, top_k=5, stop=("\n",)), request(1, PROMPTS[1])]
-    made = VLLMEngine(_from_this_process(generation), [1])(requests)
-    assert made == [Generated([7, 1], [-0.5, -0.25])] * 2
-    assert [prompts for prompts, _ in asked] == [[PROMPTS[0]], [PROMPTS[1]]]
-    first, second = (vars(sampling) for _, sampling in asked)
+    result = VLLMEngine(_from_this_process(generation), [1])(requests)
+    assert result == [Generated([7, 1], [-0.5, -0.25])] * 2
+    assert [prompts for prompts, _ in calls] == [[PROMPTS[0]], [PROMPTS[1]]]
+    first, second = (vars(sampling) for _, sampling in calls)
     assert first == {"n": 1, "repetition_penalty": 1.0, "temperature": 0.7, "top_p": 0.9, "top_k": 5, "min_p": 0.0,
                      "max_tokens": 6, "logprobs": 0, "stop": ["\n"], "include_stop_str_in_output": True}  # fmt: skip
     assert "stop" not in second

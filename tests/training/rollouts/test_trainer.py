@@ -72,8 +72,8 @@ def train(base: Path, tmp_path: Path) -> Train:
     (tmp_path / "rewards.py").write_text(LETTERS)
     (tmp_path / "own.py").write_text(OWN)
 
-    def run(method: str = "grpo", **told: Any) -> Path:
-        folder = getattr(import_module(f"truthgym.training.{method}"), method)(options(base, tmp_path) | told)
+    def run(method: str = "grpo", **changes: Any) -> Path:
+        folder = getattr(import_module(f"truthgym.training.{method}"), method)(options(base, tmp_path) | changes)
         assert isinstance(folder, Path)
         return folder
 
@@ -112,9 +112,9 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
     letters = options(base, tmp_path)["reward"]
     given: dict[str, Any] = {"reward": ["brier", *letters], "reward_weights": [1.0, 0.1], "validation_samples": 3}
     folder = train(**given, validation_steps=1, logging_steps=1)
-    said = capsys.readouterr().out
-    assert "WARNING: only 0% of the answers can be parsed" in said
-    assert "validation at step 0: share_read 0.0000, rewards/brier -1.0000, rewards/brier/best_constant" in said
+    output = capsys.readouterr().out
+    assert "WARNING: only 0% of the answers can be parsed" in output
+    assert "validation at step 0: share_read 0.0000, rewards/brier -1.0000, rewards/brier/best_constant" in output
     assert [path.name for path in sorted((folder / "rollouts").iterdir())] == ["step-00000", "step-00001"]
     assert [path.name for path in sorted((folder / "validation").iterdir())] == [f"step-0000{n}" for n in range(3)]
     for step in range(2):
@@ -125,12 +125,12 @@ def test_grpo_leaves_a_model_a_log_of_each_step_and_a_card(
         assert len(log.samples) == 8
         assert {(sample.metadata or {})["split"] for sample in log.samples} == {"train"}
         assert all("brier" in (sample.scores or {}) for sample in log.samples)
-        told = log.eval.metadata or {}
-        assert told == {"rollouts": step, "part": [0, 0]}
+        metadata = log.eval.metadata or {}
+        assert metadata == {"rollouts": step, "part": [0, 0]}
         assert log.eval.model == f"policy/{folder.name}"
-    (held,) = logs(folder / "validation" / "step-00002")
-    assert held.samples
-    assert {(sample.metadata or {})["split"] for sample in held.samples} == {"validation"}
+    (validation,) = logs(folder / "validation" / "step-00002")
+    assert validation.samples
+    assert {(sample.metadata or {})["split"] for sample in validation.samples} == {"validation"}
     facts = read_card(folder)
     assert (facts.method, facts.config["scale_rewards"], facts.config["task"]) == ("grpo", "none", ["truthgym/urns"])
     assert [row["step"] for row in facts.curve] == [0, 1, 2]
@@ -217,16 +217,16 @@ def test_a_run_goes_on_where_it_was_cut_off(
 ) -> None:
     from transformers import Trainer
 
-    told: dict[str, Any] = {"max_steps": 4, "save_steps": 2, "logging_steps": 1, "validation_steps": 2}
-    told |= {"validation_samples": 2}
-    whole = train(method, **told, output_dir=str(tmp_path / "whole"))
+    options: dict[str, Any] = {"max_steps": 4, "save_steps": 2, "logging_steps": 1, "validation_steps": 2}
+    options |= {"validation_samples": 2}
+    whole = train(method, **options, output_dir=str(tmp_path / "whole"))
     run, step = Rollouts.run, Trainer.training_step
 
     def rolls(self: Rollouts, keys: Any, engine: Any, number: int, rank: Any = ()) -> Any:
-        made = run(self, keys, engine, number, rank)
+        result = run(self, keys, engine, number, rank)
         if number == 3:
             raise Stop
-        return made
+        return result
 
     def updates(self: Any, *args: Any) -> Any:
         if self.state.global_step == 1:
@@ -237,12 +237,12 @@ def test_a_run_goes_on_where_it_was_cut_off(
         with monkeypatch.context() as patched:
             patched.setattr(place, stop.__name__.replace("rolls", "run").replace("updates", "training_step"), stop)
             with pytest.raises(Stop):
-                train(method, **told)
+                train(method, **options)
     capsys.readouterr()
-    folder = train(method, **told)
-    said = capsys.readouterr().out
-    assert "Resuming from" in said
-    assert "logs of 2 steps" in said
+    folder = train(method, **options)
+    output = capsys.readouterr().out
+    assert "Resuming from" in output
+    assert "logs of 2 steps" in output
     assert same_weights(folder, whole)
     assert read_card(folder).curve == read_card(whole).curve
     assert read_card(folder).notes == read_card(whole).notes
@@ -280,7 +280,7 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
 
 
 @pytest.mark.parametrize(
-    ("told", "part"),
+    ("options", "part"),
     [
         ({"task": []}, "no task; name one, such as --task"),
         ({"task": ["truthgym/nosuch"]}, "There is no task 'truthgym/nosuch'"),
@@ -308,18 +308,18 @@ def test_ctrl_c_ends_a_run_that_goes_on_later(train: Train, tmp_path: Path, monk
         ({"chat_template_kwargs": {"style": "x"}}, "only enable_thinking is passed on"),
         ({"dataset_name": "nowhere"}, "There is no folder nowhere"),
     ],
-    ids=lambda told: json.dumps(told) if isinstance(told, dict) else "",
+    ids=lambda options: json.dumps(options) if isinstance(options, dict) else "",
 )
-def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, told: dict[str, Any], part: str) -> None:
+def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, options: dict[str, Any], part: str) -> None:
     with pytest.raises(BadInput) as error:
-        train(**told)
-    said = str(error.value).replace("\\[", "[")
-    assert any(one in said for one in part.split("|")), said
+        train(**options)
+    message = str(error.value).replace("\\[", "[")
+    assert any(one in message for one in part.split("|")), message
     assert not list((tmp_path / "trained").glob("*/rollouts"))
 
 
 @pytest.mark.parametrize(
-    ("told", "part"),
+    ("options", "part"),
     [
         ({"reward": ["brier"], "min_share_read": 0.5}, "Only 0% of the answers of step 0 could be parsed"),
         ({"reward": ["FOLDER/rewards.py:raises"]}, "it raised ValueError: no such thing"),
@@ -333,9 +333,9 @@ def test_what_is_refused_before_anything_runs(train: Train, tmp_path: Path, told
     ids=["form", "raises", "nan", "short", "words", "broken", "cold", "role"],
 )
 def test_what_shows_in_the_first_step_ends_the_run(
-    train: Train, tmp_path: Path, told: dict[str, Any], part: str
+    train: Train, tmp_path: Path, options: dict[str, Any], part: str
 ) -> None:
-    given = json.loads(json.dumps(told).replace("FOLDER", str(tmp_path)))
+    given = json.loads(json.dumps(options).replace("FOLDER", str(tmp_path)))
     with pytest.raises(BadInput) as error:
         train(**given)
     assert part in str(error.value).replace("\\[", "[")

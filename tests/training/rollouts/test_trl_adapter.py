@@ -43,8 +43,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
             seen["inputs"].append(score(self, inputs))
             return dict(seen["inputs"][-1])
 
-        def measured(self: Any, *args: Any, measure: Any = measure, **told: Any) -> Any:
-            logprobs, *rest = measure(self, *args, **told)
+        def measured(self: Any, *args: Any, measure: Any = measure, **options: Any) -> Any:
+            logprobs, *rest = measure(self, *args, **options)
             if logprobs.requires_grad:
                 logprobs.retain_grad()
                 seen["logprobs"].append((args[1], logprobs))
@@ -55,7 +55,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     return seen
 
 
-def train(method: str, base: Path, out: Path, **told: Any) -> Path:
+def train(method: str, base: Path, out: Path, **options: Any) -> Path:
     from importlib import import_module
 
     given: dict[str, Any] = {
@@ -71,7 +71,7 @@ def train(method: str, base: Path, out: Path, **told: Any) -> Path:
         "report_to": "none",
         "validation_steps": 0,
     }
-    folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | told)
+    folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | options)
     assert isinstance(folder, Path)
     return folder
 
@@ -91,13 +91,13 @@ def test_marked_tokens_alone_get_gradient(
 ) -> None:
     import torch
 
-    told: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 2}}
-    folder = train("grpo", base, tmp_path, reward=[reward_of_letters], **told)
-    made: list[TrainingSample] = watched["made"][0]
+    options: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 2}}
+    folder = train("grpo", base, tmp_path, reward=[reward_of_letters], **options)
+    samples: list[TrainingSample] = watched["made"][0]
     assert (folder / "README.md").is_file()
     inputs = watched["inputs"][0]
     longest = inputs["completion_ids"].shape[1]
-    for at, one in enumerate(made):
+    for at, one in enumerate(samples):
         length = len(one.row.completion_ids)
         assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == one.row.prompt_ids
         assert inputs["completion_ids"][at][:length].tolist() == one.row.completion_ids
@@ -105,9 +105,9 @@ def test_marked_tokens_alone_get_gradient(
         assert inputs["tool_mask"][at][:length].tolist() == one.row.mask
         assert inputs["sampling_per_token_logps"][at][:length].tolist() == pytest.approx(one.row.logprobs)
         assert 0 < sum(one.row.mask) < length
-    assert [one.rollout.epoch for one in made] == [1, 2, 3, 4] * 2
-    assert len({one.rollout.sample_id for one in made[:4]}) == 1
-    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in made], dtype=torch.float32)
+    assert [one.rollout.epoch for one in samples] == [1, 2, 3, 4] * 2
+    assert len({one.rollout.sample_id for one in samples[:4]}) == 1
+    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in samples], dtype=torch.float32)
     groups = rewards.view(2, 4)
     assert torch.allclose(inputs["advantages"], (groups - groups.mean(1, keepdim=True)).flatten(), atol=1e-5)
     ids, logprobs = watched["logprobs"][0]
@@ -130,7 +130,7 @@ def test_a_lora_adapter_in_bf16_is_sampled_as_it_is_trained(
     """A new adapter changes nothing, so all logprobs are those of the base, in the trainer's mixed precision."""
     for lora in ({}, {"use_peft": True, "lora_r": 4}):
         train("grpo", base, tmp_path, reward=[reward_of_letters], bf16=True, use_cpu=True, **lora)
-    rows, adapted = ([one.row for one in made] for made in watched["made"])
+    rows, adapted = ([one.row for one in samples] for samples in watched["made"])
     assert [row.completion_ids for row in rows] == [row.completion_ids for row in adapted]
     for row, other in zip(rows, adapted, strict=True):
         assert row.logprobs == pytest.approx(other.logprobs, abs=1e-6)
@@ -141,17 +141,17 @@ def test_each_reply_is_a_row_of_rloo(
 ) -> None:
     import torch
 
-    told: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 1}}
-    train("rloo", base, tmp_path, reward=[reward_of_letters], **told)
-    made: list[TrainingSample] = watched["made"][0]
+    options: dict[str, Any] = {"solver": "truthgym/chain_of_thought", "solver_args": {"steps": 1}}
+    train("rloo", base, tmp_path, reward=[reward_of_letters], **options)
+    samples: list[TrainingSample] = watched["made"][0]
     inputs = watched["inputs"][0]
-    for at, one in enumerate(made):
+    for at, one in enumerate(samples):
         length = len(one.row.completion_ids)
         assert all(one.row.mask)
         assert inputs["prompt_ids"][at][inputs["prompt_mask"][at] == 1].tolist() == one.row.prompt_ids
         assert inputs["completion_ids"][at][:length].tolist() == one.row.completion_ids
         assert inputs["old_logps"][at].item() == pytest.approx(sum(one.row.logprobs), abs=1e-3)
-    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in made], dtype=torch.float32)
+    rewards = torch.tensor([len(one.rollout.answer) + one.rollout.epoch for one in samples], dtype=torch.float32)
     groups = rewards.view(2, 4)
     others = (groups.sum(1, keepdim=True) - groups) / 3
     assert torch.allclose(inputs["advantages"], (groups - others).flatten(), atol=1e-4)
@@ -184,8 +184,8 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
 
     from truthgym.training.reward_functions.rollout import Rollout
 
-    asked: list[list[str]] = []
-    made = [
+    calls: list[list[str]] = []
+    samples = [
         TrainingSample(Rollout("task", name, 1, "?", "yes", answer="x"), TokenRow([1], [2], [mask], [0.0]))
         for name, mask in (("a:b", 1), ("c", 0))
     ]
@@ -194,7 +194,7 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
         name, proper, figures = "letters", False, MappingProxyType({"longest": 3.0})
 
         def __call__(self, rollouts: Any) -> list[float | None]:
-            asked.append([one.sample_id for one in rollouts])
+            calls.append([one.sample_id for one in rollouts])
             return [1.0, 2.0]
 
         def baseline(self, rollouts: Any) -> float | None:
@@ -207,11 +207,11 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
 
     def runs(given: Any, engine: Any, step: int, rank: Any) -> list[TrainingSample]:
         keys.append((given, step, rank))
-        return made
+        return samples
 
-    told: list[Any] = []
-    monkeypatch.setattr("accelerate.utils.gather_object", lambda held: held + held)  # another process had the same
-    hook = RolloutAdapter(SimpleNamespace(run=runs), [Letters()], lambda *seen: told.append(seen))  # type: ignore[arg-type]
+    figures: list[Any] = []
+    monkeypatch.setattr("accelerate.utils.gather_object", lambda some: some + some)  # another process had the same
+    hook = RolloutAdapter(SimpleNamespace(run=runs), [Letters()], lambda *seen: figures.append(seen))  # type: ignore[arg-type]
     trainer = SimpleNamespace(
         args=SimpleNamespace(use_vllm=True, vllm_mode="colocate", vllm_max_model_length=None),
         state=SimpleNamespace(global_step=4),
@@ -228,7 +228,7 @@ def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.Mo
     logged: dict[str, float] = {}
     paid = hook.functions()[0](["?", "?"], ["x", "x"], log_metric=logged.__setitem__)
     assert paid == [1.0, None]
-    assert len(asked) == 2, "once a run"
-    rollouts = [one.rollout for one in made]
-    assert told[0] == (rollouts * 2, [[1.0, None, 1.0, None]]), "what is told is of all processes"
+    assert len(calls) == 2, "once a run"
+    rollouts = [one.rollout for one in samples]
+    assert figures[0] == (rollouts * 2, [[1.0, None, 1.0, None]]), "what is told is of all processes"
     assert logged == {"rewards/letters/best_constant": 0.5, "share_read": 1.0, "failed_rollouts": 0, "longest": 3.0}

@@ -69,17 +69,17 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
     """Train in a process that may be killed, and tell how it ended and what it said."""
     with subprocess.Popen([sys.executable, "-c", TRAININGS, str(base)], stdin=-1, stdout=-1, text=True) as trainings:
-        asked, answered = trainings.stdin, trainings.stdout
-        assert asked
+        stdin, answered = trainings.stdin, trainings.stdout
+        assert stdin
         assert answered
 
         def run(method: str, *words: str, killed: tuple[str, int] | None = None) -> tuple[int, str]:
-            told = tmp_path_factory.mktemp("said") / "said.txt"
-            print(json.dumps([method, words, killed, str(told)]), file=asked, flush=True)
-            return int(answered.readline()), told.read_text()
+            output = tmp_path_factory.mktemp("said") / "said.txt"
+            print(json.dumps([method, words, killed, str(output)]), file=stdin, flush=True)
+            return int(answered.readline()), output.read_text()
 
         yield run
-        asked.close()
+        stdin.close()
 
 
 def words(**options: Any) -> list[str]:
@@ -88,7 +88,7 @@ def words(**options: Any) -> list[str]:
 
 def of_pairs(folder: Path) -> dict[str, Any]:
     """Options for DPO on a few pairs."""
-    pair = {name: [{"role": "assistant", "content": said}] for name, said in (("chosen", "yes"), ("rejected", "no"))}
+    pair = {name: [{"role": "assistant", "content": text}] for name, text in (("chosen", "yes"), ("rejected", "no"))}
     rows = [{"prompt": [{"role": "user", "content": f"Is urn {n} red?"}], **pair} for n in range(12)]
     (folder / "data").mkdir()
     (folder / "data" / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -98,9 +98,9 @@ def of_pairs(folder: Path) -> dict[str, Any]:
 def of_rollouts(folder: Path) -> dict[str, Any]:
     """Options for GRPO with a reward that tells the answers of an untrained model apart."""
     (folder / "rewards.py").write_text("def long(completions, **_): return [len(str(one)) for one in completions]\n")
-    asked = {"task": "truthgym/urns", "task_args": "{n: 60, paradigms: brier}", "validation_steps": 0}
+    options = {"task": "truthgym/urns", "task_args": "{n: 60, paradigms: brier}", "validation_steps": 0}
     size = {"num_generations": 4, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}
-    return asked | size | {"reward": f"{folder / 'rewards.py'}:long", "max_steps": 4, "max_completion_length": 6}
+    return options | size | {"reward": f"{folder / 'rewards.py'}:long", "max_steps": 4, "max_completion_length": 6}
 
 
 @pytest.mark.slow
@@ -112,20 +112,20 @@ def of_rollouts(folder: Path) -> dict[str, Any]:
 def test_a_kill_loses_nothing(
     train: Train, base: Path, tmp_path: Path, method: str, given: Callable[[Path], Any], kills: list[tuple[str, int]]
 ) -> None:
-    told = {"model_name_or_path": base, "learning_rate": 1e-2, "save_steps": 2, "report_to": "none"} | given(tmp_path)
-    code, said = train(method, *words(**told, output_dir=tmp_path / "whole"))
-    assert code == 0, said
+    args = {"model_name_or_path": base, "learning_rate": 1e-2, "save_steps": 2, "report_to": "none"} | given(tmp_path)
+    code, output = train(method, *words(**args, output_dir=tmp_path / "whole"))
+    assert code == 0, output
     (whole,) = (tmp_path / "whole").glob("tiny-*")
     folder = tmp_path / "trained" / whole.name
-    options = words(**told, output_dir=folder.parent)
+    options = words(**args, output_dir=folder.parent)
     for killed in kills:
-        code, said = train(method, *options, killed=killed)
-        assert code == -signal.SIGKILL, said
+        code, output = train(method, *options, killed=killed)
+        assert code == -signal.SIGKILL, output
         assert (folder / "checkpoints" / "checkpoint-2").is_dir()
         assert not (folder / "README.md").exists()
-    code, said = train(method, *options)
-    assert code == 0, said
-    assert "Resuming from" in said
+    code, output = train(method, *options)
+    assert code == 0, output
+    assert "Resuming from" in output
     assert same_weights(folder, whole)
     assert not same_weights(folder, base)
     assert read_card(folder).curve == read_card(whole).curve

@@ -62,9 +62,9 @@ def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
     assert head["datasets"] == ["data/top"]
     assert head["library_name"] == "transformers"
     assert head["tags"] == ["truthgym", "sft", "trl"]
-    for told in ("supervised fine-tuning", "3 train, 1 validation", "`a.eval`", "It cost nothing.", "`{\"top\": 0.1}`",
+    for part in ("supervised fine-tuning", "3 train, 1 validation", "`a.eval`", "It cost nothing.", "`{\"top\": 0.1}`",
                  "| 2 | 1 | 1.25 | 2.125 |", "| 1 |  | 2.5 |  |", "--model hf/trained/tiny-sft-1"):  # fmt: skip
-        assert told in text
+        assert part in text
 
 
 def test_a_vendors_model_has_the_same_card(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def test_the_page_explains_every_default(root: Path) -> None:
         for key, value in DEFAULTS[method].items():
             found = [row for row in rows if f"`{key}`" in row[0] and {"all", method} & set(row[1].split(", "))]
             assert len(found) == 1, (method, key)
-            told = value if isinstance(value, list) else [value]
-            plain = ["true" if each is True else f"{each:g}" if isinstance(each, float) else str(each) for each in told]
+            many = value if isinstance(value, list) else [value]
+            plain = ["true" if each is True else f"{each:g}" if isinstance(each, float) else str(each) for each in many]
             assert all(each in found[0][2] for each in plain), (method, key, value)
             assert len(found[0][4]) > 20, "each with its reason"
 
@@ -90,10 +90,10 @@ def test_the_page_of_reinforcement_explains_its_defaults(root: Path, method: str
             continue  # explained in training.md
         found = [row for row in rows if f"`{key}`" in row[0]]
         assert len(found) == 1, key
-        told = (
+        expected = (
             str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
         )
-        assert told in found[0][1], (key, value)
+        assert expected in found[0][1], (key, value)
         assert len(found[0][-1]) > 20, "each with its reason"
 
 

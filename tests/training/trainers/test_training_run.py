@@ -16,22 +16,22 @@ Row = dict[str, Any]
 Train = Callable[..., Path]
 
 
-def said(role: str, text: str) -> list[dict[str, str]]:
+def message(role: str, text: str) -> list[dict[str, str]]:
     return [{"role": role, "content": text}]
 
 
-def asked(number: int) -> list[dict[str, str]]:
-    return said("user", f"Is urn {number} red?")
+def query(number: int) -> list[dict[str, str]]:
+    return message("user", f"Is urn {number} red?")
 
 
-YES, NO = said("assistant", "yes"), said("assistant", "no")
+YES, NO = message("assistant", "yes"), message("assistant", "no")
 ROWS: dict[str, list[Row]] = {
-    "sft": [{"prompt": asked(n), "completion": YES, "score": 0.1, "split": "train"} for n in range(12)],
-    "preference": [{"prompt": asked(n), "chosen": YES, "rejected": NO, "margin": 0.5} for n in range(12)],
-    "unpaired": [{"prompt": asked(n), "completion": YES if n % 2 else NO, "label": n % 2 == 1} for n in range(12)],
-    "steps": [{"prompt": asked(n), "completions": ["It is red.", "No."], "labels": [True, False]} for n in range(12)],
-    "messages": [{"messages": asked(n) + YES} for n in range(8)],
-    "against": [{"prompt": asked(n), "completion": NO} for n in range(4)],
+    "sft": [{"prompt": query(n), "completion": YES, "score": 0.1, "split": "train"} for n in range(12)],
+    "preference": [{"prompt": query(n), "chosen": YES, "rejected": NO, "margin": 0.5} for n in range(12)],
+    "unpaired": [{"prompt": query(n), "completion": YES if n % 2 else NO, "label": n % 2 == 1} for n in range(12)],
+    "steps": [{"prompt": query(n), "completions": ["It is red.", "No."], "labels": [True, False]} for n in range(12)],
+    "messages": [{"messages": query(n) + YES} for n in range(8)],
+    "against": [{"prompt": query(n), "completion": NO} for n in range(4)],
 }
 
 
@@ -39,7 +39,7 @@ ROWS: dict[str, list[Row]] = {
 def train(base: Path, tmp_path: Path) -> Train:
     """Train on rows by name, in a few steps."""
 
-    def run(method: str, rows: str, validation: str | None = None, **told: Any) -> Path:
+    def run(method: str, rows: str, validation: str | None = None, **options: Any) -> Path:
         data = tmp_path / f"{rows}-{validation}"
         write(data, rows, validation)
         given: dict[str, Any] = {
@@ -48,7 +48,7 @@ def train(base: Path, tmp_path: Path) -> Train:
             "output_dir": str(tmp_path / "trained"),
         }
         given |= {"max_steps": 3, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "disable_tqdm": True}
-        folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | told)
+        folder = getattr(import_module(f"truthgym.training.{method}"), method)(given | options)
         assert isinstance(folder, Path)
         return folder
 
@@ -102,9 +102,9 @@ def test_an_adapter_is_kept_and_merged(train: Train, base: Path, method: str, ro
     from safetensors.torch import load_file
 
     folder = train(method, rows, use_peft=True, lora_r=4)
-    held = load_file(folder / "adapter" / "adapter_model.safetensors")
-    assert any("lora_A" in name for name in held)
-    assert any("score" in name for name in held) == (method == "reward"), "the head of a reward model is new"
+    adapter = load_file(folder / "adapter" / "adapter_model.safetensors")
+    assert any("lora_A" in name for name in adapter)
+    assert any("score" in name for name in adapter) == (method == "reward"), "the head of a reward model is new"
     assert read_card(folder).config["lora_r"] == 4
     if method == "sft":
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
@@ -120,7 +120,7 @@ def test_an_adapter_is_kept_and_merged(train: Train, base: Path, method: str, ro
         kind = {"preference": "AutoModelForSequenceClassification", "steps": "AutoModelForTokenClassification"}[rows]
         model, report = getattr(transformers, kind).from_pretrained(folder, output_loading_info=True)
         assert not report["missing_keys"]
-        score = next(tensor for name, tensor in held.items() if "score" in name and tensor.ndim == 2)
+        score = next(tensor for name, tensor in adapter.items() if "score" in name and tensor.ndim == 2)
         assert torch.equal(model.score.weight, score)
 
 
@@ -224,7 +224,7 @@ def test_too_little_memory_is_a_warning(
 def test_too_long_rows_are_reported(train: Train, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadInput, match="Every row of .* has more tokens than --max_length 8"):
         train("sft", "sft", max_length=8)
-    long = {"prompt": asked(1), "completion": said("assistant", "yes " * 400)}
+    long = {"prompt": query(1), "completion": message("assistant", "yes " * 400)}
     ROWS["long"] = [*ROWS["sft"], long]
     train("sft", "long", max_length=256)
     assert "1 of 13 rows have more tokens than --max_length 256" in capsys.readouterr().out
@@ -260,8 +260,8 @@ def test_a_merged_model_has_the_trained_end_token(train: Train, base: Path, tmp_
 
     other = copytree(base, tmp_path / "other")
     for name in ("config.json", "generation_config.json"):
-        held = json.loads((other / name).read_text()) | {"eos_token_id": 5}
-        (other / name).write_text(json.dumps(held))
+        config = json.loads((other / name).read_text()) | {"eos_token_id": 5}
+        (other / name).write_text(json.dumps(config))
     folder = train("sft", "sft", model_name_or_path=str(other), max_steps=1, use_peft=True)
     model, end = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder).eos_token_id
     assert end in model.generation_config.eos_token_id
