@@ -33,7 +33,7 @@ from truthgym.scorers.statistics.sycophancy_shifts import (
     pushback_figures,
     score_changes,
 )
-from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, verdict
+from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, opinion_verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,7 +179,7 @@ def verdicts(replications: int) -> "pd.DataFrame":
             if label.endswith("refuses"):
                 reports = _refuse(reports, np.random.default_rng(seed))
             shift = opinion_shifts(reports, cluster)
-            code, reason = verdict(shift, reports, cluster)
+            code, reason = opinion_verdict(shift, reports, cluster)
             codes["cannot tell" if reason else VERDICTS[int(code)].partition(":")[0]] += 1
             shifts.append([shift[name].estimate for name in text.CHART])
         means = dict(zip(text.CHART, np.mean(shifts, axis=0), strict=True))

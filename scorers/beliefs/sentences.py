@@ -113,7 +113,7 @@ END = re.compile(r"(?<=[.!?;])\s+(?=\S)|(?<=[。！？；])|\s+[–—-]\s+(?![0
 LEADING_NUMBER = re.compile(r"[~≈]?[0-9.,]{1,6}\s?%?\s+[–—-]\s+(?![0-9.~])")
 ENDS = (".", ":", "!", "?", "。")
 
-Form = Literal["percent", "decimal", "integer"]
+NumberForm = Literal["percent", "decimal", "integer"]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Statement:
     place: int
     """Number of the sentence in the text."""
     digits: str
-    form: Form
+    form: NumberForm
     words: frozenset[str]
     colon: bool
     """Whether `:` or `=` comes before the number."""
@@ -249,7 +249,7 @@ def _statement(sentence: Sentence, place: int, previous: str) -> Statement | Non
     if SIGN.search(before) or DIGIT.search(before + after) or not words <= allowed or not marks <= MARKS:
         return None
     digits = number["digits"].replace(",", ".")
-    form: Form = "percent" if number["unit"] else "decimal" if "." in digits else "integer"
+    form: NumberForm = "percent" if number["unit"] else "decimal" if "." in digits else "integer"
     revised = bool(REVISION.search(previous) or REVISION.search(text))
     return Statement(sentence, place, digits, form, words, before.rstrip().endswith((":", "=", "：")), revised)
 

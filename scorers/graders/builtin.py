@@ -8,7 +8,7 @@ from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.beliefs.parsing import read_belief
 from truthgym.scorers.beliefs.transcript import material
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
-from truthgym.scorers.judges.asking import Form, Verdict, ask, form_instruction, rating_field
+from truthgym.scorers.judges.asking import Form, ReasonedForm, ask, form_instruction, rating_field
 from truthgym.scorers.judges.rubric import read_text
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.solvers.roles import required_model
@@ -58,7 +58,7 @@ class StatedBelief(Form):
     )
 
 
-class RubricGrade(Verdict):
+class RubricGrade(ReasonedForm):
     """A grade by a rubric."""
 
     grade: int = rating_field("the grade by the rubric")
@@ -125,7 +125,7 @@ def by_rubric(rubric: str | None = None, cache: bool = True, model: Model | None
     Raises:
         BadInput: The file does not exist or is empty.
     """
-    text_of_rubric = RUBRIC if rubric is None else read_rubric(rubric)
+    text_of_rubric = RUBRIC if rubric is None else read_grading_rubric(rubric)
 
     async def function(given: GraderInput) -> Grade:
         text = GRADE.format(
@@ -151,7 +151,7 @@ def the_grader() -> Model:
     return required_model(ROLE, alone=True)
 
 
-def read_rubric(path: str) -> str:
+def read_grading_rubric(path: str) -> str:
     """Read a rubric from a file.
 
     Raises:

@@ -54,7 +54,7 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Verdict(Form):
+class ReasonedForm(Form):
     """A rating with its reasons. The reasons come first so that the judge writes them before the number."""
 
     reasons: str = Field(description="two or three sentences")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import create_model
 
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.judges.asking import Verdict, rating_field
+from truthgym.scorers.judges.asking import ReasonedForm, rating_field
 
 BUILT_IN = """\
 How well does this reasoning seek the truth? Rate the reasoning, not the answer: a correct answer that was reached by
@@ -62,7 +62,7 @@ class Rubric:
     text: str
     qualities: dict[str, str]
     """Heading of each quality by its name in scores, such as `willingness_to_doubt`."""
-    form: type[Verdict]
+    form: type[ReasonedForm]
     """Reasons, and a whole number from 0 to 100 for each quality."""
 
 
@@ -105,7 +105,7 @@ def parse_rubric(text: str, where: str) -> Rubric:
         name = re.sub(r"\W+", "_", heading.lower()).strip("_")
         if not re.match(r"[a-z]", name) or not name.isascii():
             problems.append(f"the heading {heading!r} gives no name; begin it with a letter from a to z")
-        elif RESERVED.fullmatch(name) or hasattr(Verdict, name):
+        elif RESERVED.fullmatch(name) or hasattr(ReasonedForm, name):
             problems.append(f"a quality cannot be called {heading!r}, a reserved name; rename it")
         elif name in qualities:
             problems.append(f"the headings {qualities[name]!r} and {heading!r} give the same name; rename one")
@@ -114,5 +114,5 @@ def parse_rubric(text: str, where: str) -> Rubric:
         raise BadInput(f"{where}: {'; '.join(problems)}")
     qualities = qualities or {OVERALL: "the whole, by the rubric"}
     fields: dict[str, Any] = {name: (int, rating_field(heading)) for name, heading in qualities.items()}
-    form: type[Verdict] = create_model("Ratings", __base__=Verdict, **fields)
+    form: type[ReasonedForm] = create_model("Ratings", __base__=ReasonedForm, **fields)
     return Rubric(text.strip(), qualities, form)

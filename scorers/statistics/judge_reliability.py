@@ -8,8 +8,7 @@ from inspect_ai.scorer import SampleScore, Score, krippendorff_alpha
 from numpy.typing import ArrayLike, NDArray
 
 from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Headline, cluster_codes, mean_headline, quantile
-
-Floats = NDArray[np.float64]
+from truthgym.scorers.statistics.slopes import Floats
 
 
 def retest(first: ArrayLike, second: ArrayLike, cluster: Sequence[Hashable] | None = None) -> tuple[Headline, float]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from inspect_ai.scorer import SampleScore
-from numpy.typing import NDArray
 
 from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
 from truthgym.scorers.statistics.judge_reliability import (
@@ -19,13 +18,12 @@ from truthgym.scorers.statistics.judge_reliability import (
     slope_on_last,
 )
 from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
+from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.table import tabulate
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Reading:
+class JudgeRecord:
     """One judge's record of one sample, on the scale from 0 to 1. NaN if a rating could not be parsed."""
 
     sample: int
@@ -59,10 +57,10 @@ class Reading:
         return finite_mean(np.array([self.first, self.probes.get("retest", np.nan)]))
 
 
-def readings(scores: Sequence[SampleScore]) -> list[Reading]:
+def readings(scores: Sequence[SampleScore]) -> list[JudgeRecord]:
     """The records of all judges, one per sample and judge."""
     return [
-        Reading(
+        JudgeRecord(
             sample=sample,
             question=item.sample_id,
             event=str(metadata.get("event", item.sample_id)),
@@ -130,7 +128,7 @@ def _discriminates(held_out: dict[str, float], alike: bool) -> float:
     return 0.0 if alike else np.nan
 
 
-def _reliability(read: Sequence[Reading]) -> dict[str, float]:
+def _reliability(read: Sequence[JudgeRecord]) -> dict[str, float]:
     judges = sorted({one.judge for one in read})
     events = [one.event for one in read]
     repeated, padded = _centred(read, "retest", by_form=False), _centred(read, "padded", by_form=True)
@@ -156,7 +154,7 @@ def _reliability(read: Sequence[Reading]) -> dict[str, float]:
     }
 
 
-def _centred(read: Sequence[Reading], probe: str, by_form: bool) -> Floats:
+def _centred(read: Sequence[JudgeRecord], probe: str, by_form: bool) -> Floats:
     """First rating and probe of each reading, centred on the judge's mean: leniency is not reliability.
 
     Args:
@@ -173,8 +171,8 @@ def _centred(read: Sequence[Reading], probe: str, by_form: bool) -> Floats:
     return pairs
 
 
-def _biases(read: Sequence[Reading]) -> dict[str, float]:
-    def probe(one: Reading, name: str) -> float:
+def _biases(read: Sequence[JudgeRecord]) -> dict[str, float]:
+    def probe(one: JudgeRecord, name: str) -> float:
         return one.probes.get(name, np.nan)
 
     figures = {
@@ -193,7 +191,7 @@ def _biases(read: Sequence[Reading]) -> dict[str, float]:
     return metrics
 
 
-def _by_question(read: Sequence[Reading], value: Callable[[Reading], float]) -> dict[Hashable, float]:
+def _by_question(read: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> dict[Hashable, float]:
     """Mean of a value over the epochs and judges of each question."""
     values: dict[Hashable, list[float]] = {}
     for one in read:
@@ -201,13 +199,13 @@ def _by_question(read: Sequence[Reading], value: Callable[[Reading], float]) -> 
     return {question: finite_mean(np.array(numbers)) for question, numbers in values.items()}
 
 
-def _over_questions(read: Sequence[Reading], value: Callable[[Reading], float]) -> Headline:
+def _over_questions(read: Sequence[JudgeRecord], value: Callable[[JudgeRecord], float]) -> Headline:
     """Mean over questions, each the mean over its epochs and judges."""
     events = {one.question: one.event for one in read}
     return mean_headline(list(_by_question(read, value).values()), list(events.values()))
 
 
-def self_preference(read: Sequence[Reading]) -> Headline:
+def self_preference(read: Sequence[JudgeRecord]) -> Headline:
     """How much more judges of the policy's vendor give its trajectories than other judges do, beyond leniency.
 
     The same difference on the held-out trajectories, which no model wrote, is subtracted: a judge that is lenient to
@@ -224,13 +222,13 @@ def self_preference(read: Sequence[Reading]) -> Headline:
     return difference_of_means(preference, means[0] - means[1], list(events.values()))
 
 
-def _final_held_out(read: Sequence[Reading]) -> list[list[float]]:
+def _final_held_out(read: Sequence[JudgeRecord]) -> list[list[float]]:
     """Each judge's final ratings of the held-out trajectories, which are the same in all samples."""
     rated = {one.judge: one.held_out["rated"][-1] for one in read if one.held_out.get("rated")}
     return [[np.nan if rating is None else rating for rating in ratings] for ratings in rated.values()]
 
 
-def _held_out(read: Sequence[Reading]) -> dict[str, float]:
+def _held_out(read: Sequence[JudgeRecord]) -> dict[str, float]:
     """Errors on the held-out trajectories after the last round, and their drift in each bootstrapping round."""
     judges = {one.judge: one.held_out for one in read if one.held_out.get("rated") and one.held_out.get("given")}
     rounds = [

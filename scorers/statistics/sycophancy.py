@@ -12,8 +12,8 @@ from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
     CHALLENGES,
     Bools,
-    Figures,
     Floats,
+    Headlines,
     caved,
     caved_by_reason,
     logit_shifts,
@@ -23,7 +23,7 @@ from truthgym.scorers.statistics.sycophancy_shifts import (
     quality_figures,
     score_changes,
 )
-from truthgym.scorers.statistics.sycophancy_verdict import uneven_reading, verdict
+from truthgym.scorers.statistics.sycophancy_verdict import opinion_verdict, uneven_reading
 
 METRICS = ("opinion", "brier", "accuracy", "quality")
 """The values of the scorer's argument `metric`, in the order of the log's metrics."""
@@ -117,13 +117,13 @@ def summarise(table: Arrays) -> dict[str, float]:
     """Compute the metrics, headline first. NaN if there are too few questions."""
     belief, outcome, cluster = table.values["belief"], table.outcome, table.cluster
     y = np.broadcast_to(outcome[:, None, None], belief.shape)
-    groups: dict[str, Figures] = {}
+    groups: dict[str, Headlines] = {}
     counts: dict[str, float] = {}
     verdicts: dict[str, float] = {}
     if "opinion" in table.metrics:
         shifts = opinion_shifts(belief, cluster)
         groups["net_sycophancy"] = shifts | opinion_asymmetry(belief, cluster) | logit_shifts(belief, cluster)
-        code, reason = verdict(shifts, belief, cluster, table.has_score)
+        code, reason = opinion_verdict(shifts, belief, cluster, table.has_score)
         verdicts = {"verdict": code} | ({f"cannot_tell_{reason}": 1.0} if reason else {})
         counts["uneven_reading"] = uneven_reading(belief, table.has_score)
     if "brier" in table.metrics:

@@ -36,7 +36,7 @@ from truthgym.models.terminal import prompt, screen
 from truthgym.models.terminal.screen import show
 from truthgym.scorers.brier import brier
 from truthgym.scorers.judges import asking
-from truthgym.scorers.judges.asking import Answer, Verdict, form_instruction, rating_field
+from truthgym.scorers.judges.asking import Answer, ReasonedForm, form_instruction, rating_field
 from truthgym.scorers.martingale import martingale
 from truthgym.scorers.qualitative import qualitative
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -229,7 +229,7 @@ def test_one_person_answers_one_request_at_a_time() -> None:
 # A form, field by field.
 
 
-class Judgement(Verdict):
+class Judgement(ReasonedForm):
     originality: int = rating_field("how new it is")
     stated: bool
     probability: int | None = rating_field("the chance, where it is stated")

@@ -14,11 +14,11 @@ from inspect_ai.model import GenerateConfig, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.scorers.judges.asking import Answer, Verdict, ask, models_in, rating_field
+from truthgym.scorers.judges.asking import Answer, ReasonedForm, ask, models_in, rating_field
 from truthgym.solvers.direct import direct
 
 
-class Colour(Verdict):
+class Colour(ReasonedForm):
     """A form for these tests."""
 
     score: int = rating_field("how blue it is")

@@ -49,7 +49,7 @@ def _convert_options(value: object) -> dict[str, Any]:
     return options
 
 
-Options = Annotated[dict[str, Any], BeforeValidator(parse_mapping)]
+YamlDict = Annotated[dict[str, Any], BeforeValidator(parse_mapping)]
 ConvertOptions = Annotated[dict[str, Any], BeforeValidator(_convert_options)]
 Tasks = Annotated[list[str], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)]
 
@@ -64,11 +64,11 @@ class LoopConfig(BaseModel):
     )
     task: Tasks = Field(description="Task: truthgym/urns, FILE.py, FILE.py@NAME. Repeatable.", min_length=1)
     out: str = Field(description="Folder of the loop: logs, datasets, models and the report.")
-    task_args: Options = Field(default={}, description="Arguments of the tasks, such as '{n: 2000}'.")
-    train_args: Options = Field(default={}, description="Additional task arguments for training questions.")
-    held_out_args: Options = Field(default={}, description="Additional task arguments for held-out questions.")
+    task_args: YamlDict = Field(default={}, description="Arguments of the tasks, such as '{n: 2000}'.")
+    train_args: YamlDict = Field(default={}, description="Additional task arguments for training questions.")
+    held_out_args: YamlDict = Field(default={}, description="Additional task arguments for held-out questions.")
     solver: str | None = Field(default=None, description="Solver, as in Inspect.")
-    solver_args: Options = Field(default={}, description="Arguments of the solver.")
+    solver_args: YamlDict = Field(default={}, description="Arguments of the solver.")
     method: Method = Field(default="grpo", description="Training method.")
     provider: Literal["hf", "vllm", "openai", "together"] | None = Field(
         default=None, description="Provider of the model; openai and together train it as well. [default: hf]"
@@ -81,11 +81,11 @@ class LoopConfig(BaseModel):
     held_out_epochs: int = Field(default=4, ge=1, description="Answers to each held-out question.")
     held_out_limit: int | None = Field(default=None, ge=1, description="Maximum number of held-out questions.")
     fresh: bool = Field(default=False, description="New training questions each round, by another seed of the task.")
-    convert: ConvertOptions = Field(default={}, description="Options of truthgym convert.")
-    train: Options = Field(default={}, description="Options of truthgym train; also everything after --.")
-    model_args: Options = Field(default={}, description="Arguments of Inspect's provider, such as '{device: cpu}'.")
-    model_role: Options = Field(default={}, description="Models for roles, such as '{judge: openai/gpt-5.4}'.")
-    generate: Options = Field(default={}, description="Other generation options, such as '{temperature: 0.7}'.")
+    convert: ConvertOptions = Field(default={}, description="YamlDict of truthgym convert.")
+    train: YamlDict = Field(default={}, description="Options of truthgym train; also everything after --.")
+    model_args: YamlDict = Field(default={}, description="Arguments of Inspect's provider, such as '{device: cpu}'.")
+    model_role: YamlDict = Field(default={}, description="Models for roles, such as '{judge: openai/gpt-5.4}'.")
+    generate: YamlDict = Field(default={}, description="Other generation options, such as '{temperature: 0.7}'.")
     max_tokens: int | None = Field(default=None, ge=1, description="Maximum tokens of one reply.")
     max_connections: int | None = Field(default=None, ge=1, description="Concurrent calls; with hf, the batch size.")
     seed: int = Field(default=0, ge=0, description="Seed of sampling and of training.")

@@ -11,7 +11,7 @@ from truthgym.training.conversion.selection import PairBy, Pairs, Validation, ch
 from truthgym.training.conversion.writer import FileFormat
 
 Kind = Literal["sft", "preference", "prompts", "unpaired", "steps", "few_shot", "openai"]
-Method = Literal["supervised", "preference", "reinforcement"]
+OpenAIMethod = Literal["supervised", "preference", "reinforcement"]
 """OpenAI's names of its fine-tuning methods."""
 
 OPTIONS_BY_KIND: dict[str, tuple[str, ...]] = {
@@ -39,7 +39,7 @@ class ConversionConfig:
     pair_by: PairBy = "epoch"
     pairs: Pairs = "widest"
     margin: Annotated[float, Meta(ge=0)] = 0.0
-    method: Method = "supervised"
+    method: OpenAIMethod = "supervised"
     """For `openai`."""
     grader: str | None = None
     """For `openai` with reinforcement: a grader's name, or a file with OpenAI's JSON."""

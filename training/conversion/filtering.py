@@ -208,13 +208,13 @@ class ScoreSelector:
         return f"--score {self.name or DEFAULT_KEY}: no sample has a number of that name. Scores in the logs: {known}"
 
 
-def numbers(sample: Outcome) -> dict[str, float]:
+def finite_numbers(sample: Outcome) -> dict[str, float]:
     """All finite numbers among a sample's scores, by "SCORER/KEY". The key of a single number is its scorer."""
     return {name: number for name, number in _all_numbers(sample).items() if math.isfinite(number)}
 
 
 def _all_numbers(sample: Outcome) -> dict[str, float]:
-    """Like `numbers`, including NaN: the scorer ran on the sample and has no number for it."""
+    """Like `finite_numbers`, including NaN: the scorer ran on the sample and has no number for it."""
     found: dict[str, float] = {}
     for scorer, score in (sample.scores or {}).items():
         for key, value in (score.value if isinstance(score.value, dict) else {scorer: score.value}).items():

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from truthgym.evallog.schema import LoggedSample
-from truthgym.training.conversion.filtering import numbers, on_correct_side
+from truthgym.training.conversion.filtering import finite_numbers, on_correct_side
 from truthgym.training.conversion.messages import (
     THOUGHT_START,
     Reasoning,
@@ -252,7 +252,7 @@ def example_row(sample: LoggedSample, candidate: Candidate) -> Row:
 def outcome_columns(sample: LoggedSample) -> Row:
     """Columns that describe the outcome of a trajectory, to filter rows by later."""
     return {
-        "scores": numbers(sample),
+        "scores": finite_numbers(sample),
         "aligned": on_correct_side(sample),
         "stop_reason": sample.stop_reason,
         "truncated": sample.stop_reason in ("max_tokens", "model_length") or sample.limit is not None,

@@ -11,7 +11,7 @@ from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.direction import Best
 from truthgym.training.reward_functions.formulas import Rewards, impute_group_mean, share, signed
 from truthgym.training.reward_functions.rollout import GRADER_FAILED, NO_OUTCOME
-from truthgym.training.reward_functions.text_batch import Columns, column, log, text_of
+from truthgym.training.reward_functions.text_batch import Columns, column, log, message_text
 
 if TYPE_CHECKING:
     from inspect_ai.model import Model
@@ -107,7 +107,7 @@ def _items(prompts: Sequence[object], completions: Sequence[object], columns: Co
         # A dataset has each column in all rows; it is None in rows without that field.
         fields = {name: values[i] for name, values in rows.items() if values[i] is not None}
         known = {name: value for name, value in fields.items() if name in Question.model_fields}
-        text, answer, identity = text_of(prompt), text_of(completion), str(ids[i])
+        text, answer, identity = message_text(prompt), message_text(completion), str(ids[i])
         target = str(targets[i] or "")
         # For rows that are not a Truthgym question, a grader sees the prompt as the question.
         question = Question.model_validate({"domain": "", "form": "free", "event": identity, "split": "train"} | known)

@@ -25,7 +25,7 @@ class TextBatch:
 
     @cached_property
     def texts(self) -> list[str]:
-        return [text_of(completion) for completion in self.completions]
+        return [message_text(completion) for completion in self.completions]
 
     @cached_property
     def beliefs(self) -> list[float | None]:
@@ -77,7 +77,7 @@ class TextBatch:
         log(self.columns, name, value)
 
 
-def text_of(message: object) -> str:
+def message_text(message: object) -> str:
     """The text of a completion or prompt as TRL passes it: a string, or messages of which the last one counts."""
     if isinstance(message, list):
         message = message[-1]["content"] if message else ""

@@ -10,7 +10,7 @@ from inspect_ai.util import Store
 from truthgym.solvers.trajectory import recorded_steps
 
 if TYPE_CHECKING:
-    from truthgym.training.rollouts.policy import Turn
+    from truthgym.training.rollouts.policy import SampledReply
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class TokenRow:
     """Log-probability of each token when it was drawn; 0 where the mask is 0."""
 
 
-def trainable_turns(sample: EvalSample, turns: Mapping[str, "Turn"]) -> list["Turn"]:
+def trainable_turns(sample: EvalSample, turns: Mapping[str, "SampledReply"]) -> list["SampledReply"]:
     """The replies that training may use, in the order in which they were generated.
 
     If a solver recorded a trajectory, these are its trainable steps; otherwise all replies in the sample's
@@ -39,7 +39,7 @@ def trainable_turns(sample: EvalSample, turns: Mapping[str, "Turn"]) -> list["Tu
     return [turn for turn in turns.values() if turn.message_id in trainable and turn.completion_ids]
 
 
-def conversation_rows(turns: Sequence["Turn"]) -> list[TokenRow]:
+def conversation_rows(turns: Sequence["SampledReply"]) -> list[TokenRow]:
     """One row per conversation: all its trainable replies, with the messages in between masked.
 
     Args:
@@ -51,7 +51,7 @@ def conversation_rows(turns: Sequence["Turn"]) -> list[TokenRow]:
     return [_row(chain, trainable) for last, chain in chains.items() if last not in continued]
 
 
-def reply_rows(turns: Sequence["Turn"]) -> list[TokenRow]:
+def reply_rows(turns: Sequence["SampledReply"]) -> list[TokenRow]:
     """One row per trainable reply, with the whole conversation before it as the prompt."""
     return [_row([turn], {turn.message_id}) for turn in turns]
 
@@ -61,7 +61,7 @@ def masked_row(prompt_ids: Sequence[int], end_id: int) -> TokenRow:
     return TokenRow(list(prompt_ids) or [end_id], [end_id], [0], [0.0])
 
 
-def _chain(turn: "Turn") -> list["Turn"]:
+def _chain(turn: "SampledReply") -> list["SampledReply"]:
     """The replies of a conversation up to this one, first to last."""
     chain = [turn]
     while chain[0].previous is not None:
@@ -69,7 +69,7 @@ def _chain(turn: "Turn") -> list["Turn"]:
     return chain
 
 
-def _row(chain: Sequence["Turn"], trainable: set[str]) -> TokenRow:
+def _row(chain: Sequence["SampledReply"], trainable: set[str]) -> TokenRow:
     first = next(turn for turn in chain if turn.message_id in trainable)
     start = len(first.prompt_ids)
     ids = [*chain[-1].prompt_ids, *chain[-1].completion_ids]

@@ -35,7 +35,7 @@ EXCERPT = 40
 
 
 @dataclass(frozen=True)
-class Turn:
+class SampledReply:
     """One reply of the model in training."""
 
     message_id: str
@@ -53,7 +53,7 @@ class Turn:
     """The reply with its special tokens, except the one that ends it."""
     end: str
     """The end token as text. Empty if the reply was cut off."""
-    previous: "Turn | None"
+    previous: "SampledReply | None"
     """The reply whose ids this one's prompt continues."""
     divergence: str | None = None
     """Why the prompt does not continue from an earlier reply in it: the template renders that reply differently. This
@@ -66,7 +66,7 @@ class _Prompt:
 
     text: str
     ids: list[int]
-    previous: Turn | None = None
+    previous: SampledReply | None = None
     divergence: str | None = None
 
 
@@ -101,7 +101,7 @@ class Policy(HuggingFaceAPI):
         self.enable_thinking = enable_thinking
         self.batcher = batcher
         self.seed = seed
-        self.turns: dict[str, dict[str, Turn]] = {}
+        self.turns: dict[str, dict[str, SampledReply]] = {}
         """By the sample's uuid, then by message id."""
         self._calls: dict[tuple[Any, ...], int] = {}
 
@@ -126,7 +126,7 @@ class Policy(HuggingFaceAPI):
         ids, logprobs = generated.ids, generated.logprobs
         message = self._message(with_opening_tag(self._decode(ids, skip=True), prompt.text), tools)
         ended = bool(ids) and ids[-1] in self.batcher.engine.end_ids
-        turns[message.id or ""] = Turn(
+        turns[message.id or ""] = SampledReply(
             message_id=message.id or "",
             prompt_ids=prompt.ids,
             completion_ids=ids,
@@ -156,7 +156,7 @@ class Policy(HuggingFaceAPI):
         count = self._calls[sample] = self._calls.get(sample, -1) + 1
         return active.sample_uuid, (*sample, count)
 
-    def _prompt(self, messages: list[ChatMessage], tools: list[ToolInfo], turns: dict[str, Turn]) -> _Prompt:
+    def _prompt(self, messages: list[ChatMessage], tools: list[ToolInfo], turns: dict[str, SampledReply]) -> _Prompt:
         """Render a prompt, continuing the ids of the last reply in it if the template permits."""
         previous = _last_turn(messages, turns)
         text = self.hf_chat([_as_generated(message, turns) for message in messages], tools)
@@ -195,7 +195,7 @@ class Policy(HuggingFaceAPI):
         return str(self.tokenizer.decode(ids, skip_special_tokens=skip, clean_up_tokenization_spaces=False))
 
 
-def _as_generated(message: ChatMessage, turns: dict[str, Turn]) -> ChatMessage:
+def _as_generated(message: ChatMessage, turns: dict[str, SampledReply]) -> ChatMessage:
     """A reply of the model as it was generated, tool calls included. Other messages unchanged."""
     turn = turns.get(message.id or "")
     if turn is None or turn.text != message.text:
@@ -203,7 +203,7 @@ def _as_generated(message: ChatMessage, turns: dict[str, Turn]) -> ChatMessage:
     return ChatMessageAssistant(id=message.id, content=turn.reply_text)
 
 
-def _last_turn(messages: Sequence[ChatMessage], turns: dict[str, Turn]) -> Turn | None:
+def _last_turn(messages: Sequence[ChatMessage], turns: dict[str, SampledReply]) -> SampledReply | None:
     """The last reply that these messages contain unchanged, after the same messages as when it was generated."""
     context = _context_key(messages)
     for place in range(len(messages) - 1, -1, -1):

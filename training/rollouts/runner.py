@@ -24,7 +24,7 @@ from truthgym.training.rollouts.sampling import Batcher, Engine
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-    from truthgym.training.rollouts.policy import Policy, Turn
+    from truthgym.training.rollouts.policy import Policy, SampledReply
 
 Key = tuple[int, str]
 """Identifies a sample: the index of its task, and its id."""
@@ -240,7 +240,7 @@ def archive_steps_from(folder: Path, step: int) -> list[Path]:
     return moved
 
 
-def _check_divergence(samples: Sequence[Sequence["Turn"]]) -> None:
+def _check_divergence(samples: Sequence[Sequence["SampledReply"]]) -> None:
     """Raise if no conversation continues from its own tokens.
 
     A few may diverge under any template, for instance after reasoning that was cut off: then each part is a row.

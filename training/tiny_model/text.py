@@ -64,11 +64,11 @@ def conversations(number: int, seed: int = 0) -> Iterator[Messages]:
         while count < end:
             text, question = next(questions)
             if question.first > question.second or not stage.one_way:
-                yield conversation(text, question, stage, rng)
+                yield make_conversation(text, question, stage, rng)
                 count += 1
 
 
-def conversation(text: str, question: UrnQuestion, stage: Stage, rng: random.Random) -> Messages:
+def make_conversation(text: str, question: UrnQuestion, stage: Stage, rng: random.Random) -> Messages:
     r"""Make one conversation about a question, with the belief as `\finalBeliefProb{0.35}` or, for a probe, as `35`."""
     probe = PROBE.format(proposition=question.proposition)
     (kind,) = rng.choices(list(stage.kinds), weights=list(stage.kinds.values()))

@@ -14,7 +14,7 @@ from truthgym.evallog.errors import bad_input
 from truthgym.training.trainers.memory_estimate import Configuration, Shape, Workload, predict
 
 
-def choose(needs: Mapping[Configuration, int], memory: int, gpus: int, deepspeed: bool) -> Configuration:
+def choose_configuration(needs: Mapping[Configuration, int], memory: int, gpus: int, deepspeed: bool) -> Configuration:
     """Choose how to distribute training: the first configuration that fits, from the fastest to the smallest.
 
     The order is DDP, ZeRO-2, ZeRO-3; without DeepSpeed it is DDP, FSDP2. If none fits, the last one.
@@ -135,4 +135,4 @@ def _choose(method: str, parsed: Namespace, gpus: int) -> Configuration:
     config = base_config(parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code)
     shape = shape_of(config, "reward" if method == "reward" else "words", lora_config(parsed))
     load = workload(method, parsed, getattr(parsed, "max_length", None) or 4096, checkpointing=True, mixed=True)
-    return choose(needs(shape, load, gpus), device_memory(), gpus, deepspeed)
+    return choose_configuration(needs(shape, load, gpus), device_memory(), gpus, deepspeed)

@@ -16,10 +16,10 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
 from truthgym.models.reference import NOT_A_MODEL
 from truthgym.scorers.beliefs.transcript import material
-from truthgym.scorers.judges.asking import Form, Verdict, form_instruction, parse_form, rating_field
+from truthgym.scorers.judges.asking import Form, ReasonedForm, form_instruction, parse_form, rating_field
 
 
-class Two(Verdict):
+class Two(ReasonedForm):
     """A form with two ratings."""
 
     curiosity: int = rating_field("how curious it is")

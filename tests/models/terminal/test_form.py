@@ -8,10 +8,10 @@ from inspect_ai.util import json_schema
 from pydantic import BaseModel, Field
 
 from truthgym.models.terminal.form import FormField, form_fields
-from truthgym.scorers.judges.asking import Form, Verdict, rating_field
+from truthgym.scorers.judges.asking import Form, ReasonedForm, rating_field
 
 
-class Judgement(Verdict):
+class Judgement(ReasonedForm):
     originality: int = rating_field("how new")
     stated: bool = Field(description="whether a chance is stated")
     side: Literal["For", "against"]

@@ -9,7 +9,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
-from truthgym.scorers.graders.builtin import python_brier, read_rubric
+from truthgym.scorers.graders.builtin import python_brier, read_grading_rubric
 from truthgym.scorers.graders.formulas import read_formula
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput, grade, item_fields, sample_fields
 from truthgym.scorers.graders.templates import check_template, render
@@ -270,15 +270,15 @@ def test_a_formula_without_a_value_says_why(formula: str) -> None:
 def test_a_rubric_must_be_there(tmp_path: Any) -> None:
     path = tmp_path / "rubric.txt"
     path.write_text("Be fair.\n")
-    assert read_rubric(str(path)) == "Be fair."
+    assert read_grading_rubric(str(path)) == "Be fair."
     path.write_text(" \n")
     path.write_bytes(b"Be fair.\r\nBe brief.\r\n")
-    assert read_rubric(str(path)) == "Be fair.\nBe brief."
+    assert read_grading_rubric(str(path)) == "Be fair.\nBe brief."
     path.write_text(" \n")
     for file, message in ((path, "is empty"), (tmp_path / "none", "there is no such file"), (tmp_path, "no such file"),
                        ("Reward courage. " * 40, "'Reward courage.*there is no such file")):  # fmt: skip
         with pytest.raises(BadInput, match=message):
-            read_rubric(str(file))
+            read_grading_rubric(str(file))
     path.write_bytes(b"\xff\xfe\x00\x99")
     with pytest.raises(BadInput, match="UTF-8"):
-        read_rubric(str(path))
+        read_grading_rubric(str(path))

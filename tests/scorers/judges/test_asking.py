@@ -17,7 +17,7 @@ from inspect_ai.solver import TaskState
 
 from truthgym.scorers.judges.asking import (
     Answer,
-    Verdict,
+    ReasonedForm,
     ask,
     form_instruction,
     models_in,
@@ -27,7 +27,7 @@ from truthgym.scorers.judges.asking import (
 from truthgym.solvers.direct import direct
 
 
-class Colour(Verdict):
+class Colour(ReasonedForm):
     """A form for these tests."""
 
     score: int = rating_field("how blue it is")

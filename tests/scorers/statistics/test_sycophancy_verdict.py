@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from truthgym.scorers.statistics.sycophancy_shifts import ARMS, Floats, opinion_shifts
-from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, uneven_reading, verdict
+from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, opinion_verdict, uneven_reading
 
 
 def reports(user: float, third: float, n: int = 100, noise: float = 0.05) -> Floats:
@@ -15,7 +15,7 @@ def reports(user: float, third: float, n: int = 100, noise: float = 0.05) -> Flo
 
 def verdict_of(beliefs: Floats, events: int | None = None) -> str:
     cluster = [str(i % (events or len(beliefs))) for i in range(len(beliefs))]
-    code, reason = verdict(opinion_shifts(beliefs, cluster), beliefs, cluster)
+    code, reason = opinion_verdict(opinion_shifts(beliefs, cluster), beliefs, cluster)
     return reason or VERDICTS[int(code)].partition(":")[0]
 
 
@@ -46,9 +46,9 @@ def test_a_verdict_needs_answers_from_both_speakers() -> None:
     assert verdict_of(beliefs) == "refusals", "it was asked, and nothing could be read"
     names = [f"e{i}" for i in range(len(beliefs))]
     run = np.isfinite(beliefs)
-    assert verdict(opinion_shifts(beliefs, names), beliefs, names, run)[1] == "no_third_party"
+    assert opinion_verdict(opinion_shifts(beliefs, names), beliefs, names, run)[1] == "no_third_party"
     beliefs[:, 1:3] = np.nan
-    code, reason = verdict(opinion_shifts(beliefs, ["e"] * 100), beliefs, ["e"] * 100)
+    code, reason = opinion_verdict(opinion_shifts(beliefs, ["e"] * 100), beliefs, ["e"] * 100)
     assert np.isnan(code)
     assert reason is None
 

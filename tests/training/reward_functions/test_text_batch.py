@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.training.reward_functions.text_batch import column, log, text_of
+from truthgym.training.reward_functions.text_batch import column, log, message_text
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from truthgym.training.reward_functions.text_batch import column, log, text_of
     ids=["text", "message", "last", "blocks", "nothing", "empty", "none"],
 )
 def test_the_answer_is_the_last_message(completion: Any, text: str) -> None:
-    assert text_of(completion) == text
+    assert message_text(completion) == text
 
 
 def test_a_missing_column_is_named() -> None:

@@ -11,13 +11,15 @@ from inspect_ai.model import Model
 
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.training.rollouts.loss_mask import TokenRow, conversation_rows, masked_row, reply_rows
-from truthgym.training.rollouts.policy import Turn
+from truthgym.training.rollouts.policy import SampledReply
 from truthgym.training.rollouts.questions import Questions, load_questions
 from truthgym.training.rollouts.runner import Rollouts, Sampling, TrainingSample, step_folder
 from truthgym.training.rollouts.sampling import Generated, Request
 
 
-def turn(name: str, prompt: Sequence[int], completion: Sequence[int], before: Turn | None = None) -> Turn:
+def turn(
+    name: str, prompt: Sequence[int], completion: Sequence[int], before: SampledReply | None = None
+) -> SampledReply:
     logprobs = [-token / 10 for token in completion]
     fields: dict[str, Any] = {
         "temperature": 1.0,
@@ -27,7 +29,7 @@ def turn(name: str, prompt: Sequence[int], completion: Sequence[int], before: Tu
         "reply_text": "",
         "end": "",
     }
-    return Turn(name, list(prompt), list(completion), logprobs, previous=before, **fields)
+    return SampledReply(name, list(prompt), list(completion), logprobs, previous=before, **fields)
 
 
 def test_a_conversation_is_one_row() -> None:

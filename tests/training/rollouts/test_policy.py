@@ -25,7 +25,7 @@ from tokenizers.processors import TemplateProcessing
 
 from truthgym.solvers.thoughts import split_thought
 from truthgym.training.rollouts.loss_mask import conversation_rows
-from truthgym.training.rollouts.policy import Policy, Turn, divergence, prompt_suffix
+from truthgym.training.rollouts.policy import Policy, SampledReply, divergence, prompt_suffix
 from truthgym.training.rollouts.runner import NoCacheModel
 from truthgym.training.rollouts.sampling import Batcher, Engine, Generated, LocalEngine, Request
 from truthgym.training.rollouts.trainer import load_tokenizer
@@ -61,7 +61,7 @@ class Scripted:
         return replies
 
 
-Play = Callable[..., tuple[EvalSample, list[Turn], Any]]
+Play = Callable[..., tuple[EvalSample, list[SampledReply], Any]]
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def play(tokenizer: Any, tmp_path: Path) -> Play:
         bos: bool = False,
         thinking: bool | None = None,
         **limits: Any,
-    ) -> tuple[EvalSample, list[Turn], Any]:
+    ) -> tuple[EvalSample, list[SampledReply], Any]:
         engine = Scripted(tokenizer, script, **limits) if isinstance(script, list) else script
         own = deepcopy(tokenizer)
         own.chat_template = template or tokenizer.chat_template

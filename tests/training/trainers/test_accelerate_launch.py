@@ -28,7 +28,7 @@ LLAMA = Shape(6_738_415_616, 131_072_000, 0, 32, 4096, 32_000)
     ],
 )
 def test_the_first_that_fits_is_chosen(memory: int, gpus: int, deepspeed: bool, chosen: str) -> None:
-    assert launch.choose(NEEDS, memory, gpus, deepspeed) == chosen
+    assert launch.choose_configuration(NEEDS, memory, gpus, deepspeed) == chosen
 
 
 def test_more_gpus_never_need_more_memory() -> None:
