@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -116,12 +117,22 @@ class Server:
                 if self.command != "HEAD":
                     self.wfile.write(content)
 
-            do_GET = do_HEAD = do_POST = handle_one
+            do_GET = do_HEAD = do_POST = do_PUT = handle_one
 
         started = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         threading.Thread(target=started.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
         self.address = f"http://127.0.0.1:{started.server_port}"
         return started
+
+
+@contextmanager
+def serving(answer: Callable[[Request], Answer]) -> Iterator[Server]:
+    """A server on loopback until the end of the block."""
+    server = Server(answer)
+    http = server.start()
+    yield server
+    http.shutdown()
+    http.server_close()
 
 
 Serve = Callable[[Callable[[Request], Answer]], Server]

@@ -1,19 +1,16 @@
 """What providers are sent when a judge is asked for a form: a loopback server speaks their protocols."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog
 from inspect_ai.model import GenerateConfig, Model, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
+from tests.fixtures import Rain, Request, Run, Says, Server, serving
 from truthgym.scorers.judges.asking import Answer, ReasonedForm, ask, models_in, rating_field
 from truthgym.solvers.direct import direct
 
@@ -49,30 +46,15 @@ ANSWERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    requests: list[dict[str, Any]] = []
+def server() -> Iterator[Server]:
+    def answer(request: Request) -> tuple[int, dict[str, str], bytes]:
+        return 200, {"Content-Type": "application/json"}, json.dumps(ANSWERS[request.path]).encode()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            requests.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            answer = json.dumps(ANSWERS[self.path.split("?")[0]]).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: Any) -> None: ...
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=listening.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{listening.server_address[1]}", requests
-    listening.shutdown()
+    with serving(answer) as server:
+        yield server
 
 
-def judged(
-    run: Callable[..., EvalLog], rain: Callable[..., Sample], says: Callable[..., Model], judge: Model
-) -> list[Answer[Colour]]:
+def judged(run: Run, rain: Rain, says: Says, judge: Model) -> list[Answer[Colour]]:
     answers: list[Answer[Colour]] = []
 
     @scorer(metrics=[mean()])
@@ -87,36 +69,24 @@ def judged(
     return answers
 
 
-def test_an_openai_compatible_judge_is_held_to_the_form(
-    server: tuple[str, list[dict[str, Any]]],
-    run: Callable[..., EvalLog],
-    rain: Callable[..., Sample],
-    says: Callable[..., Model],
-) -> None:
-    url, requests = server
-    model = get_model("openai-api/loopback/judge", base_url=f"{url}/v1", api_key="none", memoize=False)
+def test_an_openai_compatible_judge_is_held_to_the_form(server: Server, run: Run, rain: Rain, says: Says) -> None:
+    model = get_model("openai-api/loopback/judge", base_url=f"{server.address}/v1", api_key="none", memoize=False)
     assert judged(run, rain, says, model)[0].form == Colour(reasons="It is the sky.", score=90, probability=None)
-    sent = requests[0]["response_format"]
+    body = json.loads(server.asked[0].body)
+    sent = body["response_format"]
     assert (sent["type"], sent["json_schema"]["strict"]) == ("json_schema", True)
     schema = sent["json_schema"]["schema"]
     assert schema["required"] == ["reasons", "score", "probability"]
     assert schema["additionalProperties"] is False
-    assert requests[0]["messages"] == [{"role": "user", "content": "How blue?"}]
+    assert body["messages"] == [{"role": "user", "content": "How blue?"}]
 
 
-def test_claude_gets_the_form_without_bounds(
-    server: tuple[str, list[dict[str, Any]]],
-    run: Callable[..., EvalLog],
-    rain: Callable[..., Sample],
-    says: Callable[..., Model],
-) -> None:
-    url, requests = server
+def test_claude_gets_the_form_without_bounds(server: Server, run: Run, rain: Rain, says: Says) -> None:
     config = GenerateConfig(max_tokens=100)  # more, and its client insists on streaming
-    model = get_model(
-        "anthropic/claude-sonnet-5", config=config, base_url=url, api_key="none", streaming=False, memoize=False
-    )
+    options = {"base_url": server.address, "api_key": "none", "streaming": False, "memoize": False}
+    model = get_model("anthropic/claude-sonnet-5", config=config, **options)
     assert judged(run, rain, says, model)[0].form == Colour(reasons="It is the sky.", score=90, probability=None)
-    schema = requests[0]["output_format"]["schema"]
+    schema = json.loads(server.asked[0].body)["output_format"]["schema"]
     assert schema["properties"]["score"]["type"] == "integer"
     assert "minimum" not in json.dumps(schema)
     assert schema["additionalProperties"] is False

@@ -3,15 +3,14 @@
 import base64
 import json
 import re
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
+from tests.fixtures import Request, serving
 from truthgym.scorers.graders.openai_export import grader
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import JobSpec
@@ -182,32 +181,19 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     """A running server. Each test runs with both; parametrise `server` indirectly with a class for one of them."""
     api: Server = request.param()
 
-    class Handler(BaseHTTPRequestHandler):
-        def handle_request(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, content, headers = api.answer(f"{self.command} {self.path.split('?')[0]}", body)
-            text = content if isinstance(content, bytes) else json.dumps(content).encode()
-            self.send_response(status)
-            kind = "text/plain" if isinstance(content, bytes) else "application/json"
-            for name, value in {"Content-Type": kind, "Retry-After-Ms": "1", **headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
+    def answer(request: Request) -> tuple[int, dict[str, str], bytes]:
+        status, content, headers = api.answer(f"{request.method} {request.path}", request.body)
+        text = content if isinstance(content, bytes) else json.dumps(content).encode()
+        kind = "text/plain" if isinstance(content, bytes) else "application/json"
+        return status, {"Content-Type": kind, "Retry-After-Ms": "1", **headers}, text
 
-        do_GET = do_POST = do_PUT = handle_request
-
-        def log_message(self, *_: Any) -> None: ...
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True).start()
-    api.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
-    monkeypatch.setenv("OPENAI_BASE_URL", api.url)
-    monkeypatch.setenv("TOGETHER_BASE_URL", api.url.removesuffix("/v1"))
-    for name in ("OPENAI_API_KEY", "TOGETHER_API_KEY"):
-        monkeypatch.setenv(name, "sk-loopback")
-    yield api
-    http.shutdown()
+    with serving(answer) as http:
+        api.url = f"{http.address}/v1"
+        monkeypatch.setenv("OPENAI_BASE_URL", api.url)
+        monkeypatch.setenv("TOGETHER_BASE_URL", http.address)
+        for name in ("OPENAI_API_KEY", "TOGETHER_API_KEY"):
+            monkeypatch.setenv(name, "sk-loopback")
+        yield api
 
 
 def question(i: int) -> list[dict[str, str]]:

@@ -2,9 +2,7 @@
 
 import inspect
 import json
-import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests import fixtures
+from tests.fixtures import Server, serving
 from truthgym.training.rollouts.sampling import Generated, LocalEngine, Request, VLLMEngine, uniforms
 from truthgym.training.rollouts.trl_adapter import _from_server, _from_this_process, open_engine
 
@@ -194,51 +194,31 @@ def test_an_adapter_is_sampled_from(local: LocalEngine) -> None:
 
 
 @pytest.fixture
-def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def server() -> Iterator[Server]:
     """What speaks as vLLM does: two tokens for each prompt, the number of its tokens first."""
-    requests: list[dict[str, Any]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
-
-        def _answer(self, body: Any) -> None:
-            content = json.dumps(body).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def do_GET(self) -> None:
+    def reply(request: fixtures.Request) -> Any:
+        if request.method == "GET":
             info = {"vllm_config": {"model_config": {"max_model_len": 77}}}
-            self._answer(info if "server_info" in self.path else {"data": [{"id": "tiny"}]})
+            return info if "server_info" in request.path else {"data": [{"id": "tiny"}]}
+        choices, body = [], json.loads(request.body)
+        for ids in body["prompt"]:
+            tokens = [f"token_id:{len(ids)}", "token_id:1"]
+            logprobs = [-0.5, -0.25 * body["temperature"]]
+            tops = [{token: value} for token, value in zip(tokens, logprobs, strict=True)]
+            content = {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": tops}
+            choices.append({"prompt_token_ids": ids, "token_ids": [len(ids), 1], "logprobs": content})
+        return {"choices": choices}
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            requests.append({"path": self.path, **body})
-            choices = []
-            for ids in body["prompt"]:
-                tokens = [f"token_id:{len(ids)}", "token_id:1"]
-                logprobs = [-0.5, -0.25 * body["temperature"]]
-                tops = [{token: value} for token, value in zip(tokens, logprobs, strict=True)]
-                content = {"tokens": tokens, "token_logprobs": logprobs, "top_logprobs": tops}
-                choices.append({"prompt_token_ids": ids, "token_ids": [len(ids), 1], "logprobs": content})
-            self._answer({"choices": choices})
-
-    http_server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=http_server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{http_server.server_port}", requests
-    http_server.shutdown()
-    http_server.server_close()
+    with serving(lambda request: (200, {}, json.dumps(reply(request)).encode())) as server:
+        yield server
 
 
-def test_a_server_is_asked_through_trls_own_client(
-    server: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_is_asked_through_trls_own_client(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     from trl.generation import vllm_client
 
     monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)  # it asks for the package, and never uses it
-    url, requests = server
-    client = vllm_client.VLLMClient(base_url=url)
+    client = vllm_client.VLLMClient(base_url=server.address)
     result = VLLMEngine(_from_server(client), [2])(
         [
             request(0, PROMPTS[0], temperature=1.0),
@@ -248,20 +228,23 @@ def test_a_server_is_asked_through_trls_own_client(
     )
     assert [row.ids for row in result] == [[3, 1], [2, 1], [6, 1]]
     assert [row.logprobs for row in result] == [[-0.5, -0.25], [-0.5, -0.5], [-0.5, -0.25]]
-    assert [body["prompt"] for body in requests] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
-    assert all(body["path"] == "/v1/completions" and body["return_token_ids"] for body in requests)
-    assert [(body["temperature"], body["max_tokens"], body.get("stop")) for body in requests] == [
+    requests = [one for one in server.asked if one.method == "POST"]
+    bodies = [json.loads(one.body) for one in requests]
+    assert [body["prompt"] for body in bodies] == [[PROMPTS[0], PROMPTS[2]], [PROMPTS[1]]]
+    assert {one.path for one in requests} == {"/v1/completions"}
+    assert all(body["return_token_ids"] for body in bodies)
+    assert [(body["temperature"], body["max_tokens"], body.get("stop")) for body in bodies] == [
         (1.0, 6, None),
         (2.0, 6, ["\n"]),
     ]
 
 
-def test_the_context_is_the_servers(server: tuple[str, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_context_is_the_servers(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the model's: a prompt longer than the server's context would end the run."""
     from trl.generation import vllm_client
 
     monkeypatch.setattr(vllm_client, "is_vllm_available", lambda: True)
-    client = vllm_client.VLLMClient(base_url=server[0])
+    client = vllm_client.VLLMClient(base_url=server.address)
     text = SimpleNamespace(max_position_embeddings=4096)
     trainer = SimpleNamespace(
         args=SimpleNamespace(use_vllm=True, vllm_mode="server"),
