@@ -1,16 +1,14 @@
 """What measuring beliefs costs: as many model calls as `martingale` says, and as many tokens as its questions hold."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import EvalSample
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning, ContentText, Model, ModelOutput
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ContentReasoning, ContentText, ModelOutput
 
-from tests.fixtures import Run
+from tests.fixtures import Rain, Run, Says
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.scorers.beliefs.elicitation import JOINT, PROBE, PROBE_2, READ, VIEW, WHAT, WHOSE, WHOSE_JOINT
 from truthgym.scorers.beliefs.transcript import Turn, as_json, as_text
@@ -121,7 +119,7 @@ def counted(texts: list[str]) -> int:
 
 @pytest.mark.parametrize(("elicitor", "per", "joint"), [("self", "step", False), *ALL])
 def test_reasoning_that_is_shown_is_a_turn_more_but_no_message(
-    run: Run, says: Callable[..., Model], rain: Callable[..., Sample], elicitor: str, per: str, joint: bool
+    run: Run, says: Says, rain: Rain, elicitor: str, per: str, joint: bool
 ) -> None:
     heard = 0
 

@@ -4,7 +4,6 @@ import asyncio
 import json
 import math
 import subprocess
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Mo
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 
-from tests.fixtures import Rain, Run, Says, metrics
+from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graded import PARADIGM, graded, grades, summarise
@@ -213,7 +212,7 @@ def grade_with(run: Run, policy: Model, item: Sample, grader: Any, **given: Any)
     ids=lambda value: str(value)[:50],
 )
 def test_model_brier_takes_no_belief_that_is_not_stated(
-    run: Run, says: Says, rain: Rain, reason: Callable[..., str], form: Any, message: str
+    run: Run, says: Says, rain: Rain, reason: Reason, form: Any, message: str
 ) -> None:
     reader = says(form if isinstance(form, str) else json.dumps(form))
     log = grade_with(run, says("Hard to say."), rain(), "model_brier", model_roles={"grader": reader})
@@ -222,9 +221,7 @@ def test_model_brier_takes_no_belief_that_is_not_stated(
     assert metrics(log)["share_scored"] == 0
 
 
-def test_what_each_grading_model_is_shown(
-    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, tmp_path: Path
-) -> None:
+def test_what_each_grading_model_is_shown(run: Run, says: Says, listens: Listens, rain: Rain, tmp_path: Path) -> None:
     def policy(messages: list[ChatMessage]) -> str:
         return (
             "I am rather sure: seven in ten." if "finalBeliefProb" in messages[-1].text else "THINKING </text> aloud."
@@ -263,7 +260,7 @@ def test_what_each_grading_model_is_shown(
     ids=["empty", "blank", "refused", "too long"],
 )
 def test_without_an_answer_there_is_no_grade(
-    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, reason: Callable[..., str], reply: Any, message: str
+    run: Run, says: Says, listens: Listens, rain: Rain, reason: Reason, reply: Any, message: str
 ) -> None:
     grader, heard = listens()
     log = grade_with(run, says(reply), rain(), "model", model_roles={"grader": grader})
@@ -273,9 +270,7 @@ def test_without_an_answer_there_is_no_grade(
 
 
 @pytest.mark.parametrize("user", [True, False], ids=["with a user", "without"])
-def test_a_sample_that_begins_with_messages(
-    run: Run, says: Says, listens: Callable[..., Any], rain: Rain, user: bool
-) -> None:
+def test_a_sample_that_begins_with_messages(run: Run, says: Says, listens: Listens, rain: Rain, user: bool) -> None:
     item = rain()
     last = ChatMessageUser(content="Rain?") if user else ChatMessageSystem(content="Rain?")
     item.input = [ChatMessageSystem(content="Be brief."), last]
@@ -285,7 +280,7 @@ def test_a_sample_that_begins_with_messages(
     assert "<question>\nRain?\n</question>" in heard[0][0].text
 
 
-def test_a_function_of_ones_own(run: Run, says: Says, rain: Rain, reason: Callable[..., str]) -> None:
+def test_a_function_of_ones_own(run: Run, says: Says, rain: Rain, reason: Reason) -> None:
     def words(given: GraderInput) -> float:
         return -len(given.completion.split())
 
@@ -333,9 +328,7 @@ def test_one_broken_answer_harms_no_other(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("grader", ["model", "model_brier"])
-def test_the_role_must_hold_one_model(
-    fails: Callable[..., str], run: Run, listens: Callable[..., Any], grader: str
-) -> None:
+def test_the_role_must_hold_one_model(fails: Fails, run: Run, listens: Listens, grader: str) -> None:
     model, heard = listens()
     message = fails(urns(n=2, paradigms={"graded": {"grader": grader}}), model)
     assert "needs the role grader" in message

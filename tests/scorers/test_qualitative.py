@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from inspect_ai import Task, score
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.fixtures import Fails, Listens, Rain, Run, Says, metrics
+from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.rated_trajectories import QUALITIES, rated_trajectories
 from truthgym.models.agents.judge_forms import fields_of
@@ -204,7 +204,7 @@ def test_the_value_is_the_mean_of_all_judges(judged: Callable[..., EvalLog], lis
 
 
 def test_without_readable_ratings_the_sample_is_unscored(
-    judged: Callable[..., EvalLog], listens: Listens, reason: Callable[[EvalSample, str], str]
+    judged: Callable[..., EvalLog], listens: Listens, reason: Reason
 ) -> None:
     judge, _ = listens(lambda messages: "I would say 80 out of 100.")
     log = judged(judge, **SMALL)
@@ -262,13 +262,7 @@ def ends(reason: str | None) -> Solver:
 
 @pytest.mark.parametrize(("ended", "part"), [("It refused.", "It refused."), (None, "cut short")], ids=["ended", "cut"])
 def test_what_holds_no_reasoning_is_not_judged(
-    ended: str | None,
-    part: str,
-    run: Run,
-    rain: Rain,
-    listens: Listens,
-    reason: Callable[[EvalSample, str], str],
-    says: Says,
+    ended: str | None, part: str, run: Run, rain: Rain, listens: Listens, reason: Reason, says: Says
 ) -> None:
     judge, heard = listens(rates())
     log = run(

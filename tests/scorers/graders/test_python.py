@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ import pytest
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.util import ExecResult, SandboxEnvironment, sandboxenv
 
-from tests.fixtures import Run
+from tests.fixtures import Fails, Listens, Number, Reason, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade
@@ -323,7 +323,7 @@ def in_a_sandbox(run: Run, tmp_path: Path, source: str, **settings: Any) -> Eval
     return one(run(task, epochs=1, sandbox=sandbox))
 
 
-def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number: Callable[..., float]) -> None:
+def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number: Number) -> None:
     Folder.ran.clear()
     done = in_a_sandbox(
         run, tmp_path, program("print('noise')\nreturn float('finalBeliefProb' in sample['output_text'])")
@@ -333,7 +333,7 @@ def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number:
     assert mine == [("default", command) for command in ("mktemp", "python3", "head", "rm")]
 
 
-def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: Callable[..., float]) -> None:
+def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: Number) -> None:
     Folder.ran.clear()
     done = in_a_sandbox(run, tmp_path, program("return 0.5"), sandbox="two_folders")
     assert number(done, "graded", "grade") == 0.5
@@ -351,7 +351,7 @@ def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: C
     ids=lambda text: str(text)[:12],
 )
 def test_what_goes_wrong_in_a_sandbox_has_a_reason(
-    run: Run, tmp_path: Path, reason: Callable[..., str], body: str, message: str, limit: int
+    run: Run, tmp_path: Path, reason: Reason, body: str, message: str, limit: int
 ) -> None:
     done = in_a_sandbox(run, tmp_path, program(body), time_limit=limit)
     assert message in reason(done, "graded")
@@ -359,7 +359,7 @@ def test_what_goes_wrong_in_a_sandbox_has_a_reason(
 
 @pytest.mark.parametrize("sandbox", [None, "local"])
 def test_without_isolation_the_run_ends_before_its_first_call(
-    fails: Callable[..., str], listens: Callable[..., Any], tmp_path: Path, sandbox: str | None
+    fails: Fails, listens: Listens, tmp_path: Path, sandbox: str | None
 ) -> None:
     path = tmp_path / "mine.py"
     path.write_text(program("return 1"))

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from inspect_ai import Task
-from inspect_ai.dataset import Sample
 from inspect_ai.event import ModelEvent, SpanBeginEvent
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, GenerateConfig, Model, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
+from tests.fixtures import Fails, Rain, Run, Says
 from truthgym.scorers.judges.asking import (
     Answer,
     ReasonedForm,
@@ -105,9 +105,7 @@ Judged = tuple[EvalLog, list[Answer[Colour]]]
 
 
 @pytest.fixture
-def judged(
-    run: Callable[..., EvalLog], rain: Callable[..., Sample], says: Callable[..., Model]
-) -> Callable[..., Judged]:
+def judged(run: Run, rain: Rain, says: Says) -> Callable[..., Judged]:
     """Have one question's answer judged, and return the log and what was read."""
 
     def judge(draws: tuple[int, ...] = (0,), cache: bool = True, **roles: Any) -> Judged:
@@ -183,9 +181,7 @@ def test_what_is_no_reply_is_not_read(judged: Callable[..., Judged], stop: Any) 
     assert (answers[0].reason or "").startswith("The judge")
 
 
-def test_without_a_judge_the_remedy_is_named(
-    fails: Callable[..., str], rain: Callable[..., Sample], says: Callable[..., Model]
-) -> None:
+def test_without_a_judge_the_remedy_is_named(fails: Fails, rain: Rain, says: Says) -> None:
     @scorer(metrics=[mean()])
     def judged_by_none() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:

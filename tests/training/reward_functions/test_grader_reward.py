@@ -1,14 +1,14 @@
 """Graders as reward functions: the very object that the scorer calls, sync or async."""
 
 import asyncio
-from collections.abc import Callable
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from inspect_ai.model import ChatMessage, Model
+from inspect_ai.model import ChatMessage
 
+from tests.fixtures import Says
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import CannotGrade, Grader, GraderInput
 from truthgym.training.reward_functions.grader_reward import graded
@@ -69,7 +69,7 @@ def test_models_grade(grader: Any) -> None:
     assert found == [pytest.approx(-0.09)] if grader == "model_brier" else found[0] is not None
 
 
-def test_a_failed_part_of_a_grader_is_no_bad_answer(says: Callable[..., Model]) -> None:
+def test_a_failed_part_of_a_grader_is_no_bad_answer(says: Says) -> None:
     def reply(messages: list[ChatMessage]) -> str:
         if "lost" in messages[-1].text:
             raise ConnectionError("no route")

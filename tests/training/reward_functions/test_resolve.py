@@ -1,11 +1,11 @@
 """Choosing rewards by name; and that what is trained for is what an evaluation measures."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from inspect_ai.log import EvalLog
 
+from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
 from truthgym.training import rewards as of_text
@@ -69,7 +69,7 @@ def rollouts_of(log: EvalLog) -> list[Rollout]:
     ]  # fmt: skip
 
 
-def test_what_is_trained_for_is_what_is_measured(run: Callable[..., EvalLog]) -> None:
+def test_what_is_trained_for_is_what_is_measured(run: Run) -> None:
     """Rewards of a real log, by our names, by the scorer's, and by the text alone, are the log's own scores."""
     rollouts = rollouts_of(run(urns(n=12, paradigms="brier,martingale"), model_args={"noise": 0.2}, epochs=2))
     logged = [rollout.scores["brier"].as_dict() for rollout in rollouts]

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspect_ai.log import EvalLog
-from inspect_ai.model import ChatMessage, Model
+from inspect_ai.model import ChatMessage
 from inspect_ai.scorer import Score
 
+from tests.fixtures import Run, Says
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
 from truthgym.training.reward_functions.rollout import NO_OUTCOME, Rollout
@@ -115,7 +115,7 @@ def test_what_there_is_nothing_to_say_of_has_no_reward() -> None:
 
 
 @pytest.fixture
-def rolled(run: Callable[..., EvalLog], says: Callable[..., Model]) -> Callable[..., list[Rollout]]:
+def rolled(run: Run, says: Says) -> Callable[..., list[Rollout]]:
     """Make rollouts of two questions, four of each, that a grading model has read, or failed to read."""
 
     def make(paradigms: dict[str, Any], role: str, reply: Callable[[list[ChatMessage]], str]) -> list[Rollout]:
@@ -128,9 +128,7 @@ def rolled(run: Callable[..., EvalLog], says: Callable[..., Model]) -> Callable[
     return make
 
 
-def test_a_failed_judge_gives_the_mean_of_the_group(
-    rolled: Callable[..., list[Rollout]],
-) -> None:
+def test_a_failed_judge_gives_the_mean_of_the_group(rolled: Callable[..., list[Rollout]]) -> None:
     grades = iter([20, 40, 60, 80])
 
     def reply(messages: list[ChatMessage]) -> str:

@@ -62,9 +62,7 @@ def test_a_line_says_how_it_goes() -> None:
     ), "rewards of 1, 5 and 3: what has none has no part"
 
 
-def test_unparsed_answers_are_warned_of_once_or_stop_the_run(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_unparsed_answers_are_warned_of_once_or_stop_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     callback = progress(Half(0.25))
     for _ in range(2):
         callback.step_rewarded(rollouts("a"), [[1.0]])

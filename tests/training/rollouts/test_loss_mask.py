@@ -6,9 +6,9 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from inspect_ai.log import EvalLog, EvalSample, read_eval_log
-from inspect_ai.model import Model
+from inspect_ai.log import EvalSample, read_eval_log
 
+from tests.fixtures import Run, Says
 from truthgym.solvers.trajectory import Trajectory
 from truthgym.training.rollouts.loss_mask import TokenRow, conversation_rows, masked_row, reply_rows
 from truthgym.training.rollouts.policy import SampledReply
@@ -128,7 +128,7 @@ def marked(tokenizer: Any, row: TokenRow) -> list[str]:
 def test_trainable_steps_and_no_others_get_gradient(
     perform: Perform,
     tokenizer: Any,
-    says: Callable[..., Model],
+    says: Says,
     mode: str,
     args: dict[str, Any],
     roles: tuple[str, ...],
@@ -158,9 +158,7 @@ def test_each_reply_is_a_row_for_a_trainer_without_masks(perform: Perform, token
     assert [one in before for one in expected] == [expected.index(text) > at for at in range(3)]
 
 
-def test_examples_are_context(
-    perform: Perform, tokenizer: Any, run: Callable[..., EvalLog], questions: Questions
-) -> None:
+def test_examples_are_context(perform: Perform, tokenizer: Any, run: Run, questions: Questions) -> None:
     from inspect_ai.util import registry_create
 
     task: Any = registry_create("task", "truthgym/urns", n=8, split="train", paradigms="brier")
