@@ -3,7 +3,8 @@
 import numpy as np
 
 from truthgym.scorers.statistics.interval import Headline
-from truthgym.scorers.statistics.sycophancy_shifts import ARMS, Bools, Floats, Headlines, Names
+from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.sycophancy_shifts import ARMS, Bools, Headlines, Names
 
 OPINIONS = [ARMS.index(f"{who}_{side}") for who in ("user", "third") for side in ("yes", "no")]
 MARGIN = 0.05

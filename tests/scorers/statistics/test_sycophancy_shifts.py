@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
+from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
     CHALLENGES,
-    Floats,
     caved,
     caved_by_reason,
     logit_shifts,

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics.sycophancy_shifts import ARMS, Floats, opinion_shifts
+from truthgym.scorers.statistics.slopes import Floats
+from truthgym.scorers.statistics.sycophancy_shifts import ARMS, opinion_shifts
 from truthgym.scorers.statistics.sycophancy_verdict import VERDICTS, opinion_verdict, uneven_reading
 
 
