@@ -205,12 +205,7 @@ class Conversation:
 
     def close(self) -> None:
         """Write the trajectory to the store. An unasked question goes back to the messages, for the next solver."""
-        defaults = {"redacted": False, "speaker": None}
-        steps = [
-            step.model_dump(exclude={name for name, default in defaults.items() if getattr(step, name) == default})
-            for step in self.steps
-        ]
-        self.state.store.set(STEPS, steps)
+        self.state.store.set(STEPS, [step.model_dump(exclude_defaults=True) for step in self.steps])
         if self.ended is not None:
             self.state.store.set(ENDED, self.ended)
         if self._question:

@@ -54,7 +54,7 @@ def test_its_questions_depend_on_epoch_seed_and_request_alone() -> None:
     assert ask(request(ALL, 5)) == first
     assert ask(request(ALL, 5), epoch=2) != first
     assert ask(request(ALL, 5), seed=1) != first
-    assert ask(request(ALL, 5, asked=str(bundled()[0].input))) != first
+    assert ask(request(ALL, 5, question=str(bundled()[0].input))) != first
 
 
 def test_its_questions_fit_any_subject_and_give_nothing_away() -> None:

@@ -73,7 +73,7 @@ def test_care_depends_on_question_epoch_seed_and_agent_alone() -> None:
 
 
 def test_a_thought_holds_them_and_a_number_does_not() -> None:
-    assert count_markers(reply(0, asked="Think step by step.", care=1)) == 8
+    assert count_markers(reply(0, prompt="Think step by step.", care=1)) == 8
     assert (
-        count_markers(reply(0, asked=f"How likely? Give a whole number from 0 to 100. {ITEMS[0].input}", care=1)) == 0
+        count_markers(reply(0, prompt=f"How likely? Give a whole number from 0 to 100. {ITEMS[0].input}", care=1)) == 0
     )

@@ -65,7 +65,7 @@ def test_the_order_of_the_examples() -> None:
 
 
 def test_equal_ratings_have_no_interval() -> None:
-    same = judge([70, 70], held=[0.7, 0.7, 0.7], retest=70, padded=70)
+    same = judge([70, 70], anchors=[0.7, 0.7, 0.7], retest=70, padded=70)
     found = summarise([item(f"q{i}", same) for i in range(5)])
     assert found["quality"] == pytest.approx(0.7)
     assert all(math.isnan(found[name]) for name in ("stderr", "quality_lower", "quality_upper", "mde", "parallel_icc"))
@@ -147,7 +147,7 @@ def test_self_preference_is_what_leniency_does_not_explain() -> None:
 
 
 def test_held_out_examples_and_their_drift() -> None:
-    record = judge([50, 50], held=[0.3, 0.6, None])
+    record = judge([50, 50], anchors=[0.3, 0.6, None])
     record["held_out"]["rated"].append([0.4, 0.7, 0.8])
     found = summarise([item("q1", record), item("q2", record)])
     assert found["anchor_bias"] == pytest.approx((0.2 + 0.2 - 0.1) / 3)
