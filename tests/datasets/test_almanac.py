@@ -157,11 +157,10 @@ class ByHand:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_posterior_is_exact_after_every_piece(kind: Any) -> None:
-    for item in almanac(2, 0, "all", kind, history=1, news=1, ahead=1):
-        known = of(item)
-        world = ByHand(kind, known.numbers)
-        owed = [float(world.posterior(known.readings[:k], 3)) for k in (0, 1, 2)]
-        assert [known.base_rate, *known.posterior] == pytest.approx(owed, abs=1e-12)
+    known = of(next(iter(almanac(1, 0, "all", kind, history=2, news=1, ahead=2))))
+    world = ByHand(kind, known.numbers)
+    owed = [float(world.posterior(known.readings[:k], 5)) for k in (0, 2, 3)]
+    assert [known.base_rate, *known.posterior] == pytest.approx(owed, abs=1e-12)
 
 
 def test_beliefs_are_a_martingale_for_every_kind_of_world() -> None:

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from tests.fixtures import Reason, Run
+from truthgym.datasets.almanac import AlmanacQuestion
+from truthgym.datasets.cruxes import CruxesQuestion
 from truthgym.datasets.domains import GENERATED
 from truthgym.datasets.loading.generated import GeneratedQuestion
 from truthgym.datasets.testimony import TestimonyQuestion
+from truthgym.tasks.almanac import almanac
+from truthgym.tasks.cruxes import cruxes
 from truthgym.tasks.disclosure import disclosure
 from truthgym.tasks.testimony import testimony
 
@@ -38,6 +42,15 @@ def test_witnesses_and_reports_reach_the_questions(run: Run) -> None:
     known = [item.metadata_as(TestimonyQuestion) for item in log.samples or []]
     assert {len(q.content) for q in known} == {3}
     assert {one for q in known for one in q.source} <= {0, 1}
+
+
+def test_arguments_of_almanac_and_cruxes_reach_the_questions() -> None:
+    for item in almanac(n=3, kind="league", history=1, news=2, ahead=5).dataset:
+        known = item.metadata_as(AlmanacQuestion)
+        assert (known.kind, len(known.readings), len(known.evidence), known.weeks) == ("league", 3, 2, 8)
+    for item in cruxes(n=3, reasons=5, rounds=2, shown=0.0).dataset:
+        asked = item.metadata_as(CruxesQuestion)
+        assert (asked.words, len(asked.evidence)) == ([None] * 5, 4)
 
 
 def test_pairs_stay_out_of_the_martingale_score(run: Run, reason: Reason) -> None:
