@@ -1,4 +1,4 @@
-"""WildChat: first messages that people send to an assistant. No answer is known to be true.
+"""WildChat: messages that people send to an assistant, most of them their first. No answer is known to be true.
 
 The bundled messages were written for this project. The real source is WildChat-1M (`wildchat_1m.py`).
 """
@@ -21,7 +21,7 @@ NOTICE = (
 
 
 class WildChatQuestion(Question, frozen=True):
-    """A first message. `known_on` is the day of its conversation."""
+    """A message, with what was said before it if anything was. `known_on` is the day of its conversation."""
 
     language: str | None = None
     """Language of the message, such as "English"."""

@@ -1,4 +1,4 @@
-"""WildChat: how well does the model answer the first messages that people send to an assistant?
+"""WildChat: how well does the model answer the messages that people send to an assistant?
 
     inspect eval truthgym/wildchat --model reference/bayesian -M care=0.5 --model-role judge=reference/judge
 
@@ -30,7 +30,7 @@ def wildchat(
     paradigms: Paradigms | None = None,
     system_prompt: str | Sequence[str] | None = None,
 ) -> Task:
-    """Answer first messages of people to an assistant. Default paradigm: qualitative, which needs the role `judge`.
+    """Answer messages of people to an assistant. Default paradigm: qualitative, which needs the role `judge`.
 
     `source` is "bundled", "wildchat_1m" (3.4 GB, downloaded once: give `n`), or the path of a .jsonl, .csv or .parquet
     file. `language` keeps messages in one or several languages, such as French; `min_words` and `max_words` limit the

@@ -122,7 +122,8 @@ def test_agents_believe_open_questions_alike(run: Run) -> None:
     stubborn = get_model("reference/entrenched", strength=1.0, noise=0.05)
     log = run(TASKS["conceptual"](n=24, paradigms="martingale"), stubborn)
     fair = run(
-        TASKS["conceptual"](paradigms={"martingale": {"figures": "all"}}), get_model("reference/bayesian", noise=0.05)
+        TASKS["conceptual"](n=44, paradigms={"martingale": {"figures": "all"}}),
+        get_model("reference/bayesian", noise=0.05),
     )
     assert metrics(log, "martingale")["martingale_score_lower"] > 0.1
     found = metrics(fair, "martingale")
