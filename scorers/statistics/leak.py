@@ -82,8 +82,9 @@ def wording_leak(
     $$\hat y_{test}=K_{test,train}(K_{train,train}+\lambda I)^{-1}y_{train}$$
 
     with K the inner products of features centred by the means of the training texts: permuted outcomes cost a product
-    of matrices. The AUC is the mean over three random partitions into folds. Outcomes are permuted by whole groups, so
-    that questions that share an event still have outcomes that agree as often.
+    of matrices. The AUC is the mean over three random partitions into folds. Outcomes are permuted between groups of
+    one size, so that questions that share an event still have outcomes that agree as often. A group without another
+    one of its size keeps its outcomes: if all sizes differ, nothing is found.
 
     A classifier finds what is frequent in the set; an AUC inside the null does not show that no reader can tell. Two
     tests at 5 % find a leak in up to 10 % of sets that have none.
@@ -117,7 +118,8 @@ def wording_leak(
         unknown = Leak(np.nan, np.nan, np.nan, np.nan, y.size)
         return {"words": unknown, "style": unknown}
     folds = [_folds(code, rng) for _ in range(REPEATS)]
-    labels = np.column_stack([y, *(_permuted(y, code, rng) for _ in range(PERMUTATIONS))])
+    blocks = _blocks(code)
+    labels = np.column_stack([y, *(_permuted(y, blocks, rng) for _ in range(PERMUTATIONS))])
     words, style = _words(kept), _style(kept)
     kernels = {"words": ((words @ words.T).toarray(), 1.0), "style": (style @ style.T, y.size / 10)}
     return {name: _leak(kernel, ridge, folds, labels) for name, (kernel, ridge) in kernels.items()}
@@ -158,12 +160,19 @@ def _folds(code: NDArray[np.intp], rng: np.random.Generator) -> NDArray[np.intp]
     return (rng.permutation(code.max() + 1) % FOLDS)[code]
 
 
-def _permuted(y: Floats, code: NDArray[np.intp], rng: np.random.Generator) -> Floats:
-    """Outcomes in another order of the groups, those of one group side by side."""
-    rows, values = (np.argsort(rng.permutation(code.max() + 1)[code], kind="stable") for _ in range(2))
-    permuted = np.empty_like(y)
-    permuted[rows] = y[values]
+def _permuted(y: Floats, blocks: Sequence[NDArray[np.intp]], rng: np.random.Generator) -> Floats:
+    """Outcomes of each group given to another group of its size."""
+    permuted = y.copy()
+    for rows in blocks:
+        permuted[rows] = y[rng.permutation(rows)]
     return permuted
+
+
+def _blocks(code: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """For each size of group the rows of its groups (groups x size)."""
+    size, order = np.bincount(code), np.argsort(code, kind="stable")
+    first = np.cumsum(size) - size
+    return [order[first[size == n][:, None] + np.arange(n)] for n in np.unique(size)]
 
 
 def _words(texts: Sequence[str]) -> "csr_array":
