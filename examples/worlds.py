@@ -61,10 +61,11 @@ def row(log: EvalLog) -> tuple[str, ...]:
     beliefs: dict[str, list[float]] = defaultdict(list)
     questions = {str(sample.id): sample for sample in log.samples or []}
     for sample in log.samples or []:
-        belief = ((sample.scores or {})["brier"].metadata or {}).get("belief")
-        if belief is not None:
-            beliefs[str(sample.id)].append(belief)
-    posteriors = {key: item.metadata["posterior"] for key, item in questions.items()}
+        score = (sample.scores or {}).get("brier")  # none where the sample failed
+        if score and score.metadata and score.metadata["belief"] is not None:
+            beliefs[str(sample.id)].append(score.metadata["belief"])
+    known = {key: item.metadata or {} for key, item in questions.items()}
+    posteriors = {key: row["posterior"] for key, row in known.items()}
     brier, excess = (
         mean_headline([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()])
         for truth in (
@@ -72,7 +73,7 @@ def row(log: EvalLog) -> tuple[str, ...]:
             {key: path[-1] for key, path in posteriors.items()},
         )
     )
-    paths = [(posteriors[key], questions[key].metadata.get("naive"), some) for key, some in beliefs.items()]
+    paths = [(posteriors[key], known[key].get("naive") or [], some) for key, some in beliefs.items()]
     weights = reader_weights(
         [np.mean(some) for _, _, some in paths],
         [exact[0] for exact, _, _ in paths],

@@ -73,4 +73,5 @@ def reader_weights(
     lower, upper = fit.t_test([1, -1, 0]).conf_int()[0]
     leads = {"exact": lower > 0, "naive": upper < 0}
     above = {"exact": found[0][1] > LEAST_WEIGHT, "naive": found[1][1] > LEAST_WEIGHT}
-    return ReaderWeights(*found, next((name for name in leads if leads[name] and above[name]), ""))
+    follows = next((name for name in leads if leads[name] and above[name]), "")
+    return ReaderWeights(found[0], found[1], found[2], follows)
