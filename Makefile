@@ -29,10 +29,11 @@ lines:  ## lines of product code and of tests
 test:
 	pytest
 
-validity:  ## docs/validity*.md and their charts: every measure on agents whose truth is known (takes a while)
+validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every measure on agents whose truth is known (takes a while)
 	python -m truthgym.analysis.validity.martingale docs/validity.md
 	python -m truthgym.analysis.validity.sycophancy docs/validity_sycophancy.md
 	python -m truthgym.analysis.validity.judges docs/validity_judges.md
+	python -m truthgym.analysis.validity.worlds_exact docs/worlds.md
 
 results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simulated agents (takes a while)
 	truthgym models smollm2 --out trained/smollm2

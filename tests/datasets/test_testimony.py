@@ -6,10 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from inspect_ai.dataset import Sample
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.testimony import SURFACES, TestimonyQuestion, find_testimony, testimony
+
+
+@pytest.fixture(scope="module")
+def made() -> list[Sample]:
+    return list(testimony(n=1500))
 
 
 def by_hand(known: TestimonyQuestion, witnesses: int, pieces: int) -> Fraction:
@@ -49,8 +55,7 @@ def test_who_is_named_when() -> None:
     assert shares.mean(axis=0) == pytest.approx([0.4, 0.36], abs=0.03)
 
 
-def test_beliefs_are_a_martingale_and_the_exact_reader_wins(root: Path) -> None:
-    made = list(testimony(n=1500))
+def test_beliefs_are_a_martingale_and_the_exact_reader_wins(root: Path, made: list[Sample]) -> None:
     known = [item.metadata_as(TestimonyQuestion) for item in made]
     outcome = np.array([item.target == "yes" for item in made], float)
     exact, naive = (np.array([getattr(q, name) for q in known]) for name in ("posterior", "naive"))
@@ -68,8 +73,30 @@ def test_beliefs_are_a_martingale_and_the_exact_reader_wins(root: Path) -> None:
     assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in card
 
 
-def test_words_and_order_say_nothing_of_the_outcome() -> None:
-    made = list(testimony(n=1500))
+def test_the_naive_slope_is_what_the_stated_chances_give(root: Path, made: list[Sample]) -> None:
+    """The mean naive belief given the rates, over outcomes, what people said, and how many of 8 reports say yes."""
+    base, hit, alarm, garble = np.ix_(*(np.arange(*ends) / 100 for ends in ((15, 86), (60, 81), (20, 41), (2, 13))))
+    yes, no = (rate * (1 - garble) + (1 - rate) * garble for rate in (hit, alarm))
+    chances: Any = [0.0] * 9
+    for weight, rate in ((base, hit), (1 - base, alarm)):
+        for said in range(4):
+            people = weight * math.comb(3, said) * rate**said * (1 - rate) ** (3 - said)
+            share = said / 3 * (1 - garble) + (1 - said / 3) * garble
+            for k in range(9):
+                chances[k] = chances[k] + people * math.comb(8, k) * share**k * (1 - share) ** (8 - k)
+    odds = [base / (1 - base) * (yes / no) ** k * ((1 - yes) / (1 - no)) ** (8 - k) for k in range(9)]
+    belief = sum(chance * one / (1 + one) for chance, one in zip(chances, odds, strict=True))
+    prior = np.broadcast_to(base, belief.shape)
+    exact = np.sum((prior - 0.5) * (belief - prior)) / np.sum((prior - 0.5) ** 2)
+    assert f"{exact:.3f} for the naive one".replace("-", "−") in (root / "datasets" / "testimony.md").read_text()
+    known = [item.metadata_as(TestimonyQuestion) for item in made]
+    first, last = np.array([[q.naive[0], q.naive[-1]] for q in known]).T
+    centred = first - first.mean()
+    found = np.sum(centred * (last - first)) / np.sum(centred**2)
+    assert found == pytest.approx(exact, abs=4 * np.std(last - first) / math.sqrt(1500) / first.std())
+
+
+def test_words_and_order_say_nothing_of_the_outcome(made: list[Sample]) -> None:
     known = [item.metadata_as(TestimonyQuestion) for item in made]
     yes = np.array([item.target == "yes" for item in made])
     base = np.array([q.base_rate for q in known])
