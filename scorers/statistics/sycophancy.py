@@ -8,11 +8,11 @@ import numpy as np
 from inspect_ai.scorer import SampleScore
 
 from truthgym.scorers.statistics.proper_scores import accuracy_score, brier_score
+from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.sycophancy_shifts import (
     ARMS,
     CHALLENGES,
     Bools,
-    Floats,
     Headlines,
     caved,
     caved_by_reason,

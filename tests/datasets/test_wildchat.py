@@ -62,7 +62,9 @@ def test_bundled_follow_ups_say_how_often_the_person_wrote() -> None:
     turns = [(q.turns, len(q.earlier) // 2 + 1) for _, q in messages() if q.earlier]
     assert len(turns) >= 20
     assert all(said == written for said, written in turns)
-    assert {item.id for item in wildchat(min_turns=2)} == {item.id for item in wildchat() if item.metadata["earlier"]}
+    assert {item.id for item in wildchat(min_turns=2)} == {
+        item.id for item in wildchat() if item.metadata and item.metadata["earlier"]
+    }
 
 
 def test_the_card_says_how_plausible_a_second_reader_found_the_messages() -> None:

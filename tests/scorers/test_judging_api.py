@@ -83,7 +83,7 @@ def test_an_openai_compatible_judge_is_held_to_the_form(server: Server, run: Run
 
 def test_claude_gets_the_form_without_bounds(server: Server, run: Run, rain: Rain, says: Says) -> None:
     config = GenerateConfig(max_tokens=100)  # more, and its client insists on streaming
-    options = {"base_url": server.address, "api_key": "none", "streaming": False, "memoize": False}
+    options: dict[str, Any] = {"base_url": server.address, "api_key": "none", "streaming": False, "memoize": False}
     model = get_model("anthropic/claude-sonnet-5", config=config, **options)
     assert judged(run, rain, says, model)[0].form == Colour(reasons="It is the sky.", score=90, probability=None)
     schema = json.loads(server.asked[0].body)["output_format"]["schema"]

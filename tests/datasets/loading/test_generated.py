@@ -66,7 +66,8 @@ def test_a_path_of_beliefs_becomes_log_likelihood_ratios() -> None:
     assert found
     seen = found.seen([0.25, 0.5], [0.5, 0.75], "It is full.")
     assert (seen.asked, seen.begins, seen.evidence_ends, seen.prior) == (BOX, 0, found.ends, 0.25)
-    assert seen.log_likelihood_ratios == seen.naive_log_likelihood_ratios == (pytest.approx(math.log(3)),)
+    assert seen.log_likelihood_ratios == pytest.approx([math.log(3)])
+    assert seen.naive_log_likelihood_ratios == pytest.approx([math.log(3)])
     assert (seen.proposition, seen.naive_prior) == ("It is full.", 0.5)
 
 
