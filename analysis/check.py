@@ -25,8 +25,10 @@ DIFFERENCES = (0.1, 0.3)
 """Standard deviations, between questions, of the difference of two models' Brier scores: much alike, much unlike."""
 FEW = 30
 """Questions below which a run's log gets a warning."""
-SHINGLE, ALIKE, COMPARED = 5, 0.8, 5000
+SHINGLE, ALIKE, COMPARED = 5, 0.8, 1000
 """Characters of a shingle, the share of shingles from which texts are alike, and the most texts that are compared."""
+SHOWN = 5
+"""Most pairs that are shown."""
 
 
 @dataclass(frozen=True)
@@ -96,30 +98,29 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
 
 
 def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Find pairs of texts that are the same, and others that are alike, by the Jaccard index of character shingles.
+    """Find pairs of texts that are the same but for case, spaces and signs, and others that are alike.
 
     Args:
-        texts: Any number; the first 5,000 are compared.
+        texts: Any number. The first 1,000 are compared by the Jaccard index of their character shingles.
+
+    Returns:
+        Each text that has been there before, with its first place; and the pairs that are alike.
     """
     from scipy.sparse import csr_array
 
-    plain = [" ".join("".join(c if c.isalnum() else " " for c in text.lower()).split()) for text in texts[:COMPARED]]
+    plain = [" ".join("".join(c if c.isalnum() else " " for c in text.lower()).split()) for text in texts]
+    first: dict[str, int] = {}
+    same = [(first[text], i) for i, text in enumerate(plain) if first.setdefault(text, i) < i]
     number: dict[str, int] = {}
-    sets = [{text[i : i + SHINGLE] for i in range(max(1, len(text) - SHINGLE + 1))} for text in plain]
-    cells = np.array(
-        [(row, number.setdefault(s, len(number))) for row, one in enumerate(sets) for s in one] or [(0, 0)]
-    )
-    present = csr_array((np.ones(len(cells), dtype=np.int32), cells.T), shape=(len(plain) or 1, len(number) or 1))
-    size = np.array([len(one) for one in sets] or [0])
-    same: list[tuple[int, int]] = []
-    alike: list[tuple[int, int]] = []
-    for start in range(0, len(plain), 500):
-        block = (present[start : start + 500] @ present.T).toarray()
-        union = size[start : start + 500, None] + size - block
-        for row, j in np.argwhere(block >= ALIKE * union):
-            if (i := start + int(row)) < j:
-                (same if plain[i] == plain[j] else alike).append((i, int(j)))
-    return same, alike
+    sets = [{text[i : i + SHINGLE] for i in range(max(1, len(text) - SHINGLE + 1))} for text in plain[:COMPARED]]
+    cells = np.array([(row, number.setdefault(s, len(number))) for row, one in enumerate(sets) for s in one])
+    if not len(cells):
+        return [], []
+    present = csr_array((np.ones(len(cells), dtype=np.int32), cells.T))
+    size = np.array([len(one) for one in sets])
+    both = (present @ present.T).toarray()
+    pairs = np.argwhere(np.triu(both >= ALIKE * (size[:, None] + size - both), 1))
+    return same, [(int(i), int(j)) for i, j in pairs if plain[i] != plain[j]]
 
 
 def warnings(checked: Checked) -> list[str]:
@@ -144,7 +145,7 @@ def warnings(checked: Checked) -> list[str]:
         name: (question.event, y)
         for name, question, y in zip(checked.ids, checked.known, checked.outcomes, strict=True)
     }
-    for one, other in checked.doubles:
+    for one, other in checked.doubles[:SHOWN]:
         (event, outcome), (another, opposite) = row[one], row[other]
         if outcome != opposite and not np.isnan(outcome + opposite):
             found.append(f"{one} and {other} have the same text and different outcomes; correct one")
@@ -205,8 +206,8 @@ def _mean(mean: Headline) -> str:
 
 
 def _pairs(pairs: Sequence[tuple[str, str]]) -> str:
-    shown = ", ".join(" and ".join(pair) for pair in pairs[:3])
-    return f"{len(pairs)} pair{'s' * (len(pairs) > 1)}: {shown}{', ...' * (len(pairs) > 3)}" if pairs else "none"
+    shown = ", ".join(" and ".join(pair) for pair in pairs[:SHOWN])
+    return f"{len(pairs)} pair{'s' * (len(pairs) > 1)}: {shown}{', ...' * (len(pairs) > SHOWN)}" if pairs else "none"
 
 
 def _effect(independent: float, together: float) -> str:
