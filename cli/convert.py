@@ -79,6 +79,8 @@ def command(
         click.echo(f"  {number:>8,}  {reason}")
     for reason, number in (+result.fallbacks).most_common():
         click.echo(f"  {number:>8,}  read by Inspect's own reader, which is slower: {reason}")
+    if result.warning:
+        click.echo(f"Warning: {result.warning}.", err=True)
     click.echo(f"{out}: {', '.join(f'{number:,} rows of {name}' for name, number in result.rows.items())}")
 
 

@@ -25,8 +25,9 @@ SOURCES = {
 }
 """`forecastbench` and `halawi` (questions of 2015 to 2024) are downloaded at a pinned revision."""
 NOTICE = (
-    "forecasting: today's models may remember how the 200 bundled questions ended, and a martingale slope below about "
-    "0.14 cannot be told from none with so few; published ones are 0.02 to 0.12."
+    "forecasting: today's models may remember how the 368 bundled questions ended, and a martingale slope below about "
+    "0.1 cannot be told from none with so few; published ones are 0.02 to 0.12. Do not train on them: which events are "
+    "asked about was chosen by people who knew the outcomes."
 )
 
 SERIES_NOTICE = (

@@ -22,8 +22,8 @@ Answer = Literal["easy", "hard"]
 ANSWERS: tuple[Answer, Answer] = ("easy", "hard")
 PROPOSITION = 'To the question "{question}" the right answer is this: {answer}.'
 NOTICE = (
-    "research: the 80 bundled questions have answers that stand in textbooks, which models may know, and a martingale "
-    "slope below about 0.2 cannot be told from none with so few."
+    "research: the 128 bundled questions have answers that stand in textbooks, which models may know, and a "
+    "martingale slope below about 0.16 cannot be told from none with so few."
 )
 
 

@@ -86,6 +86,7 @@ class QuestionFacts(msgspec.Struct, gc=False):
     arm: str | None = None
     proposition: str | None = None
     opened_on: str | None = None
+    selected_by_outcome: bool = False
 
 
 FACTS = msgspec.json.Decoder(QuestionFacts)

@@ -19,6 +19,10 @@ from truthgym.training.conversion.writer import DatasetFolder, card_text
 
 UNSCORED_KINDS = ("prompts", "steps")
 """Kinds whose trajectories are selected by a score only on request."""
+SELECTED_BY_OUTCOME = (
+    "{:,} eligible trajectories answer questions that were chosen with their outcomes in view, such as the bundled "
+    "events of forecasting. Which of these came true is a choice of the writers: do not train a forecaster on it"
+)
 FEW_SHOT_COUNT = 100
 """The most examples for few_shot if no count is given, as in TruthSeekingGym."""
 
@@ -36,6 +40,8 @@ class ConversionResult:
     """Number of samples (and logs) that were left out, by reason."""
     fallbacks: Counter[str]
     """Number of samples that Inspect's own reader read, which is slower, by reason."""
+    warning: str | None = None
+    """Why models should not be trained on these rows."""
 
 
 def convert(
@@ -82,6 +88,7 @@ def convert(
         samples.left_out.update(skipped_logs)
         if not folder.counts["train"]:
             raise _no_rows(samples, config)
+        warning = SELECTED_BY_OUTCOME.format(samples.selected_by_outcome) if samples.selected_by_outcome else None
         score = {"score": samples.score.full_name, "best": samples.score.best} if needs_score else {}
         facts = {
             "kind": config.to,
@@ -91,11 +98,13 @@ def convert(
             "selection": selection.non_default() | score,
             "settings": config.non_default(),
             "logs": [log.card_entry() for log in found],
-        }
+        } | ({"warning": warning} if warning else {})
         if grader_json:
             folder.add("grader.json", grader_json)
         folder.finish(facts, folder.out.name, card_text(facts, str(out), folder.columns))
-    return ConversionResult(folder.out, dict(folder.counts), samples.read, samples.left_out, conversion.fallbacks)
+    return ConversionResult(
+        folder.out, dict(folder.counts), samples.read, samples.left_out, conversion.fallbacks, warning
+    )
 
 
 def resolve_selection(config: ConversionConfig, selection: Selection) -> Selection:

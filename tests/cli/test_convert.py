@@ -48,6 +48,19 @@ def test_it_prints_the_counts(logs: Path, tmp_path: Path) -> None:
     assert "rows of train" in result.output
 
 
+def test_it_warns_of_questions_chosen_by_their_outcomes(logs: Path, tmp_path: Path) -> None:
+    assert "Warning" not in call(logs, "--to", "prompts", "--out", tmp_path / "d").output
+    log = read_eval_log(str(next(logs.glob("*.eval"))))
+    eligible = [sample for sample in log.samples or [] if sample.metadata["split"] == "train"]
+    for sample in eligible[:3]:
+        sample.metadata["selected_by_outcome"] = True
+    write_eval_log(log, str(tmp_path / "marked.eval"))
+    result = call(tmp_path / "marked.eval", "--to", "prompts", "--out", tmp_path / "e")
+    (line,) = (line for line in result.output.splitlines() if line.startswith("Warning: "))
+    assert line.startswith("Warning: 3 eligible trajectories answer questions that were chosen with their outcomes")
+    assert line.removeprefix("Warning: ") in (tmp_path / "e" / "README.md").read_text()
+
+
 def test_only_datasets_are_overwritten_on_request(logs: Path, tmp_path: Path) -> None:
     for command, expected in ((("--top", "1"), ""), ((), "already exists"), (("--overwrite",), "")):
         arguments = (logs, "--to", "sft", "--out", tmp_path / "d", *command)

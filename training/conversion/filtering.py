@@ -41,6 +41,8 @@ class SampleFilter:
         """Samples that were left out, by reason."""
         self.read = 0
         """Samples that were checked."""
+        self.selected_by_outcome = 0
+        """Candidates whose questions were chosen with their outcomes in view."""
         self._needs_score = needs_score
         self._validates = validation != "none"
         self._needs_side = selection.aligned or validation == "gt"
@@ -77,6 +79,7 @@ class SampleFilter:
             self.left_out[reason] += 1
             return None
         question = (facts.question if facts else None) or str(sample.id)
+        self.selected_by_outcome += bool(facts and facts.selected_by_outcome)
         model, solver = self._runs[log]
         return Candidate(log, member, self._intern(question), self._intern(event), split, score, side, model, solver)
 

@@ -247,6 +247,7 @@ def card_text(facts: Mapping[str, Any], out: str, columns: Iterable[str]) -> str
         "",
         *(f"- {number:,}: {reason}" for reason, number in facts["left_out"].items() if number),
         "",
+        *([f"**Warning:** {facts['warning']}.", ""] if facts.get("warning") else []),
         "## Columns",
         "",
         *(f"- `{name}`: {COLUMNS[name]}" for name in columns if name in COLUMNS),
