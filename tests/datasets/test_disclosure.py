@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from truthgym.datasets.disclosure import RULES, SURFACES, DisclosureQuestion, disclosure, find_disclosure
+from truthgym.datasets.disclosure import RULES, SURFACES, DisclosureQuestion, disclosure, find_disclosure, show
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import logit, probability
 
@@ -54,6 +54,12 @@ def test_the_posterior_is_exact_after_every_piece(counts: tuple[int, int, int], 
         assert question.posterior == pytest.approx([float(p) for p in by_hand(question, *counts)], abs=1e-12)
         rules.add(question.rule)
     assert len(rules) > 2
+
+
+def test_senders_show_what_their_rule_says() -> None:
+    for counts in ((7, 2, 2), (4, 3, 1)):
+        for rule, results, seen in stories(*counts):
+            assert show(rule, results, *counts[1:]) == seen
 
 
 def test_what_a_rule_changes() -> None:

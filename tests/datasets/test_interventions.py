@@ -155,6 +155,18 @@ def test_a_part_that_the_device_does_not_have_is_refused() -> None:
             find_interventions(f"{item.input}\n{evidence[-1].replace(name, 'Nobody')}")
 
 
+@pytest.mark.parametrize("learned", [0.0, 1.0])
+def test_outcomes_come_as_often_as_stated(learned: float) -> None:
+    made = list(interventions(n=800, learned=learned, cases=4, seed=5))
+    known = [item.metadata_as(InterventionsQuestion) for item in made]
+    yes = np.array([item.target == "yes" for item in made])
+    first, exact, naive = np.array([[q.posterior[0], q.posterior[-1], q.naive[-1]] for q in known]).T
+    for belief, weights in ((first, (first**0, first - 0.5)), (exact, (first**0, exact - first, naive - exact))):
+        for weight in weights:
+            spread = math.sqrt(np.sum(belief * (1 - belief) * weight**2))
+            assert abs(np.sum((yes - belief) * weight)) < 4 * spread
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.question import Question
-from truthgym.datasets.urns import SURFACES, UrnQuestion, find_urn, urns
+from truthgym.datasets.urns import UrnQuestion, find_urn, urns
 from truthgym.models.agents.judge import FIRST_VIEW, LIST, OWN
 from truthgym.models.agents.policies import Case, Parameters, private_signal
 from truthgym.models.agents.reading import MARKER, STATED, Reading, last_probability, read_conversation, stated_beliefs
@@ -137,7 +138,9 @@ def test_a_text_without_a_question_is_refused() -> None:
 def test_questions_and_agents_do_not_use_the_key_phrases() -> None:
     questions = [str(item.input) for item in bundled()]
     questions += [str(item.metadata_as(Question).proposition) for item in bundled()]
-    questions += [text for s in SURFACES for text in (s.asked, s.proposition, s.marked, s.unmarked)]
+    for item in (item for world in GENERATED for item in DOMAINS[world](n=30)):
+        known = item.metadata_as(Question)
+        questions += [str(item.input), str(known.proposition), *known.evidence]
     sentences = [*STATED, *BEFORE, *REPORTED, NOT_A_MODEL]
     solvers = [chain_of_thought.THINK, chain_of_thought.THINK_ON, chain_of_thought.WEIGH]
     solvers += [direct.STATE_BELIEF, direct.CHOOSE, direct.CONCLUDE, direct.EVIDENCE]
