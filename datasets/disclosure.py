@@ -87,14 +87,14 @@ SURFACES = (
         "lawyer",
         "Suit {case}: did the tenant of {name} House leave the tap open? Before any opinion, {base} of 100 such "
         "tenants did. Asked about a tenant who did, an expert says so with a chance of {hit}%; about one who did not, "
-        "with a chance of {alarm}%; no expert knows what another says. The plaintiff's lawyer asks experts and reads "
-        "opinions to the court one by one. Whatever happened, lawyers have one of four habits. {best}% ask {trials} "
-        "experts, choose {shown} opinions, those against the tenant before any other, and read them in that order. "
-        "{all}% ask {trials} experts and read all opinions in the order in which they came. {stop}% ask one expert at "
-        "a time, stop when opinions against the tenant outnumber the others by {ahead}, and in any case after "
-        "{trials}, and read all in the order in which they came. {first}% ask {trials} experts and read the {shown} "
-        "opinions that came first, in their order. {known}. After the last opinion the lawyer rests. Did the tenant "
-        "leave the tap open?",
+        "with a chance of {alarm}%; experts err independently of one another. The plaintiff's lawyer asks experts and "
+        "reads opinions to the court one by one. Whatever happened, lawyers have one of four habits. {best}% ask "
+        "{trials} experts, choose {shown} opinions, those against the tenant before any other, and read them in that "
+        "order. {all}% ask {trials} experts and read all opinions in the order in which they came. {stop}% ask one "
+        "expert at a time, stop when opinions against the tenant outnumber the others by {ahead}, and in any case "
+        "after {trials}, and read all in the order in which they came. {first}% ask {trials} experts and read the "
+        "{shown} opinions that came first, in their order. {known}. After the last opinion the lawyer rests. Did the "
+        "tenant leave the tap open?",
         "Nothing is known of the habit of the lawyer in suit {case}",
         "The lawyer in suit {case} has the {kind} of these habits, as the court knows",
         "In suit {case}, the tenant of {name} House left the tap open.",

@@ -80,9 +80,9 @@ class Surface:
 
 PRIOR = (
     "How often one of them is {on} depends on those that act on it alone. For each combination of their positions this "
-    "chance was drawn once and for all from the Beta distribution with parameters {strength}qs and {strength}q(1 - s): "
-    "s is the share of what is acted on, and q the chance of the combination if those that act were {on} "
-    "independently, each in its share (q is 1 if none acts on it). Shares: {shares}. "
+    "chance was drawn once and for all, independently, from the Beta distribution with parameters {strength}qs and "
+    "{strength}q(1 - s): s is the share of what is acted on, and q the chance of the combination if those that act "
+    "were {on} independently, each in its share (q is 1 if none acts on it). Shares: {shares}. "
 )
 SURFACES = (
     Surface(
@@ -106,7 +106,8 @@ SURFACES = (
         + "Runs in which nobody touched a part are recorded in batches. Then, in one new run, {deed}. Which part "
         "this is was fixed long before. {question}",
         "{one} acts on {two}",
-        "a hand sets {part} to {value}, whatever the other parts do, and the parts that follow work with that",
+        "by a plan made long before, a hand sets {part} to {value}, whatever the other parts do, and the parts that "
+        "follow work with that",
         "nobody touches a part, and {part} is seen to be {value}",
         "Is {target} on in that run?",
         "Suppose that in that run {part} had been set to {value} by hand, and that all that chance decides, the "
@@ -136,8 +137,8 @@ SURFACES = (
         + "The log has days on which all gates were left alone. On a later day {deed}. "
         "The almanac had named the gate. {question}",
         "{one} acts on {two}",
-        "the keeper makes {part} stand {value} by hand, whatever the other gates do, and gates that depend on it "
-        "follow",
+        "the keeper, as the almanac orders, makes {part} stand {value} by hand, whatever the other gates do, and gates "
+        "that depend on it follow",
         "all gates are left alone, and the keeper finds that {part} stands {value}",
         "Does {target} stand open on that day?",
         "Had the keeper made {part} stand {value} by hand on that day, with every whim of chance at every gate the "
@@ -168,7 +169,7 @@ SURFACES = (
         + "A chronicle counts nights in which no stranger came near. In a night after those {deed}. The beacon "
         "was drawn by lot beforehand. {question}",
         "{one} acts on {two}",
-        "a stranger keeps {part} {value}, whatever the others are, and the others go by that",
+        "a stranger whom a lot has told so keeps {part} {value}, whatever the others are, and the others go by that",
         "no stranger comes near, and {part} can be seen to be {value}",
         "Is {target} lit that night?",
         "Imagine that night again, with the luck of every beacon unchanged, but a stranger keeps {part} {value}. Would "
@@ -202,7 +203,8 @@ SURFACES = (
         + "Untreated cells were counted on several plates. Now there is one more cell, in which "
         "{deed}. The protocol had settled which gene. {question}",
         "{one} acts on {two}",
-        "a drug makes {part} {value}, whatever the other genes do, and genes downstream respond to that",
+        "a drug that the protocol prescribes makes {part} {value}, whatever the other genes do, and genes downstream "
+        "respond to that",
         "nothing is treated, and {part} is observed to be {value}",
         "Is {target} active in that cell?",
         "If a drug had made {part} {value} in that cell, and every accident had been the same, would {target} have "
