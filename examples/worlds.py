@@ -11,7 +11,7 @@ another `--seed` gives other ones. The same command resumes an interrupted run.
 `excess` is the mean squared distance of an answer from the exact posterior: the part of the expected Brier score that
 the reader could have avoided, without the chance in the outcomes. Lower is better, and 0 is exact. It rewards caution
 too. What the answers follow is in the columns after it: the least-squares weights of the two readers' updates, and the
-reader whose weight is the larger one. See scorers/statistics/reader_weights.py. In `urns` both readers are one.
+reader that leads by the rule in scorers/statistics/reader_weights.py. In `urns` both readers are one.
 """
 
 import argparse
@@ -65,7 +65,7 @@ def row(log: EvalLog) -> tuple[str, ...]:
         if score and score.metadata and score.metadata["belief"] is not None:
             beliefs[str(sample.id)].append(score.metadata["belief"])
     known = {key: item.metadata or {} for key, item in questions.items()}
-    posteriors = {key: row["posterior"] for key, row in known.items()}
+    posteriors = {key: metadata["posterior"] for key, metadata in known.items()}
     brier, excess = (
         mean_headline([np.mean((np.array(some) - truth[key]) ** 2) for key, some in beliefs.items()])
         for truth in (
