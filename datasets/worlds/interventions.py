@@ -79,11 +79,20 @@ class Surface:
 
 
 PRIOR = (
-    "How often one of them is {on} depends on those that act on it alone. For each combination of their positions this "
-    "chance was drawn once and for all, independently, from the Beta distribution with parameters {strength}qs and "
-    "{strength}q(1 - s): s is the share of what is acted on, and q the chance of the combination if those that act "
-    "were {on} independently, each in its share (q is 1 if none acts on it). Shares: {shares}. "
+    "The chance that a PART is ON depends only on which of the PARTs that act on it are ON. For every PART, and every "
+    "combination of states of those PARTs, this chance was drawn once and for all, independently of all other chances, "
+    "from the Beta distribution with parameters {strength}qs and {strength}q(1 - s). Here s is the share of the PART "
+    "itself, and q the probability of the combination if the PARTs that act on it were ON independently of one "
+    "another, each with its share as probability; q is 1 if none acts on it. Shares: {shares}. In every RUN a draw of "
+    "its own, independent of all other draws, decides with the right chance whether a PART is ON. "
 )
+
+
+def prior(part: str, on: str, run: str) -> str:
+    """What a wording says of the chances of a device that is learned, with its words for a part, on, and a run."""
+    return PRIOR.replace("PART", part).replace("ON", on).replace("RUN", run)
+
+
 SURFACES = (
     Surface(
         "machine",
@@ -99,16 +108,16 @@ SURFACES = (
         "The parts of machine {case} are on or off in each run. {mechanism} What chance decides about one part is "
         "independent of what it decides about the others. In one run {deed}. Which part this is, and which gauges are "
         "then read, was fixed long before. A gauge shows how a part is in that run, and is wrong {error} times in 100, "
-        "independently. {question}",
+        "each gauge independently of the others. {question}",
         "The parts of machine {case}, {parts}, are on or off in each run. One of these diagrams is right, each with "
-        "the probability behind it: {diagrams}. "
-        + PRIOR.replace("{on}", "on")
+        "the probability in brackets after it: {diagrams}. "
+        + prior("part", "on", "run")
         + "Runs in which nobody touched a part are recorded in batches. Then, in one new run, {deed}. Which part "
         "this is was fixed long before. {question}",
         "{one} acts on {two}",
-        "by a plan made long before, a hand sets {part} to {value}, whatever the other parts do, and the parts that "
-        "follow work with that",
-        "nobody touches a part, and {part} is seen to be {value}",
+        "by a plan made long before, a hand sets {part} to {value}, whatever the other parts do, and the other "
+        "parts work as in any run",
+        "nobody touches a part, and {part} is known for certain to be {value}",
         "Is {target} on in that run?",
         "Suppose that in that run {part} had been set to {value} by hand, and that all that chance decides, the "
         "failures of rules included, had come out as it did. Would {target} have been on?",
@@ -127,19 +136,19 @@ SURFACES = (
         "{part} stands open if both {one} and {two} are open, else shut; on {chance} days of 100 it is the reverse.",
         "{part} stands open if at least one of {one} and {two} is open, else shut; on {chance} days of 100 it is the "
         "reverse.",
-        "On canal {case} each gate is open or shut for a day. {mechanism} Chance strikes at each gate by itself. On "
-        "the day of this question {deed}. The almanac had named the gate, and the gates of which boatmen bring word. "
-        "Boatmen tell how a gate stands on that day, and each of them errs in {error} cases of 100, by himself. "
-        "{question}",
-        "On canal {case} the gates {parts} are open or shut for a day. One of these plans is true, with the "
-        "chances that stand behind them: {diagrams}. "
-        + PRIOR.replace("{on}", "open")
+        "On canal {case} each gate is open or shut for a day. {mechanism} Chance strikes at each gate independently of "
+        "the others. On the day of this question {deed}. The almanac had named the gate, and the gates of which "
+        "boatmen bring word. Boatmen tell how a gate stands on that day, and each of them errs in {error} cases of "
+        "100, independently of the others. {question}",
+        "On canal {case} the gates {parts} are open or shut for a day. One of these plans is true, each "
+        "with the probability in brackets after it: {diagrams}. "
+        + prior("gate", "open", "day")
         + "The log has days on which all gates were left alone. On a later day {deed}. "
         "The almanac had named the gate. {question}",
         "{one} acts on {two}",
-        "the keeper, as the almanac orders, makes {part} stand {value} by hand, whatever the other gates do, and gates "
-        "that depend on it follow",
-        "all gates are left alone, and the keeper finds that {part} stands {value}",
+        "the keeper, as the almanac orders, makes {part} stand {value} by hand, whatever the other gates do, and the "
+        "other gates work as on any day",
+        "all gates are left alone, and it is certain that {part} stands {value}",
         "Does {target} stand open on that day?",
         "Had the keeper made {part} stand {value} by hand on that day, with every whim of chance at every gate the "
         "same, would {target} have stood open?",
@@ -160,17 +169,18 @@ SURFACES = (
         "{part} is lit if {one} is lit or {two} is or both are, or else dark; in {chance} of 100 nights it does the "
         "contrary.",
         "Chain {case} is a chain of beacons, each lit or dark for a night. {mechanism} Every beacon has luck of its "
-        "own. In the night in question {deed}. The beacon was drawn by lot beforehand, and so were those that scouts "
-        "report. A scout reports how a beacon is that night, and mistakes it {error} times in 100, without regard to "
-        "others. {question}",
-        "Chain {case} has the beacons {parts}, each lit or dark for a night. Of these accounts one is right, as "
-        "probable as it says: {diagrams}. "
-        + PRIOR.replace("{on}", "lit")
+        "own, independent of that of the others. In the night in question {deed}. The beacon was drawn by lot "
+        "beforehand, and so were those that scouts report. A scout reports how a beacon is that night, and mistakes it "
+        "{error} times in 100, independently of the others. {question}",
+        "Chain {case} has the beacons {parts}, each lit or dark for a night. Of these accounts one is right, "
+        "each with the probability in brackets after it: {diagrams}. "
+        + prior("beacon", "lit", "night")
         + "A chronicle counts nights in which no stranger came near. In a night after those {deed}. The beacon "
         "was drawn by lot beforehand. {question}",
         "{one} acts on {two}",
-        "a stranger whom a lot has told so keeps {part} {value}, whatever the others are, and the others go by that",
-        "no stranger comes near, and {part} can be seen to be {value}",
+        "a stranger whom a lot has told so keeps {part} {value}, whatever the other beacons do, and they work as in "
+        "any night",
+        "no stranger comes near, and {part} is {value} beyond doubt",
         "Is {target} lit that night?",
         "Imagine that night again, with the luck of every beacon unchanged, but a stranger keeps {part} {value}. Would "
         "{target} have been lit?",
@@ -194,18 +204,17 @@ SURFACES = (
         "where it is inverted.",
         "In strain {case} every gene is active or silent in a cell. {mechanism} These accidents are independent from "
         "gene to gene. In a cell under study {deed}. The protocol had settled which gene, and which genes are assayed. "
-        "An assay tells the state of a gene in that cell, and has it wrong with probability {error}%, each for itself. "
-        "{question}",
+        "An assay tells the state of a gene in that cell, and has it wrong with probability {error}%, each "
+        "independently of the others. {question}",
         "In strain {case} the genes {parts} are active or silent in a cell. The textbooks differ, and one is right, "
-        "with "
-        "these probabilities: {diagrams}. "
-        + PRIOR.replace("{on}", "active")
+        "each with the probability in brackets after what it says: {diagrams}. "
+        + prior("gene", "active", "cell")
         + "Untreated cells were counted on several plates. Now there is one more cell, in which "
         "{deed}. The protocol had settled which gene. {question}",
         "{one} acts on {two}",
-        "a drug that the protocol prescribes makes {part} {value}, whatever the other genes do, and genes downstream "
-        "respond to that",
-        "nothing is treated, and {part} is observed to be {value}",
+        "a drug that the protocol prescribes makes {part} {value}, whatever the other genes do, and the other genes "
+        "work as in any cell",
+        "no drug is given, and {part} is known for certain to be {value}",
         "Is {target} active in that cell?",
         "If a drug had made {part} {value} in that cell, and every accident had been the same, would {target} have "
         "been active?",
