@@ -1,8 +1,9 @@
 """Interventions: what happens if a part is set by hand, is seen, or had been set? Generated questions about devices.
 
 The mechanism of a device is stated, and gauges show some of its parts; or one of several diagrams is right, and past
-runs speak for some of them. Taking a part that was set for one that is seen to be so is an error. From the text a
-reader can compute what the metadata has: the exact posterior after every piece of evidence.
+runs speak for some of them. Taking a part that was set for one that is seen to be so is an error, and so is taking a
+run that is supposed for a new one. From the text a reader can compute what the metadata has: the exact posterior after
+every piece of evidence.
 """
 
 import random
@@ -43,20 +44,23 @@ from truthgym.datasets.worlds.networks import (
     learned_paths,
     run,
     stated_paths,
+    telling,
 )
 
 ROOTS, MISHAPS, ERRORS = (20, 80), (3, 15), (15, 30)
 """Ranges of percents from which each question draws how often a root is on, a rule fails and a gauge is wrong."""
-SHARES, STRENGTHS = (30, 70), (2, 8)
+SHARES, STRENGTHS = (30, 70), (2, 4)
 """The same for the prior means of parts, and the runs that the prior is worth."""
 RULES = ("same", "opposite", "both", "either")
 LEARNED_PARTS, BATCHES = 4, 4
 READERS = ("posterior", "naive")
-DIAGRAMS: tuple[dict[str, str], ...] = (
-    {"x": "z", "y": "zx"}, {"x": "z", "y": "z"}, {"x": "z", "y": "x"}, {"y": "z", "x": "y"}, {"z": "x", "y": "z"},
-    {"z": "y", "x": "z"}, {"y": "x"}, {"x": "y"},
+ALIKE: tuple[dict[str, str], ...] = ({"y": "x"}, {"z": "x", "y": "z"}, {"x": "z", "y": "x"})
+"""What may act on x, y and a third part z, if to set x has the same effect on y as to see it. A fourth part is acted on
+by one of them, the same in all diagrams of a question."""
+UNLIKE: tuple[dict[str, str], ...] = (
+    {"x": "y"}, {"z": "y", "x": "z"}, {"y": "z", "x": "y"}, {"x": "z", "y": "z"}, {"x": "z", "y": "zx"},
 )  # fmt: skip
-"""What may act on x, y and a third part z. A fourth part is acted on by one of them, the same in all diagrams."""
+"""The same, if it has another one."""
 
 
 class InterventionsQuestion(GeneratedQuestion, frozen=True):
@@ -162,13 +166,16 @@ def _draw_stated(
 ) -> tuple[str, bool, dict[str, Any]]:
     """The question's text, its outcome, and fields of its metadata."""
     called = names(rng, parts)
-    device: list[Part] = []
-    for i in range(parts):
-        parents = tuple(sorted(rng.sample(range(i), min(i, rng.choice((1, 2, 2))))))
-        rule = ROOT if not i else rng.choice(RULES[2:] if len(parents) == 2 else RULES[:2])
-        device.append(Part(rule, parents, rng.randint(*(MISHAPS if i else ROOTS)) / 100))
-    kind = rng.choices((SET, SEE, COUNTERFACTUAL), (2, 1, 2))[0] if kind == "all" else kind
-    target, x, value = parts - 1, rng.randrange(1, parts - 1), rng.random() < 0.5
+    kind = rng.choices((SET, SEE, COUNTERFACTUAL), (3, 1, 2))[0] if kind == "all" else kind
+    target, choices, device = parts - 1, [], [Part(ROOT, (), rng.randint(*ROOTS) / 100)]
+    while not choices:
+        del device[1:]
+        for i in range(1, parts):
+            parents = tuple(sorted(rng.sample(range(i), min(i, rng.choice((1, 2, 2))))))
+            rule = rng.choice(RULES[2:] if len(parents) == 2 else RULES[:2])
+            device.append(Part(rule, parents, rng.randint(*MISHAPS) / 100))
+        choices = telling(tuple(device), kind)
+    x, value = rng.choice(choices), rng.random() < 0.5
     happens = [rng.random() < part.chance for part in device]
     values = run(tuple(device), happens, {x: value} if kind == SET else {})
     value = values[x] if kind != COUNTERFACTUAL else not values[x]
@@ -212,7 +219,8 @@ def _draw_learned(
     called = names(rng, LEARNED_PARTS)
     roles = dict(zip("xyzw", rng.sample(range(LEARNED_PARTS), LEARNED_PARTS), strict=True))
     extra = rng.choice("xyz")
-    drawn = [one | {"w": extra} for one in rng.sample(DIAGRAMS, 3)]
+    drawn = [one | {"w": extra} for one in (rng.choice(ALIKE), *rng.sample(UNLIKE, 2))]
+    rng.shuffle(drawn)
     diagrams = tuple(
         tuple(tuple(sorted(roles[one] for one in diagram.get(role, "")))
               for role in sorted(roles, key=lambda role: roles[role]))
@@ -240,7 +248,7 @@ def _draw_learned(
 
     sizes = [cases * (k + 1) // BATCHES - cases * k // BATCHES for k in range(BATCHES)]
     batches = [Counter(draw({}) for _ in range(size)) for size in sizes]
-    kind = rng.choices((SET, SEE), (3, 1))[0] if kind == "all" else kind
+    kind = rng.choices((SET, SEE), (4, 1))[0] if kind == "all" else kind
     x, target = roles["x"], roles["y"]
     final = draw({x: rng.random() < 0.5} if kind == SET else {})
     query = Query(kind, x, final[x], target)

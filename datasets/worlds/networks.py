@@ -2,7 +2,8 @@
 
 A question is about a target part y, and a part x that has a value: because it was set by hand ("set"), because it is
 seen to have it ("see"), or because it is supposed to have been set, in a run in which it is seen to have the other one
-("counterfactual"). A reader who takes doing for seeing answers every question as "see".
+("counterfactual"). The naive reader takes doing for seeing: they answer "set" as "see". They also forget that in a
+counterfactual the evidence is of the run as it was: they answer it as "set", with the gauges as those of that run.
 """
 
 import math
@@ -12,6 +13,8 @@ from functools import lru_cache
 from itertools import product
 
 SEE, SET, COUNTERFACTUAL = "see", "set", "counterfactual"
+NAIVE = {SEE: SEE, SET: SEE, COUNTERFACTUAL: SET}
+"""As what the naive reader answers each kind of question."""
 ROOT = "root"
 Values = tuple[bool, ...]
 """Whether each part is on."""
@@ -70,6 +73,22 @@ def run(device: Device, happens: Sequence[bool], fixed: Mapping[int, bool]) -> V
     return tuple(values)
 
 
+def telling(device: Device, kind: str) -> list[int]:
+    """The parts that can be x, but the first, if the last is the target, and the naive reader is to err often.
+
+    For a counterfactual those that act on the target, by others or not. Otherwise those on which some part acts that
+    acts on the target too.
+    """
+
+    def causes(part: int) -> set[int]:
+        return {cause for parent in device[part].parents for cause in (parent, *causes(parent))}
+
+    target = len(device) - 1
+    if kind == COUNTERFACTUAL:
+        return sorted(causes(target) - {0})
+    return [i for i in range(1, target) if set(device[i].parents) & set(device[target].parents)]
+
+
 @lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
 def stated_paths(
     device: Device, query: Query, readings: tuple[tuple[int, bool], ...], error: float
@@ -88,7 +107,7 @@ def stated_paths(
         error: Probability that a gauge is wrong, in (0, 1).
 
     Returns:
-        For an exact reader, and for one who takes every query for "see".
+        For the exact reader, and for the naive one.
     """
     fixed = {query.x: query.value}
     totals = [[[0.0, 0.0] for _ in range(len(readings) + 1)] for _ in range(2)]
@@ -96,17 +115,15 @@ def stated_paths(
         weight = math.prod(part.chance if one else 1 - part.chance for part, one in zip(device, happens, strict=True))
         untouched, touched = run(device, happens, {}), run(device, happens, fixed)
         seen = untouched[query.x] == query.value
-        shown, final = {
+        worlds: dict[str, tuple[Values | None, Values]] = {
             SEE: (untouched if seen else None, untouched),
             SET: (touched, touched),
             COUNTERFACTUAL: (None if seen else untouched, touched),
-        }[query.kind]
-        for total, values, on in (
-            (totals[0], shown, final[query.target]),
-            (totals[1], untouched if seen else None, untouched[query.target]),
-        ):
+        }
+        for total, kind in zip(totals, (query.kind, NAIVE[query.kind]), strict=True):
+            values, final = worlds[kind]
             if values is not None:
-                chance = weight
+                on, chance = final[query.target], weight
                 total[0][on] += chance
                 for k, (part, position) in enumerate(readings, start=1):
                     chance *= 1 - error if values[part] == position else error
@@ -162,7 +179,7 @@ def learned_paths(
         batches: How many runs had which values, in each batch.
 
     Returns:
-        For an exact reader, and for one who takes every query for "see".
+        For the exact reader, and for the naive one, who takes both for "see".
     """
     counts: dict[Values, int] = {}
     paths: tuple[list[float], list[float]] = ([], [])

@@ -152,6 +152,9 @@ def test_the_card_shows_the_first_question_and_the_margin(root: Path) -> None:
     owed = exact * (1 - exact)
     lost = (exact - naive) ** 2
     assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in card
+    assert (
+        f"{100 * np.mean(abs(exact - naive) < 0.02):.0f} % of these questions the naive belief is within 0.02" in card
+    )
     item = next(iter(disclosure(n=1)))
     for text in (str(item.input), *known[0].evidence, str(known[0].proposition)):
         assert text in card

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.interventions import InterventionsQuestion, Kinds, find_interventions, interventions
+from truthgym.datasets.interventions import (
+    ALIKE,
+    UNLIKE,
+    InterventionsQuestion,
+    Kinds,
+    find_interventions,
+    interventions,
+)
 from truthgym.datasets.loading.generated import logit, probability
 from truthgym.datasets.worlds.interventions import SURFACES
-from truthgym.datasets.worlds.networks import Candidates, learn
+from truthgym.datasets.worlds.networks import Candidates, Query, learn, learned_paths
 
 Values = tuple[bool, ...]
 
@@ -95,7 +102,30 @@ def test_the_posterior_of_a_stated_device_is_exact(kind: Kinds, parts: int, read
     for item in interventions(n=4, kind=kind, parts=parts, readings=readings, learned=0):
         known = item.metadata_as(InterventionsQuestion)
         assert known.posterior == pytest.approx([float(p) for p in stated_by_hand(known, kind)], abs=1e-12)
-        assert known.naive == pytest.approx([float(p) for p in stated_by_hand(known, "see")], abs=1e-12)
+        taken_for = "set" if kind == "counterfactual" else "see"
+        assert known.naive == pytest.approx([float(p) for p in stated_by_hand(known, taken_for)], abs=1e-12)
+
+
+def test_the_part_is_one_where_the_error_can_show() -> None:
+    for item in interventions(n=60, learned=0):
+        known = item.metadata_as(InterventionsQuestion)
+        acting = {*known.parents[-1]}
+        if known.kind == "counterfactual":
+            for i in reversed(range(known.target)):
+                acting |= {*known.parents[i]} if i in acting else set()
+            assert known.x in acting
+        else:
+            assert acting & {*known.parents[known.x]}
+
+
+def test_in_which_diagrams_to_set_is_to_see() -> None:
+    batch = (((False, False, True), 9), ((False, True, False), 2), ((True, False, False), 1), ((True, True, True), 6))
+    for same, diagrams in ((True, ALIKE), (False, UNLIKE)):
+        for diagram in diagrams:
+            acts = tuple(tuple(sorted("xyz".index(one) for one in diagram.get(role, ""))) for role in "xyz")
+            candidates = Candidates((acts,), (1.0,), (0.5, 0.5, 0.5), 2.0)
+            as_set, as_seen = learned_paths(candidates, Query("set", 0, True, 1), (batch,))
+            assert (abs(as_set[-1] - as_seen[-1]) < 1e-12) == same, diagram
 
 
 @pytest.mark.parametrize("kind", ["set", "see"])
@@ -194,6 +224,9 @@ def test_the_card_shows_the_first_questions_and_the_margin(root: Path) -> None:
     owed = exact * (1 - exact)
     lost = (exact - naive) ** 2
     assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in card
+    assert (
+        f"{100 * np.mean(abs(exact - naive) < 0.02):.0f} % of these questions the naive belief is within 0.02" in card
+    )
     for learned in (False, True):
         item, question = next((item, q) for item, q in zip(made, known, strict=True) if q.learned == learned)
         for text in (str(item.input), *question.evidence, str(question.proposition)):
