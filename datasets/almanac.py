@@ -104,7 +104,7 @@ def find_almanac(text: str) -> Seen | None:
     wording, match = WORDINGS[found.surface], found.asked
     houses = [match[name] for name in ("first", "second") if name in match.groupdict()]
     kind = KINDS[wording.kind]
-    said: list[str] = []
+    said = [match[0]]
     readings: list[Reading] = []
     for week, (_, piece) in enumerate(found.pieces, start=1):
         fields = piece.groupdict()
@@ -120,7 +120,7 @@ def find_almanac(text: str) -> Seen | None:
     numbers = tuple((name, int(match[name])) for name in kind.ranges)
     exact, naive = _paths(wording.kind, numbers, tuple(readings), 1 + (by - day).days // 7)
     if len(exact) <= len(readings):
-        raise contradiction("almanac", said[len(exact) - 2], said[len(exact) - 1])
+        raise contradiction("almanac", said[len(exact) - 1], said[len(exact)])
     history = 1 + (opened - day).days // 7
     proposition = wording.proposition.format(**match.groupdict())
     return found.seen(exact[history:], naive[history - 1 :], proposition)

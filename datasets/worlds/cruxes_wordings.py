@@ -23,23 +23,24 @@ class Wording:
 WORDINGS = (
     Wording(
         "forum",
-        "In discussion {case}, {author} posted the view that {place} should close its old bridge to lorries. The "
-        "post gave these reasons: {post}. Did the discussion make {author} give up the view?\n\nWhat is known: Each of "
-        "the {count} reasons has a weight for {author}, and each weight was drawn separately: 1 point with a chance "
-        "of {light} in 100, 3 points with a chance of {middle} in 100, 6 points with a chance of {heavy} in 100. "
-        "{author} calls a reason of 1 point a trifle, one of 3 points a real concern and one of 6 points the heart "
-        "of it. The name is the right one with a chance of {fit} in 100 and each of the two wrong ones with a chance "
-        "of {unfit} in 100, anew each time. In the post a reason has its name in brackets with a chance of {shown} "
-        "in 100. Then {rounds} readers answer in turn. Each picks one of the reasons at random, all equally likely, "
-        "whatever was picked before, and a fair coin decides whether the reader cites a study or tells a story. If "
-        "the reason still stands for {author}, a study removes it with a chance of {study} in 100 and a story with a "
-        "chance of {story} in 100; what is removed stays removed. {author} answers every reader. Of a reason that "
-        "has been removed {author} says 'granted' with a chance of {granted} in 100, 'perhaps' with a chance of "
-        "{wavering} in 100, and otherwise 'no'. Of a reason that stands {author} says 'no' with a chance of {kept} "
-        "in 100, 'perhaps' with a chance of {doubted} in 100, and otherwise 'granted'. The answer also gives the "
-        "reason's name, as in the post. {author} gives up the view if the removed reasons weigh enough together. "
-        "Enough is 2 points with a chance of {low} in 100, 5 points with a chance of {mid} in 100 and 8 points with "
-        "a chance of {high} in 100. All draws are independent of each other.",
+        "In discussion {case}, {author} posted the view that {place} should close its old bridge to lorries. The post "
+        "gave these reasons: {post}. Did the discussion make {author} give up the view?\n\nWhat is known: Each of the "
+        "{count} reasons has a weight for {author}, and each weight was drawn separately: 1 point with a chance of "
+        "{light} in 100, 3 points with a chance of {middle} in 100, 6 points with a chance of {heavy} in 100. "
+        "{author} calls a reason of 1 point a trifle, one of 3 points a real concern and one of 6 points the heart of "
+        "it. The name is drawn anew each time: the right one with a chance of {fit} in 100, and each of the two wrong "
+        "ones with a chance of {unfit} in 100. In the post a reason has a name in brackets with a chance of {shown} "
+        "in 100. Then readers answer in turn, {rounds} in all. Each picks one of the reasons at random, all equally "
+        "likely, whatever was picked before, and a fair coin decides whether the reader cites a study or tells a "
+        "story. If the reason still stands for {author}, a study removes it with a chance of {study} in 100 and a "
+        "story with a chance of {story} in 100; what is removed stays removed. {author} answers every reader. About a "
+        "reason that has been removed, {author} says 'granted' with a chance of {granted} in 100, 'perhaps' with a "
+        "chance of {wavering} in 100, and otherwise 'no'. About a reason that stands, {author} says 'no' with a "
+        "chance of {kept} in 100, 'perhaps' with a chance of {doubted} in 100, and otherwise 'granted'. Each answer "
+        "also names the reason's weight, by a new draw as described above, whether the reason stands or not. {author} "
+        "gives up the view if the removed reasons together weigh enough or more. Enough is 2 points with a chance of "
+        "{low} in 100, 5 points with a chance of {mid} in 100 and 8 points with a chance of {high} in 100. All draws "
+        "are independent of each other.",
         "By the end of discussion {case}, {author} had given up the view that {place} should close its old bridge to "
         "lorries.",
         (
@@ -65,22 +66,23 @@ WORDINGS = (
     ),
     Wording(
         "letters",
-        "The scholar {author} holds that the poet of {place} was two people, because of {post}. Correspondence "
-        "{case} is about this. Does {author} abandon the idea in it?\n\nHow {author} thinks: there are {count} "
-        "reasons, and how much each counts was drawn for it alone. It counts 1 in {light} of 100 cases, 3 in "
-        "{middle} of 100 and 6 in {heavy} of 100. A reason that counts 1 is 'slight' in {author}'s letters, one that "
-        "counts 3 'solid', one that counts 6 'decisive', but only in {fit} of 100 cases: in {unfit} of 100 it is "
-        "called by one of the other two words, and in another {unfit} of 100 by the other. Every mention is a draw "
-        "of its own. Above, a word stands after the reasons for which a lot with {shown} chances in 100 allowed it. "
-        "The correspondence has {rounds} letters from colleagues, with a reply to each. A lot with equal chances "
-        "decides, for every letter afresh, which reason a colleague attacks, and a coin decides how: with a table of "
-        "figures, or with an anecdote. A table refutes a reason in {author}'s eyes in {study} of 100 cases and an "
-        "anecdote in {story} of 100, unless that has happened already; nothing restores it. The reply says 'I yield' "
-        "in {granted} of 100 cases if the reason is refuted by then, 'it may be' in {wavering} of 100, and 'I hold "
-        "to it' in the rest. If it is not refuted, the reply is 'I hold to it' in {kept} of 100 cases, 'it may be' "
-        "in {doubted} of 100, and 'I yield' in the rest. It repeats how much the reason counts, in the same three "
-        "words. {author} abandons the idea if the refuted reasons count together at least 2, 5 or 8. Which of these "
-        "it is was drawn too: 2 in {low} of 100 cases, 5 in {mid}, 8 in {high}. No draw depends on another.",
+        "The scholar {author} holds that the poet of {place} was two people, because of {post}. Correspondence {case} "
+        "is about this. Does {author} abandon the idea in it?\n\nHow {author} thinks: there are {count} reasons, and "
+        "how much each counts was drawn separately. A reason counts 1 in {light} of 100 cases, 3 in {middle} of 100 "
+        "and 6 in {heavy} of 100. A reason that counts 1 is 'slight' in {author}'s letters, one that counts 3 "
+        "'solid', one that counts 6 'decisive', but only in {fit} of 100 cases: in {unfit} of 100 the first of the "
+        "other two words is used, and in another {unfit} of 100 the second. The word is drawn anew at every mention. "
+        "Above, each reason had a chance of {shown} in 100 of being followed by a word. Letters come from "
+        "colleagues, {rounds} in all, with a reply to each. For every letter a new lot decides, with equal chances, "
+        "which reason the colleague attacks, and a coin decides how: with a table of figures, or with an anecdote. A "
+        "table refutes a reason in {author}'s eyes in {study} of 100 cases and an anecdote in {story} of 100, unless "
+        "it is refuted already; nothing restores it. If the reason is refuted by then, the reply is 'I yield' in "
+        "{granted} of 100 cases, 'it may be' in {wavering} of 100, and 'I hold to it' in the rest. If it is not "
+        "refuted, the reply is 'I hold to it' in {kept} of 100 cases, 'it may be' in {doubted} of 100, and 'I yield' "
+        "in the rest. The reply also says how much the reason counts, with a word that is drawn anew in the same way, "
+        "whether the reason is refuted or not. {author} abandons the idea if the refuted reasons together count as "
+        "much as needed or more. How much is needed was drawn too: 2 in {low} of 100 cases, 5 in {mid}, 8 in {high}. "
+        "No draw depends on another.",
         "In correspondence {case}, {author} abandons the idea that the poet of {place} was two people.",
         (
             "the spelling",
@@ -106,21 +108,22 @@ WORDINGS = (
     Wording(
         "council",
         "Will councillor {author} drop the opposition to selling the {place} meadow in session {case}? {author} "
-        "opposes it for {count} reasons: {post}.\n\nThe councillor's mind works like this. A reason is worth 1, 3 or 6 "
-        "votes in it. The probabilities are {light}%, {middle}% and {heavy}%, for every reason independently. The "
+        "opposes it for {count} reasons: {post}.\n\nThe councillor's mind works like this. In it a reason is worth 1, "
+        "3 or 6 votes. The probabilities are {light}%, {middle}% and {heavy}%, for every reason independently. The "
         "councillor speaks of a reason worth 1 as one to be mentioned, of one worth 3 as one to be weighed, of one "
-        "worth 6 as one to be obeyed. With probability {fit}% this is said as it is, with probability {unfit}% the "
-        "first of the other two phrases is used and with probability {unfit}% the second, independently at each "
-        "occasion. In the list above each reason had a probability of {shown}% to be given with its phrase. In the "
-        "session {rounds} members rise one after the other. Each speaks against one reason, uniformly at random and "
-        "regardless of the earlier members, and brings either a report or a memory, each with probability 50%. A "
-        "report destroys a reason that was intact with probability {study}%, a memory with probability {story}%, and "
-        "a destroyed reason is never mended. {author} responds each time. About a reason that is destroyed by then: "
-        "'agreed' with probability {granted}%, 'I wonder' with probability {wavering}%, else 'not so'. About an "
-        "intact one: 'not so' with probability {kept}%, 'I wonder' with probability {doubted}%, else 'agreed'. The "
-        "response contains the phrase for the reason, by the rule above. The opposition is dropped if the destroyed "
-        "reasons are worth together as many votes as the councillor needs. That number is 2 with probability {low}%, "
-        "5 with probability {mid}% and 8 with probability {high}%. Everything random is independent.",
+        "worth 6 as one to be obeyed. With probability {fit}% this phrase is used, with probability {unfit}% the "
+        "first of the other two and with probability {unfit}% the second, drawn independently on each occasion. In "
+        "the list above each reason had a probability of {shown}% of being given with a phrase. In the session "
+        "members rise one after the other, {rounds} in all. Each speaks against one reason, chosen uniformly at "
+        "random and regardless of the earlier members, and brings either a report or a memory, each with probability "
+        "50%. If the reason is intact, a report destroys it with probability {study}% and a memory with probability "
+        "{story}%, and a destroyed reason is never mended. {author} responds each time. About a reason that is "
+        "destroyed by then: 'agreed' with probability {granted}%, 'I wonder' with probability {wavering}%, else 'not "
+        "so'. About an intact one: 'not so' with probability {kept}%, 'I wonder' with probability {doubted}%, else "
+        "'agreed'. The response also contains a phrase for the reason, drawn anew by the rule above, whether the "
+        "reason is intact or destroyed. The opposition is dropped if the destroyed reasons together are worth at "
+        "least as many votes as the councillor needs. That number is 2 with probability {low}%, 5 with probability "
+        "{mid}% and 8 with probability {high}%. All draws are independent of each other.",
         "Councillor {author} drops the opposition to selling the {place} meadow in session {case}.",
         (
             "the storks",
@@ -135,8 +138,8 @@ WORDINGS = (
         ("to be mentioned", "to be weighed", "to be obeyed"),
         "{reason}, a reason {word}",
         {
-            "study": "Session {case}, speech {k}. A member holds a report against the reason of {reason}.",
-            "story": "Session {case}, speech {k}. A member holds a memory against the reason of {reason}.",
+            "study": "Session {case}, speech {k}. A member cites a report against {reason} as a reason.",
+            "story": "Session {case}, speech {k}. A member tells of a memory against {reason} as a reason.",
             "granted": "Session {case}, speech {k}. The councillor: agreed about {reason}, a reason {word}.",
             "wavering": "Session {case}, speech {k}. The councillor: I wonder about {reason}, a reason {word}.",
             "kept": "Session {case}, speech {k}. The councillor: not so about {reason}, a reason {word}.",
@@ -145,21 +148,22 @@ WORDINGS = (
     Wording(
         "family",
         "{author} wants the family to leave the town of {place} and has said why: {post}. By the end of evening "
-        "{case}, was {author} content to stay?\n\nHere is how it went. Every one of the {count} reasons pulls with a "
-        "strength of 1, 3 or 6; for each of them by itself {light} of 100 lots give 1, {middle} give 3 and {heavy} "
-        "give 6. To a reason belongs a tone: calm if it pulls with 1, firm with 3, hot with 6. Whenever {author} "
+        "{case}, was {author} content to stay?\n\nHere is how it went. Each of the {count} reasons pulls with a "
+        "strength of 1, 3 or 6, decided by a lot of its own: {light} of 100 lots give 1, {middle} give 3 and {heavy} "
+        "give 6. A tone belongs to each reason: calm if it pulls with 1, firm with 3, hot with 6. Whenever {author} "
         "speaks of a reason, a new lot decides the tone: {fit} of 100 lots give the one that belongs to it, {unfit} "
-        "of 100 give the first of the others and {unfit} of 100 the second. The tone in which a reason was first "
-        "named is told above for those that a lot with {shown} chances in 100 picked. During the evening the others "
-        "spoke {rounds} times, always about one reason, and every time each reason was as likely as any other to be "
-        "the one. They came with a calculation or with a wish, as a coin fell. A calculation took the pull from a "
-        "reason that had it {study} times in 100, a wish {story} times in 100, and it did not come back. {author} "
-        "replied at once. If the reason no longer pulled, {author} nodded {granted} times in 100, shrugged "
-        "{wavering} times in 100 and shook the head the other times. If it did pull, {author} shook the head {kept} "
-        "times in 100, shrugged {doubted} times in 100 and nodded the other times. The tone of the reply followed "
-        "the lots described above. {author} was content to stay if the reasons that no longer pulled had had a "
-        "strength of enough in all, and enough was 2 in {low} of 100 lots, 5 in {mid} of 100 and 8 in {high} of 100. "
-        "All lots are independent.",
+        "of 100 give the first of the others and {unfit} of 100 the second. Above, each reason had a chance of "
+        "{shown} in 100 of being given with the tone in which it was first named. During the evening the others made "
+        "remarks, {rounds} in all, each about one reason. Every reason was equally likely each time, whatever had "
+        "come before, and a coin decided whether the remark was a calculation or a wish. If the reason still pulled, "
+        "a calculation took its pull away {study} times in 100 and a wish {story} times in 100, and the pull did not "
+        "come back. {author} replied to each remark at once. If the reason no longer pulled, {author} nodded "
+        "{granted} times in 100, shrugged {wavering} times in 100 and otherwise gave a shake of the head. If it still "
+        "pulled, {author} gave a shake of the head {kept} times in 100, shrugged {doubted} times in 100 and otherwise "
+        "nodded. A new lot decided the tone of each reply as described above, from the strength that the reason had "
+        "at first. {author} was content to stay if the reasons that no longer pulled had at first had enough strength "
+        "together. Enough was 2 or more in {low} of 100 lots, 5 or more in {mid} of 100 and 8 or more in {high} of "
+        "100. All lots are independent of each other.",
         "By the end of evening {case}, {author} was content to stay in the town of {place}.",
         (
             "the damp flat",

@@ -1,4 +1,5 @@
 import math
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from fractions import Fraction
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from truthgym.datasets.almanac import OPENED, AlmanacQuestion, almanac, find_almanac
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.generated import logit, probability
+from truthgym.datasets.loading.generated import listed, logit, probability
 from truthgym.datasets.worlds.almanac import KINDS
 from truthgym.datasets.worlds.almanac_wordings import WORDINGS
 
@@ -197,6 +198,16 @@ def test_the_exact_reader_beats_the_naive_one_and_the_card_says_by_how_much(root
         row = [expected(one, exact)[among].mean() for one in (exact, naive, last, prior, crowd, base)]
         assert f"| {name} | {' | '.join(f'{one:.3f}' for one in row)} |" in card
         assert row[0] < min(row[1:]), name
+    excess, repeated = (expected(one, exact) - expected(exact, exact) for one in (naive, prior))
+    more, less = ({name: float(one[kinds == name].mean()) for name in KINDS} for one in (excess, repeated))
+    ranked = sorted(KINDS, key=lambda name: -more[name])
+    text = " ".join(card.split())
+    assert f"excess over the exact one is {', '.join(f'{more[name]:.3f} in `{name}`' for name in ranked)}," in text
+    assert f"{100 * excess[kinds == 'outbreak'].sum() / excess.sum():.0f} percent of it comes from `outbreak`" in text
+    better = [name for name in KINDS if less[name] < more[name]]
+    assert f"In {listed([f'`{name}`' for name in better])} a reader who repeats the exact" in text
+    assert f"a smaller excess: {listed([f'{less[name]:.3f}' for name in better])} (in `price`" in text
+    assert more["price"] - less["price"] < 0.001
 
 
 def last_item(q: AlmanacQuestion) -> float:
@@ -301,6 +312,17 @@ def test_news_that_cannot_be_true_is_refused(kind: Any, figures: dict[str, Any])
     with pytest.raises(BadInput, match="almanac: the evidence contradicts itself") as refused:
         find_almanac(f"{item.input}\n{piece}")
     assert piece[:70] in str(refused.value)
+
+
+def test_an_impossible_first_week_is_refused_with_the_question() -> None:
+    items = almanac(20, 0, "all", "league", history=1)
+    item = next(one for one in items if of(one).surface == "team")
+    asked = re.sub(r"wins \d of its two", "wins 3 of its two", str(item.input))
+    with pytest.raises(BadInput, match="contradicts itself") as refused:
+        find_almanac("\n".join([asked, *of(item).evidence]))
+    assert asked[:70] in str(refused.value)
+    assert f"week 1 ({OPENED}): the team wins 3" in str(refused.value)
+    assert "week 5" not in str(refused.value)
 
 
 def test_a_longer_set_begins_with_the_shorter_one() -> None:
