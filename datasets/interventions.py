@@ -167,7 +167,8 @@ def _draw_stated(
     """The question's text, its outcome, and fields of its metadata."""
     called = names(rng, parts)
     kind = rng.choices((SET, SEE, COUNTERFACTUAL), (3, 1, 2))[0] if kind == "all" else kind
-    target, choices, device = parts - 1, [], [Part(ROOT, (), rng.randint(*ROOTS) / 100)]
+    target, device = parts - 1, [Part(ROOT, (), rng.randint(*ROOTS) / 100)]
+    choices: list[int] = []
     while not choices:
         del device[1:]
         for i in range(1, parts):

@@ -33,6 +33,7 @@ from truthgym.datasets.loading.generated import (
     percent_range,
     probability,
     read_back,
+    whole_range,
 )
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.question import Question, question, sample
@@ -179,10 +180,10 @@ def testimony(
     n: Annotated[int, Field(ge=1)] = 300,
     seed: int = 0,
     split: str = "all",
-    witnesses: Annotated[int, Field(ge=2, le=8)] = 3,
-    reports: Annotated[int, Field(ge=1, le=12)] = 8,
-    named: Annotated[float, Field(ge=0, le=1)] = 0.5,
-    late: Annotated[float, Field(ge=0, le=1)] = 0.5,
+    witnesses: Annotated[int | Sequence[int], SkipValidation] = (2, 8),
+    reports: Annotated[int | Sequence[int], SkipValidation] = (3, 12),
+    named: Annotated[float, Field(ge=0, le=1)] = 0.7,
+    late: Annotated[float, Field(ge=0, le=1)] = 0.7,
     base_rate: Annotated[float | Sequence[float], SkipValidation] = (0.15, 0.85),
 ) -> Questions:
     """Generate questions about an event that a few people saw and several reports repeat.
@@ -194,8 +195,10 @@ def testimony(
         n: Number of questions, all of the split.
         seed: Another seed gives other questions.
         split: "train", "validation", "test" or "all". Every question is its own event.
-        witnesses: People who saw the event, 2 to 8. The fewer, the more reports repeat one another.
-        reports: Reports in each question, 1 to 12.
+        witnesses: People who saw the event, 2 to 8: one number, or the two ends of a range from which each question
+            draws. The fewer, the more reports repeat one another. In a narrow range a constant weight on all reports
+            comes near to the exact reader.
+        reports: Reports in each question, 1 to 12, likewise.
         named: Probability that a report names its person, 0 to 1, rounded to a whole percent.
         late: Probability that the last piece names the person of a report that did not, likewise.
         base_rate: Probability that the proposition is true before any evidence: one number, or the two ends of a range
@@ -204,24 +207,29 @@ def testimony(
     Raises:
         BadInput: An argument outside its range, or an unknown split.
     """
+    people = whole_range("testimony", "witnesses", witnesses, 2, 8)
+    tellings = whole_range("testimony", "reports", reports, 1, 12)
     low, high = percent_range("testimony", base_rate)
     shares = round(100 * named), round(100 * late)
-    difficulty = f"witnesses{witnesses}-reports{reports}-named{shares[0]}-late{shares[1]}-base{low}-{high}"
+    difficulty = (
+        f"witnesses{people[0]}-{people[1]}-reports{tellings[0]}-{tellings[1]}-named{shares[0]}-late{shares[1]}"
+        f"-base{low}-{high}"
+    )
 
     def make(i: int) -> Sample:
-        return _question(seed, i, witnesses, reports, shares, (low, high), difficulty)
+        return _question(seed, i, people, tellings, shares, (low, high), difficulty)
 
     return generate("testimony", make, n, split)
 
 
 @lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
 def exact_posterior(rates: Rates, witnesses: int, said: tuple[bool, ...], source: tuple[int | None, ...]) -> float:
-    r"""Probability that the event happened, by enumeration of what the witnesses may have said.
+    r"""Probability that the event happened, by summation over what the witnesses may have said.
 
     $$P(e\mid r,s)\propto P(e)\sum_{o\in\{0,1\}^w}\prod_i P(o_i\mid e)\prod_j P(r_j\mid o,s_j)$$
 
     A report repeats its source's statement, or the opposite with the probability of a garble. If the source is unknown,
-    its probability is the mean over the witnesses.
+    its probability is the mean over the witnesses, which depends only on how many of them say yes.
 
     Args:
         rates: The rates that the question states.
@@ -229,20 +237,23 @@ def exact_posterior(rates: Rates, witnesses: int, said: tuple[bool, ...], source
         said: What each report says.
         source: Number of each report's witness, from 0, or None if it is unknown.
     """
+    unknown, known = [0, 0], [[1.0, 1.0] for _ in range(witnesses)]
+    for report, witness in zip(said, source, strict=True):
+        if witness is None:
+            unknown[report] += 1
+        else:
+            known[witness][report] *= 1 - rates.garble
+            known[witness][not report] *= rates.garble
+    likely = [1.0]  # of reports whose source is known, summed over statements with so many that say yes
+    for no, yes in known:
+        likely = [a * no + b * yes for a, b in zip([*likely, 0.0], [0.0, *likely], strict=True)]
     total = [0.0, 0.0]
-    for event, weight in enumerate((1 - rates.base, rates.base)):
-        says_yes = rates.hit if event else rates.false_alarm
-        for statements in product((False, True), repeat=witnesses):
-            yes = sum(statements)
-            likelihood = weight * says_yes**yes * (1 - says_yes) ** (witnesses - yes)
-            for report, witness in zip(said, source, strict=True):
-                if witness is None:
-                    agree = (yes if report else witnesses - yes) / witnesses
-                else:
-                    agree = float(statements[witness] == report)
-                likelihood *= agree * (1 - rates.garble) + (1 - agree) * rates.garble
-            total[event] += likelihood
-    return total[1] / (total[0] + total[1])
+    for k, likelihood in enumerate(likely):
+        report_yes = (k * (1 - rates.garble) + (witnesses - k) * rates.garble) / witnesses
+        likelihood *= report_yes ** unknown[True] * (1 - report_yes) ** unknown[False]
+        for event, rate in enumerate((rates.false_alarm, rates.hit)):
+            total[event] += likelihood * rate**k * (1 - rate) ** (witnesses - k)
+    return rates.base * total[1] / ((1 - rates.base) * total[0] + rates.base * total[1])
 
 
 def naive_log_likelihood_ratio(rates: Rates, report: bool) -> float:
@@ -307,10 +318,17 @@ def find_testimony(text: str) -> Seen | None:
 
 
 def _question(
-    seed: int, i: int, witnesses: int, reports: int, shares: tuple[int, int], base: tuple[int, int], difficulty: str
+    seed: int,
+    i: int,
+    people_range: tuple[int, int],
+    report_range: tuple[int, int],
+    shares: tuple[int, int],
+    base: tuple[int, int],
+    difficulty: str,
 ) -> Sample:
     rng = random.Random(f"testimony/{seed}/{i}/{difficulty}")
     surface = rng.choice(SURFACES)
+    witnesses, reports = rng.randint(*people_range), rng.randint(*report_range)
     place, *people = names(rng, 1 + witnesses)
     base_rate = rng.randint(*base)
     hit, alarm, garble = (rng.randint(*ends) for ends in (HITS, FALSE_ALARMS, GARBLES))

@@ -17,10 +17,10 @@ def testimony(
     n: int = 300,
     seed: int = 0,
     split: str = "all",
-    witnesses: int = 3,
-    reports: int = 8,
-    named: float = 0.5,
-    late: float = 0.5,
+    witnesses: int | Sequence[int] = (2, 8),
+    reports: int | Sequence[int] = (3, 12),
+    named: float = 0.7,
+    late: float = 0.7,
     base_rate: float | Sequence[float] = (0.15, 0.85),
     paradigms: Paradigms | None = None,
     system_prompt: str | Sequence[str] | None = None,
@@ -29,7 +29,8 @@ def testimony(
 
     `n` questions are generated from `seed`. Each of the `reports` repeats one of the `witnesses`. It names the witness
     with the probability `named`; if not, the last piece of evidence does so with the probability `late`. `base_rate` is
-    the probability of the proposition before evidence: a number, or the two ends of a range with a comma.
+    the probability of the proposition before evidence. `witnesses`, `reports` and `base_rate` are one number, or the
+    two ends of a range with a comma.
     docs/domains.md describes the other arguments.
     """
     questions = data.testimony(n, seed, split, witnesses, reports, named, late, base_rate)

@@ -196,6 +196,22 @@ def pattern(template: str, suffix: str = "", fields: Mapping[str, str] | None = 
     return "".join(parts())
 
 
+def whole_range(world: str, name: str, value: int | Sequence[int], least: int, most: int) -> tuple[int, int]:
+    """The two whole numbers between which questions draw an argument.
+
+    Raises:
+        BadInput: `value` is neither one whole number between `least` and `most` nor two that rise.
+    """
+    ends = [value] if isinstance(value, int) else list(value) if isinstance(value, Sequence) else []
+    whole = all(isinstance(end, int) and least <= end <= most for end in ends)
+    if len(ends) not in (1, 2) or not whole or ends[0] > ends[-1]:
+        raise BadInput(
+            f"{world}: {name}={value!r} cannot be used; give one whole number between {least} and {most}, or two that "
+            f"rise, such as {least},{most}"
+        )
+    return ends[0], ends[-1]
+
+
 def percent_range(world: str, base_rate: float | Sequence[float]) -> tuple[int, int]:
     """The whole percents between which questions draw their base rate.
 
