@@ -282,8 +282,10 @@ def naive_path(setting: Setting, exhibits: Sequence[bool], ended: bool) -> list[
 def find_disclosure(text: str) -> Seen | None:
     """Find the last question of this domain in a text, and its pieces of evidence before or after it.
 
+    A result counts if all results before it are in the text, and that there are no more if those can be all.
+
     Raises:
-        BadInput: The evidence contradicts itself (see `read_back`), or the rule that the question states.
+        BadInput: The evidence contradicts itself (see `read_back`), or what the question states.
     """
     found = read_back("disclosure", text, _forms())
     if found is None:
@@ -294,11 +296,16 @@ def find_disclosure(text: str) -> Seen | None:
     base, hit, alarm = (int(match[name]) / 100 for name in ("base", "hit", "alarm"))
     trials, shown, ahead = (int(match[name]) for name in ("trials", "shown", "ahead"))
     setting = Setting(base, hit, alarm, trials, shown, ahead, weights)
-    exhibits = [kind == "good" for kind, _ in found.pieces if kind != "end"]
-    ended = len(exhibits) < len(found.pieces)
+    exhibits: list[bool] = []
+    for what, piece in found.pieces:
+        if what == "end" or int(piece["k"]) != len(exhibits) + 1:
+            break
+        exhibits.append(what == "good")
+        if math.isnan(exact_posterior(setting, tuple(exhibits), False)):
+            raise contradiction("disclosure", match["known" if kind else 0], piece[0])
+    ended = len(exhibits) < len(found.pieces) and found.pieces[len(exhibits)][0] == "end"
+    ended = ended and not math.isnan(exact_posterior(setting, tuple(exhibits), True))
     exact = posterior_path(setting, exhibits, ended)
-    if math.isnan(exact[-1]):
-        raise contradiction("disclosure", match["known"], found.pieces[-1][1][0])
     proposition = surface.proposition.format(case=match["case"], name=match["name"])
     return found.seen(exact, naive_path(setting, exhibits, ended), proposition)
 

@@ -22,6 +22,7 @@ from truthgym.datasets.loading.generated import (
     NAME,
     NAMES,
     Form,
+    GeneratedQuestion,
     Seen,
     contradiction,
     form,
@@ -36,7 +37,7 @@ from truthgym.datasets.loading.generated import (
     whole_range,
 )
 from truthgym.datasets.loading.selection import Questions
-from truthgym.datasets.question import Question, question, sample
+from truthgym.datasets.question import question, sample
 
 HITS, FALSE_ALARMS, GARBLES = (60, 80), (20, 40), (2, 12)
 """Ranges of percents from which each question draws its rates."""
@@ -141,10 +142,9 @@ SURFACES = (
 )
 
 
-class TestimonyQuestion(Question, frozen=True):
+class TestimonyQuestion(GeneratedQuestion, frozen=True):
     """A question with what it was generated from."""
 
-    surface: str
     hit: int
     """Percent of people who say yes if the proposition is true."""
     false_alarm: int
@@ -157,8 +157,6 @@ class TestimonyQuestion(Question, frozen=True):
     """Number of the person whom each report repeats, from 0."""
     named_at: list[int]
     """For each report the piece of evidence that names its person, from 1; 0 if none does."""
-    naive: list[float]
-    """Probability before any evidence and after each piece of a reader who takes every report for a new witness."""
 
 
 Sources = Sequence[int | None]

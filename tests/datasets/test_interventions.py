@@ -16,8 +16,6 @@ from truthgym.datasets.interventions import (
     find_interventions,
     interventions,
 )
-from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.worlds.interventions import SURFACES
 from truthgym.datasets.worlds.networks import Candidates, Query, learn, learned_paths
 
 Values = tuple[bool, ...]
@@ -159,42 +157,12 @@ def test_who_only_sees_is_not_wrong_where_nothing_was_set() -> None:
     assert any(abs(q.posterior[0] - q.naive[0]) > 0.02 for q in known if q.kind == "set")
 
 
-def test_a_question_is_read_back_from_its_text() -> None:
-    made = list(interventions(n=80, cases=40))
-    for item in made:
-        known = item.metadata_as(InterventionsQuestion)
-        seen = find_interventions("\n".join([*known.evidence[:2], str(item.input), *known.evidence]))
-        assert seen is not None
-        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
-        for prior, found, path in (
-            (seen.prior, seen.log_likelihood_ratios, known.posterior),
-            (seen.naive_prior, seen.naive_log_likelihood_ratios, known.naive),
-        ):
-            assert prior == pytest.approx(path[0])
-            beliefs = [probability(logit(path[0]) + math.fsum(found[:k])) for k in range(len(path))]
-            assert beliefs == pytest.approx(path)
-    assert find_interventions("Is Elpel on in that run?") is None
-    assert {item.metadata_as(InterventionsQuestion).surface for item in made} == {s.name for s in SURFACES}
-
-
 def test_a_part_that_the_device_does_not_have_is_refused() -> None:
     for item in interventions(n=4, cases=8):
         evidence = item.metadata_as(InterventionsQuestion).evidence
         name = next(word for word in evidence[-1].split()[3:] if word.istitle())
         with pytest.raises(BadInput, match="interventions: the evidence contradicts itself"):
             find_interventions(f"{item.input}\n{evidence[-1].replace(name, 'Nobody')}")
-
-
-@pytest.mark.parametrize("learned", [0.0, 1.0])
-def test_outcomes_come_as_often_as_stated(learned: float) -> None:
-    made = list(interventions(n=800, learned=learned, cases=4, seed=5))
-    known = [item.metadata_as(InterventionsQuestion) for item in made]
-    yes = np.array([item.target == "yes" for item in made])
-    first, exact, naive = np.array([[q.posterior[0], q.posterior[-1], q.naive[-1]] for q in known]).T
-    for belief, weights in ((first, (first**0, first - 0.5)), (exact, (first**0, exact - first, naive - exact))):
-        for weight in weights:
-            spread = math.sqrt(np.sum(belief * (1 - belief) * weight**2))
-            assert abs(np.sum((yes - belief) * weight)) < 4 * spread
 
 
 @pytest.mark.parametrize(
@@ -216,7 +184,7 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: st
     assert named in str(refused.value)
 
 
-def test_the_card_shows_the_first_questions_and_the_margin(root: Path) -> None:
+def test_the_card_shows_a_stated_mechanism_and_the_margin(root: Path) -> None:
     card = (root / "datasets" / "interventions.md").read_text()
     made = list(interventions(n=200))
     known = [item.metadata_as(InterventionsQuestion) for item in made]
@@ -227,9 +195,8 @@ def test_the_card_shows_the_first_questions_and_the_margin(root: Path) -> None:
     assert (
         f"{100 * np.mean(abs(exact - naive) < 0.02):.0f} % of these questions the naive belief is within 0.02" in card
     )
-    for learned in (False, True):
-        item, question = next((item, q) for item, q in zip(made, known, strict=True) if q.learned == learned)
-        for text in (str(item.input), *question.evidence, str(question.proposition)):
-            assert text in card
-        for name, path in (("exact", question.posterior), ("naive", question.naive)):
-            assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
+    item, question = next((item, q) for item, q in zip(made, known, strict=True) if not q.learned)
+    for text in (str(item.input), *question.evidence, str(question.proposition)):
+        assert text in card
+    for name, path in (("exact", question.posterior), ("naive", question.naive)):
+        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card

@@ -10,8 +10,7 @@ import pytest
 from inspect_ai.dataset import Sample
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.loading.generated import logit, probability
-from truthgym.datasets.testimony import SURFACES, TestimonyQuestion, find_testimony, testimony
+from truthgym.datasets.testimony import SURFACES, TestimonyQuestion, testimony
 
 
 @pytest.fixture(scope="module")
@@ -88,34 +87,6 @@ def test_words_and_order_say_nothing_of_the_outcome(made: list[Sample]) -> None:
         assert abs(np.corrcoef(length, yes)[0, 1]) < 4 / math.sqrt(len(made))
 
 
-def test_a_question_is_read_back_from_any_text_that_holds_it() -> None:
-    for item in testimony(n=40):
-        known = item.metadata_as(TestimonyQuestion)
-        pieces = known.evidence
-        whole = "\n".join([str(item.input), *pieces])
-        seen = find_testimony(f"{whole}\nAs said, {pieces[0]} The end.")
-        assert seen is not None
-        assert (seen.asked, seen.proposition) == (item.input, known.proposition)
-        for found, path in (
-            (seen.log_likelihood_ratios, known.posterior),
-            (seen.naive_log_likelihood_ratios, known.naive),
-        ):
-            beliefs = [probability(logit(seen.prior) + math.fsum(found[:k])) for k in range(len(path))]
-            assert beliefs == pytest.approx(path)
-        part = find_testimony("\n".join([*pieces[:3], str(item.input)]))
-        assert part is not None
-        assert len(part.log_likelihood_ratios) == 3
-        assert whole[: seen.evidence_ends] == whole
-    assert find_testimony("Did the ferry sail?") is None
-
-
-def test_a_longer_set_begins_with_the_shorter_one() -> None:
-    first, longer, other = testimony(n=10), testimony(n=20), testimony(n=10, seed=1)
-    assert [s.model_dump() for s in first] == [s.model_dump() for s in longer][:10]
-    assert not {str(s.input) for s in first} & {str(s.input) for s in other}
-    assert {s.metadata_as(TestimonyQuestion).split for s in testimony(n=10, split="test")} == {"test"}
-
-
 def test_fewer_witnesses_and_more_reports_mislead_a_naive_reader_more() -> None:
     def lost(**arguments: Any) -> float:
         known = [item.metadata_as(TestimonyQuestion) for item in testimony(n=300, **arguments)]
@@ -166,13 +137,3 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], said: str
     with pytest.raises(BadInput) as refused:
         testimony(**arguments)
     assert said in str(refused.value)
-
-
-def test_the_card_shows_the_first_question(root: Path) -> None:
-    card = (root / "datasets" / "testimony.md").read_text()
-    item = next(iter(testimony(n=1)))
-    known = item.metadata_as(TestimonyQuestion)
-    for text in (str(item.input), *known.evidence, known.proposition):
-        assert f"{text}" in card
-    for name, path in (("exact", known.posterior), ("naive", known.naive)):
-        assert f"{name}: {', '.join(f'{p:.4f}' for p in path)}" in card
