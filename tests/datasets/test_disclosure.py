@@ -142,7 +142,7 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: st
 
 
 def test_the_card_shows_the_margin(root: Path) -> None:
-    card = (root / "datasets" / "disclosure.md").read_text()
+    card = " ".join((root / "datasets" / "disclosure.md").read_text().split())
     known = [item.metadata_as(DisclosureQuestion) for item in disclosure(n=1000)]
     exact, naive = (np.array([getattr(q, name)[-1] for q in known]) for name in ("posterior", "naive"))
     owed = exact * (1 - exact)

@@ -186,14 +186,15 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], named: st
 
 def test_the_card_shows_a_stated_mechanism_and_the_margin(root: Path) -> None:
     card = (root / "datasets" / "interventions.md").read_text()
+    prose = " ".join(card.split())
     made = list(interventions(n=200))
     known = [item.metadata_as(InterventionsQuestion) for item in made]
     exact, naive = (np.array([getattr(q, name)[-1] for q in known]) for name in ("posterior", "naive"))
     owed = exact * (1 - exact)
     lost = (exact - naive) ** 2
-    assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in card
+    assert f"{owed.mean():.3f} for the exact reader and {(owed + lost).mean():.3f} for the naive one" in prose
     assert (
-        f"{100 * np.mean(abs(exact - naive) < 0.02):.0f} % of these questions the naive belief is within 0.02" in card
+        f"{100 * np.mean(abs(exact - naive) < 0.02):.0f} % of these questions the naive belief is within 0.02" in prose
     )
     item, question = next((item, q) for item, q in zip(made, known, strict=True) if not q.learned)
     for text in (str(item.input), *question.evidence, str(question.proposition)):
