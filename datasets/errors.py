@@ -43,8 +43,9 @@ def one_of(what: str, value: str, known: Sequence[str]) -> None:
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A suggestion such as "did you mean 'brier'? ", or an empty string if nothing is near."""
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}? " if near else ""
+    folded = {one.lower(): one for one in known}
+    near = get_close_matches(name.lower(), folded, n=1)
+    return f"did you mean {folded[near[0]]!r}? " if near else ""
 
 
 def shown(value: object) -> str:
@@ -79,10 +80,11 @@ def _field_problem(name: str, error: ErrorDetails, known: Sequence[str]) -> str:
     if kind in ("string_type", "string_pattern_mismatch"):
         return f"{field} must be text in quotes, got {shown(value)}"
     if kind == "float_type" or error.get("ctx", {}).get("le") == 1 or error.get("ctx", {}).get("ge") == 0.0:
-        percent = isinstance(value, int | float) and 1 < value <= 100
-        return (
-            f"{field}: {shown(value)} is not a probability; write {value / 100 if percent else 'a number from 0 to 1'}"
-        )
+        percent = isinstance(value, int | float) and 2 <= value <= 100
+        remedy = f"{value / 100:.10g}" if percent else "a number from 0 to 1"
+        return f"{field}: {shown(value)} is not a probability; write {remedy}"
+    if kind == "list_type":
+        return f'{field}: {shown(value)} cannot be used; give a JSON list such as ["It rains."]'
     return f"{field}: {shown(value)} cannot be used; {_remedy(name, error)}"
 
 

@@ -58,7 +58,18 @@ def _number(value: object, info: ValidationInfo) -> object:
 CSV = "csv"
 """Context in which rows of a csv file are validated."""
 Probability = Annotated[float, Field(strict=True, ge=0, le=1), BeforeValidator(_number)]
-Outcome = Literal["yes", "no"]
+
+
+def _folded(value: object, info: ValidationInfo) -> object:
+    # Spreadsheets write Yes, and TRUE for true.
+    if isinstance(value, str):
+        value = value.strip().lower()
+        return {"true": "yes", "false": "no"}.get(value, value) if info.context == CSV else value
+    return value
+
+
+Outcome = Annotated[Literal["yes", "no"], BeforeValidator(_folded)]
+"""In any case. In a csv file TRUE and FALSE are outcomes, too."""
 
 
 class Question(BaseModel, frozen=True, defer_build=True):

@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BaseModel, Field, ValidationError
 
 from truthgym.datasets.errors import BadInput, bad_fields, one_of
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, RowFilter, read_rows
-from truthgym.datasets.loading.selection import Questions, check_selection, select
+from truthgym.datasets.loading.selection import Questions, check_selection, duplicate_id, select
 from truthgym.datasets.loading.source import Source, bundled_file, file_sha256, source_rows
 from truthgym.datasets.question import CSV, Day, Question, Text, sample, split_of
 
@@ -142,24 +142,29 @@ class Domain:
 
         def samples() -> Iterator[Sample]:
             nonlocal place
-            problems: list[str] = []
-            for place, row in rows:
+            problems: dict[str, list[str]] = {}
+            seen: dict[int, int] = {}  # by hash: a million ids as text would fill the memory
+            for number, (place, row) in enumerate(rows, start=1):
                 reason = reason_to_drop(row) if reason_to_drop else None
                 if reason:
                     dropped[reason] += 1
                     continue
                 try:
+                    if source not in self.sources and "id" in row:
+                        first = seen.setdefault(hash(str(row["id"])), number)
+                        if first != number:
+                            raise duplicate_id(place, row["id"], first, number)
                     item = self.parse(place, row, source.endswith(".csv"))
                 except BadInput as error:
-                    problems.append(str(error))
-                    if len(problems) == MAX_PROBLEMS:
+                    problems.setdefault(str(error).removeprefix(f"{place}: "), []).append(place)
+                    if sum(map(len, problems.values())) == MAX_PROBLEMS:
                         break
                 else:
                     if selected and place.startswith(selected):
                         item.metadata = (item.metadata or {}) | {"selected_by_outcome": True}
                     yield item
             if problems:
-                raise BadInput("\n".join(problems))
+                raise BadInput("\n".join(f"{', '.join(places)}: {text}" for text, places in problems.items()))
             if is_file and not place:
                 raise BadInput(f"{self.name}: {source} is empty; write one question a row")
 

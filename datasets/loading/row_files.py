@@ -28,7 +28,8 @@ def read_rows(path: Path) -> Iterator[Row]:
     """Read a .jsonl, .csv or .parquet file row by row. Empty lines and a byte order mark are skipped.
 
     Csv and parquet have no missing fields: cells that are empty or null are left out of the row. A cell of a csv file
-    is text, or a list if it is a JSON array such as `["first text", "second text"]`.
+    is text, or a list if it is a JSON array such as `["first text", "second text"]`. Its columns have the names of the
+    header in lower case.
 
     Raises:
         BadInput: The file does not exist, cannot be read, or is not in the format of its suffix; or a line is not a
@@ -132,9 +133,12 @@ def _csv_rows(path: Path) -> Iterator[Row]:
             delimiter = max(",;\t", key=file.readline().count)  # spreadsheets write ; where , is the decimal sign
             file.seek(0)
             reader = csv.reader(file, delimiter=delimiter, strict=True)
-            names = next(reader, [])
+            header = next(reader, [])
+            names = [name.strip().lower() for name in header]
             where = f"{path.name} line 1"
-            if problem := [name for name in names if not name.strip() or names.count(name) > 1]:
+            if problem := [
+                title for title, name in zip(header, names, strict=True) if not name or names.count(name) > 1
+            ]:
                 raise BadInput(f"{where}: {shown(problem[0])} cannot name a column; give each column a name of its own")
             line = reader.line_num + 1
             for cells in reader:

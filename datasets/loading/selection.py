@@ -152,6 +152,11 @@ def parse_day(name: str, value: object) -> date:
         raise BadInput(f"{name}={value!r} is not a day; write it as 2025-06-01") from None
 
 
+def duplicate_id(place: str, id: object, first: int, number: int) -> BadInput:
+    """The error that two questions, by their numbers, have one id."""
+    return BadInput(f"{place}: duplicate id {id!r}, at questions {first} and {number}; rename one of them")
+
+
 def filter_samples(
     name: str,
     samples: Iterable[Sample],
@@ -173,9 +178,7 @@ def filter_samples(
             dropped["with a duplicate id"] += 1
             continue
         if first != number:
-            raise BadInput(
-                f"{place() or name}: duplicate id {item.id!r}, at questions {first} and {number}; rename one of them"
-            )
+            raise duplicate_id(place() or name, item.id, first, number)
         known = item.metadata_as(Question)
         if split not in ("all", known.split):
             dropped[f"in other splits than {split}"] += 1

@@ -51,7 +51,10 @@ STYLE: dict[str, Callable[[str], float]] = {
 
 @dataclass(frozen=True)
 class Leak:
-    """How well a classifier orders unseen events by outcome. NaN with fewer than 20 groups, or with one outcome."""
+    """How well a classifier orders unseen events by outcome.
+
+    NaN with fewer than 20 groups, with one outcome, or if permutations leave all outcomes where they are.
+    """
 
     auc: float
     """Probability that a question with the outcome yes is ranked above one with no, in [0, 1]. 0.5 tells nothing."""
@@ -77,14 +80,15 @@ def wording_leak(
 
     Two ridge regressions of the outcome: on words and pairs of words (TF-IDF, rows of length 1), and on the counts in
     `STYLE` (standardised). Each is fitted on nine tenths of the groups and ranks the texts of the last tenth, so that
-    no text is ranked by another one of its group. Predictions are linear in the outcomes,
+    no text is ranked by another one of its group. All numbers count as one word, so neither thresholds nor days are
+    found. Predictions are linear in the outcomes,
 
     $$\hat y_{test}=K_{test,train}(K_{train,train}+\lambda I)^{-1}y_{train}$$
 
     with K the inner products of features centred by the means of the training texts: permuted outcomes cost a product
     of matrices. The AUC is the mean over three random partitions into folds. Outcomes are permuted between groups of
     one size, so that questions that share an event still have outcomes that agree as often. A group without another
-    one of its size keeps its outcomes: if all sizes differ, nothing is found.
+    one of its size keeps its outcomes: if all sizes differ, there is no null, and all figures are NaN.
 
     A classifier finds what is frequent in the set; an AUC inside the null does not show that no reader can tell. Two
     tests at 5 % find a leak in up to 10 % of sets that have none.
@@ -114,12 +118,14 @@ def wording_leak(
         used = np.sort(rng.choice(used, MOST, replace=False))
     y, code = y[used], cluster_codes([names[int(i)] for i in used])
     kept = [texts[int(i)] for i in used]
+    unknown = dict.fromkeys(("words", "style"), Leak(np.nan, np.nan, np.nan, np.nan, y.size))
     if np.unique(code).size < LEAST or np.unique(y).size < 2:
-        unknown = Leak(np.nan, np.nan, np.nan, np.nan, y.size)
-        return {"words": unknown, "style": unknown}
+        return unknown
     folds = [_folds(code, rng) for _ in range(REPEATS)]
     blocks = _blocks(code)
     labels = np.column_stack([y, *(_permuted(y, blocks, rng) for _ in range(PERMUTATIONS))])
+    if (labels == labels[:, :1]).all():
+        return unknown
     words, style = _words(kept), _style(kept)
     kernels = {"words": ((words @ words.T).toarray(), 1.0), "style": (style @ style.T, y.size / 10)}
     return {name: _leak(kernel, ridge, folds, labels) for name, (kernel, ridge) in kernels.items()}

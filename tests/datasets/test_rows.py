@@ -111,6 +111,8 @@ def test_fields_of_a_row_are_checked(domain: str, refused: Refused, tmp_path: Pa
     ("domain", "change", "parts"),
     [
         ("forecasting", {"crowd": 70}, ["`crowd`: 70 is not a probability", "write 0.7"]),
+        ("forecasting", {"crowd": 1.4}, ["`crowd`: 1.4 is not a probability; write a number from 0 to 1"]),
+        ("forecasting", {"crowd": 7}, ["write 0.07"]),
         ("forecasting", {"crowd": "70"}, ["`crowd`: '70' is not a probability"]),
         ("forecasting", {"crowd": True}, ["`crowd`: True is not a probability"]),
         ("forecasting", {"outcome": "perhaps"}, ["`outcome`: 'perhaps'", "'yes' or 'no'"]),
@@ -121,7 +123,11 @@ def test_fields_of_a_row_are_checked(domain: str, refused: Refused, tmp_path: Pa
         ("research", {"first": ["easy"]}, ["`first`: ['easy']"]),
         ("research", {"hard": "the hammer"}, ["the same answer, 'the hammer'"]),
         ("openreview", {"decision": "Reject"}, ["'Reject' and the outcome 'yes' contradict"]),
-        ("openreview", {"reviews": "It sorts well."}, ["`reviews`: 'It sorts well.' cannot be used"]),
+        (
+            "openreview",
+            {"reviews": "It sorts well."},
+            ["`reviews`: 'It sorts well.' cannot be used; give a JSON list such as"],
+        ),
         ("openreview", {"reviews": ["It sorts well.", 6]}, ["`reviews.1` must be text in quotes, got 6"]),
         ("openreview", {"opened_on": "2019-09-25", "known_on": "2019-09-25"}, ["is not before known_on 2019-09-25"]),
         ("cmv_binary", {"exchange": []}, ["`exchange`: [] cannot be used", "at least 1"]),
@@ -135,6 +141,33 @@ def test_a_bad_row_is_refused(refused: Refused, domain: str, change: dict[str, A
     message = refused(domain, **change)
     for part in parts:
         assert part in message
+
+
+def test_all_faults_of_ten_rows_are_in_one_message(tmp_path: Path) -> None:
+    good = ROWS["forecasting"]
+    days = {"opened_on": "2024-05-02", "known_on": "2024-05-01"}
+    changes: list[dict[str, Any]] = [{}, {"id": "b", "outcome": 1}, {}, {"id": "c", **days}, {"id": "d", "outcome": 1}]
+    with pytest.raises(BadInput) as error:
+        DOMAINS["forecasting"](write_rows(tmp_path / "mine.jsonl", *(good | change for change in changes)))
+    assert [line.partition(";")[0] for line in str(error.value).splitlines()] == [
+        "mine.jsonl line 2, mine.jsonl line 5: the field `outcome`: 1 cannot be used",
+        "mine.jsonl line 3: duplicate id 'rain', at questions 1 and 3",
+        "mine.jsonl line 4: opened_on 2024-05-02 is not before known_on 2024-05-01",
+    ]
+
+
+def test_spreadsheets_may_write_capitals(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("ID; Question;Outcome\na;Why?;Yes\nb;How?;FALSE\n")
+    assert [(q.id, q.input, q.target) for q in DOMAINS["forecasting"](str(path))] == [
+        ("a", "Why?", "yes"),
+        ("b", "How?", "no"),
+    ]
+    path.write_text("ID,id\n")
+    with pytest.raises(BadInput, match="line 1: 'ID' cannot name a column"):
+        DOMAINS["forecasting"](str(path))
+    with pytest.raises(BadInput, match="no field 'IDD'; did you mean 'id'"):
+        DOMAINS["forecasting"](write_rows(tmp_path / "mine.jsonl", {"IDD": "a"}))
 
 
 @every_domain

@@ -63,6 +63,13 @@ def test_a_large_event_is_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found <= 5  # P = 0.02 if one in twenty is expected
 
 
+def test_groups_that_all_differ_in_size_have_no_null() -> None:
+    """No outcomes can be dealt to another group, so every permutation is what was observed."""
+    groups = np.repeat(np.arange(20), np.arange(1, 21))
+    found = wording_leak(sentences(len(groups)), groups % 2, groups.tolist())
+    assert all(np.isnan([one.auc, one.lower, one.upper, one.p_value]).all() for one in found.values())
+
+
 def test_predictions_are_those_of_ridge_regression() -> None:
     """Against least squares on features and outcomes of the training texts, centered, with the penalty as rows."""
     x, y, fold, ridge = RNG.normal(size=(30, 4)), RNG.normal(size=30), np.arange(30) % 5, 2.5
