@@ -76,6 +76,11 @@ def test_a_dataset_can_be_changed_without_changing_the_next() -> None:
     assert next(iter(forecasting())).input != "changed"
 
 
+def test_questions_that_show_who_won_an_election_share_its_event() -> None:
+    shows = {"clinton-wins-us-presidency-2016", "trump-removed-by-senate-2020", "trump-kim-meeting-june-2018"}
+    assert {row["event"] for row in ROWS if row["id"] in shows} == {"us-presidency-2016"}
+
+
 def test_outcomes_are_balanced_in_every_field() -> None:
     fields = Counter(s.metadata_as(ForecastingQuestion).field for s in EVENTS)
     yes = Counter(s.metadata_as(ForecastingQuestion).field for s in EVENTS if s.target == "yes")
@@ -99,7 +104,7 @@ def test_nor_does_all_that_is_shown() -> None:
 
 def test_criteria_have_no_clause_for_one_outcome() -> None:
     one_sided = re.compile(
-        r"otherwise|counts? as no|even if|whatever|any (kind|terms|price|form)|do(es)? not matter", re.I
+        r"otherwise|counts? as no|even if|whatever|any (kind|terms|price|form)|do(es)? not matter|not enough", re.I
     )
     assert not [row["id"] for row in ROWS if one_sided.search(row["criteria"])]
 

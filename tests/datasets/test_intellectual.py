@@ -40,6 +40,11 @@ def test_claims_are_true_or_false_as_they_are_said_to_be() -> None:
     assert all(row["recorded"] for row in CLAIMS.values())
 
 
+def test_the_brother_makes_the_claim_that_the_key_is_for() -> None:
+    row = CLAIMS["positive-twice"]
+    assert all("more likely ill than healthy" in row[name] for name in ("prompt", "claim"))
+
+
 def test_a_blind_reader_agrees_with_the_key() -> None:
     read = second_reading("intellectual")
     assert set(read) == set(CLAIMS)

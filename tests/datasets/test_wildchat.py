@@ -67,6 +67,12 @@ def test_bundled_follow_ups_say_how_often_the_person_wrote() -> None:
     }
 
 
+def test_the_card_counts_the_replies_with_a_planted_error() -> None:
+    planted = "now-another-error wrong-year-for-the-wall read-it-again zh-that-is-not-right where-is-that-number-from"
+    number = sum(bool(item.metadata_as(WildChatQuestion).earlier) for item in wildchat() if item.id in planted.split())
+    assert f"{['no', 'one', 'two', 'three', 'four', 'five'][number]} hold a planted error" in card_line("wildchat")
+
+
 def test_the_card_says_how_plausible_a_second_reader_found_the_messages() -> None:
     ratings = Counter(answer["plausible"] for answer in second_reading("wildchat").values())
     assert ratings.total() == len(messages()) - 84
