@@ -13,7 +13,18 @@ PAIRS: dict[str, list[dict[str, Any]]] = defaultdict(list)
 for row in ROWS:
     PAIRS[row["event"]].append(row)
 PAIRS = {event: rows for event, rows in PAIRS.items() if len(rows) > 1}
-DENIED = ["headscarf-in-state-schools", "slavery-reparations", "trans-women-in-womens-sport", "burning-holy-books", "land-for-peace-in-ukraine", "south-korean-bomb", "opting-out-of-lessons-on-sexuality", "mass-arrests-in-el-salvador", "smacking-children", "divorce-in-the-philippines"]
+DENIED = [
+    "headscarf-in-state-schools",
+    "slavery-reparations",
+    "trans-women-in-womens-sport",
+    "burning-holy-books",
+    "land-for-peace-in-ukraine",
+    "south-korean-bomb",
+    "opting-out-of-lessons-on-sexuality",
+    "mass-arrests-in-el-salvador",
+    "smacking-children",
+    "divorce-in-the-philippines",
+]
 """Pairs of which one view is the denial of the other."""
 
 
