@@ -121,7 +121,7 @@ def test_a_reader_who_saw_no_outcomes_has_the_same_ones() -> None:
     assert min(reading["sure"] for reading in READINGS.values()) >= 0.9
 
 
-def test_what_was_to_be_expected_is_calibrated_and_the_card_says_so() -> None:
+def test_the_reader_is_calibrated_only_on_all_questions() -> None:
     p, y = EXPECTED
     z = np.sum((y - p) * (1 - 2 * p)) / np.sqrt(np.sum((1 - 2 * p) ** 2 * p * (1 - p)))
     assert abs(z) < 1.96, "Spiegelhalter's test of the Brier score against its value if p were true"
