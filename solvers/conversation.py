@@ -138,7 +138,7 @@ class Conversation:
         text = reply_text(self.state.output)
         if not text.strip() and (kind == "answer" or not _has_reasoning(self.state.output)):
             what = "answer" if kind == "answer" else "reply"
-            stopped = cut_off(self.state.output) or f"stop reason: {self.state.output.stop_reason}"
+            stopped = cut_off(self.state.output) or f"stop reason {self.state.output.stop_reason}"
             raise EndedEarly(f"The {what} is empty ({stopped}).")
         return text
 

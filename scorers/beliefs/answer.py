@@ -76,5 +76,5 @@ async def read_answer(state: TaskState, question: Question, reader: Model | None
 
 
 def _stopped(state: TaskState) -> str:
-    stopped = cut_off(state.output) or f"stop reason: {state.output.stop_reason}"
+    stopped = cut_off(state.output) or f"stop reason {state.output.stop_reason}"
     return f" ({stopped})" if state.output.choices else ""

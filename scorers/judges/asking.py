@@ -188,7 +188,7 @@ async def ask_for_text(
         output = await generate(model, request, config, CACHE if cache else False)
     reason = failure_reason(output, "The judge")
     if not reason and not reply_text(output).strip():
-        reason = f"The judge returned an empty reply (stop reason: {output.stop_reason})."
+        reason = f"The judge returned an empty reply (stop reason {output.stop_reason})."
     return (None, reason) if reason else (reply_text(output), None)
 
 

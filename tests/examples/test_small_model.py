@@ -30,5 +30,5 @@ def test_the_report_names_the_share_scored_and_the_commonest_reason(
 ) -> None:
     log = run(urns(n=2, paradigms="brier"), says("Hm."), epochs=2)
     assert example["report"]([log]).splitlines()[-1] == (
-        "| truthgym/urns | brier | 0% | No single belief could be read in the answer (stop reason: stop), which ends |"
+        "| truthgym/urns | brier | 0% | No single belief could be read in the answer (stop reason stop), which ends |"
     )

@@ -217,8 +217,8 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("I will not say.", "No single belief could be read in the answer (stop reason: stop), which ends: "),
-        ("", "The answer is empty (stop reason: stop)."),
+        ("I will not say.", "No single belief could be read in the answer (stop reason stop), which ends: "),
+        ("", "The answer is empty (stop reason stop)."),
         (r"\finalBeliefProb{73}", "No single belief could be read"),
         (ModelOutput.from_content("m", "", stop_reason="content_filter"), "refused: its provider filtered the reply."),
         (ModelOutput.from_content("m", "73%", stop_reason="model_length"), "ran out of context: the conversation is"),

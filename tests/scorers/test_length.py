@@ -120,8 +120,8 @@ def test_the_answer_alone_is_measured(run: Run, says: Says, rain: Rain) -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        ("", "The answer is empty (stop reason: stop)."),
-        (" \n", "The answer is empty (stop reason: stop)."),
+        ("", "The answer is empty (stop reason stop)."),
+        (" \n", "The answer is empty (stop reason stop)."),
         (ModelOutput.from_content("m", "I must not.", stop_reason="content_filter"), "The model refused: its provider"),
         (ModelOutput.from_content("m", "Too long.", stop_reason="model_length"), "The model ran out of context"),
     ],

@@ -190,7 +190,7 @@ def test_an_empty_answer_is_unscored_and_no_belief_is_asked_for(
     log = run(Task(dataset=[rain()], setup=prepare(), solver=direct(), scorer=[brier(), martingale()]), model)
     assert len(heard) == 1
     (done,) = log.samples or []
-    assert done.store_as(Trajectory).ended == "The answer is empty (stop reason: stop)."
+    assert done.store_as(Trajectory).ended == "The answer is empty (stop reason stop)."
     assert all("The answer is empty" in reason(done, scorer) for scorer in ("brier", "martingale"))
 
 
@@ -198,7 +198,7 @@ def test_an_empty_turn_ends_the_sample(solve: Solve, listens: Listens, rain: Rai
     model, heard = listens(lambda messages: r"\finalBeliefProb{0.5}" if len(messages) > 3 else "")
     done = solve(model, chain_of_thought(steps=2), rain())
     assert len(heard) == 1
-    assert done.store_as(Trajectory).ended == "The reply is empty (stop reason: stop)."
+    assert done.store_as(Trajectory).ended == "The reply is empty (stop reason stop)."
 
 
 def test_a_turn_of_reasoning_alone_ends_nothing(solve: Solve, listens: Listens, rain: Rain) -> None:

@@ -149,7 +149,7 @@ def test_a_judge_may_think_in_its_reply(judged: Callable[..., Judged]) -> None:
     _, answers = judged(judge=heard_by(f'<think>\nIs it {{"score": 3}}?\n</think>\n\n{RIGHT}')[0])
     assert answers == [Answer(Colour(reasons="It is the sky.", score=90), RIGHT, None)]
     _, answers = judged(cache=False, judge=heard_by("<think>\nIs it blue?")[0])
-    assert (answers[0].raw, answers[0].reason) == (None, "The judge returned an empty reply (stop reason: stop).")
+    assert (answers[0].raw, answers[0].reason) == (None, "The judge returned an empty reply (stop reason stop).")
 
 
 def test_each_draw_is_cached_separately(judged: Callable[..., Judged]) -> None:
