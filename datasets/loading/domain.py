@@ -102,7 +102,7 @@ class Domain:
             source: "bundled", the name of a real source, or the path of a .jsonl, .csv or .parquet file in the shape of
                 the bundled file, such as a snapshot from `truthgym fetch`. The data card, datasets/DOMAIN.md,
                 describes the sources and the fields.
-            split: "train", "validation", "test" or "all". A question is in the same split in every source.
+            split: "train", "validation", "test" or "all". Questions of one event are in the same split.
             known_after: Keep questions whose truth became public after this day: the model's training cut-off.
                 Questions without such a day are left out.
             n: At most this many, drawn at random with `seed`. Give it for large sources: without it, all questions are

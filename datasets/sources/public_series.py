@@ -15,17 +15,19 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import date, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.sources.public_series_names import BN, ECONOMIC, PC, PLACES, PP, WOMEN
 
 Fact = Mapping[str, Any]
 TAKEN = {
-    "share prices": 96,
-    "economic series": 90,
+    "share prices": 99,
+    "economic series": 87,
     "temperatures": 48,
     "chess rankings": 30,
     "chess ratings": 8,
@@ -33,112 +35,10 @@ TAKEN = {
     "swimming records": 4,
 }
 """Questions of each kind: at most one on a series, and one on a chess player."""
-LEFT_OUT = ("Desmodesmus infection", "Zeaspora")
-"""Diseases that the encyclopedia lists and medicine hardly knows."""
-PC, PP, BN, MN = "percent", "percentage points", "billion US dollars", "million US dollars"
-ECONOMIC = {
-    **{
-        f"DGS{n}": (f"the yield of US Treasuries at a constant maturity of {n} years", PC)
-        for n in (2, 3, 5, 7, 10, 20, 30)
-    },
-    **{f"DFII{n}": (f"the yield of inflation-indexed US Treasuries of {n} years", PC) for n in (5, 10, 30)},
-    "ANFCI": ("the Chicago Fed's adjusted index of financial conditions", "index points"),
-    "BAA10Y": ("the gap between Moody's Baa corporate yield and the 10-year Treasury yield", PP),
-    "BAMLC0A0CMEY": ("the effective yield of US corporate bonds (ICE BofA)", PC),
-    "BAMLC0A3CA": ("the option-adjusted spread of A-rated US corporate bonds (ICE BofA)", PP),
-    "BAMLC0A3CAEY": ("the effective yield of A-rated US corporate bonds (ICE BofA)", PC),
-    "BAMLC0A4CBBBEY": ("the effective yield of BBB-rated US corporate bonds (ICE BofA)", PC),
-    "BAMLC4A0C710YEY": ("the effective yield of US corporate bonds with 7 to 10 years to run (ICE BofA)", PC),
-    "BAMLCC0A0CMTRIV": ("the total return index of US corporate bonds (ICE BofA)", "index points"),
-    "BAMLH0A0HYM2": ("the option-adjusted spread of US high-yield corporate bonds (ICE BofA)", PP),
-    "BAMLH0A1HYBB": ("the option-adjusted spread of BB-rated US high-yield bonds (ICE BofA)", PP),
-    "BAMLH0A1HYBBEY": ("the effective yield of BB-rated US high-yield bonds (ICE BofA)", PC),
-    "BAMLH0A2HYB": ("the option-adjusted spread of B-rated US high-yield bonds (ICE BofA)", PP),
-    "BAMLH0A3HYC": ("the option-adjusted spread of US high-yield bonds rated CCC or lower (ICE BofA)", PP),
-    "BAMLHE00EHYIOAS": ("the option-adjusted spread of euro high-yield bonds (ICE BofA)", PP),
-    "BAMLHYH0A0HYM2TRIV": ("the total return index of US high-yield bonds (ICE BofA)", "index points"),
-    "CASACBW027SBOG": ("the cash assets of US commercial banks", BN),
-    "CBBTCUSD": ("the price of a bitcoin on Coinbase", "US dollars"),
-    "CC4WSA": ("the four-week average of continued claims for US unemployment benefits", "claims"),
-    "CCLACBW027SBOG": ("the credit card loans of US commercial banks", BN),
-    "CREACBW027SBOG": ("the commercial real estate loans of US commercial banks", BN),
-    "DAAA": ("Moody's yield of seasoned Aaa corporate bonds", PC),
-    "DBAA": ("Moody's yield of seasoned Baa corporate bonds", PC),
-    "DCOILBRENTEU": ("the spot price of Brent crude oil", "US dollars a barrel"),
-    "DCOILWTICO": ("the spot price of West Texas Intermediate crude oil", "US dollars a barrel"),
-    "DEXJPUS": ("the price of a US dollar in yen", "yen"),
-    "DFF": ("the effective federal funds rate on each calendar day", PC),
-    "DGS1": ("the yield of US Treasuries at a constant maturity of 1 year", PC),
-    "DGS3MO": ("the yield of US Treasuries at a constant maturity of 3 months", PC),
-    "DHHNGSP": ("the spot price of natural gas at Henry Hub", "US dollars per million BTU"),
-    "DPCREDIT": ("the Federal Reserve's rate for primary credit", PC),
-    "DPSACBW027SBOG": ("the deposits at US commercial banks", BN),
-    "DTB1YR": ("the discount rate of 1-year US Treasury bills in the secondary market", PC),
-    "DTB3": ("the discount rate of 3-month US Treasury bills in the secondary market", PC),
-    "ECBASSETSW": ("the total assets of the Eurosystem's central banks", "million euros"),
-    "ECBDFR": ("the European Central Bank's deposit facility rate", PC),
-    "EXPINF10YR": ("the Cleveland Fed's estimate of expected inflation over 10 years", PC),
-    "EXPINF5YR": ("the Cleveland Fed's estimate of expected inflation over 5 years", PC),
-    "GASDESW": ("the average pump price of diesel in the United States", "US dollars a gallon"),
-    "GASREGW": ("the average pump price of regular gasoline in the United States", "US dollars a gallon"),
-    "H41RESPPALDKNWW": ("the Federal Reserve's loans of the Bank Term Funding Program on Wednesdays", MN),
-    "IHLIDXUS": ("Indeed's index of job postings in the United States", "points"),
-    "MMTY": ("the Treasury yield with which the FDIC caps money market deposit rates", PC),
-    "MORTGAGE30US": ("Freddie Mac's average rate on 30-year fixed mortgages in the United States", PC),
-    "NFCI": ("the Chicago Fed's index of financial conditions", "index points"),
-    "NFCIRISK": ("the risk part of the Chicago Fed's index of financial conditions", "index points"),
-    "NIKKEI225": ("the Nikkei 225 share index", "points"),
-    "OBFR": ("the overnight bank funding rate", PC),
-    "OBMMIFHA30YF": ("Optimal Blue's index of rates on 30-year fixed mortgages insured by the FHA", PC),
-    "OBMMIJUMBO30YF": ("Optimal Blue's index of rates on 30-year fixed jumbo mortgages", PC),
-    "OBMMIVA30YF": ("Optimal Blue's index of rates on 30-year fixed mortgages for veterans", PC),
-    "OVXCLS": ("the Cboe index of the volatility of crude oil", "points"),
-    "REAINTRATREARAT10Y": ("the Cleveland Fed's estimate of the 10-year real interest rate", PC),
-    "REAINTRATREARAT1YE": ("the Cleveland Fed's estimate of the 1-year real interest rate", PC),
-    "RIFSPPFAAD90NB": ("the rate on 90-day AA-rated financial commercial paper", PC),
-    "RPONTSYD": ("the Treasuries that the Federal Reserve buys in overnight repurchase agreements", BN),
-    "RRPONTSYAWARD": ("the rate that the Federal Reserve pays on overnight reverse repurchase agreements", PC),
-    "RRPONTSYD": ("the Treasuries that the Federal Reserve sells in overnight reverse repurchase agreements", BN),
-    "SOFR180DAYAVG": ("the 180-day average of the overnight rate SOFR", PC),
-    "SOFR30DAYAVG": ("the 30-day average of the overnight rate SOFR", PC),
-    "T10Y2Y": ("the gap between 10-year and 2-year Treasury yields", PP),
-    "T10Y3M": ("the gap between 10-year and 3-month Treasury yields", PP),
-    "T10YFF": ("the gap between the 10-year Treasury yield and the federal funds rate", PP),
-    "T10YIE": ("the inflation over 10 years at which nominal and indexed Treasuries break even", PC),
-    "T5YIFR": ("the inflation expected by markets for the five years that begin in five years", PC),
-    "THREEFYTP10": ("the estimated term premium in the yield of a 10-year zero-coupon Treasury bond", PP),
-    "TOTBKCR": ("the total credit of US commercial banks", BN),
-    "TOTCI": ("the commercial and industrial loans of US commercial banks", BN),
-    "TOTLL": ("the loans and leases of US commercial banks", BN),
-    "TREAST": ("the Federal Reserve's holdings of US Treasury securities on Wednesdays", MN),
-    "VXVCLS": ("the Cboe index of the three-month volatility of the S&P 500", "points"),
-    "WDTGAL": ("the US Treasury's balance at the Federal Reserve on Wednesdays", MN),
-    "WGS10YR": ("the weekly average yield of 10-year US Treasuries", PC),
-    "WGS1YR": ("the weekly average yield of 1-year US Treasuries", PC),
-    "WLCFLL": ("the Federal Reserve's loans from its credit facilities on Wednesdays", MN),
-    "WLODLL": ("the deposits of banks at the Federal Reserve on Wednesdays", MN),
-    "WLRRAL": ("the Federal Reserve's reverse repurchase agreements on Wednesdays", MN),
-    "WM2NS": ("the US money stock M2, not seasonally adjusted", BN),
-    "WORAL": ("the Federal Reserve's repurchase agreements on Wednesdays", MN),
-    "WRMFNS": ("the assets of retail money market funds in the United States", BN),
-    "WSHOSHO": ("the securities that the Federal Reserve holds outright on Wednesdays", MN),
-}
-"""Series of FRED: what they measure, in our own words, and the unit."""
-PLACES = {
-    "07535": "Gourdon (Lot)",
-    "61980": "Roland Garros Airport (Réunion)",
-    "61997": "Île de la Possession (Crozet Islands)",
-    "61998": "Grande Terre (Kerguelen)",
-    "67005": "Pamandzi (Mayotte)",
-    "71805": "Saint-Pierre (Saint Pierre and Miquelon)",
-    "81401": "Saint-Laurent (French Guiana)",
-}
-"""Stations of Météo-France that need more than their name, by number."""
-WOMEN = re.compile(
-    "(Batsiashvili|Dronavalli|Dzagnidze|Deshmukh|Goryachkina|Humpy|Jiner|Kashlinskaya|Kosteniuk|Lagno|Muzychuk"
-    "|Rameshbabu|Shuvalova|Tingjie|Tsolakidou|Wenjun|Yifan|Yip|Zhongyi)$"
-)
-"""Last names of the chess players whose ranking is that among women."""
+LEFT_OUT = ("Desmodesmus infection", "Zeaspora", "Marignane")
+"""Diseases that the encyclopedia lists and medicine hardly knows, and a station whose values stood still."""
+LAG = timedelta(days=14)
+"""Time in which the outcome of the later day is surely public."""
 QUESTIONS = {
     "share prices": (
         ("Will {name} ({code}) close higher on {r} than on {a}?", "{name} ({code}) closes higher on {r} than on {a}."),
@@ -267,8 +167,9 @@ CRITERIA = {
     ),
     "chess rankings": (
         "The places in Wikipedia's table of FIDE rankings on the two days are compared. Yes if the later number is the "
-        "same or smaller, no if it is larger.",
-        "No if the number of the place has grown in Wikipedia's table of FIDE rankings; yes if it has not.",
+        "same or smaller, no if it is larger. A player no longer in the table has fallen.",
+        "No if the number of the place has grown in Wikipedia's table of FIDE rankings, or if the player has left the "
+        "table; yes if neither.",
     ),
     "chess ratings": (
         "The ratings in Wikipedia's table of FIDE rankings on the two days are compared. Yes for a rise of 1 % or "
@@ -315,7 +216,7 @@ def rows(facts: Iterable[Fact]) -> list[dict[str, Any]]:
     ]
     made.sort(key=lambda row: (row["opened_on"], row["id"]))
     for row in made:
-        past = [r["outcome"] for r in made if r["field"] == row["field"] and r["known_on"] < row["opened_on"]]
+        past = [r["outcome"] for r in made if r["field"] == row["field"] and _public_on(r) < row["opened_on"]]
         row["crowd"] = round((past.count("yes") + 1) / (len(past) + 2), 3)
     return made
 
@@ -346,10 +247,32 @@ def _row(kind: str, fact: Fact, values: Mapping[str, str], turn: int) -> dict[st
         "opened_on": a,
         "known_on": r,
         "outcome": "yes" if fact["outcome"] else "no",
-        "event": f"forecastbench-{fact['source']}-{fact['series']}",
+        "event": _event(kind, fact, unit),
         "field": kind,
         "recorded": f"{WHERE[fact['source']]}, {fact['url']}, value of {r}; ForecastBench, resolution set of {a}",
     }
+
+
+def _public_on(row: Mapping[str, Any]) -> str:
+    return (date.fromisoformat(row["known_on"]) + LAG).isoformat()
+
+
+def _event(kind: str, fact: Fact, unit: str) -> str:
+    """What moves together between the same two days. Diseases and records do not."""
+    if kind in ("vaccines", "swimming records"):
+        return f"forecastbench-{fact['source']}-{fact['series']}"
+    family = kind.partition(" ")[0] if kind.startswith("chess") else kind
+    if kind == "economic series":
+        family = (
+            "yields"
+            if unit in (PC, PP, "index points")
+            else "balances"
+            if unit.startswith("m") or unit == BN
+            else "prices"
+        )
+    elif kind == "temperatures":  # stations of a region share the first digits of their numbers
+        family += f" {fact['series'].split('.')[1][:2]}"
+    return f"{family} {fact['asked_on']} to {fact['resolves_on']}"
 
 
 def _kind(fact: Fact) -> str:

@@ -1,0 +1,108 @@
+"""What the codes of public series stand for: names and units of FRED's series, weather stations, chess players."""
+
+import re
+
+PC, PP, BN, MN = "percent", "percentage points", "billion US dollars", "million US dollars"
+ECONOMIC = {
+    **{
+        f"DGS{n}": (f"the yield of US Treasuries at a constant maturity of {n} years", PC)
+        for n in (2, 3, 5, 7, 10, 20, 30)
+    },
+    **{f"DFII{n}": (f"the yield of inflation-indexed US Treasuries of {n} years", PC) for n in (5, 10, 30)},
+    "ANFCI": ("the Chicago Fed's adjusted index of financial conditions", "index points"),
+    "BAA10Y": ("the gap between Moody's Baa corporate yield and the 10-year Treasury yield", PP),
+    "BAMLC0A0CMEY": ("the effective yield of US corporate bonds (ICE BofA)", PC),
+    "BAMLC0A3CA": ("the option-adjusted spread of A-rated US corporate bonds (ICE BofA)", PP),
+    "BAMLC0A3CAEY": ("the effective yield of A-rated US corporate bonds (ICE BofA)", PC),
+    "BAMLC0A4CBBBEY": ("the effective yield of BBB-rated US corporate bonds (ICE BofA)", PC),
+    "BAMLC4A0C710YEY": ("the effective yield of US corporate bonds with 7 to 10 years to run (ICE BofA)", PC),
+    "BAMLCC0A0CMTRIV": ("the total return index of US corporate bonds (ICE BofA)", "index points"),
+    "BAMLH0A0HYM2": ("the option-adjusted spread of US high-yield corporate bonds (ICE BofA)", PP),
+    "BAMLH0A1HYBB": ("the option-adjusted spread of BB-rated US high-yield bonds (ICE BofA)", PP),
+    "BAMLH0A1HYBBEY": ("the effective yield of BB-rated US high-yield bonds (ICE BofA)", PC),
+    "BAMLH0A2HYB": ("the option-adjusted spread of B-rated US high-yield bonds (ICE BofA)", PP),
+    "BAMLH0A3HYC": ("the option-adjusted spread of US high-yield bonds rated CCC or lower (ICE BofA)", PP),
+    "BAMLHE00EHYIOAS": ("the option-adjusted spread of euro high-yield bonds (ICE BofA)", PP),
+    "BAMLHYH0A0HYM2TRIV": ("the total return index of US high-yield bonds (ICE BofA)", "index points"),
+    "CASACBW027SBOG": ("the cash assets of US commercial banks", BN),
+    "CBBTCUSD": ("the price of a bitcoin on Coinbase", "US dollars"),
+    "CCLACBW027SBOG": ("the credit card loans of US commercial banks", BN),
+    "CREACBW027SBOG": ("the commercial real estate loans of US commercial banks", BN),
+    "DAAA": ("Moody's yield of seasoned Aaa corporate bonds", PC),
+    "DBAA": ("Moody's yield of seasoned Baa corporate bonds", PC),
+    "DCOILBRENTEU": ("the spot price of Brent crude oil", "US dollars a barrel"),
+    "DCOILWTICO": ("the spot price of West Texas Intermediate crude oil", "US dollars a barrel"),
+    "DEXJPUS": ("the price of a US dollar in yen", "yen"),
+    "DFF": ("the effective federal funds rate", PC),
+    "DGS1": ("the yield of US Treasuries at a constant maturity of 1 year", PC),
+    "DGS3MO": ("the yield of US Treasuries at a constant maturity of 3 months", PC),
+    "DHHNGSP": ("the spot price of natural gas at Henry Hub", "US dollars per million BTU"),
+    "DPCREDIT": ("the Federal Reserve's rate for primary credit", PC),
+    "DPSACBW027SBOG": ("the deposits at US commercial banks", BN),
+    "DTB1YR": ("the discount rate of 1-year US Treasury bills in the secondary market", PC),
+    "DTB3": ("the discount rate of 3-month US Treasury bills in the secondary market", PC),
+    "ECBASSETSW": ("the total assets of the Eurosystem's central banks", "million euros"),
+    "ECBDFR": ("the European Central Bank's deposit facility rate", PC),
+    "EXPINF10YR": ("the Cleveland Fed's estimate of expected inflation over 10 years", PC),
+    "EXPINF5YR": ("the Cleveland Fed's estimate of expected inflation over 5 years", PC),
+    "GASDESW": ("the average pump price of diesel in the United States", "US dollars a gallon"),
+    "GASREGW": ("the average pump price of regular gasoline in the United States", "US dollars a gallon"),
+    "H41RESPPALDKNWW": ("the Federal Reserve's loans of the Bank Term Funding Program as of the latest Wednesday", MN),
+    "IHLIDXUS": ("Indeed's index of job postings in the United States", "points"),
+    "MMTY": ("the Treasury yield from which the FDIC derives its cap on the rates of money market accounts", PC),
+    "MORTGAGE30US": ("Freddie Mac's average rate on 30-year fixed mortgages in the United States", PC),
+    "NFCI": ("the Chicago Fed's index of financial conditions", "index points"),
+    "NFCIRISK": ("the risk part of the Chicago Fed's index of financial conditions", "index points"),
+    "NIKKEI225": ("the Nikkei 225 share index", "points"),
+    "OBFR": ("the overnight bank funding rate", PC),
+    "OBMMIFHA30YF": ("Optimal Blue's index of rates on 30-year fixed mortgages insured by the FHA", PC),
+    "OBMMIJUMBO30YF": ("Optimal Blue's index of rates on 30-year fixed jumbo mortgages", PC),
+    "OBMMIVA30YF": ("Optimal Blue's index of rates on 30-year fixed mortgages for veterans", PC),
+    "OVXCLS": ("the Cboe index of the volatility of crude oil", "points"),
+    "REAINTRATREARAT10Y": ("the Cleveland Fed's estimate of the 10-year real interest rate", PC),
+    "REAINTRATREARAT1YE": ("the Cleveland Fed's estimate of the 1-year real interest rate", PC),
+    "RIFSPPFAAD90NB": ("the rate on 90-day AA-rated financial commercial paper", PC),
+    "RPONTSYD": ("the amount of Treasuries that the Federal Reserve buys in overnight repurchase agreements", BN),
+    "RRPONTSYAWARD": ("the rate that the Federal Reserve pays on overnight reverse repurchase agreements", PC),
+    "RRPONTSYD": (
+        "the amount of Treasuries that the Federal Reserve sells in overnight reverse repurchase agreements",
+        BN,
+    ),
+    "SOFR180DAYAVG": ("the 180-day average of the overnight rate SOFR", PC),
+    "SOFR30DAYAVG": ("the 30-day average of the overnight rate SOFR", PC),
+    "T10Y2Y": ("the gap between 10-year and 2-year Treasury yields", PP),
+    "T10Y3M": ("the gap between 10-year and 3-month Treasury yields", PP),
+    "T10YFF": ("the gap between the 10-year Treasury yield and the federal funds rate", PP),
+    "T10YIE": ("the inflation over 10 years at which nominal and indexed Treasuries break even", PC),
+    "T5YIFR": ("the inflation expected by markets for the five years that begin in five years", PC),
+    "THREEFYTP10": ("the estimated term premium in the yield of a 10-year zero-coupon Treasury bond", PP),
+    "TOTBKCR": ("the total credit of US commercial banks", BN),
+    "TOTCI": ("the commercial and industrial loans of US commercial banks", BN),
+    "TOTLL": ("the loans and leases of US commercial banks", BN),
+    "TREAST": ("the Federal Reserve's holdings of US Treasury securities as of the latest Wednesday", MN),
+    "VXVCLS": ("the Cboe index of the three-month volatility of the S&P 500", "points"),
+    "WDTGAL": ("the US Treasury's balance at the Federal Reserve as of the latest Wednesday", MN),
+    "WGS10YR": ("the weekly average yield of 10-year US Treasuries", PC),
+    "WGS1YR": ("the weekly average yield of 1-year US Treasuries", PC),
+    "WLCFLL": ("the Federal Reserve's loans from its credit facilities as of the latest Wednesday", MN),
+    "WLODLL": ("the deposits of banks at the Federal Reserve as of the latest Wednesday", MN),
+    "WLRRAL": ("the Federal Reserve's reverse repurchase agreements as of the latest Wednesday", MN),
+    "WORAL": ("the Federal Reserve's repurchase agreements as of the latest Wednesday", MN),
+    "WSHOSHO": ("the securities that the Federal Reserve holds outright as of the latest Wednesday", MN),
+}
+"""Series of FRED: what they measure, in our own words, and the unit. None is published two weeks late."""
+PLACES = {
+    "07535": "Gourdon (Lot)",
+    "61980": "Roland Garros Airport (Réunion)",
+    "61997": "Île de la Possession (Crozet Islands)",
+    "61998": "Grande Terre (Kerguelen)",
+    "67005": "Pamandzi (Mayotte)",
+    "71805": "Saint-Pierre (Saint Pierre and Miquelon)",
+    "81401": "Saint-Laurent (French Guiana)",
+}
+"""Stations of Météo-France that need more than their name, by number."""
+WOMEN = re.compile(
+    "(Batsiashvili|Dronavalli|Dzagnidze|Deshmukh|Goryachkina|Humpy|Jiner|Kashlinskaya|Kosteniuk|Lagno|Muzychuk"
+    "|Rameshbabu|Shuvalova|Tingjie|Tsolakidou|Wenjun|Yifan|Yip|Zhongyi)$"
+)
+"""Last names of the chess players whose ranking is that among women."""
