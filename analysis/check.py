@@ -90,7 +90,7 @@ def check(file: str | Path, domain: str = "questions") -> Checked:
         outcomes=outcomes,
         base_rate=mean_headline(outcomes, events),
         crowd=mean_headline(brier_score(crowd, outcomes), events),
-        leaks=wording_leak(asked, outcomes, events),
+        leaks=wording_leak(asked, outcomes, events, strata=[(s.metadata or {}).get("field") for s in samples]),
         doubles=[(ids[i], ids[j]) for i, j in doubles],
         alike=[(ids[i], ids[j]) for i, j in alike],
         mde={sd: (planned_mde(sd, events), planned_mde(sd, events, 1.0)) for sd in DIFFERENCES},
@@ -139,7 +139,7 @@ def warnings(checked: Checked) -> list[str]:
             tell = "words of the questions tell" if name == "words" else "style of the questions tells"
             found.append(
                 f"the {tell} the outcome (AUC {leak.auc:.2f}, chance up to {leak.upper:.2f}), so a model can score "
-                "without knowledge; reword them"
+                "without knowledge; reword them, or check each subject by itself"
             )
     row = {
         name: (question.event, y)

@@ -74,7 +74,11 @@ class Leak:
 
 
 def wording_leak(
-    texts: Sequence[str], outcomes: ArrayLike, groups: Sequence[Hashable] | None = None, seed: int = 0
+    texts: Sequence[str],
+    outcomes: ArrayLike,
+    groups: Sequence[Hashable] | None = None,
+    seed: int = 0,
+    strata: Sequence[Hashable] | None = None,
 ) -> dict[str, Leak]:
     r"""Measure how well outcomes can be predicted from wording alone.
 
@@ -98,6 +102,8 @@ def wording_leak(
         outcomes: 1 for yes, 0 for no. Texts with NaN are left out.
         groups: The event of each text. None: each is its own.
         seed: Seed of folds, permutations and the draw of at most 2,000 texts.
+        strata: The subject of each text: outcomes are permuted within it, so that base rates of subjects are no leak.
+            A group has the subject of its first text.
 
     Returns:
         "words" and "style", each with AUC and null. With k texts of each outcome the null has a standard deviation of
@@ -108,8 +114,11 @@ def wording_leak(
     """
     y = np.asarray(outcomes, dtype=float).ravel()
     names: Sequence[Hashable] = range(y.size) if groups is None else groups
-    if not len(texts) == y.size == len(names):
-        raise ValueError(f"wording_leak: {len(texts)} texts, {y.size} outcomes, {len(names)} groups; give one each")
+    of: Sequence[Hashable] = [None] * y.size if strata is None else strata
+    if not len(texts) == y.size == len(names) == len(of):
+        raise ValueError(
+            f"wording_leak: {len(texts)} texts, {y.size} outcomes, {len(names)} groups, {len(of)} strata; give one each"
+        )
     if not np.isin(y[np.isfinite(y)], (0, 1)).all():
         raise ValueError("wording_leak: outcomes must be 0, 1 or NaN")
     rng = np.random.default_rng(seed)
@@ -122,7 +131,7 @@ def wording_leak(
     if np.unique(code).size < LEAST or np.unique(y).size < 2:
         return unknown
     folds = [_folds(code, rng) for _ in range(REPEATS)]
-    blocks = _blocks(code)
+    blocks = _blocks(code, cluster_codes([of[int(i)] for i in used]))
     labels = np.column_stack([y, *(_permuted(y, blocks, rng) for _ in range(PERMUTATIONS))])
     if (labels == labels[:, :1]).all():
         return unknown
@@ -174,11 +183,15 @@ def _permuted(y: Floats, blocks: Sequence[NDArray[np.intp]], rng: np.random.Gene
     return permuted
 
 
-def _blocks(code: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-    """For each size of group the rows of its groups (groups x size)."""
+def _blocks(code: NDArray[np.intp], stratum: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+    """For each size of group in each stratum the rows of its groups (groups x size)."""
     size, order = np.bincount(code), np.argsort(code, kind="stable")
     first = np.cumsum(size) - size
-    return [order[first[size == n][:, None] + np.arange(n)] for n in np.unique(size)]
+    kind = stratum[order[first]]
+    return [
+        order[first[(size == n) & (kind == k)][:, None] + np.arange(n)]
+        for n, k in sorted(set(zip(size.tolist(), kind.tolist(), strict=True)))
+    ]
 
 
 def _words(texts: Sequence[str]) -> "csr_array":

@@ -63,6 +63,15 @@ def test_a_large_event_is_no_leak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found <= 5  # P = 0.02 if one in twenty is expected
 
 
+def test_base_rates_of_subjects_are_no_leak() -> None:
+    """Of two subjects with a word of their own, 80 % and 20 % end in yes, and nothing else tells."""
+    subjects = np.tile([0, 1], 60)
+    outcomes = np.where(subjects, np.arange(120) % 10 < 8, np.arange(120) % 10 >= 8).astype(int)
+    texts = [f"{text} subject{subject}" for text, subject in zip(sentences(120), subjects, strict=True)]
+    assert wording_leak(texts, outcomes)["words"].found
+    assert not wording_leak(texts, outcomes, strata=subjects.tolist())["words"].found
+
+
 def test_groups_that_all_differ_in_size_have_no_null() -> None:
     """No outcomes can be dealt to another group, so every permutation is what was observed."""
     groups = np.repeat(np.arange(20), np.arange(1, 21))
