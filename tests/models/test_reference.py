@@ -327,7 +327,8 @@ def test_concurrency_changes_nothing(run: Run) -> None:
     noisy = get_model("reference/bayesian", noise=0.1)
     runs = [beliefs(run(forecast_task(), noisy, max_connections=c, max_samples=c)) for c in (1, 20)]
     assert runs[0] == runs[1]
-    assert len(set(runs[0].values())) == 18
+    assert len(runs[0]) == 18
+    assert len(set(runs[0].values())) > 15, "each question and epoch has noise of its own; two may agree to four digits"
 
 
 @scorer(metrics=[mean()])
