@@ -31,7 +31,7 @@ of each world with its default arguments; the readers are formulas, and no model
 with exact fractions too, on small questions. This command regenerates the page:
 
 ```
-python -m truthgym.analysis.validity.worlds_exact docs/worlds.md
+python -m truthgym.analysis.validity.worlds_exact docs/worlds.md --n {n}
 ```
 """
 
