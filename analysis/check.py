@@ -17,14 +17,13 @@ from truthgym.datasets.loading.domain import Domain
 from truthgym.datasets.loading.row_files import FILE_SUFFIXES, read_rows
 from truthgym.datasets.question import Question, binary_outcome
 from truthgym.datasets.questions import questions
+from truthgym.scorers.paradigm import FEW_QUESTIONS
 from truthgym.scorers.statistics.interval import Headline, mean_headline, planned_mde
 from truthgym.scorers.statistics.leak import Leak, wording_leak
 from truthgym.scorers.statistics.proper_scores import brier_score
 
 DIFFERENCES = (0.1, 0.3)
 """Standard deviations, between questions, of the difference of two models' Brier scores: much alike, much unlike."""
-FEW = 30
-"""Questions below which a run's log gets a warning."""
 SHINGLE, ALIKE, COMPARED = 5, 0.8, 1000
 """Characters of a shingle, the share of shingles from which texts are alike, and the most texts that are compared."""
 SHOWN = 5
@@ -126,9 +125,10 @@ def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int
 def warnings(checked: Checked) -> list[str]:
     """What makes scores on the questions hard to read, each with its remedy."""
     found = []
-    if len(checked.ids) < FEW:
+    if len(checked.ids) < FEW_QUESTIONS:
         found.append(
-            f"{len(checked.ids)} questions: with fewer than {FEW} only large differences can be seen; add more"
+            f"{len(checked.ids)} questions: with fewer than {FEW_QUESTIONS} only large differences can be seen; "
+            "add more"
         )
     if len({y for y in checked.outcomes if not np.isnan(y)}) == 1:
         found.append(

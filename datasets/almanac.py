@@ -104,7 +104,7 @@ def find_almanac(text: str) -> Seen | None:
     wording, match = WORDINGS[found.surface], found.asked
     houses = [match[name] for name in ("first", "second") if name in match.groupdict()]
     kind = KINDS[wording.kind]
-    said = [match[0]]
+    passages = [match[0]]
     readings: list[Reading] = []
     for week, (_, piece) in enumerate(found.pieces, start=1):
         fields = piece.groupdict()
@@ -114,13 +114,13 @@ def find_almanac(text: str) -> Seen | None:
             raise contradiction("almanac", f"{houses[0]} and {houses[1]}", piece[0])
         figures = {name: str(houses.index(value)) if name == "house" else value for name, value in fields.items()}
         readings.append(tuple(int(figures.get(name, 0)) for name in kind.fields))
-        said.append(piece[0])
+        passages.append(piece[0])
     day = date.fromisoformat(found.pieces[0][1]["day"])
     opened, by = (date.fromisoformat(match[name]) for name in ("opened", "by"))
     numbers = tuple((name, int(match[name])) for name in kind.ranges)
     exact, naive = _paths(wording.kind, numbers, tuple(readings), 1 + (by - day).days // 7)
     if len(exact) <= len(readings):
-        raise contradiction("almanac", said[len(exact) - 1], said[len(exact)])
+        raise contradiction("almanac", passages[len(exact) - 1], passages[len(exact)])
     history = 1 + (opened - day).days // 7
     proposition = wording.proposition.format(**match.groupdict())
     return found.seen(exact[history:], naive[history - 1 :], proposition)
@@ -167,18 +167,18 @@ def _question(
     case = 1000 + i
     identity = f"almanac-{i:05d}-seed{seed}-{difficulty}"
     days = [OPENED + timedelta(weeks=week - history) for week in range(1, weeks + 1)]
-    told = [
+    reported = [
         _template(wording, week).format(case=case, k=week, day=days[week - 1], **_figures(kind.fields, reading, houses))
         for week, reading in enumerate(readings, start=1)
     ]
-    said: dict[str, object] = {"case": case, "place": place, "by": days[-1], **numbers}
+    slots: dict[str, object] = {"case": case, "place": place, "by": days[-1], **numbers}
     known = question(
         AlmanacQuestion,
         identity,
         domain="almanac",
         event=identity,
-        proposition=wording.proposition.format(**said),
-        evidence=told[history:],
+        proposition=wording.proposition.format(**slots),
+        evidence=reported[history:],
         opened_on=OPENED,
         base_rate=exact[0],
         crowd=crowd_of(rng, exact[history], naive[history - 1]),
@@ -191,7 +191,7 @@ def _question(
         weeks=weeks,
     )
     asked = wording.template.format(
-        **said, first=houses[0], second=houses[1], opened=OPENED, past=" ".join(told[:history])
+        **slots, first=houses[0], second=houses[1], opened=OPENED, past=" ".join(reported[:history])
     )
     return sample(identity, asked, "yes" if truth else "no", known, identity)
 

@@ -254,13 +254,13 @@ def _draw_learned(
     final = draw({x: rng.random() < 0.5} if kind == SET else {})
     query = Query(kind, x, final[x], target)
 
-    told = [
+    lines = [
         f"{', '.join(surface.acts.format(one=called[j], two=called[i]) for i, js in enumerate(diagram) for j in js)} "
         f"({weight}%)"
         for diagram, weight in zip(diagrams, weights, strict=True)
     ]
     asked = surface.learned.format(
-        case=case, parts=listed(called), diagrams="; ".join(told), on=surface.on, strength=strength,
+        case=case, parts=listed(called), diagrams="; ".join(lines), on=surface.on, strength=strength,
         shares=", ".join(f"{name} {share}%" for name, share in zip(called, shares, strict=True)),
         **surface.deed(query, called),
     )  # fmt: skip
@@ -307,8 +307,8 @@ def _seen_learned(found: Found, surface: Surface) -> Seen:
     called = re.findall(NAME, match["parts"])
     acts = re.compile(pattern(surface.acts, fields=FIELDS))
     diagrams: list[Diagram] = []
-    for told in match["diagrams"].split("; "):
-        edges = {(_number(called, e["one"], told), _number(called, e["two"], told)) for e in acts.finditer(told)}
+    for line in match["diagrams"].split("; "):
+        edges = {(_number(called, e["one"], line), _number(called, e["two"], line)) for e in acts.finditer(line)}
         diagrams.append(tuple(tuple(sorted(a for a, b in edges if b == i)) for i in range(len(called))))
     weights = tuple(int(weight) / 100 for weight in re.findall(r"\((\d+)%\)", match["diagrams"]))
     shares = {name: int(share) / 100 for name, share in re.findall(rf"({NAME}) (\d+)%", match["shares"])}

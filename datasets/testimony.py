@@ -221,7 +221,7 @@ def testimony(
 
 
 @lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
-def exact_posterior(rates: Rates, witnesses: int, said: tuple[bool, ...], source: tuple[int | None, ...]) -> float:
+def exact_posterior(rates: Rates, witnesses: int, content: tuple[bool, ...], source: tuple[int | None, ...]) -> float:
     r"""Probability that the event happened, by summation over what the witnesses may have said.
 
     $$P(e\mid r,s)\propto P(e)\sum_{o\in\{0,1\}^w}\prod_i P(o_i\mid e)\prod_j P(r_j\mid o,s_j)$$
@@ -232,11 +232,11 @@ def exact_posterior(rates: Rates, witnesses: int, said: tuple[bool, ...], source
     Args:
         rates: The rates that the question states.
         witnesses: Number of witnesses.
-        said: What each report says.
+        content: What each report says.
         source: Number of each report's witness, from 0, or None if it is unknown.
     """
     unknown, known = [0, 0], [[1.0, 1.0] for _ in range(witnesses)]
-    for report, witness in zip(said, source, strict=True):
+    for report, witness in zip(content, source, strict=True):
         if witness is None:
             unknown[report] += 1
         else:
@@ -260,27 +260,27 @@ def naive_log_likelihood_ratio(rates: Rates, report: bool) -> float:
     return math.log(yes / no) if report else math.log((1 - yes) / (1 - no))
 
 
-def naive_path(rates: Rates, said: Sequence[bool], traced: bool) -> list[float]:
+def naive_path(rates: Rates, content: Sequence[bool], traced: bool) -> list[float]:
     """The naive reader's probability before any report, after each, and after the last piece if there is one."""
-    ratios = [naive_log_likelihood_ratio(rates, report) for report in said] + [0.0] * traced
+    ratios = [naive_log_likelihood_ratio(rates, report) for report in content] + [0.0] * traced
     return [probability(logit(rates.base) + math.fsum(ratios[:k])) for k in range(len(ratios) + 1)]
 
 
 def posterior_path(
-    rates: Rates, witnesses: int, said: Sequence[bool], at_once: Sources, later: Sources | None
+    rates: Rates, witnesses: int, content: Sequence[bool], at_once: Sources, later: Sources | None
 ) -> list[float]:
     """The exact posterior before any report, after each, and after the last piece.
 
     Args:
         rates: The rates that the question states.
         witnesses: Number of witnesses.
-        said: What each report says.
+        content: What each report says.
         at_once: Number of the witness whom each report names, or None.
         later: The same after the last piece. None if there is none yet.
     """
-    known = [(tuple(said[:k]), tuple(at_once[:k])) for k in range(len(said) + 1)]
+    known = [(tuple(content[:k]), tuple(at_once[:k])) for k in range(len(content) + 1)]
     if later is not None:
-        known.append((tuple(said), tuple(later)))
+        known.append((tuple(content), tuple(later)))
     return [exact_posterior(rates, witnesses, *one) for one in known]
 
 
@@ -333,7 +333,7 @@ def _question(
     truth = rng.random() < base_rate / 100
     statements = [rng.random() < (hit if truth else alarm) / 100 for _ in people]
     source = [rng.randrange(witnesses) for _ in range(reports)]
-    said = [statements[one] != (rng.random() < garble / 100) for one in source]
+    content = [statements[one] != (rng.random() < garble / 100) for one in source]
     known = [k if rng.random() < shares[0] / 100 else 0 for k in range(1, reports + 1)]
     known = [k or (reports + 1 if rng.random() < shares[1] / 100 else 0) for k in known]
 
@@ -343,7 +343,7 @@ def _question(
     case = 1000 + i
     identity = f"testimony-{i:05d}-seed{seed}-{difficulty}"
     evidence = []
-    for k, (report, one) in enumerate(zip(said, at_once, strict=True), start=1):
+    for k, (report, one) in enumerate(zip(content, at_once, strict=True), start=1):
         line = (surface.yes if report else surface.no).format(case=case, k=k)
         evidence.append(f"{line} {surface.unnamed if one is None else surface.named.format(person=people[one])}")
     traced = [
@@ -363,11 +363,11 @@ def _question(
         hit=hit,
         false_alarm=alarm,
         garble=garble,
-        content=said,
+        content=content,
         source=source,
         named_at=known,
-        posterior=posterior_path(rates, witnesses, said, at_once, later),
-        naive=naive_path(rates, said, traced=True),
+        posterior=posterior_path(rates, witnesses, content, at_once, later),
+        naive=naive_path(rates, content, traced=True),
     )
     asked = surface.asked.format(
         case=case, place=place, people=listed(people), base=base_rate, hit=hit,

@@ -59,7 +59,7 @@ def _scores(readers: "pd.DataFrame") -> str:
     wide = readers.pivot(index="reader", columns="world", values="brier")
     wide = wide.loc[readers["reader"].unique(), readers["world"].unique()].reset_index()
     naive = readers[readers["reader"] == "naive"]
-    told = naive.assign(
+    power = naive.assign(
         power=naive["power"].map(lambda p: "-" if p != p else f"{p:.2f}"),
         enough=naive["enough"].map(lambda m: "-" if m != m else f"{m:,.0f}"),
     )
@@ -82,7 +82,7 @@ evidence less, and does not show that the error was seen.
 A paired comparison of exact and naive by Brier score, with the outcomes as the only truth: its power on 200 questions
 at the 5 % level, and the number of questions for a power of 0.8.
 
-{table(told, ("world", "gap", "power", "enough"), TOLD)}"""
+{table(power, ("world", "gap", "power", "enough"), TOLD)}"""
 
 
 def _nearest(best: "pd.DataFrame") -> str:
@@ -110,8 +110,8 @@ intervals; `spread` is the standard deviation of the exact prior.
 
 
 def _leak(figures: "pd.DataFrame") -> str:
-    told = figures[figures["auc"] > figures["chance"]]["world"]
-    verdict = "None does." if told.empty else f"Above it: {', '.join(told)}; one in twenty is by chance."
+    leaking = figures[figures["auc"] > figures["chance"]]["world"]
+    verdict = "None does." if leaking.empty else f"Above it: {', '.join(leaking)}; one in twenty is by chance."
     return f"""## What else tells the outcome
 
 Length of the question, wording and place in the set should say nothing of the outcome beyond the stated chances. A

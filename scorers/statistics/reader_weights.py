@@ -48,15 +48,14 @@ def reader_weights(
     always answers one half has $w_h=1$, and one that repeats the prior has no weight at all.
 
     A part of an update in log-odds is no multiple of it in probability: the naive reader with 0.15 of its evidence has
-    $w_e>w_n$ in `testimony`. So two conditions make a reader the one that is followed. Its weight is above
-    `LEAST_WEIGHT` and larger than the other's, and its updates, with the best of `SHARES` of their log-odds, are nearer
-    to the answers than the other's with the best of theirs (paired difference of squared errors). All three by 95 %
-    intervals.
+    $w_e>w_n$ in `testimony`. So a reader is followed if three things hold, each by its 95 % interval: its weight is
+    above `LEAST_WEIGHT`; it is larger than the other's; and its updates, with the best of `SHARES` of their log-odds,
+    are nearer to the answers than the other's with the best of theirs (paired difference of squared errors).
 
     Args:
         belief: A probability for each question, of the model: the mean over epochs. Questions with NaN are left out.
-        prior: The exact reader's probability before any evidence.
-        exact: The exact reader's probability in the end.
+        prior: The exact reader's probability before any evidence, in (0, 1).
+        exact: The exact reader's probability in the end, in [0, 1], as is `naive`.
         naive: The naive reader's. None: the world has none.
 
     Returns:
