@@ -1,0 +1,60 @@
+"""Evidence: what was observed about questions, with where it is recorded, so that no investigator is needed.
+
+`world_uplift` asks how much better a forecaster predicts these observations with a model's answer than without it. The
+data card, `evidence.md`, describes the bundled file.
+"""
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.question import Text
+
+BUNDLED = Path(__file__).with_suffix(".jsonl")
+
+
+class Observation(BaseModel, frozen=True, extra="forbid"):
+    """One observation about one question."""
+
+    question: Text
+    """The id of the question."""
+    task: Text
+    """What was to be found out, in words that do not tell the result. The forecaster reads it."""
+    observation: Text
+    """The result, in one sentence. The forecaster predicts it."""
+    recorded: Text | None = None
+    """Where the result is recorded."""
+
+
+FIELDS = list(Observation.model_fields)
+
+
+@cache
+def evidence(source: str = "bundled") -> dict[str, list[Observation]]:
+    """Observations by the id of their question.
+
+    Args:
+        source: "bundled", or the path of a .jsonl, .csv or .parquet file in the shape of `evidence.jsonl`. A question
+            may have several observations.
+
+    Raises:
+        BadInput: There is no such file, it is empty, a row has another shape, or a question has a task twice.
+    """
+    path = BUNDLED if source == "bundled" else Path(source)
+    observations: dict[str, list[Observation]] = {}
+    seen: dict[tuple[str, str], str] = {}
+    for where, row in read_rows(path):
+        try:
+            one = Observation(**row)
+        except ValidationError as error:
+            raise bad_fields(where, error, FIELDS) from None
+        before = seen.setdefault((one.question, one.task), where)
+        if before != where:
+            raise BadInput(f"{where}: {one.question!r} has this task also at {before}; keep one of them")
+        observations.setdefault(one.question, []).append(one)
+    if not observations:
+        raise BadInput(f"{path.name} is empty; write one JSON object a line with {', '.join(FIELDS)}")
+    return observations
