@@ -5,17 +5,16 @@ python -m truthgym.analysis.performance LOGS OUT.html    (the chart alone; also 
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from inspect import signature
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
 from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import no_scores
+from truthgym.analysis.tables.setups import Places, Run, bare_name, runs, scorer_label
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.evallog.header import ScorerResults
 from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED, Paradigm
 from truthgym.tasks.paradigms import PARADIGMS
@@ -23,10 +22,6 @@ from truthgym.tasks.paradigms import PARADIGMS
 if TYPE_CHECKING:
     import pandas as pd
 
-DEFAULT = "direct"
-"""The solver of a task that names none."""
-UNNAMED = ("paradigms", "metric", "figures", "n", "sha256")
-"""Task arguments that do not change what is asked, or have a column of their own."""
 FEWEST_DRAWN = 10
 """Rows with fewer questions are in the table, but not in the chart: their intervals would set its scale."""
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
@@ -42,7 +37,7 @@ REASONS = {
 LABELS = {"share": "read", "tokens": "tokens read / written"}
 
 
-def load(logs: str | Path | Sequence[str | Path], scorer: str = "") -> "pd.DataFrame":
+def load(logs: Places, scorer: str = "") -> "pd.DataFrame":
     """Read the headlines of all finished evals.
 
     Only the logs' headers are read, and no figure is computed again. Of several passes of a scorer with the same
@@ -76,21 +71,14 @@ def load(logs: str | Path | Sequence[str | Path], scorer: str = "") -> "pd.DataF
 
     if scorer:
         one_of("scorer", scorer, list(PARADIGMS))
-    places = [logs] if isinstance(logs, str | Path) else logs
-    found, left_out = find_logs(places)
-    runs = {log.header.eval.eval_id: log for log in reversed(found)}  # the newest copy of each
-    differing = _differing(runs.values())
-    rows = [row for log in runs.values() for row in _rows(log, differing, scorer)]
+    found = runs(logs)
+    rows = [row for run in found for row in _rows(run, scorer)]
     if not rows:
-        where, missing = ", ".join(map(str, places)), f"truthgym/{scorer or 'brier'}"
-        raise BadInput(
-            f"{where}: none of the {len(runs)} logs has a score{f' of {missing}' * bool(scorer)}; score them with: "
-            f"inspect score LOG --scorer {missing}"
-        )
+        raise no_scores(found, scorer)
     frame = pd.DataFrame(rows)
     order = ["scorer", "domain", "task", "mode", "score", "model", "eval_id"]
     frame = frame.sort_values(order, ignore_index=True).drop(columns="eval_id")
-    frame.attrs["left_out"] = {reason: number for reason, number in left_out.items() if number}
+    frame.attrs["left_out"] = dict(found.left_out)
     return frame
 
 
@@ -103,7 +91,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     Raises:
         BadInput: No row can be drawn.
     """
-    drawn = _drawn(frame).assign(setup=lambda rows: _setups(rows))
+    drawn = _drawn(frame)
     if drawn.empty:
         raise BadInput(f"None of {len(frame)} scores has {FEWEST_DRAWN} questions, so there is no chart; ask more")
     models = sorted(drawn["model"].unique())
@@ -113,7 +101,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
 
 
 def _panel(rows: "pd.DataFrame", models: list[str]) -> alt.LayerChart | alt.FacetChart:
-    paradigm = PARADIGMS.get(_base(rows["scorer"].iloc[0]))
+    paradigm = PARADIGMS.get(bare_name(rows["scorer"].iloc[0]))
     title = f"{rows['figure'].iloc[0]}{f' ({paradigm.better})' if paradigm else ''}"
     legend = alt.Legend(orient="top", columns=3, labelLimit=400, symbolOpacity=1, symbolFillColor=None)
     base = alt.Chart(rows).encode(
@@ -148,7 +136,6 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         figure: File name of its chart. "": without one.
     """
     shown = frame.assign(
-        setup=_setups(frame),
         score=[_interval(*row) for row in frame[["score", "lower", "upper"]].to_numpy()],
         n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
         share=[_percent(share) for share in frame["share_read"]],
@@ -158,7 +145,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     )
     sections = []
     for name, rows in shown.groupby("scorer"):
-        paradigm = PARADIGMS.get(_base(str(name)))
+        paradigm = PARADIGMS.get(bare_name(str(name)))
         heading = f"### `{name}`\n\n" + (f"{paradigm.question} {_sentence(paradigm.better)}\n\n" if paradigm else "")
         labels = LABELS | {"score": f"{rows['figure'].iloc[0]} [95 % interval]"}
         columns = ("setup", "model", "score", "mde", "n", "epochs", "share", "verdict", "flags", "tokens")
@@ -168,28 +155,29 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return "\n".join([*sections, _totals(frame)])
 
 
-def _rows(log: LogFile, differing: Mapping[str, set[str]], only: str) -> Iterator[dict[str, Any]]:
-    header, run = log.header, log.header.eval
+def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
+    header = run.log.header
     results = header.results
     if results is None:
         return
     usage = header.stats.model_usage.values()
     answers = max(results.total_samples, 1)
     row = {
-        "model": " ".join([run.model, *_options(run.model_args)]),
-        "domain": _domain(run.task),
-        "mode": _mode(log),
-        "task": " ".join(_options({name: run.task_args.get(name) for name in sorted(differing[run.task])})),
-        "epochs": run.config.epochs or 1,
+        "model": run.model,
+        "domain": run.domain,
+        "mode": run.mode,
+        "task": run.task,
+        "setup": run.setup,
+        "epochs": header.eval.config.epochs or 1,
         "tokens_in": sum(tokens.read for tokens in usage) / answers,
         "tokens_out": sum(tokens.output_tokens for tokens in usage) / answers,
         "answers": results.completed_samples,
         "failed": results.total_samples - results.completed_samples,
-        "log": log.path,
-        "eval_id": run.eval_id,
+        "log": run.log.path,
+        "eval_id": header.eval.eval_id,
     }
     newest = {figures["scorer"]: figures for figures in map(_figures, results.scores) if figures}
-    yield from (row | figures for name, figures in newest.items() if not only or _base(name) == only)
+    yield from (row | figures for name, figures in newest.items() if not only or bare_name(name) == only)
 
 
 def _figures(found: ScorerResults) -> dict[str, Any]:
@@ -198,7 +186,7 @@ def _figures(found: ScorerResults) -> dict[str, Any]:
         return {}
     figures = {name: math.nan if one.value is None else float(one.value) for name, one in found.metrics.items()}
     name = next(iter(figures))
-    paradigm = PARADIGMS.get(_base(found.scorer))
+    paradigm = PARADIGMS.get(bare_name(found.scorer))
     share, n = figures.get("share_scored", math.nan), figures.get("n", math.nan)
     general = {"unread": share < LEAST_SHARE_SCORED, "few_questions": n < FEW_QUESTIONS}
     flags = [key for key in figures if key.startswith("flag_")] + [key for key, raised in general.items() if raised]
@@ -213,7 +201,7 @@ def _figures(found: ScorerResults) -> dict[str, Any]:
         reason = next((key for key, raised in general.items() if raised), "" if side else "spans_reference")
         verdict = "" if reason else f"{side} {paradigm.reference:g}"
     return {
-        "scorer": " ".join([_base(found.scorer), *_options(_changed(found))]),
+        "scorer": scorer_label(found),
         "figure": name,
         "score": figures[name],
         "lower": lower,
@@ -225,65 +213,6 @@ def _figures(found: ScorerResults) -> dict[str, Any]:
         "reason": reason,
         "flags": ", ".join(flags),
     }
-
-
-def _changed(found: ScorerResults) -> dict[str, Any]:
-    """The options of a scorer that differ from their defaults."""
-    paradigm = PARADIGMS.get(_base(found.scorer))
-    defaults = signature(paradigm.scorer).parameters if paradigm else {}
-    return {
-        name: value
-        for name, value in found.params.items()
-        if name != "figures" and (name not in defaults or value != defaults[name].default)
-    }
-
-
-def _differing(runs: Iterable[LogFile]) -> dict[str, set[str]]:
-    """The task arguments that differ between the evals of a task, and the domain that a task takes."""
-    given: dict[str, dict[str, set[str]]] = {}
-    for log in runs:
-        for name, value in log.header.eval.task_args.items():
-            given.setdefault(log.header.eval.task, {}).setdefault(name, set()).add(str(value))
-    return {
-        task: {name for name, values in names.items() if name not in UNNAMED and (len(values) > 1 or name == "domain")}
-        for task, names in given.items()
-    }
-
-
-def _mode(log: LogFile) -> str:
-    metadata, steps = log.header.eval.metadata or {}, log.header.plan.steps
-    if "mode" in metadata or not steps:
-        return str(metadata.get("mode", DEFAULT))
-    return " ".join([_base(steps[-1].solver), *_options(steps[-1].params_passed or {})])
-
-
-def _options(given: Mapping[str, Any]) -> list[str]:
-    """Arguments as they are written on a command line, without those that name a place on one machine."""
-    return [
-        f"{name}={value}"
-        for name, value in given.items()
-        if value is not None and not (isinstance(value, str) and Path(value).is_absolute()) and name != "model_path"
-    ]
-
-
-def _base(name: str) -> str:
-    """The name of a scorer or solver without its package and options, and that of a paradigm without a number.
-
-    `inspect score --action append` numbers the passes of a scorer.
-    """
-    base = name.partition(" ")[0].rpartition("/")[2]
-    unnumbered = base.rstrip("0123456789")
-    return unnumbered if unnumbered in PARADIGMS else base
-
-
-def _domain(task: str) -> str:
-    return task.removeprefix("truthgym/")
-
-
-def _setups(frame: "pd.DataFrame") -> list[str]:
-    """Domain, mode, and what else differs, in one text."""
-    parts = frame[["domain", "task", "mode"]].to_numpy()
-    return [f"{domain}{f' {task}' if task else ''}, {mode}" for domain, task, mode in parts]
 
 
 def _drawn(frame: "pd.DataFrame") -> "pd.DataFrame":

@@ -73,10 +73,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
     Raises:
         BadInput: A place does not exist, a file is not a log, or no log is left.
     """
-    paths = list(dict.fromkeys(path for place in places for path in _paths(str(place))))
-    if not paths:
-        raise bad_input(f"There are no logs in {_names(places)}; give .eval files, or the folder given as --log-dir")
-    logs = [_log_file(path) for path in paths]
+    logs = [_log_file(path) for path in log_paths(places)]
     completed = {log.header.eval.task_id for log in logs if log.finished}
     used, left_out = [], Counter[str]()
     for log in logs:
@@ -100,6 +97,18 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
         left_out[differing] += len({log.digest() for log in copies}) - 1 if len(copies) > 1 else 0
     used.sort(key=lambda log: (log.finished, log.header.completed_at, log.modified), reverse=True)
     return used, left_out
+
+
+def log_paths(places: Sequence[str | Path]) -> list[str]:
+    """Paths of the logs in files and folders, each once. Of a log, only the name is looked at.
+
+    Raises:
+        BadInput: A place does not exist, or there are no logs.
+    """
+    paths = list(dict.fromkeys(path for place in places for path in _paths(str(place))))
+    if not paths:
+        raise bad_input(f"There are no logs in {_names(places)}; give .eval files, or the folder given as --log-dir")
+    return paths
 
 
 def _paths(place: str) -> Iterable[str]:

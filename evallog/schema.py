@@ -68,6 +68,8 @@ class LoggedScore(msgspec.Struct, gc=False):
     value: Any = None
     """A number, a text, or a dict of them. None for NaN: the sample is unscored."""
     metadata: Raw = Raw(b"{}")
+    reason: str | None = None
+    """Why Inspect left it unscored. Truthgym's scorers say it in the metadata."""
 
     @property
     def details(self) -> dict[str, Any]:

@@ -1,0 +1,182 @@
+"""Answers of many logs in one table: a row for each answer and number that a scorer gave it."""
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
+from truthgym.datasets.errors import BadInput
+from truthgym.evallog.schema import LoggedSample, LoggedScore, Outcome
+from truthgym.scorers.statistics.direction import LETTERS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLE = ("sample_id", "epoch", "event", "split", "target")
+"""Columns with the facts of a sample."""
+FEATURES = ("characters", "steps", "hedges", "numbers", "confidence", "stop_reason")
+"""Columns of `features=True`."""
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+BELIEFS = {"brier": "belief", "martingale": "posterior"}
+"""Keys of the stated belief, by scorer, first the one that is preferred."""
+Rows = Callable[[Run], Iterator[tuple[Any, ...]]]
+
+
+def answers(logs: Places, *, scorer: str = "", features: bool = False) -> "pd.DataFrame":
+    """Read the scores of all answers. Memory grows with the table, not with the logs.
+
+    Of several passes of a scorer with the same options the newest counts, and a copied log counts once. The same
+    unchanged files are read once in a process.
+
+    Args:
+        logs: Logs and folders of logs, of finished evals.
+        scorer: Read the scores of this scorer only, in all its options. "": of all scorers.
+        features: Also read the conversations, and describe each.
+
+    Returns:
+        A row for each answer (a question in an epoch) and number of its scores:
+
+        - of the run: `log`, `eval_id`, `created`, `model` with its arguments, `domain`, `task` (the task arguments that
+          differ between the evals of a domain), `mode` (the solver, or `mode` in the task's metadata), and `setup`:
+          domain, task and mode in one text.
+        - of the sample: `sample_id`, `epoch`, `event` (the clustering unit; the sample's id where the log names none),
+          `split` ("" where the log names none), `target`.
+        - of the score: `scorer` with the options that differ from its defaults, `key` of the number (the scorer's name
+          if the score is a single number), `value` (NaN if the answer could not be scored), and the `reason` ("" if it
+          could). Texts have no row, but Inspect's letters for correct and incorrect are numbers.
+        - with `features`: `characters` that the model wrote, thoughts included; `steps` of reasoning before the answer;
+          `hedges`, words such as "perhaps" (English); `numbers`; `confidence`, the distance of the stated belief from
+          one half, in [0, 0.5], NaN if the log has none; `stop_reason` of the last reply.
+
+        A sample without a score, as after an error, has no row. Texts have the dtype object.
+        `frame.attrs["left_out"]` holds the number of logs left out, by reason.
+
+    Raises:
+        BadInput: No log of a finished eval, or none with a score (of `scorer`).
+    """
+    found = runs(logs)
+    return _answers(found, scorer, features).copy()
+
+
+@lru_cache(maxsize=3)
+def _answers(found: Runs, scorer: str, features: bool) -> "pd.DataFrame":
+    columns = (*SAMPLE, "scorer", "key", "value", "reason", *(FEATURES if features else ()))
+    frame = tabulate(found, columns, lambda run: _rows(run, scorer, features))
+    if frame.empty:
+        raise no_scores(found, scorer)
+    return frame
+
+
+def no_scores(found: Runs, scorer: str) -> BadInput:
+    """The error if no log has a score."""
+    name = f"truthgym/{scorer or 'brier'}"
+    return BadInput(
+        f"{found.place}: none of the {len(found)} logs has a score{f' of {name}' * bool(scorer)}; score them with: "
+        f"inspect score LOG --scorer {name}"
+    )
+
+
+def tabulate(found: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
+    """A table of all runs, one run at a time.
+
+    Args:
+        found: The runs.
+        columns: Names of what `rows` yields. The columns of the run go before them.
+        rows: Yields the rows of a run, as tuples.
+    """
+    import numpy as np
+    import pandas as pd
+
+    same: dict[str, str] = {}  # equal texts are one object
+    parts: dict[str, list[Any]] = {}
+    for run in found.tracked():
+        values = list(zip(*rows(run), strict=True))
+        if not values:
+            continue
+        for name, text in run.columns.items():
+            parts.setdefault(name, []).append(np.full(len(values[0]), text, dtype=object))
+        for name, column in zip(columns, values, strict=True):
+            if isinstance(column[0], str):
+                array = np.array([same.setdefault(text, text) for text in column], dtype=object)
+            else:
+                array = np.array(column)
+            parts.setdefault(name, []).append(array)
+    data = {}
+    for name in list(parts):
+        joined = np.concatenate(parts.pop(name))
+        data[name] = pd.Series(joined, dtype=joined.dtype)
+    frame = pd.DataFrame(data, copy=False)
+    frame.attrs["left_out"] = dict(found.left_out)
+    return frame
+
+
+def sample_facts(sample: Outcome) -> tuple[str, int, str, str, str]:
+    """The values of `SAMPLE`."""
+    facts, target = sample.facts, sample.target
+    return (
+        str(sample.id),
+        sample.epoch,
+        facts.event if facts else str(sample.id),
+        facts.split if facts else "",
+        target if isinstance(target, str) else ", ".join(target),
+    )
+
+
+def label(run: Run, name: str) -> str:
+    """The scorer of a score with its options, from the score's name in the log."""
+    return run.scorers.get(name, name)
+
+
+def why_unread(score: LoggedScore) -> str:
+    """Why a score is NaN, as the log says it."""
+    return str(score.reason or score.details.get("reason") or "the log gives no reason")
+
+
+def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
+    reader = run.log.reader
+    samples: Iterable[tuple[str, Outcome]] = reader.samples() if features else reader.outcomes()
+    for _, sample in samples:
+        facts = sample_facts(sample)
+        more = _features(sample) if isinstance(sample, LoggedSample) else ()
+        for name, score in (sample.scores or {}).items():
+            known = label(run, name)
+            if scorer and bare_name(known) != scorer:
+                continue
+            values = score.value if isinstance(score.value, dict) else {bare_name(known): score.value}
+            for key, value in values.items():
+                number = LETTERS.get(value, value) if isinstance(value, str) else value
+                if number is None:
+                    yield (*facts, known, key, math.nan, why_unread(score), *more)
+                elif isinstance(number, int | float):
+                    yield (*facts, known, key, float(number), "", *more)
+
+
+def _features(sample: LoggedSample) -> tuple[int, int, int, int, float, str]:
+    """The values of `FEATURES`."""
+    from truthgym.scorers.statistics.leak import STYLE
+
+    steps = sample.store.steps
+    own = {step.message_id for step in steps if step.trainable}
+    written = [one for one in sample.messages if (one.id in own if steps else one.source == "generate")]
+    texts = [part.text or part.reasoning or "" for message in written for part in message.parts]
+    reasoning = sum(step.kind == "reasoning" and step.role == "assistant" for step in steps)
+    belief = stated_belief(sample.scores or {})
+    return (
+        sum(map(len, texts)),
+        reasoning if steps else max(len(written) - 1, 0),
+        int(sum(map(STYLE["hedges"], texts))),
+        sum(len(NUMBER.findall(text)) for text in texts),
+        abs(belief - 0.5),
+        sample.stop_reason or "",
+    )
+
+
+def stated_belief(scores: Mapping[str, LoggedScore]) -> float:
+    """The belief at the end of an answer, as a scorer read it. NaN if none did."""
+    for scorer, key in BELIEFS.items():
+        value = scores[scorer].value if scorer in scores else None
+        if isinstance(value, dict) and isinstance(value.get(key), int | float):
+            return float(value[key])
+    return math.nan

@@ -1,0 +1,106 @@
+"""Beliefs of many logs in one table: a row for each belief that a scorer recorded."""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from truthgym.analysis.tables.answers import SAMPLE, label, no_scores, sample_facts, tabulate
+from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Recorded(msgspec.Struct, gc=False):
+    """The part of `scorers.beliefs.record.Belief` that is a column."""
+
+    stage: str
+    elicitor: str
+    value: float | None = None
+    reason: str = ""
+
+
+class Details(msgspec.Struct, gc=False):
+    """The part of a score's metadata that is needed."""
+
+    beliefs: list[Recorded] = []
+    outcome: float | None = None
+
+
+class Exact(msgspec.Struct, gc=False):
+    """The exact beliefs in a question's metadata: before any evidence and after each piece."""
+
+    posterior: list[float] = []
+
+
+DETAILS, EXACT = msgspec.json.Decoder(Details), msgspec.json.Decoder(Exact)
+COLUMNS = (*SAMPLE, "scorer", "reason", "stage", "step", "elicitor", "belief", "outcome", "posterior")
+
+
+def beliefs(logs: Places, *, scorer: str = "martingale") -> "pd.DataFrame":
+    """Read the beliefs that a scorer recorded. Of several passes with the same options the newest counts.
+
+    Args:
+        logs: Logs and folders of logs, of finished evals.
+        scorer: The scorer, in all its options.
+
+    Returns:
+        A row for each belief, in the order in which they were recorded. The columns of the run, the sample and
+        `scorer` are those of `answers`. Of the belief:
+
+        - `stage`: "prior", "prior 2" in a second wording, "step k" after the k-th turn, or "posterior"; `step`: 0 for a
+          prior, k for a step, and one more than the last step for the posterior.
+        - `elicitor`: "self", "token", "judge" or "joint". `belief` in [0, 1], NaN if it could not be read, and the
+          `reason` then, or "".
+        - `outcome`: 1, 0, or NaN if it is unknown. `posterior`: the exact belief at this stage in a generated world,
+          before any evidence for a prior and after all of it for a posterior; NaN at steps and in other domains.
+
+    Raises:
+        BadInput: No log of a finished eval, or none with a belief of `scorer`.
+    """
+    return _beliefs(runs(logs), scorer).copy()
+
+
+@lru_cache(maxsize=2)
+def _beliefs(found: Runs, scorer: str) -> "pd.DataFrame":
+    frame = tabulate(found, COLUMNS, lambda run: _rows(run, scorer))
+    if frame.empty:
+        raise no_scores(found, scorer)
+    return frame
+
+
+def _rows(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
+    for _, sample in run.log.reader.outcomes():
+        scores = {label(run, name): score for name, score in (sample.scores or {}).items()}
+        scores = {name: score for name, score in scores.items() if bare_name(name) == scorer}
+        if not scores:
+            continue
+        facts = sample_facts(sample)
+        exact = _exact(sample.metadata)
+        for name, score in scores.items():
+            details = DETAILS.decode(score.metadata)
+            last = max((_step(one.stage) for one in details.beliefs), default=0)
+            outcome = math.nan if details.outcome is None else details.outcome
+            for one in details.beliefs:
+                if one.stage == "view":  # a first impression, which is text
+                    continue
+                end = one.stage == "posterior"
+                known = exact[-1] if end else exact[0] if one.stage.startswith("prior") else math.nan
+                value = math.nan if one.value is None else one.value
+                step = last + 1 if end else _step(one.stage)
+                yield (*facts, name, one.reason, one.stage, step, one.elicitor, value, outcome, known)
+
+
+def _step(stage: str) -> int:
+    """The number of a step; 0 of a prior, and of a posterior too."""
+    return int(stage.removeprefix("step ")) if stage.startswith("step ") else 0
+
+
+def _exact(metadata: msgspec.Raw) -> list[float]:
+    try:
+        return EXACT.decode(metadata).posterior or [math.nan]
+    except msgspec.ValidationError:
+        return [math.nan]
