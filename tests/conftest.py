@@ -2,6 +2,7 @@ import math
 import os
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import settings
@@ -41,9 +42,12 @@ def root() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each test a cache of its own, so that a judge's cached replies of one test do not reach another."""
-    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a cache of its own, so that a judge's cached replies of one test do not reach another.
+
+    Not `tmp_path`: pytest makes its folder, which takes longer the more there are.
+    """
+    monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cache" / uuid4().hex))
 
 
 @pytest.fixture
