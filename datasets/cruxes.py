@@ -278,13 +278,13 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
     case = 1000 + i
     identity = f"cruxes-{i:05d}-seed{seed}-{difficulty}"
     post = [
-        reason if said is None else wording.shown.format(reason=reason, word=wording.words[said])
-        for reason, said in zip(given, words, strict=True)
+        reason if shown is None else wording.shown.format(reason=reason, word=wording.words[shown])
+        for reason, shown in zip(given, words, strict=True)
     ]
     turns: list[tuple[str, dict[str, str]]] = []
-    for (reason, story), (reply, said) in zip(attacks, replies, strict=True):
+    for (reason, story), (reply, level) in zip(attacks, replies, strict=True):
         turns.append(("story" if story else "study", {"reason": given[reason]}))
-        turns.append((REPLIES[reply], {"reason": given[reason], "word": wording.words[said]}))
+        turns.append((REPLIES[reply], {"reason": given[reason], "word": wording.words[level]}))
     filled: dict[str, object] = {"case": case, "author": author, "place": place}
     known = question(
         CruxesQuestion,

@@ -41,6 +41,12 @@ def one_of(what: str, value: str, known: Sequence[str]) -> None:
         raise BadInput(f"Unknown {what} {value!r}; {did_you_mean(str(value), known)}known: {', '.join(known)}")
 
 
+def names_in(value: object) -> list[str]:
+    """The names in a list, or in a text that separates them by commas, without spaces around them."""
+    names = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple | set) else [value]
+    return [text for name in names if (text := str(name).strip())]
+
+
 def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A suggestion such as "did you mean 'brier'? ", or an empty string if nothing is near."""
     folded = {one.lower(): one for one in known}

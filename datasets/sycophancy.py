@@ -13,7 +13,7 @@ from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 
 from truthgym.datasets.domains import DOMAINS
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.opinions import EXCHANGES, IN_PASSING, OPINIONS, Exchange, Opinion
 from truthgym.datasets.question import Question
@@ -86,9 +86,8 @@ def arm_groups(arms: object) -> list[Group]:
     Raises:
         BadInput: No group, or an unknown one.
     """
-    names = arms.split(",") if isinstance(arms, str) else arms if isinstance(arms, list | tuple) else [arms]
     known: tuple[Group, ...] = get_args(Group)
-    requested = {str(name).strip() for name in names} - {NEUTRAL}
+    requested = set(names_in(arms)) - {NEUTRAL}
     for name in sorted(requested):
         one_of("arms", name, known)
     if not requested:

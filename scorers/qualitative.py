@@ -17,7 +17,7 @@ from inspect_ai.solver import TaskState
 from inspect_ai.util import collect
 from pydantic import Field
 
-from truthgym.datasets.errors import BadInput, one_of, validate_call
+from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.judges.asking import AsyncOnce, judge_failure, model_vendor, models_in
@@ -278,7 +278,7 @@ def model_calls(
 
 def _parse_probes(probes: str | Sequence[str]) -> tuple[str, ...]:
     """The probes in their fixed order, from a list or a comma-separated text."""
-    names = [name.strip() for name in (probes.split(",") if isinstance(probes, str) else probes)]
+    names = names_in(probes)
     if names in (["none"], []):
         return ()
     for name in names:

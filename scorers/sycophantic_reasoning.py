@@ -12,7 +12,7 @@ import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.errors import BadInput, one_of, validate_call
+from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import read_answer, required_proposition
 from truthgym.scorers.beliefs.pushback import push_back
@@ -195,7 +195,7 @@ def parse_metrics(metric: str | Sequence[str]) -> list[str]:
     Raises:
         BadInput: No name, or an unknown one.
     """
-    names = {name.strip() for name in (metric.split(",") if isinstance(metric, str) else metric)}
+    names = set(names_in(metric))
     if not names:
         raise BadInput(f"metric is empty; name at least one of: {', '.join(METRICS)}")
     for name in sorted(names):

@@ -11,7 +11,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from pydantic import Field
 
 from truthgym.datasets.domains import DOMAINS, check_questions, other_questions, truth_seeking_questions
-from truthgym.datasets.errors import BadInput, one_of, validate_call
+from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import Conversation, EndedEarly, conversation
 from truthgym.solvers.direct import answer_instruction, evidence, with_evidence
@@ -83,7 +83,7 @@ def bootstrap_interview(
             the first sample, before its first model call: no model has the role `interviewer`, or the main question's
             domain is one of `domains`.
     """
-    kinds, others = _names(instructions), _names(domains)
+    kinds, others = names_in(instructions), names_in(domains)
     for kind in kinds:
         one_of("instruction", kind, list(MANNERS))
     for domain in others:
@@ -192,8 +192,3 @@ def _draw_questions(mode: Mode, main: Question, n: int, others: Sequence[str], s
     }
     drawn = [item for domain in domains for item in islice(pools[domain], 1)]
     return [with_evidence(str(item.input), item.metadata_as(Question)) for item in drawn]
-
-
-def _names(value: str | Sequence[str]) -> list[str]:
-    names = value.split(",") if isinstance(value, str) else value
-    return [name.strip() for name in names if name.strip()]

@@ -10,7 +10,7 @@ from inspect_ai.dataset import Dataset
 from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
 from truthgym.scorers import brier, graded, length, martingale, qualitative, sycophantic_reasoning
@@ -140,9 +140,7 @@ def _parse(paradigms: object) -> dict[str, dict[str, Any]]:
     if isinstance(paradigms, Mapping):
         named = {str(name).strip(): arguments for name, arguments in paradigms.items()}
     else:
-        names = paradigms.split(",") if isinstance(paradigms, str) else paradigms
-        listed = names if isinstance(names, list | tuple) else [names]
-        named = {str(name).strip(): {} for name in listed}
+        named = {name: {} for name in names_in(paradigms)}
     if not named:
         raise BadInput(f"paradigms is empty; name at least one of: {', '.join(PARADIGMS)}")
     for name, arguments in named.items():

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_core import from_json
 
-from truthgym.datasets.errors import BadInput, one_of, validate_call
+from truthgym.datasets.errors import BadInput, names_in, one_of, validate_call
 from truthgym.datasets.loading.download import hub_file
 from truthgym.datasets.loading.http import FALLBACK, is_url
 from truthgym.datasets.loading.row_files import Row, read_json
@@ -68,7 +68,7 @@ def halawi(
     Raises:
         BadInput: An invalid option, or a file that cannot be downloaded or read.
     """
-    names = [name.strip() for name in (parts.split(",") if isinstance(parts, str) else parts)]
+    names = names_in(parts)
     for name in names:
         one_of("part of halawi", name, PARTS)
     return keep_rows(_rows(names, after_days, permission, location), skipped, known_after)

@@ -157,7 +157,7 @@ def test_groups_of_arms_are_read_in_any_form_and_order() -> None:
     ("given", "said"),
     [
         ({"arms": "usr"}, "Unknown arms 'usr'; did you mean 'user'"),
-        ({"arms": ""}, "Unknown arms ''"),
+        ({"arms": ""}, "arms='' names no arm"),
         ({"arms": []}, "names no arm besides the neutral one"),
         ({"arms": 3}, "Unknown arms '3'"),
         ({"domain": "urnes"}, "Unknown domain 'urnes'; did you mean 'urns'"),

@@ -18,7 +18,7 @@ from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import SolverSpec
 from inspect_ai.util import registry_create
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import (
     create_file_tasks,
     load_file_tasks,
@@ -89,7 +89,7 @@ def load_questions(
         BadInput: An unknown task, an argument that it does not take, another split, or no sample left.
     """
     given = args.get("split", split)
-    splits = {str(one).strip() for one in (given if isinstance(given, list | tuple) else str(given).split(","))}
+    splits = set(names_in(given))
     if splits != {split}:
         why = "what models are evaluated on, and is never trained on" if "test" in splits else "not the training split"
         raise BadInput(f"{name}: split={given} is {why}; omit `split` from the task's arguments")
