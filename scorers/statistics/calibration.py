@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 BINS = 10
+BAND_DRAWS = 2000
+"""Number of simulations for a consistency band: its ends are exact to about 3 % of its width."""
 NULL_DRAWS = 200
 """Number of simulations for the null value of the ECE: its Monte-Carlo error is about 2 %."""
 
@@ -39,6 +41,63 @@ class ECE(NamedTuple):
 
     ece: float
     null: float
+
+
+class ReliabilityBin(NamedTuple):
+    """A point of a reliability diagram."""
+
+    forecast: float
+    """Mean forecast."""
+    frequency: float
+    """Share of outcomes that are 1."""
+    lower: float
+    """Lower end of the consistency band: 95 % of the frequencies of a calibrated forecaster are within it."""
+    upper: float
+    n: int
+    """Questions with a forecast in the bin."""
+
+
+def reliability_diagram(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> list[ReliabilityBin]:
+    r"""Frequency against forecast, with consistency bands: what a calibrated forecaster's diagram looks like.
+
+    Consistency resampling draws as many questions as there are, and an outcome with exactly the forecast probability
+    for each. The number of questions in the bins is then multinomial, and that of the outcomes that are 1 binomial:
+
+    $$(n_1,\dots,n_K)\sim\mathrm{Multinomial}(N, w),\qquad s_k\sim\mathrm{Binomial}(n_k,\bar p_k)$$
+
+    The band is the central 95 % of $s_k/n_k$. It is of each bin alone: of ten bins of a calibrated forecaster, one is
+    outside in four diagrams of ten. Questions count as independent: with events that resolve together it is too narrow.
+
+    Args:
+        p: Forecasts in [0, 1]: one per question, or questions x epochs. The epochs of a question share its outcome:
+            they add to the frequencies, but N counts the question once. Pairs with NaN are left out.
+        y: Outcomes, 0 or 1, one per question.
+        bins: As in `murphy_decomposition`.
+
+    Returns:
+        The bins by forecast. None with fewer than two questions.
+
+    Raises:
+        ValueError: As in `murphy_decomposition`.
+
+    References:
+        Bröcker and Smith (2007), Weather and Forecasting 22, 651-661.
+    """
+    values = np.asarray(p, dtype=float)
+    values = values[:, None] if values.ndim == 1 else values
+    question, _ = np.nonzero(np.isfinite(values) & np.isfinite(np.asarray(y, dtype=float))[:, None])
+    forecast, outcome = pairs(values, np.asarray(y, dtype=float)[:, None])
+    n = np.unique(question).size
+    if n < 2:
+        return []
+    bin_of = _bins(forecast, min(bins, n // 2))
+    size, mean_p, mean_y = _bin_means(bin_of, forecast, outcome)
+    rng = np.random.default_rng(0)
+    drawn = rng.multinomial(n, size / size.sum(), BAND_DRAWS)
+    shares = rng.binomial(drawn, np.clip(mean_p, 0, 1)) / np.where(drawn, drawn, np.nan)
+    lower, upper = np.nanquantile(shares, (0.025, 0.975), axis=0)
+    counts = [np.unique(question[bin_of == k]).size for k in range(size.size)]
+    return [ReliabilityBin(*map(float, row), n) for *row, n in zip(mean_p, mean_y, lower, upper, counts, strict=True)]
 
 
 def murphy_decomposition(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> Murphy:

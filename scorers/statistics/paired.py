@@ -67,6 +67,36 @@ def compare_means(
     return Comparison(mean(first), mean(second), paired_difference(second, first, [cluster[q] for q in used]))
 
 
+def difference_in_differences(
+    after: Mapping[Question, Sequence[float]],
+    before: Mapping[Question, Sequence[float]],
+    control_after: Mapping[Question, Sequence[float]],
+    control_before: Mapping[Question, Sequence[float]],
+    cluster: Mapping[Question, Hashable],
+) -> Comparison:
+    r"""The change of a model beyond that of a control, over the questions that all four have a number for.
+
+    $$\frac1n\sum_q\big[(a_q-b_q)-(c_q-d_q)\big]$$
+
+    It is the effect of the treatment if, without it, the model would have changed as the control did.
+
+    Args:
+        after: For each question one number per epoch, $a$. NaN, an answer that could not be parsed, is left out.
+        before: The same before the treatment, $b$.
+        control_after: The same of the control, $c$.
+        control_before: The same of the control, $d$. With `before` here too, the difference is after minus control.
+        cluster: The cluster of each question.
+
+    Returns:
+        `before` is the mean change of the control and `after` that of the model.
+    """
+    change, control = (
+        {question: [mean(last[question]) - mean(first[question])] for question in last if question in first}
+        for last, first in ((after, before), (control_after, control_before))
+    )
+    return compare_means(change, control, cluster)
+
+
 def compare_slopes(after: Slope, before: Slope) -> Comparison:
     r"""Compare two models by a slope, estimated on the same questions.
 

@@ -1,7 +1,12 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics.calibration import expected_calibration_error, murphy_decomposition, recalibration
+from truthgym.scorers.statistics.calibration import (
+    expected_calibration_error,
+    murphy_decomposition,
+    recalibration,
+    reliability_diagram,
+)
 from truthgym.scorers.statistics.proper_scores import CLIP, brier_score
 
 
@@ -124,3 +129,39 @@ def test_bad_arrays_are_refused(p: list[float], y: list[float], message: str) ->
     for function in (murphy_decomposition, expected_calibration_error, brier_score):
         with pytest.raises(ValueError, match=message):
             function(p, y)
+
+
+def test_the_band_is_that_of_resampled_outcomes() -> None:
+    rng = np.random.default_rng(4)
+    p = rng.choice([0.1, 0.25, 0.6, 0.9], 80)
+    diagram = reliability_diagram(p, rng.random(80) < p)
+    assert [point.forecast for point in diagram] == pytest.approx([0.1, 0.25, 0.6, 0.9])
+    assert sum(point.n for point in diagram) == 80
+    for point in diagram:
+        shares = []
+        for _ in range(4000):
+            again = rng.choice(p, 80)
+            happened = (rng.random(80) < again)[np.isclose(again, point.forecast)]
+            shares += [happened.mean()] if happened.size else []
+        assert (point.lower, point.upper) == pytest.approx(tuple(np.quantile(shares, (0.025, 0.975))), abs=0.03)
+
+
+def test_a_calibrated_forecaster_is_in_its_band_and_a_bold_one_is_not() -> None:
+    rng = np.random.default_rng(5)
+    outside = []
+    for _ in range(30):
+        belief = rng.uniform(0.3, 0.7, 300)
+        y = rng.random(300) < belief
+        calibrated, bold = (reliability_diagram(p, y) for p in (belief, np.clip(3 * belief - 1, 0.02, 0.98)))
+        outside.append([np.mean([not b.lower <= b.frequency <= b.upper for b in bins]) for bins in (calibrated, bold)])
+    assert np.mean(outside, axis=0)[0] < 0.08
+    assert np.mean(outside, axis=0)[1] > 0.5
+
+
+def test_epochs_do_not_narrow_the_band() -> None:
+    rng = np.random.default_rng(6)
+    p = rng.choice([0.2, 0.5, 0.8], 60)
+    y = rng.random(60) < p
+    one, many = reliability_diagram(p, y), reliability_diagram(np.repeat(p[:, None], 5, axis=1), y)
+    assert np.array(many) == pytest.approx(np.array(one))
+    assert reliability_diagram([0.5], [1]) == []

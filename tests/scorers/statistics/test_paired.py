@@ -8,7 +8,12 @@ from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, true_values, urn_cases
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.martingale_score import martingale_score
-from truthgym.scorers.statistics.paired import compare_means, compare_slopes, paired_difference
+from truthgym.scorers.statistics.paired import (
+    compare_means,
+    compare_slopes,
+    difference_in_differences,
+    paired_difference,
+)
 
 
 def test_the_difference_is_after_minus_before() -> None:
@@ -78,3 +83,21 @@ def test_intervals_of_slopes_cover_the_true_difference(name: str, strength: floa
         found.append(compare_slopes(second_slope, first_slope).difference)
     assert np.mean([one.lower <= truth <= one.upper for one in found]) == pytest.approx(0.95, abs=0.05)
     assert np.mean([one.estimate for one in found]) == pytest.approx(truth, abs=0.03)
+
+
+def test_the_change_of_the_control_is_subtracted_question_by_question() -> None:
+    after, before = {"a": [0.9, 0.7], "b": [0.5], "c": [0.4], "d": [np.nan]}, {"a": [0.5], "b": [0.2], "c": [0.1]}
+    control, start = {"a": [0.6], "b": [0.3], "d": [0.9]}, {"a": [0.4], "b": [0.4], "c": [0.0], "d": [0.0]}
+    found = difference_in_differences(after, before | {"d": [0.1]}, control, start, dict.fromkeys("abcd", "e"))
+    assert (found.after, found.before) == pytest.approx(((0.3 + 0.3) / 2, (0.2 - 0.1) / 2))
+    assert found.difference.estimate == pytest.approx(0.3 - 0.05)
+    assert found.difference.n == 2
+
+
+def test_a_control_from_the_same_start_is_compared_with_it_alone() -> None:
+    rng = np.random.default_rng(1)
+    events = {q: q // 2 for q in range(40)}
+    after, before, control = ({q: rng.random(3).tolist() for q in range(40)} for _ in range(3))
+    found = difference_in_differences(after, before, control, before, events).difference
+    direct = compare_means(after, control, events).difference
+    assert (found.estimate, found.lower) == pytest.approx((direct.estimate, direct.lower))

@@ -1,0 +1,177 @@
+"""Do events happen as often as a model says? Reliability diagrams with consistency bands.
+
+python -m truthgym.analysis.calibration LOGS OUT.md      (tables, with the chart beside it as OUT.svg)
+"""
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.questions import by_question, by_reason, notes
+from truthgym.analysis.tables.setups import Places
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import binary_outcome
+from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED
+from truthgym.scorers.statistics.calibration import (
+    expected_calibration_error,
+    murphy_decomposition,
+    recalibration,
+    reliability_diagram,
+)
+from truthgym.scorers.statistics.proper_scores import CLIP, finite_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+QUESTION = "Do events happen as often as a model says?"
+RUN = ["setup", "model", "scorer"]
+"""The columns that name a diagram."""
+INSIDE, OUTSIDE = "within the band", "outside the band"
+LABELS = {"n": "questions", "share": "read", "ece": "ECE", "ece_null": "ECE if calibrated"}
+
+
+def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
+    """Compute a reliability diagram for each model in each setup.
+
+    Args:
+        logs: Logs and folders of logs.
+        scorer: The scorer whose `belief` is read.
+
+    Returns:
+        A row for each point of a diagram, by setup, model and forecast:
+
+        - `setup`, `model`, `scorer`; `forecast`, the mean in the bin, and `frequency`, the share of "yes", in [0, 1];
+          `lower` and `upper`, the consistency band: the central 95 % of the frequencies of a calibrated forecaster;
+          `band`, whether the frequency is in it; `questions` in the bin.
+        - the same for all rows of a diagram: `n` questions, `epochs`, `share_read`; `slope` and `intercept` of the
+          logistic recalibration; `reliability` and `resolution`, corrected for bias; `ece` and `ece_null`. They are
+          computed as by the scorer `brier`.
+
+        `frame.attrs["notes"]` names what has no diagram, and why.
+
+    Raises:
+        BadInput: No log of a finished eval, or none whose beliefs allow a diagram.
+    """
+    import pandas as pd
+
+    found = answers(logs, scorer=scorer)
+    found = found[(found["key"] == "belief") & found["target"].map(binary_outcome).notna()]
+    rows, shared = [], []
+    refused = defaultdict[str, list[str]](list)
+    for names, answered in found.groupby(RUN, sort=True):
+        run = dict(zip(RUN, names, strict=True))
+        name = f"{run['model']} in {run['setup']}"
+        values, event, target = by_question(answered)
+        read = np.isfinite(values).any(axis=1)
+        p, y = values[read], np.array([target[i] == "yes" for i in np.flatnonzero(read)], dtype=float)
+        share = float(answered["value"].notna().mean())
+        if reason := _reason(len(y), share, y):
+            refused[reason].append(name)
+            continue
+        figures = run | {"n": len(y), "epochs": p.shape[1], "share_read": share} | _figures(p, y)
+        for point in reliability_diagram(p, y):
+            band = INSIDE if point.lower <= point.frequency <= point.upper else OUTSIDE
+            rows.append(point._asdict() | {"questions": point.n, "band": band} | figures)
+        if len(set(event)) < len(event):
+            shared.append(name)
+    if not rows:
+        why = "; ".join(refused) or "no question has a known outcome"
+        raise BadInput(f"No log allows a reliability diagram: {why}; ask more questions with a known outcome")
+    frame = pd.DataFrame(rows)
+    remark = "questions share events and resolve together, so that the band is too narrow"
+    frame.attrs["notes"] = by_reason(refused) + by_reason({remark: shared}, "Read with care")
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+    """Draw frequency against forecast, a panel for each model and setup. Bars: the consistency bands.
+
+    Raises:
+        BadInput: There is nothing to draw.
+    """
+    if frame.empty:
+        raise BadInput("There is no reliability diagram to draw; ask more questions with a known outcome")
+    panels: alt.ConcatChart = alt.concat(*(_panel(rows) for _, rows in frame.groupby(RUN, sort=False)), columns=3)
+    return panels
+
+
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+    scale = alt.Scale(domain=[0, 1])
+    ends = alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])
+    diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="y:Q")
+    base = alt.Chart(rows).encode(x=alt.X("forecast:Q", title="forecast", scale=scale))
+    frequency = alt.Y("lower:Q", title="frequency (on the diagonal: calibrated)", scale=scale)
+    band = base.mark_rule(strokeWidth=7, opacity=0.35, color="gray").encode(y=frequency, y2="upper:Q")
+    bands, legend = [INSIDE, OUTSIDE], alt.Legend(orient="top", title=None)
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(
+        y="frequency:Q",
+        color=alt.Color("band:N", legend=legend, scale=alt.Scale(domain=bands, range=["#0072B2", "#D55E00"])),
+        shape=alt.Shape("band:N", legend=legend, scale=alt.Scale(domain=bands, range=["circle", "diamond"])),
+        tooltip=["forecast", "frequency", "lower", "upper", "questions"],
+    )
+    run = rows.iloc[0]
+    title = alt.Title(run["model"], subtitle=f"{run['setup']}, {run['scorer']}: {run['n']} questions", limit=260)
+    panel: alt.LayerChart = alt.layer(band, diagonal, points).properties(width=220, height=220, title=title)
+    return panel
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The figures of each diagram as a Markdown table, with a legend and what cannot be concluded.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    runs = frame.drop_duplicates(RUN).assign(
+        outside=[
+            f"{(rows['band'] == OUTSIDE).sum()} of {len(rows)}" for _, rows in frame.groupby(RUN, sort=False)
+        ],
+        share=lambda rows: [f"{100 * share:.0f} %" for share in rows["share_read"]],
+    )
+    columns = (*RUN, "n", "epochs", "share", "slope", "reliability", "resolution", "ece", "ece_null", "outside")
+    parts = [table(runs, columns, LABELS | {"outside": "bins outside the band"}), LEGEND]
+    if figure:
+        least, most = runs["n"].min(), runs["n"].max()
+        n = f"{least}" if least == most else f"{least} to {most}"
+        parts.append(f"![Reliability diagrams]({figure})\n\n*{CAPTION.format(n=n)}*\n")
+    return "\n".join([*parts, notes(frame)])
+
+
+LEGEND = (
+    "\n`slope`: 1 is calibrated, below 1 too extreme, above 1 not extreme enough. `reliability` (lower is better) and "
+    "`resolution` (higher is better) are parts of the Brier score, corrected for bias. ECE means something only beside "
+    "its value for a calibrated forecaster of the same questions. One bin of twenty is outside its band by chance.\n"
+)
+CAPTION = (
+    "Share of events that happened, by forecast, of {n} questions in each panel. Gray: where 95 % of a calibrated "
+    "forecaster's points would be (consistency resampling; a question counts once, whatever its epochs)."
+)
+
+
+def _reason(n: int, share: float, y: "NDArray[np.float64]") -> str:
+    """Why a diagram is not drawn. "" if it is."""
+    if n < FEW_QUESTIONS:
+        return f"fewer than {FEW_QUESTIONS} questions with a belief and an outcome"
+    if share < LEAST_SHARE_SCORED:
+        return f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder"
+    return "all outcomes are equal" if y.min() == y.max() else ""
+
+
+def _figures(p: "NDArray[np.float64]", y: "NDArray[np.float64]") -> dict[str, float]:
+    """The calibration figures of `brier`: epochs one at a time, then averaged."""
+    epochs = range(p.shape[1])
+    murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs])
+    error = np.array([expected_calibration_error(p[:, k], y) for k in epochs])
+    line = recalibration(p, y[:, None], CLIP)
+    means = {"reliability": murphy[:, 0], "resolution": murphy[:, 1], "ece": error[:, 0], "ece_null": error[:, 1]}
+    return line._asdict() | {name: finite_mean(values) for name, values in means.items()}
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report, scorer="brier")

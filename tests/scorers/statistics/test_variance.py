@@ -1,0 +1,55 @@
+"""Variance components: a hand-computed value, planted components, and what plans follow from them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from truthgym.scorers.statistics.interval import mean_headline, planned_mde
+from truthgym.scorers.statistics.variance import Components, variance_components
+
+
+def test_components_of_a_small_table_are_those_computed_by_hand() -> None:
+    # Means 1, 3 | 7, 9: within events 2 + 2 over 2, between 2 x 9 + 2 x 9 over 1. Epochs differ by 2: variance 2.
+    found = variance_components([[0, 2], [2, 4], [6, 8], [8, 10]], ["a", "a", "b", "b"])
+    assert found.epoch == pytest.approx(2)
+    assert found.question == pytest.approx(2 - 2 / 2)
+    assert found.event == pytest.approx((36 - 2) / 2)
+    assert found.sizes == (2, 2)
+
+
+def test_without_shared_events_questions_have_their_variance() -> None:
+    found = variance_components([[1.0], [3.0], [5.0], [math.nan]], ["a", "b", "c", "d"])
+    assert (found.event, found.question, found.n) == (0, pytest.approx(4), 3)
+    assert math.isnan(found.epoch)
+
+
+def test_planted_components_are_recovered() -> None:
+    rng = np.random.default_rng(0)
+    event = np.repeat(np.arange(1500), 2)
+    question = rng.normal(0, 0.3, 1500)[event] + rng.normal(0, 0.2, 3000)
+    found = variance_components(question[:, None] + rng.normal(0, 0.1, (3000, 3)), event.tolist())
+    assert [found.event, found.question, found.epoch] == pytest.approx([0.09, 0.04, 0.01], rel=0.08)
+
+
+def test_the_plan_for_the_same_run_is_its_own_mde() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(0, 1, (200, 1)) + rng.normal(0, 0.5, (200, 3))
+    found = variance_components(values, range(200))
+    assert found.mde(200, 3) == pytest.approx(mean_headline(values.mean(axis=1)).mde)
+    assert found.mde(200, 1) > found.mde(200, 3)
+
+
+def test_the_fewest_questions_detect_the_effect() -> None:
+    plan = Components(event=0.02, question=0.03, epoch=0.04, sizes=(3, 1))
+    n = plan.questions(0.05, 2)
+    assert plan.mde(int(n), 2) <= 0.05 < plan.mde(int(n) - 1, 2)
+    assert plan.questions(0.05, 1) > n
+    assert plan.questions(1e-6, 1) == math.inf
+    alone = Components(0.0, 0.04, math.nan, (1,) * 10)
+    assert alone.mde(50, 1) == pytest.approx(planned_mde(0.2, range(50)))
+    assert math.isnan(alone.mde(50, 2))
+
+
+def test_one_question_has_no_variance() -> None:
+    assert math.isnan(variance_components([[1.0, 2.0]], ["a"]).question)
