@@ -129,9 +129,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         figure: File name of its chart. "": without one.
     """
     runs = frame.drop_duplicates(RUN).assign(
-        outside=[
-            f"{(rows['band'] == OUTSIDE).sum()} of {len(rows)}" for _, rows in frame.groupby(RUN, sort=False)
-        ],
+        outside=[f"{(rows['band'] == OUTSIDE).sum()} of {len(rows)}" for _, rows in frame.groupby(RUN, sort=False)],
         share=lambda rows: [f"{100 * share:.0f} %" for share in rows["share_read"]],
     )
     columns = (*RUN, "n", "epochs", "share", "slope", "reliability", "resolution", "ece", "ece_null", "outside")

@@ -1,0 +1,96 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from inspect_ai.log import list_eval_logs, read_eval_log
+
+from tests.analysis.answer_rows import answer_rows
+from tests.fixtures import metrics
+from truthgym.analysis import calibration
+from truthgym.analysis.calibration import INSIDE, OUTSIDE, chart, load, report
+from truthgym.datasets.errors import BadInput
+
+Tables = Callable[..., None]
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
+    """Let `load` read these rows instead of logs."""
+    return lambda *frames: monkeypatch.setattr(calibration, "answers", lambda *_, **__: pd.concat(frames))
+
+
+def beliefs(p: np.ndarray, y: np.ndarray, **columns: object) -> pd.DataFrame:
+    targets = {f"q{i}": "yes" if happened else "no" for i, happened in enumerate(y)}
+    values = {f"q{i}": list(np.atleast_1d(belief)) for i, belief in enumerate(p)}
+    return answer_rows(values, **{"key": "belief", "target": targets} | columns)
+
+
+def test_the_figures_are_those_of_the_scorer(urn_logs: Path) -> None:
+    frame = load(urn_logs)
+    names = {
+        **{"slope": "calibration_slope", "intercept": "calibration_intercept", "reliability": "murphy_reliability"},
+        **{"resolution": "resolution", "ece": "ece", "ece_null": "ece_null", "n": "n", "share_read": "share_scored"},
+    }
+    for info in list_eval_logs(str(urn_logs)):
+        log = read_eval_log(info, header_only=True)
+        run = frame[frame["model"].str.startswith(log.eval.model)].iloc[0]
+        expected = metrics(log, 0)
+        assert {name: run[name] for name in names} == pytest.approx(
+            {name: expected[key] for name, key in names.items()}
+        )
+    assert set(frame["epochs"]) == {2}
+
+
+def test_a_bold_model_is_outside_its_band(table: Tables) -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(0.2, 0.8, 300)
+    y = rng.random(300) < truth
+    bold = beliefs(np.clip(3 * truth - 1, 0.03, 0.97), y, model="bold")
+    table(beliefs(truth, y, model="calibrated"), bold)
+    frame = load("logs")
+    outside = frame.groupby("model")["band"].agg(lambda band: (band == OUTSIDE).mean())
+    assert outside["bold"] > 0.4 > outside["calibrated"]
+    assert frame.groupby("model")["questions"].sum().tolist() == [300, 300]
+    page = report(frame, "x.svg")
+    assert "of 300 questions in each panel" in page
+    assert page.count("| urns, direct |") == 2
+    panel = chart(frame).to_dict()["concat"][0]
+    assert panel["title"] == {"text": "bold", "subtitle": "urns, direct, brier: 300 questions", "limit": 260}
+    assert panel["layer"][2]["encoding"]["color"]["scale"]["domain"] == [INSIDE, OUTSIDE]
+
+
+def test_what_has_no_diagram_is_named_with_the_reason(table: Tables) -> None:
+    rng = np.random.default_rng(1)
+    p = rng.uniform(0.2, 0.8, 60)
+    y = rng.random(60) < p
+    silent = np.where(np.arange(60) < 9, np.nan, p)
+    pairs = {f"q{i}": f"e{i // 2}" for i in range(60)}
+    table(
+        beliefs(p, y, event=pairs),
+        beliefs(p[:29], y[:29], model="few"),
+        beliefs(silent, y, model="silent"),
+        beliefs(p, np.ones(60), model="one-sided"),
+        beliefs(p, y, model="free").assign(target="an essay"),
+    )
+    frame = load("logs")
+    assert set(frame["model"]) == {"m"}
+    assert frame.attrs["notes"] == [
+        "Not shown: few in urns, direct (fewer than 30 questions with a belief and an outcome).",
+        "Not shown: one-sided in urns, direct (all outcomes are equal).",
+        "Not shown: silent in urns, direct (less than 90 % of the answers could be read, and the others may be "
+        "harder).",
+        "Read with care: m in urns, direct (questions share events and resolve together, so that the band is too "
+        "narrow).",
+    ]
+    assert "- Not shown: few in urns, direct" in report(frame)
+
+
+def test_nothing_to_draw_is_refused(table: Tables) -> None:
+    table(beliefs(np.array([0.5]), np.array([1])))
+    with pytest.raises(BadInput, match="fewer than 30 questions with a belief"):
+        load("logs")
+    table(beliefs(np.array([0.5]), np.array([1])).assign(target="an essay"))
+    with pytest.raises(BadInput, match="no question has a known outcome; ask"):
+        load("logs")
