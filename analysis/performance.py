@@ -22,6 +22,7 @@ from truthgym.tasks.paradigms import PARADIGMS
 if TYPE_CHECKING:
     import pandas as pd
 
+QUESTION = "How does each model score?"
 FEWEST_DRAWN = 10
 """Rows with fewer questions are in the table, but not in the chart: their intervals would set its scale."""
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")

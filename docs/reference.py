@@ -1,4 +1,4 @@
-"""Writes docs/reference.md, the table of scorers in docs/measures.md and the import layers in CONTRIBUTING.md.
+"""Writes docs/reference.md, tables in docs/measures.md and docs/report.md, and the import layers in CONTRIBUTING.md.
 
 make docs
 """
@@ -16,6 +16,7 @@ import click
 
 from truthgym import tasks
 from truthgym.analysis.charts import between
+from truthgym.analysis.site.analyses import ANALYSES, analysis
 from truthgym.cli.main import COMMANDS
 from truthgym.models.reference import TAKES
 from truthgym.tasks.paradigms import PARADIGMS
@@ -115,6 +116,12 @@ def measures_page() -> str:
     )
 
 
+def report_page() -> str:
+    """docs/report.md with the table of analyses, as Markdown."""
+    rows = [(f"`{name}`", analysis(name).QUESTION) for name in ANALYSES]
+    return rewritten(PAGE.with_name("report.md"), "analyses", table(("page", "question"), rows) + "\n")
+
+
 def rewritten(page: Path, what: str, generated: str) -> str:
     """A page with new text between its comments."""
     return between(page.read_text(encoding="utf-8"), what, generated, page.name)
@@ -136,4 +143,5 @@ def contributing_page() -> str:
 if __name__ == "__main__":
     PAGE.write_text(reference_page(), encoding="utf-8")
     PAGE.with_name("measures.md").write_text(measures_page(), encoding="utf-8")
+    PAGE.with_name("report.md").write_text(report_page(), encoding="utf-8")
     (ROOT / "CONTRIBUTING.md").write_text(contributing_page(), encoding="utf-8")

@@ -73,7 +73,7 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
     Raises:
         BadInput: A place does not exist, a file is not a log, or no log is left.
     """
-    logs = [_log_file(path) for path in log_paths(places)]
+    logs = every_log(places)
     completed = {log.header.eval.task_id for log in logs if log.finished}
     used, left_out = [], Counter[str]()
     for log in logs:
@@ -97,6 +97,15 @@ def find_logs(places: Sequence[str | Path], unfinished: bool = False) -> tuple[l
         left_out[differing] += len({log.digest() for log in copies}) - 1 if len(copies) > 1 else 0
     used.sort(key=lambda log: (log.finished, log.header.completed_at, log.modified), reverse=True)
     return used, left_out
+
+
+def every_log(places: Sequence[str | Path]) -> list[LogFile]:
+    """All logs, also copies and those of unfinished runs, with their headers read.
+
+    Raises:
+        BadInput: A place does not exist, a file is not a log, or there are no logs.
+    """
+    return [_log_file(path) for path in log_paths(places)]
 
 
 def log_paths(places: Sequence[str | Path]) -> list[str]:

@@ -25,6 +25,19 @@ class Config(msgspec.Struct):
     epochs: int | None = None
 
 
+class Revision(msgspec.Struct):
+    """The commit of the code that ran."""
+
+    commit: str = ""
+    dirty: bool | None = None
+    """Whether files were changed after it."""
+
+
+class Dataset(msgspec.Struct):
+    samples: int | None = None
+    """Questions asked."""
+
+
 class Spec(msgspec.Struct, kw_only=True):
     """The run's specification (`EvalSpec`)."""
 
@@ -34,6 +47,8 @@ class Spec(msgspec.Struct, kw_only=True):
     task_args: dict[str, Any] = {}
     metadata: dict[str, Any] | None = None
     config: Config = msgspec.field(default_factory=Config)
+    dataset: Dataset = msgspec.field(default_factory=Dataset)
+    revision: Revision | None = None
     created: str
     eval_id: str
     task_id: str = ""
@@ -60,6 +75,8 @@ class Usage(msgspec.Struct):
     output_tokens: int = 0
     input_tokens_cache_read: int | None = None
     input_tokens_cache_write: int | None = None
+    total_cost: float | None = None
+    """In US dollars, if Inspect was given the model's prices."""
 
     @property
     def read(self) -> int:

@@ -1,7 +1,7 @@
 """The runs of a folder of logs: which model answered which questions in which setting, as the logs themselves say."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from inspect import signature
@@ -118,7 +118,12 @@ def _find(places: tuple[str, ...], files: tuple[tuple[str, int, int], ...]) -> R
     """The runs of files in a certain state, which is the key of the cache."""
     found, left_out = find_logs(places)
     logs = {log.header.eval.eval_id: log for log in reversed(found)}  # the newest copy of each
-    differing = _differing(logs.values())
+    return Runs(places, with_setups(logs.values()), {reason: number for reason, number in left_out.items() if number})
+
+
+def with_setups(logs: Collection[LogFile]) -> tuple[Run, ...]:
+    """The runs of logs, newest first. Of copies the one that counts is first."""
+    differing = _differing(logs)
     every = [
         Run(
             log,
@@ -127,11 +132,11 @@ def _find(places: tuple[str, ...], files: tuple[tuple[str, int, int], ...]) -> R
             task=" ".join(options({name: log.header.eval.task_args.get(name) for name in sorted(differing[task])})),
             mode=_mode(log),
         )
-        for log in logs.values()
+        for log in logs
         for task in [log.header.eval.task]
     ]
-    every.sort(key=lambda run: (run.log.header.eval.created, run.log.header.eval.eval_id), reverse=True)
-    return Runs(places, tuple(every), {reason: number for reason, number in left_out.items() if number})
+    every.sort(key=_newest, reverse=True)
+    return tuple(every)
 
 
 def scorer_label(found: ScorerResults) -> str:
@@ -176,6 +181,11 @@ def _differing(logs: Iterable[LogFile]) -> dict[str, set[str]]:
         task: {name for name, some in names.items() if name not in UNNAMED and (len(some) > 1 or name == "domain")}
         for task, names in values.items()
     }
+
+
+def _newest(run: Run) -> tuple[str, str, bool, str, float]:
+    header = run.log.header
+    return header.eval.created, header.eval.eval_id, run.log.finished, header.completed_at, run.log.modified
 
 
 def _mode(log: LogFile) -> str:

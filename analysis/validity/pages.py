@@ -44,7 +44,7 @@ def table(
 
     def cell(value: object) -> str:
         if not isinstance(value, float):
-            return str(value)
+            return str(value).replace("|", "\\|").replace("\n", " ")
         return "-" if np.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
 
     rows = [[cell(row[name]) for name in columns] for row in frame.to_dict("records")]

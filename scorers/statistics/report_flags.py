@@ -60,8 +60,8 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
     }
     effect, error = refusal_effect
     raised = {
-        "fifties": _too_many_fifties(before) or _too_many_fifties(after),
-        "coarse": _coarse(before) or _coarse(after),
+        "fifties": too_many_fifties(before) or too_many_fifties(after),
+        "coarse": coarse(before) or coarse(after),
         "refusals": min(found["read_priors"], found["read_posteriors"]) < MIN_READ,
         "selective_refusals": abs(effect) > max(MAX_REFUSAL_EFFECT, REFUSAL_ERRORS * error),
         "noiseless": found["same_priors"] >= MAX_SAME,
@@ -69,7 +69,8 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
     return found | {f"flag_{name}": 1.0 for name in FLAGS if raised[name]}
 
 
-def _too_many_fifties(percents: Floats) -> bool:
+def too_many_fifties(percents: Floats) -> bool:
+    """Whether exactly 50 is reported too often, as `FLAGS` says. Never of fewer than 30 reports."""
     # Of a model that uses only multiples of 5 or 10, the neighbours of 50 are 45 and 55, or 40 and 60.
     near = (range(45, 56), (45, 50, 55), (40, 50, 60))
     count = np.sum(percents == 50)
@@ -77,7 +78,8 @@ def _too_many_fifties(percents: Floats) -> bool:
     return bool(percents.size >= MIN_REPORTS and count > max(MAX_FIFTIES * percents.size, MAX_FIFTIES_RATIO * usual))
 
 
-def _coarse(percents: Floats) -> bool:
+def coarse(percents: Floats) -> bool:
+    """Whether the reports are multiples of 10 or 5, as `FLAGS` says. Never of fewer than 30 reports."""
     tens, fives = _share(percents % 10 == 0), _share(percents % 5 == 0)
     return percents.size >= MIN_REPORTS and (tens > MAX_TENS or fives > MAX_FIVES)
 

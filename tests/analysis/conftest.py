@@ -3,9 +3,14 @@
 from pathlib import Path
 
 import pytest
-from inspect_ai import eval
-from inspect_ai.model import get_model
+from inspect_ai import Task, eval, score
+from inspect_ai.dataset import Sample
+from inspect_ai.log import write_eval_log
+from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.scorer import match
 
+from truthgym.scorers.brier import brier
+from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.tasks.urns import urns
 
 
@@ -16,4 +21,20 @@ def urn_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     task = urns(n=40, paradigms={"brier": {"figures": "all"}, "martingale": {}})
     models = [get_model("reference/bayesian", noise=0.1), get_model("reference/overreacting", strength=1, noise=0.05)]
     eval(task, model=models, epochs=2, log_dir=str(folder), display="log", log_realtime=False)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def mixed_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models on urns by chain of thought, one of which is at times silent, and a task that is not ours."""
+    folder = tmp_path_factory.mktemp("tables")
+    given = {"display": "log", "log_dir": str(folder), "log_realtime": False}
+    task = urns(n=6, paradigms={"brier": {}, "martingale": {"per": "step"}})
+    models = [get_model("reference/bayesian", noise=0.1), get_model("reference/bayesian", min_confidence=0.25)]
+    done = eval(task, model=models, solver=chain_of_thought(steps=2), epochs=2, **given)
+    write_eval_log(score(done[0], brier(read="token"), display="log"), done[0].location)
+    reply = ModelOutput.from_content("mockllm/model", "Perhaps 12.5 or 3, likely: right")
+    reply.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+    plain = Task(dataset=[Sample(id=7, input="Which?", target="right")], scorer=match(), name="plain")
+    eval(plain, model=get_model("mockllm/model", custom_outputs=[reply]), **given)
     return folder

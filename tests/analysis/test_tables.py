@@ -1,50 +1,26 @@
 import math
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from inspect_ai import Task, eval, score
-from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
-from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from inspect_ai.scorer import match
+from inspect_ai.log import EvalLog, read_eval_log
 
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.brier import brier
-from truthgym.solvers.chain_of_thought import chain_of_thought
-from truthgym.tasks.urns import urns
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Two models on urns by chain of thought, one of which is at times silent, and a task that is not ours."""
-    folder = tmp_path_factory.mktemp("tables")
-    given = {"display": "log", "log_dir": str(folder), "log_realtime": False}
-    task = urns(n=6, paradigms={"brier": {}, "martingale": {"per": "step"}})
-    models = [get_model("reference/bayesian", noise=0.1), get_model("reference/bayesian", min_confidence=0.25)]
-    done = eval(task, model=models, solver=chain_of_thought(steps=2), epochs=2, **given)
-    write_eval_log(score(done[0], brier(read="token"), display="log"), done[0].location)
-    reply = ModelOutput.from_content("mockllm/model", "Perhaps 12.5 or 3, likely: right")
-    reply.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
-    plain = Task(dataset=[Sample(id=7, input="Which?", target="right")], scorer=match(), name="plain")
-    eval(plain, model=get_model("mockllm/model", custom_outputs=[reply]), **given)
-    return folder
+def logs_in(mixed_logs: Path) -> list[EvalLog]:
+    return [read_eval_log(str(path)) for path in mixed_logs.glob("*.eval")]
 
 
-def logs_in(folder: Path) -> list[EvalLog]:
-    return [read_eval_log(str(path)) for path in folder.glob("*.eval")]
-
-
-def test_answers_are_those_of_inspects_reader(folder: Path) -> None:
-    frame = answers(folder)
+def test_answers_are_those_of_inspects_reader(mixed_logs: Path) -> None:
+    frame = answers(mixed_logs)
     found = {
         (row.eval_id, row.sample_id, row.epoch, row.scorer, row.key): row.value for row in frame.itertuples(index=False)
     }
     expected = {}
-    for log in logs_in(folder):
+    for log in logs_in(mixed_logs):
         for sample in log.samples or []:
             for name, one in (sample.scores or {}).items():
                 scorer = {"brier1": "brier read=token"}.get(name, name + " per=step" * (name == "martingale"))
@@ -55,8 +31,8 @@ def test_answers_are_those_of_inspects_reader(folder: Path) -> None:
     assert found == pytest.approx(expected, nan_ok=True)
 
 
-def test_a_row_says_what_was_asked_and_why_there_is_no_number(folder: Path) -> None:
-    frame = answers(folder, scorer="brier")
+def test_a_row_says_what_was_asked_and_why_there_is_no_number(mixed_logs: Path) -> None:
+    frame = answers(mixed_logs, scorer="brier")
     assert set(frame["scorer"]) == {"brier", "brier read=token"}
     assert set(frame["setup"]) == {"urns, chain_of_thought steps=2"}
     assert set(frame["model"]) == {"reference/bayesian noise=0.1", "reference/bayesian min_confidence=0.25"}
@@ -68,12 +44,12 @@ def test_a_row_says_what_was_asked_and_why_there_is_no_number(folder: Path) -> N
     assert (
         frame.loc[unread & (frame["key"] == "belief"), "reason"].str.startswith("No single belief could be read").all()
     )
-    foreign = answers(folder, scorer="match").iloc[0]
+    foreign = answers(mixed_logs, scorer="match").iloc[0]
     assert (foreign["event"], foreign["split"], foreign["key"], foreign["value"]) == ("7", "", "match", 1.0)
 
 
-def test_features_describe_what_the_model_wrote(folder: Path) -> None:
-    frame = answers(folder, features=True)
+def test_features_describe_what_the_model_wrote(mixed_logs: Path) -> None:
+    frame = answers(mixed_logs, features=True)
     foreign = frame[frame["scorer"] == "match"].iloc[0]
     # "Perhaps 12.5 or 3, likely: right"
     assert tuple(foreign[["characters", "steps", "hedges", "numbers"]]) == (32, 0, 2, 2)
@@ -85,9 +61,9 @@ def test_features_describe_what_the_model_wrote(folder: Path) -> None:
     assert list(read["confidence"]) == pytest.approx(list((read["value"] - 0.5).abs()))
 
 
-def test_beliefs_have_the_exact_posterior_at_both_ends(folder: Path) -> None:
-    frame = beliefs(folder)
-    log = next(log for log in logs_in(folder) if "noise" in log.eval.model_args)
+def test_beliefs_have_the_exact_posterior_at_both_ends(mixed_logs: Path) -> None:
+    frame = beliefs(mixed_logs)
+    log = next(log for log in logs_in(mixed_logs) if "noise" in log.eval.model_args)
     sample = (log.samples or [])[3]
     rows = frame[
         (frame["eval_id"] == log.eval.eval_id) & (frame["sample_id"] == sample.id) & (frame["epoch"] == sample.epoch)
@@ -104,17 +80,17 @@ def test_beliefs_have_the_exact_posterior_at_both_ends(folder: Path) -> None:
     assert unread.any()
 
 
-def test_a_frame_is_the_readers_own_and_a_copied_log_counts_once(folder: Path, tmp_path: Path) -> None:
-    frame = answers(folder)
+def test_a_frame_is_the_readers_own_and_a_copied_log_counts_once(mixed_logs: Path, tmp_path: Path) -> None:
+    frame = answers(mixed_logs)
     frame["value"] = 0.0
     frame.attrs["left_out"]["mine"] = 1
-    again = answers(folder)
+    again = answers(mixed_logs)
     assert not (again["value"] == 0).all()
     assert again.attrs == {"left_out": {}}
-    for path in folder.glob("*.eval"):
+    for path in mixed_logs.glob("*.eval"):
         shutil.copy(path, tmp_path / f"copy-{path.name}")
-    assert len(answers([folder, tmp_path])) == len(again)
+    assert len(answers([mixed_logs, tmp_path])) == len(again)
     with pytest.raises(BadInput, match="none of the 3 logs has a score of truthgym/length"):
-        answers(folder, scorer="length")
+        answers(mixed_logs, scorer="length")
     with pytest.raises(BadInput, match="none of the 1 logs has a score of truthgym/martingale"):
-        beliefs(next(path for path in folder.glob("*.eval") if "plain" in path.name))
+        beliefs(next(path for path in mixed_logs.glob("*.eval") if "plain" in path.name))

@@ -9,6 +9,7 @@ import pytest
     [
         ("docs/reference.md", "reference_page"),
         ("docs/measures.md", "measures_page"),
+        ("docs/report.md", "report_page"),
         ("CONTRIBUTING.md", "contributing_page"),
     ],
 )

@@ -1,0 +1,171 @@
+"""Which runs are there? Every log of a folder: what ran, when, from which commit, at what cost, and whether it counts.
+
+python -m truthgym.analysis.catalog LOGS OUT.md      (tables, with the chart beside it as OUT.svg)
+"""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.setups import Places, Run, with_setups
+from truthgym.analysis.validity.pages import table
+from truthgym.evallog.discovery import every_log
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTION = "Which runs are there, and which of them count?"
+COUNTS = {
+    "yes": "in all tables",
+    "repeated": "finished, but the same model answered again later in the same setup; both are in the tables",
+    "copy": "another file holds the same run, and counts",
+    "superseded": "unfinished, and another log completes the run",
+    "unfinished": "no log completes the run: see `status`; `inspect eval-retry LOG` does",
+}
+"""The values of `counts`."""
+COLORS = {"yes": "#0072B2", "repeated": "#56B4E9", "copy": "#999999", "superseded": "#E69F00", "unfinished": "#D55E00"}
+SHAPES = {"yes": "circle", "repeated": "diamond", "copy": "square", "superseded": "triangle-up", "unfinished": "cross"}
+
+
+def load(logs: Places) -> "pd.DataFrame":
+    """Read the headers of all logs, also of copies and unfinished runs.
+
+    Args:
+        logs: Logs and folders of logs.
+
+    Returns:
+        A row for each file, newest first: `created` and `completed` (ISO 8601; "" if it did not end), `status` as
+        Inspect writes it, `counts` (a key of `COUNTS`), `model`, `domain`, `task`, `mode` and `setup` as in `answers`,
+        `scorers` with commas, `questions`, `epochs`, `answers` that ended and samples that `failed`, `tokens_in`,
+        `tokens_out` in the whole run, `cost` in US dollars (NaN if Inspect was not given prices), `commit` with "+" if
+        files were changed after it ("" if it is unknown), `eval_id`, `task_id`, `log`.
+
+    Raises:
+        BadInput: A place does not exist, a file is not a log, or there are no logs.
+    """
+    import pandas as pd
+
+    runs = with_setups(every_log([logs] if isinstance(logs, str | Path) else logs))
+    frame = pd.DataFrame([row | {"counts": counts} for row, counts in zip(map(_row, runs), _counts(runs), strict=True)])
+    frame.attrs["notes"] = list(_notes(frame))
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> alt.Chart:
+    """Draw each run at the time at which it began, by model, with a shape and colour for whether it counts."""
+    order = [name for name in COUNTS if (frame["counts"] == name).any()]
+    shown: alt.Chart = (
+        alt.Chart(frame[["created", "model", "setup", "status", "counts", "answers", "failed", "commit", "log"]])
+        .mark_point(size=70, filled=True, opacity=0.8)
+        .encode(
+            x=alt.X("created:T", title="began", axis=alt.Axis(labelAngle=0, tickCount=5)),
+            y=alt.Y("model:N", title=None, axis=alt.Axis(labelLimit=300)),
+            yOffset=alt.YOffset("counts:N", sort=order),
+            color=_scaled(alt.Color, order, COLORS),
+            shape=_scaled(alt.Shape, order, SHAPES),
+            tooltip=["created", "model", "setup", "status", "counts", "answers", "failed", "commit", "log"],
+        )
+        .properties(width=480, height={"step": 22})
+    )
+    return shown
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The runs as Markdown.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    shown = frame.assign(
+        began=frame["created"].str.slice(0, 16).str.replace("T", " "),
+        answers=[
+            f"{done:,}" + f" ({failed:,} failed)" * bool(failed)
+            for done, failed in zip(frame["answers"], frame["failed"], strict=True)
+        ],
+        tokens=[f"{read:,} / {wrote:,}" for read, wrote in zip(frame["tokens_in"], frame["tokens_out"], strict=True)],
+        cost=["-" if math.isnan(cost) else f"${cost:.2f}" for cost in frame["cost"]],
+        log=[f"`{log}`" for log in frame["log"]],
+    )
+    columns = (
+        "began", "model", "setup", "counts", "status", "scorers", "questions", "epochs", "answers", "tokens", "cost",
+        "commit", "log",
+    )  # fmt: skip
+    labels = {"tokens": "tokens read / written"}
+    legend = [f"- `{name}`: {text}.\n" for name, text in COUNTS.items() if (frame["counts"] == name).any()]
+    page = f"{table(shown, columns, labels)}\n{''.join(legend)}"
+    if not figure:
+        return page
+    caption = f"{len(frame)} logs by the time at which the run began. n of each run is in the table."
+    return f"![When each run began]({figure})\n\n*{caption}*\n\n{page}"
+
+
+def _row(run: Run) -> dict[str, Any]:
+    header, usage = run.log.header, run.log.header.stats.model_usage.values()
+    results, revision = header.results, header.eval.revision
+    costs = [used.total_cost for used in usage if used.total_cost is not None]
+    completed = results.completed_samples if results else 0
+    return {
+        **{name: text for name, text in run.columns.items() if name not in ("log", "eval_id")},
+        "completed": header.stats.completed_at,
+        "status": header.status,
+        "scorers": ", ".join(dict.fromkeys(run.scorers.values())),
+        "questions": header.eval.dataset.samples or 0,
+        "epochs": header.eval.config.epochs or 1,
+        "answers": completed,
+        "failed": (results.total_samples if results else 0) - completed,
+        "tokens_in": sum(used.read for used in usage),
+        "tokens_out": sum(used.output_tokens for used in usage),
+        "cost": sum(costs) if costs else math.nan,
+        "commit": f"{revision.commit}{'+' * bool(revision.dirty)}" if revision else "",
+        "eval_id": header.eval.eval_id,
+        "task_id": header.eval.task_id,
+        "log": run.log.path,
+    }
+
+
+def _counts(runs: tuple[Run, ...]) -> Iterator[str]:
+    """A key of `COUNTS` for each run, of runs from the newest to the oldest."""
+    completed = {run.log.header.eval.task_id for run in runs if run.log.finished}
+    copies: set[str] = set()
+    later: set[tuple[str, str, tuple[str, ...]]] = set()
+    for run in runs:
+        header = run.log.header.eval
+        same = (run.model, run.setup, tuple(run.scorers.values()))
+        if header.eval_id in copies:
+            yield "copy"
+        elif not run.log.finished:
+            yield "superseded" if header.task_id in completed else "unfinished"
+        else:
+            yield "repeated" if same in later else "yes"
+            later.add(same)
+        copies.add(header.eval_id)
+
+
+def _notes(frame: "pd.DataFrame") -> Iterator[str]:
+    number = frame["counts"].value_counts()
+    if number.get("unfinished"):
+        yield f"{number['unfinished']} runs never finished. No page but this one counts them."
+    if number.get("repeated"):
+        yield (
+            f"{number['repeated']} finished runs were run again later with the same model, setup and scorers. The "
+            "tables have a row for each: give only the logs that you mean to compare."
+        )
+    if (frame["commit"].str.endswith("+")).any():
+        yield "The code of some runs was changed after its commit, so that the commit does not say what ran."
+    commits = frame.loc[frame["commit"] != "", "commit"].nunique()
+    if commits > 1:
+        yield f"The runs are of {commits} commits: a difference between them may be one of the code."
+
+
+def _scaled(channel: Any, order: list[str], values: dict[str, str]) -> Any:  # noqa: ANN401
+    scale = alt.Scale(domain=order, range=[values[name] for name in order])
+    return channel("counts:N", title="counts", scale=scale, legend=alt.Legend(orient="top"))
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report)

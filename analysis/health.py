@@ -1,0 +1,238 @@
+"""Can the answers be read? What went wrong in the runs of a folder of logs: by reason, with its share of the answers.
+
+python -m truthgym.analysis.health LOGS OUT.md      (tables, with the chart beside it as OUT.svg)
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import label, why_unread
+from truthgym.analysis.tables.setups import Places, Run, runs
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+from truthgym.evallog.schema import LoggedScore, Outcome
+from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
+from truthgym.scorers.statistics.report_flags import FLAGS, coarse, too_many_fifties
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTION = "Can the answers be read, and what went wrong?"
+PROBLEMS = {
+    "read": "answers with a score",
+    "unread": "answers that the scorer could not read, so that they have no score",
+    "judge": "answers without a score because a judge, grader or reader model failed",
+    "error": "samples that ended in an error",
+    "limit": "samples that a limit ended (time, tokens, messages)",
+    "truncated": "answers cut off because the model may write no more tokens",
+    "refused": "answers that the provider's filter stopped",
+    "ended": "reasoning that ended before an answer",
+    "fifties": FLAGS["fifties"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
+    "coarse": FLAGS["coarse"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
+}
+"""The values of `problem`."""
+COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7"}
+TRUNCATED = ("max_tokens", "model_length")
+JUDGED = re.compile(r"\b(judge|grader|reader)\b", re.IGNORECASE)
+BELIEFS = ("belief", "prior", "posterior")
+HEAPS = {"fifties": "exactly 50 %", "coarse": "multiples of 10 %"}
+VARIABLE = re.compile(r"\(.*?\)|\".*?\"|'.*?'|\d+(?:[.,]\d+)*")
+"""What differs between messages that say the same."""
+LONGEST = 120
+"""Characters of a reason that are shown."""
+BAR = ["scorer", "run"]
+HEADER = alt.Header(labelAngle=0, labelOrient="top", labelAnchor="start")
+MOST_DRAWN = 40
+"""Bars in the chart: those with the smallest share read."""
+
+
+def load(logs: Places) -> "pd.DataFrame":
+    """Count what went wrong in each run.
+
+    Args:
+        logs: Logs and folders of logs, of finished evals.
+
+    Returns:
+        A row for each run, scorer, problem and reason, worst first: the columns of the run as in `answers`; `scorer`,
+        "" where the answer itself is concerned; `problem`, a key of `PROBLEMS`, `reason` as the log says it, without
+        what differs between samples; `count`, `of` all answers that reached the scorer (or all samples), `share` in
+        [0, 1]. Each scorer has a row "read". "fifties" and "coarse" are there only where the reports are suspicious.
+
+    Raises:
+        BadInput: No log of a finished eval, or none with a sample.
+    """
+    import pandas as pd
+
+    found = runs(logs)
+    frame = pd.DataFrame([row for run in found.tracked() for row in _rows(run)])
+    if frame.empty:
+        raise BadInput(f"{found.place}: none of the {len(found)} logs has a sample; run the evals again")
+    frame["share"] = frame["count"] / frame["of"]
+    worst = (
+        frame["share"].where(frame["problem"] == "read").groupby([frame["eval_id"], frame["scorer"]]).transform("min")
+    )
+    order = frame.assign(worst=worst, read=frame["problem"] != "read")
+    order = order.sort_values(
+        ["worst", "eval_id", "scorer", "read", "share"], ascending=[True, True, True, True, False]
+    )
+    frame = frame.loc[order.index].reset_index(drop=True)
+    frame.attrs["left_out"] = dict(found.left_out)
+    frame.attrs["notes"] = list(_notes(frame))
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> alt.Chart:
+    """Draw the share read, by scorer, model and setup, and what the rest is. Those with the smallest share are drawn.
+
+    Raises:
+        BadInput: No run was scored.
+    """
+    rows = frame[frame["problem"].isin(COLORS)]
+    if rows.empty:
+        raise BadInput(f"None of {frame['log'].nunique()} runs was scored; score them with inspect score")
+    rows = rows.assign(run=rows["model"] + ", " + rows["setup"])
+    rows = rows.groupby([*BAR, "problem"], as_index=False)["count"].sum()
+    rows["n"] = rows.groupby(BAR)["count"].transform("sum")
+    rows["share"] = rows["count"] / rows["n"]
+    read = rows["share"].where(rows["problem"] == "read", 0)
+    rows["read"] = read.groupby([rows[name] for name in BAR]).transform("sum")
+    bars = rows.drop_duplicates(BAR).nsmallest(MOST_DRAWN, "read", keep="first")[BAR]
+    rows = rows.merge(bars, on=BAR)
+    order = [name for name in COLORS if (rows["problem"] == name).any()]
+    shown: alt.Chart = (
+        alt.Chart(rows)
+        .mark_bar(stroke="white", strokeWidth=0.5)
+        .encode(
+            x=alt.X("share:Q", title="share of the answers (more read is better)", axis=alt.Axis(format="%"))
+            .scale(domain=[0, 1]),
+            y=alt.Y("run:N", title=None, sort=alt.EncodingSortField("read", op="min"), axis=alt.Axis(labelLimit=420)),
+            row=alt.Row("scorer:N", title=None, spacing=14, header=HEADER),
+            color=alt.Color("problem:N", title=None, legend=alt.Legend(orient="top"))
+            .scale(domain=order, range=[COLORS[name] for name in order]),
+            order=alt.Order("problem:N", sort="ascending"),
+            tooltip=["run", "scorer", "problem", "count", "n", alt.Tooltip("share:Q", format=".1%")],
+        )
+        .properties(width=360, height={"step": 18})
+        .resolve_scale(y="independent")
+    )  # fmt: skip
+    return shown
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """What went wrong as Markdown. Runs of which everything could be read are only counted.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    faults = frame[frame["problem"] != "read"].assign(
+        share=lambda rows: [f"{share:.1%}" for share in rows["share"]],
+        scorer=lambda rows: rows["scorer"].replace("", "-"),
+    )
+    runs_read = frame[frame["problem"] == "read"].groupby("eval_id")["share"].min()
+    whole = int((runs_read == 1).sum())
+    lines = [f"Of {frame['eval_id'].nunique()} runs, {whole} have a score for every answer.\n"]
+    if len(faults):
+        columns = ("model", "setup", "scorer", "problem", "reason", "count", "of", "share")
+        lines.append(table(faults, columns))
+        lines.append(
+            "".join(f"- `{key}`: {text}.\n" for key, text in PROBLEMS.items() if key in set(faults["problem"]))
+        )
+    if figure:
+        n = int(frame.loc[frame["problem"] == "read", "of"].sum())
+        lines.insert(0, f"![Share of answers read]({figure})\n\n*n = {n:,} scores.{_drawn(frame)}*\n")
+    return "\n".join(lines)
+
+
+def _drawn(frame: "pd.DataFrame") -> str:
+    bars = len(frame[frame["problem"] == "read"].drop_duplicates(["scorer", "model", "setup"]))
+    return f" Drawn: the {MOST_DRAWN} of {bars} with the smallest share read." if bars > MOST_DRAWN else ""
+
+
+def _rows(run: Run) -> Iterator[dict[str, Any]]:
+    found: Counter[tuple[str, str, str]] = Counter()
+    scored: Counter[str] = Counter()
+    reports: dict[str, list[float]] = {}
+    samples = 0
+    for _, sample in run.log.reader.outcomes():
+        samples += 1
+        found.update(("", problem, reason) for problem, reason in _faults(sample))
+        for name, score in (sample.scores or {}).items():
+            scorer = label(run, name)
+            values = score.value if isinstance(score.value, dict) else {scorer: score.value}
+            scored[scorer] += 1
+            found[scorer, *_reading(score, values)] += 1
+            reports.setdefault(scorer, []).extend(
+                float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)
+            )
+    for scorer, numbers in reports.items():
+        percents = np.round(100 * np.array(numbers, dtype=float), 6)
+        if too_many_fifties(percents):
+            yield _row(run, scorer, "fifties", "", int((percents == 50).sum()), percents.size)
+        if coarse(percents):
+            yield _row(run, scorer, "coarse", "", int((percents % 10 == 0).sum()), percents.size)
+        found.setdefault((scorer, "read", ""), 0)
+    for (scorer, problem, reason), count in found.items():
+        yield _row(run, scorer, problem, reason, count, scored[scorer] if scorer else samples)
+
+
+def _row(run: Run, scorer: str, problem: str, reason: str, count: int, of: int) -> dict[str, Any]:
+    return run.columns | {"scorer": scorer, "problem": problem, "reason": reason, "count": count, "of": of}
+
+
+def _faults(sample: Outcome) -> Iterator[tuple[str, str]]:
+    """What went wrong with an answer, whatever scored it."""
+    if sample.error:
+        yield "error", _same(sample.error.message)
+    if sample.limit:
+        yield "limit", sample.limit.type
+    if sample.stop_reason in TRUNCATED:
+        yield "truncated", sample.stop_reason
+    if sample.stop_reason == "content_filter":
+        yield "refused", sample.stop_reason
+    if sample.store.ended:
+        yield "ended", _same(sample.store.ended)
+
+
+def _reading(score: LoggedScore, values: dict[str, Any]) -> tuple[str, str]:
+    """Whether a score was read, or the problem with its reason."""
+    missing = sum(value is None for value in values.values())
+    if not missing or (missing < len(values) and not score.details.get("reason")):
+        return "read", ""
+    reason = why_unread(score)
+    return "judge" if JUDGED.search(reason) else "unread", _same(reason)
+
+
+def _same(reason: str) -> str:
+    """A reason without what differs between samples."""
+    short = VARIABLE.sub("...", reason.strip().partition("\n")[0])
+    return short if len(short) <= LONGEST else f"{short[:LONGEST]}..."
+
+
+def _notes(frame: "pd.DataFrame") -> Iterator[str]:
+    read = frame[(frame["problem"] == "read") & (frame["share"] < LEAST_SHARE_SCORED)]
+    for (model, setup, _, count, of), rows in read.groupby(["model", "setup", "eval_id", "count", "of"], sort=False):
+        yield (
+            f"{', '.join(rows['scorer'])} of {model} in {setup}: {count} of {of} answers ({count / of:.0%}) have a "
+            "score, and the others may be harder. Do not compare this run with one that read more."
+        )
+    for key, doubt in (("fifties", "may be no beliefs at all"), ("coarse", "move in wide steps")):
+        for row in frame[frame["problem"] == key].to_dict("records"):
+            yield f"{_where(row)}: its reported beliefs {doubt}: {row['share']:.0%} of them are {HEAPS[key]}."
+    failed = frame[frame["problem"] == "error"]
+    if len(failed):
+        yield f"{failed['count'].sum():,} samples in {failed['log'].nunique()} runs ended in an error, without a score."
+
+
+def _where(row: dict[Any, Any]) -> str:
+    return f"{row['scorer']} of {row['model']} in {row['setup']}"
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report)

@@ -1,0 +1,239 @@
+"""Writes the site: an overview, and a page, the numbers and the chart of each analysis."""
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import altair as alt
+
+from truthgym.analysis.charts import EXTRA
+from truthgym.analysis.site.analyses import ANALYSES, analysis
+from truthgym.analysis.site.page import Page, page
+from truthgym.analysis.tables.setups import Places, Runs, runs
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput, one_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCRIPT = "charts.js"
+"""The JavaScript that draws all charts."""
+CDN = "https://cdn.jsdelivr.net/npm"
+VIEWER = "viewer"
+"""Folder of Inspect's log viewer."""
+NOTES_SHOWN = 2
+"""Notes of an analysis on the overview."""
+INK, SIZE = "#1a1a1a", 12
+TEXT = {"labelColor": INK, "titleColor": INK, "labelFontSize": SIZE, "titleFontSize": SIZE}
+CONFIG = {"background": "white", "axis": TEXT, "legend": TEXT, "header": TEXT, "title": {"color": INK, "fontSize": 13}}
+"""What a chart does not set itself."""
+
+
+@dataclass
+class Finding:
+    """What an analysis found."""
+
+    name: str
+    question: str
+    notes: list[str] = field(default_factory=list)
+    refusal: str = ""
+    """Why there is nothing to show. "": there is something."""
+    failed: bool = False
+    """Whether the refusal is an error of Truthgym."""
+    frame: "pd.DataFrame | None" = None
+    markdown: str = ""
+    spec: str = ""
+    files: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def figure(self) -> str:
+        return f"{self.name}.svg"
+
+
+def build(
+    logs: Places, out: Path, only: Sequence[str] = (), bundle: bool = False, say: Callable[[str], None] = print
+) -> list[Finding]:
+    """Write the site to a folder. It opens from disk at index.html.
+
+    An analysis that has nothing to say of these logs gets a page with the reason. One that fails gets a page with the
+    error, and the others are written.
+
+    Args:
+        logs: Logs and folders of logs.
+        out: The folder. Files of the same names are replaced.
+        only: Names of the analyses. (): all.
+        bundle: Whether to write Inspect's log viewer with all logs to the folder `viewer` in it, and link runs to it.
+        say: Is called with a line of progress for each page.
+
+    Returns:
+        What each analysis found.
+
+    Raises:
+        BadInput: No log of a finished eval; an unknown name.
+    """
+    for name in only:
+        one_of("analysis", name, ANALYSES)
+    found = runs(logs)
+    out.mkdir(parents=True, exist_ok=True)
+    scripts = _scripts(out)
+    findings = []
+    for name in only or ANALYSES:
+        finding = _find(name, logs, out)
+        findings.append(finding)
+        say(f"{finding.name}: {finding.refusal or finding.question}")
+    links = _bundled(found, out) if bundle else {}
+    menu = [("Overview", "index.html"), *((one.name.replace("_", " "), f"{one.name}.html") for one in findings)]
+    footer = f"Written by truthgym report from {found.place}."
+    for one in findings:
+        shown = Page(
+            one.question, f"{one.name}.html", one.markdown or f"Nothing can be shown: {one.refusal}", one.notes,
+            figure=one.figure, spec=one.spec, files=one.files, footer=footer, scripts=scripts if one.spec else (),
+        )  # fmt: skip
+        (out / shown.here).write_text(page(shown, menu, links), encoding="utf-8")
+    overview = Page("What do these logs say?", "index.html", _overview(found, findings, bundle), footer=footer)
+    (out / overview.here).write_text(page(overview, menu, links), encoding="utf-8")
+    return findings
+
+
+def _find(name: str, logs: Places, out: Path) -> Finding:
+    """Run an analysis and write its files."""
+    module = analysis(name)
+    finding = Finding(name, module.QUESTION)
+    try:
+        frame = finding.frame = module.load(logs)
+        finding.notes = list(dict.fromkeys(frame.attrs.get("notes", [])))
+        finding.files += _write_tables(name, frame, out)
+        try:
+            chart = module.chart(frame)
+        except BadInput as error:
+            finding.notes.append(f"There is no chart: {error.message}")
+        else:
+            finding.spec = _spec(chart)
+            finding.files += _write_pictures(name, finding.spec, out)
+        finding.markdown = module.report(frame, finding.figure if finding.spec else "")
+    except BadInput as error:
+        finding.refusal = str(error.message).replace("\\[", "[")
+    except Exception as error:  # of one analysis, which must not cost the user the others
+        finding.refusal = f"an error in Truthgym ({type(error).__name__}: {error}); please report it"
+        finding.failed, finding.markdown = True, ""
+    return finding
+
+
+def _spec(chart: alt.TopLevelMixin) -> str:
+    with alt.data_transformers.enable("default", max_rows=None):
+        spec = chart.to_dict()
+    own = spec.get("config", {})
+    spec["config"] = own | {
+        name: value | own.get(name, {}) if isinstance(value, dict) else value for name, value in CONFIG.items()
+    }
+    return json.dumps(spec, allow_nan=False, default=str)
+
+
+def _write_pictures(name: str, spec: str, out: Path) -> list[tuple[str, str]]:
+    """The chart as .svg and .png, if vl-convert is installed."""
+    if find_spec("vl_convert") is None:
+        return []
+    import vl_convert
+
+    (out / f"{name}.svg").write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
+    (out / f"{name}.png").write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
+    return [("chart (SVG)", f"{name}.svg"), ("chart (PNG)", f"{name}.png")]
+
+
+def _write_tables(name: str, frame: "pd.DataFrame", out: Path) -> list[tuple[str, str]]:
+    """The table and those in its attributes, as .csv."""
+    files = []
+    for key, part in _tables(frame):
+        file = f"{name}{f'_{key}' * bool(key)}.csv"
+        part.to_csv(out / file, index=False)
+        files.append((f"{key or 'all numbers'} (CSV)", file))
+    return files
+
+
+def _tables(frame: "pd.DataFrame") -> "Iterator[tuple[str, pd.DataFrame]]":
+    import pandas as pd
+
+    yield "", frame
+    for key, value in frame.attrs.items():
+        if isinstance(value, pd.DataFrame):
+            yield str(key), value
+        elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            yield str(key), pd.DataFrame(value)
+
+
+def _scripts(out: Path) -> list[str]:
+    """Write the JavaScript of the charts. Without vl-convert it is loaded from a CDN, and one line says so."""
+    if find_spec("vl_convert") is None:
+        print(f"The charts need a network connection to open; to include their JavaScript: {EXTRA}", file=sys.stderr)
+        versions = {"vega": alt.VEGA_VERSION, "vega-lite": alt.VEGALITE_VERSION, "vega-embed": alt.VEGAEMBED_VERSION}
+        return [f"{CDN}/{name}@{version}" for name, version in versions.items()]
+    import vl_convert
+
+    (out / SCRIPT).write_text(vl_convert.javascript_bundle(), encoding="utf-8")
+    return [SCRIPT]
+
+
+def _bundled(found: Runs, out: Path) -> dict[str, str]:
+    """Write Inspect's log viewer with the logs that are on this machine. Returns the address of each log in it."""
+    from inspect_ai.log import bundle_log_dir
+
+    links: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, run in enumerate(found):
+            path = Path(run.log.path)
+            if path.is_file():
+                name = path.name if not Path(folder, path.name).exists() else f"{number}_{path.name}"
+                shutil.copyfile(path, Path(folder, name))  # Inspect does not follow links
+                links[run.log.path] = f"{VIEWER}/index.html#/logs/{quote(name)}"
+        bundle_log_dir(folder, str(out / VIEWER), overwrite=True)
+    return links
+
+
+def _overview(found: Runs, findings: Sequence[Finding], bundle: bool) -> str:
+    models, setups = ({getattr(run, part) for run in found} for part in ("model", "setup"))
+    results = [run.log.header.results for run in found]
+    answers = sum(one.completed_samples for one in results if one)
+    left_out = "".join(f" Left out: {number} {reason}." for reason, number in found.left_out.items())
+    parts = [
+        f"{len(found)} runs of {len(models)} models in {len(setups)} setups, with {answers:,} answers.{left_out}\n",
+        *_leaders(findings),
+        "## All questions\n",
+    ]
+    rows = [f"| [{one.question}]({one.name}.html) | {_state(one)} |" for one in findings]
+    parts += ["\n".join(["| question | answer |", "|---|---|", *rows]), "\n## What cannot be concluded\n"]
+    for one in findings:
+        if one.notes:
+            more = len(one.notes) - NOTES_SHOWN
+            listed = [f"- {note}" for note in one.notes[:NOTES_SHOWN]] + [f"- And {more} more."] * (more > 0)
+            parts.append("\n".join([f"[{one.question}]({one.name}.html)\n", *listed, ""]))
+    if bundle:
+        parts.append(
+            f"The logs open in [Inspect's viewer]({VIEWER}/index.html) when this folder is served, as browsers do not "
+            "load it from disk: `python -m http.server --directory` and the folder's name.\n"
+        )
+    return "\n".join(parts)
+
+
+def _state(one: Finding) -> str:
+    if one.refusal:
+        return "none: " + one.refusal.replace("|", "\\|").replace("\n", " ")
+    doubts = len(one.notes)
+    return f"yes, with {doubts} doubt{'s' * (doubts > 1)}" if doubts else "yes"
+
+
+def _leaders(findings: Sequence[Finding]) -> Iterator[str]:
+    """The leaderboard, if it was among the analyses and has something to say."""
+    one: Any = next((one for one in findings if one.name == "leaderboard" and one.frame is not None), None)
+    if one is not None:
+        board = analysis("leaderboard")
+        ranks = board.leaderboard(one.frame)  # type: ignore[attr-defined]
+        yield "".join(f"- {note}\n" for note in one.notes)
+        yield f"## Leaderboard\n\nModels with ranks in common are tied. [More]({one.name}.html)\n"
+        yield table(ranks, ("score", "setup", "rank", "model", "n"))

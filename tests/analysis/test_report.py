@@ -1,0 +1,186 @@
+import re
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from inspect_ai.log import EvalError, read_eval_log, write_eval_log
+from markupsafe import escape
+
+from truthgym.analysis import catalog, health
+from truthgym.analysis.site import build as building
+from truthgym.analysis.site.analyses import ANALYSES, analysis
+from truthgym.analysis.site.build import build
+from truthgym.analysis.site.page import Page, page
+from truthgym.cli.report import command
+from truthgym.datasets.errors import BadInput
+
+
+@pytest.fixture(scope="module")
+def site(mixed_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("site")
+    done = CliRunner().invoke(command, [str(mixed_logs), "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    return out
+
+
+@pytest.fixture
+def plain(mixed_logs: Path) -> Path:
+    """The log of a task that is not ours."""
+    return next(path for path in mixed_logs.glob("*.eval") if "plain" in path.name)
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_every_analysis_has_a_page_with_its_numbers(site: Path, mixed_logs: Path, name: str) -> None:
+    shown = (site / f"{name}.html").read_text()
+    module = analysis(name)
+    assert f"<h1>{escape(module.QUESTION)}</h1>" in shown
+    assert f'<a href="{name}.html">{escape(module.QUESTION)}</a>' in (site / "index.html").read_text()
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", shown), "a page must open without a network"
+    try:
+        frame = module.load(mixed_logs)
+    except BadInput:
+        assert "Nothing can be shown: " in shown
+        return
+    assert f'href="{name}.csv"' in shown
+    assert len(pd.read_csv(site / f"{name}.csv")) == len(frame)
+    start = shown.find('id="chart"')
+    for note in frame.attrs.get("notes", []):
+        assert shown.count(f"<li>{escape(note)}</li>") == 1
+        assert start < 0 or shown.index(str(escape(note))) < start, "notes come before the figure"
+
+
+def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) -> None:
+    pytest.importorskip("vl_convert")
+    shown = (site / "health.html").read_text()
+    assert '<script src="charts.js"></script>' in shown
+    assert 'vegaEmbed("#chart", {' in shown
+    assert "vegaEmbed" in (site / "charts.js").read_text()
+    assert (site / "health.svg").read_text().startswith("<svg")
+    assert (site / "health.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_logs_of_other_projects_get_what_applies_and_reasons(plain: Path, tmp_path: Path) -> None:
+    findings = {one.name: one for one in build(plain, tmp_path, say=lambda line: None)}
+    assert not any(one.failed for one in findings.values())
+    assert findings["health"].frame is not None
+    assert findings["catalog"].frame is not None
+    scores = findings["performance"].frame
+    assert scores is not None
+    assert list(scores["scorer"]) == ["match"]
+    assert "There is no chart: None of 1 scores has 10" in (tmp_path / "performance.html").read_text()
+
+
+def test_an_analysis_that_fails_does_not_cost_the_others(
+    mixed_logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "load", lambda logs: 1 / 0)
+    done = CliRunner().invoke(
+        command, [str(mixed_logs), "--out", str(tmp_path), "--only", "health", "--only", "catalog"]
+    )
+    assert done.exit_code == 1
+    assert "division by zero" in (tmp_path / "health.html").read_text()
+    assert "<table>" in (tmp_path / "catalog.html").read_text()
+    assert not (tmp_path / "performance.html").exists()
+    with pytest.raises(BadInput, match="did you mean 'health'"):
+        build(mixed_logs, tmp_path, ["helth"])
+
+
+def test_charts_load_from_a_cdn_without_vl_convert(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(building, "find_spec", lambda name: None)
+    build(plain, tmp_path, ["health"], say=lambda line: None)
+    assert "need a network connection" in capsys.readouterr().err
+    assert "https://cdn.jsdelivr.net/npm/vega-lite@" in (tmp_path / "health.html").read_text()
+    assert not (tmp_path / "health.svg").exists()
+
+
+def test_the_viewer_is_bundled_and_runs_link_to_it(plain: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "other" / plain.name
+    copied.parent.mkdir()
+    shutil.copy(plain, copied)
+    out = tmp_path / "site"
+    build([copied], out, ["catalog"], bundle=True, say=lambda line: None)
+    assert (out / "viewer" / "logs" / plain.name).is_file()
+    assert (
+        f'<a href="viewer/index.html#/logs/{plain.name}"><code>{plain.name}</code></a>'
+        in (out / "catalog.html").read_text()
+    )
+
+
+def test_a_page_is_text_and_aligns_columns_of_numbers() -> None:
+    markdown = "| model | score |\n|---|---|\n| <b>x</b> \\| y | 0.1 [0.0, 0.2] |\n| z | - |\n\n- Few.\n\n![c](c.svg)\n"
+    shown = page(Page("Which?", "a.html", markdown, ["Few."], figure="c.svg", spec='{"a": "</script>"}'), [], {})
+    assert "&lt;b&gt;x&lt;/b&gt; | y" in shown
+    assert '<th class="figure">score</th>' in shown
+    assert '<td class="figure">0.1 [0.0, 0.2]</td>' in shown
+    assert '<td class="short">z</td>' in shown
+    assert shown.count("Few.") == 1
+    assert '<span class="chart" id="chart"><img src="c.svg" alt="c"></span>' in shown
+    assert '{"a": "<\\/script>"}' in shown
+
+
+def test_health_counts_what_the_log_holds(mixed_logs: Path) -> None:
+    frame = health.load(mixed_logs)
+    silent = frame[frame["model"].str.contains("min_confidence") & (frame["scorer"] == "brier")].set_index("problem")
+    log = read_eval_log(silent.loc["read", "log"])
+    beliefs = [(sample.scores or {})["brier"].metadata["belief"] for sample in log.samples or []]  # type: ignore[index]
+    unread = sum(belief is None for belief in beliefs)
+    assert 0 < unread < 12
+    assert (silent.loc["unread", "count"], silent.loc["read", "count"]) == (unread, 12 - unread)
+    assert silent.loc["unread", "reason"] == "No single belief could be read in the answer ..., which ends: ..."
+    assert (silent["of"] == 12).all()
+    assert f"{12 - unread} of 12 answers" in " ".join(frame.attrs["notes"])
+
+
+def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) -> None:
+    log = read_eval_log(str(plain))
+    sample = (log.samples or [])[0]
+    others = [sample.model_copy(deep=True, update={"id": i, "uuid": f"u{i}"}) for i in range(4)]
+    others[0].output.choices[0].stop_reason = "max_tokens"
+    others[1].error = EvalError(message="Timeout after 5 s", traceback="", traceback_ansi="")
+    for one, reason in ((others[2], "The judge returned an empty reply."), (others[3], "No number.")):
+        (one.scores or {})["match"].value = float("nan")
+        (one.scores or {})["match"].reason = reason
+    log.samples = others
+    write_eval_log(log, str(tmp_path / "log.eval"))
+    found = {(row["problem"], row["reason"]): row["count"] for row in health.load(tmp_path).to_dict("records")}
+    assert found == {
+        ("read", ""): 2,
+        ("truncated", "max_tokens"): 1,
+        ("error", "Timeout after ... s"): 1,
+        ("judge", "The judge returned an empty reply."): 1,
+        ("unread", "No number."): 1,
+    }
+
+
+def test_the_catalog_marks_what_does_not_count(mixed_logs: Path, tmp_path: Path) -> None:
+    names = ["done", "again", "started", "alone"]
+    first = read_eval_log(next(str(path) for path in mixed_logs.glob("*urns*")))
+    for i, name in enumerate(names):
+        log = first.model_copy(deep=True)
+        log.eval.created = f"2026-01-0{i + 1}T00:00:00+00:00"
+        log.eval.eval_id = name
+        log.eval.task_id = {"again": "second", "alone": "third"}.get(name, "first")
+        log.status = "success" if i < 2 else "error"
+        write_eval_log(log, str(tmp_path / f"{name}.eval"))
+    shutil.copy(tmp_path / "again.eval", tmp_path / "copy.eval")
+    frame = catalog.load(tmp_path)
+    assert frame[["eval_id", "counts"]].to_numpy().tolist() == [
+        ["alone", "unfinished"],
+        ["started", "superseded"],
+        ["again", "yes"],
+        ["again", "copy"],
+        ["done", "repeated"],
+    ]
+    assert frame.attrs["notes"][:2] == [
+        "1 runs never finished. No page but this one counts them.",
+        "1 finished runs were run again later with the same model, setup and scorers. The tables have a row for each: "
+        "give only the logs that you mean to compare.",
+    ]
+    row = frame.iloc[-1]
+    assert (row["questions"], row["epochs"], row["answers"], row["failed"]) == (6, 2, 12, 0)
+    usage = first.stats.model_usage["reference/bayesian"]
+    assert (row["tokens_in"], row["tokens_out"]) == (usage.input_tokens, usage.output_tokens)
