@@ -1,21 +1,39 @@
-r"""Beliefs by token probability: how likely a model is to begin its reply with the letter for yes.
+r"""Probabilities of replies: of a given reply, token by token, and of the letter for yes as a belief.
 
-Works with every model that gives log-probabilities through Inspect: docs/models.md says which providers do. Nothing is
-sampled that counts, so a belief does not vary over epochs in a fixed context, and a model that cannot name a number has
-one all the same.
+`reply_logprobs` gives the log-probability of a reply that somebody else wrote, by a call of Inspect's model interface:
+logged, cached, limited, and counted in the usage. docs/models.md says which providers can do this exactly.
+
+`letter_probabilities` works with every model that gives log-probabilities through Inspect. Nothing is sampled that
+counts, so a belief does not vary over epochs in a fixed context, and a model that cannot name a number has one all the
+same.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
-from inspect_ai.model import ChatMessage, GenerateConfig, Logprob, Model, ModelOutput
+from inspect_ai.model import (
+    ChatCompletionChoice,
+    ChatMessage,
+    ChatMessageAssistant,
+    GenerateConfig,
+    Logprob,
+    Logprobs,
+    Model,
+    ModelOutput,
+    ModelUsage,
+)
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import active_generate_config
-from truthgym.solvers.local_model import generate
+from truthgym.models.logprobs.local import Scored, score_local
+from truthgym.models.logprobs.server import score_server
+from truthgym.solvers.local_model import enough_memory, generate
 from truthgym.solvers.trajectory import failure_reason
 
 YES_FIRST = "A = Yes\nB = No"
@@ -30,8 +48,171 @@ EFFORT_PROVIDERS = ("openai", "anthropic", "google", "deepseek")
 """Providers to which Inspect passes on the reasoning effort `none` in a form that each of their models accepts."""
 TEMPLATE_PROVIDERS = ("vllm", "sglang")
 """Servers that take arguments of the chat template with a request."""
+SERVER_PROVIDERS = ("vllm", "openai-api")
+"""Providers behind which a server can give the log-probabilities of a given text."""
+Method = Literal["teacher_forced", "top_logprobs", "elicited"]
+"""How a reply's probability is found: "teacher_forced", exactly, token by token; "top_logprobs", from the likeliest
+first tokens, for replies of one short word; "elicited", stated by the model in percent."""
+NOT_FINITE = "The model gave a log-probability that is not a finite number."
+MAX_WORD = 3
+"""Characters of a reply that counts as one token where tokens cannot be counted."""
+ELICIT = """{request}
+
+Do not answer this. Say instead how likely it is that the answer which was given is exactly the text between the tags.
+
+<answer>
+{reply}
+</answer>
+
+Reply with one whole number from 0 to 100, in percent, and nothing else."""
+ELICITED_CLIP = 0.005
+"""Least probability that an elicited one counts as: 0 and 100 percent are rounded."""
 SPACE_MARKS = "\u0120\u010a\u2581 \t\n"
 """What vocabularies write for a space or a line break, and these themselves."""
+
+
+@dataclass(frozen=True)
+class ReplyLogprob:
+    """How likely a model is to write a reply."""
+
+    total: float
+    """Natural logarithm of the probability of the reply's text, at most 0. NaN if it could not be found."""
+    count: int
+    """Number of tokens, 0 if unread."""
+    tokens: tuple[tuple[str, float], ...]
+    """Text and log-probability of each token. Joined, the texts give the reply."""
+    method: Method
+    reason: str = ""
+    """Why `total` is NaN: an empty reply, one longer than the context, or a number that is not finite."""
+
+
+async def reply_logprobs(
+    model: Model, messages: Sequence[ChatMessage], replies: Sequence[str], method: Method | None = None
+) -> list[ReplyLogprob]:
+    """The log-probabilities of replies to one conversation. They share the work of reading it.
+
+    The reply's tokens are those of its text alone, without an end token, so "Yes" and "Yes, since" share the
+    probability of "Yes". The model does not think first.
+
+    Model calls: one for all replies, or with "elicited" one for each.
+
+    Args:
+        model: The predictor. A local one, a server, or a simulated one can do "teacher_forced".
+        messages: The conversation before the reply. The last message is the user's.
+        replies: Texts, at least one.
+        method: None takes "teacher_forced" where the provider can, otherwise "top_logprobs".
+
+    Returns:
+        One result for each reply, in order.
+
+    Raises:
+        BadInput: The provider cannot do what is asked for.
+    """
+    chosen = check_method(model, method)
+    if chosen == "elicited":
+        return [await _elicit(model, messages, reply) for reply in replies]
+    model, off = without_thinking(model)
+    if chosen == "top_logprobs":
+        output = await generate(model, messages, off.merge(_config(model)))
+        failure = failure_reason(output)
+        return [_unread(failure, chosen) if failure else _first_word(output, model, reply) for reply in replies]
+    scoring = copy(model)
+    scoring.api = copy(model.api)
+    score = _back_end(model)
+    assert score
+    # Inspect's cache knows the replies by their place in the settings.
+    scoring.config = model.config.merge(off).model_copy(deep=True)
+    scoring.config.extra_body = {**(scoring.config.extra_body or {}), "replies": list(replies)}
+    scoring.api.generate = partial(_generate, score, model.api, replies)  # type: ignore[method-assign]
+    with enough_memory(model):
+        output = await scoring.generate(list(messages), config=GenerateConfig(extra_body=scoring.config.extra_body))
+    return [_reply_logprob(choice, reason) for choice, reason in zip(output.choices, _reasons(output), strict=True)]
+
+
+def check_method(model: Model, method: Method | None = None) -> Method:
+    """The method by which a model can give log-probabilities of replies, before anything is spent.
+
+    Raises:
+        BadInput: "teacher_forced" was asked for, and the provider cannot.
+    """
+    able = _back_end(model) is not None
+    if method == "teacher_forced" and not able:
+        raise BadInput(
+            f"{model} cannot give the log-probability of a given reply (method=teacher_forced); use hf/, vllm/, "
+            "openai-api/ with a server of vLLM or llama.cpp, or method=top_logprobs or elicited (docs/models.md)"
+        )
+    return method or ("teacher_forced" if able else "top_logprobs")
+
+
+BackEnd = Callable[[Any, list[ChatMessage], Sequence[str]], Awaitable[tuple[list[Scored], int]]]
+"""From a provider's API, a conversation and replies to what each reply scored, and the number of tokens read."""
+
+
+def _back_end(model: Model) -> BackEnd | None:
+    given: BackEnd | None = getattr(model.api, "score_replies", None)
+    if given:  # a simulated model
+        return given
+    if hasattr(model.api, "hf_chat"):
+        return score_local
+    return score_server if str(model).split("/")[0] in SERVER_PROVIDERS else None
+
+
+async def _generate(
+    score: BackEnd,
+    api: Any,  # noqa: ANN401
+    replies: Sequence[str],
+    input: list[ChatMessage],
+    *_: object,
+    **__: object,
+) -> ModelOutput:
+    """In place of the provider's `generate`: a choice for each reply, with its log-probabilities."""
+    scored, read = await score(api, input, replies)
+    choices, reasons = [], []
+    for reply, one in zip(replies, scored, strict=True):
+        listed = [] if isinstance(one, str) else one
+        finite = all(np.isfinite(logprob) for _, logprob in listed)
+        reasons.append(one if isinstance(one, str) else "" if finite else NOT_FINITE)
+        tokens = [Logprob(token=text, logprob=logprob) for text, logprob in listed] if finite else []
+        message = ChatMessageAssistant(content=reply, source="generate")
+        choices.append(ChatCompletionChoice(message=message, logprobs=Logprobs(content=tokens)))
+    usage = ModelUsage(input_tokens=read, output_tokens=0, total_tokens=read)
+    return ModelOutput(model=api.model_name, choices=choices, usage=usage, metadata={"reasons": reasons})
+
+
+def _reasons(output: ModelOutput) -> list[str]:
+    return list((output.metadata or {})["reasons"])
+
+
+def _reply_logprob(choice: ChatCompletionChoice, reason: str) -> ReplyLogprob:
+    if reason:
+        return _unread(reason, "teacher_forced")
+    assert choice.logprobs
+    tokens = tuple((one.token, one.logprob) for one in choice.logprobs.content)
+    return ReplyLogprob(float(sum(logprob for _, logprob in tokens)), len(tokens), tokens, "teacher_forced")
+
+
+def _unread(reason: str, method: Method) -> ReplyLogprob:
+    return ReplyLogprob(float("nan"), 0, (), method, reason)
+
+
+def _first_word(output: ModelOutput, model: Model, reply: str) -> ReplyLogprob:
+    word = reply.strip()
+    if not word.isalnum() or len(word) > MAX_WORD:
+        return _unread(f"top_logprobs is for answers of one word with at most {MAX_WORD} letters.", "top_logprobs")
+    mass = max(_mass(_first_tokens(output, model), word.lower()), MIN_PROBABILITY)
+    return ReplyLogprob(float(np.log(mass)), 1, ((reply, float(np.log(mass))),), "top_logprobs")
+
+
+async def _elicit(model: Model, messages: Sequence[ChatMessage], reply: str) -> ReplyLogprob:
+    *history, last = messages
+    request = last.model_copy(update={"content": ELICIT.format(request=last.text, reply=reply), "id": None})
+    output = await generate(model, [*history, request])
+    failure = failure_reason(output)
+    numbers = re.findall(r"\d+(?:\.\d+)?", output.completion)
+    if failure or len(numbers) != 1 or float(numbers[0]) > 100:
+        return _unread(failure or f"No percentage in the reply {output.completion[:80]!r}.", "elicited")
+    logprob = float(np.log(np.clip(float(numbers[0]) / 100, ELICITED_CLIP, 1 - ELICITED_CLIP)))
+    return ReplyLogprob(logprob, 1, ((reply, logprob),), "elicited")
 
 
 @dataclass(frozen=True)
@@ -135,7 +316,7 @@ def _first_tokens(output: ModelOutput, model: Model) -> list[tuple[str, float]]:
         raise BadInput(
             f"{model} gives no log-probabilities, which a belief by token probability needs; use a model whose "
             "provider does (docs/models.md), with thinking off, or the stated belief: elicitor=self, or read=stated of "
-            "brier"
+            "brier, or of a given reply method=elicited"
         )
     return [(token.token, token.logprob) for token in first.top_logprobs]
 

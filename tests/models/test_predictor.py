@@ -1,5 +1,6 @@
 """Beliefs by token probability: exact on planted probabilities, unread where the letters have too little, one error."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -19,16 +20,18 @@ from inspect_ai.model import (
     get_model,
 )
 
-from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, metrics
+from tests.fixtures import Fails, Listens, Number, Rain, Reason, Run, Says, metrics
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.urns import urns as questions
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import simulate_reports, urn_cases
-from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, token_belief, without_thinking
+from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST, reply_logprobs, token_belief, without_thinking
 from truthgym.scorers.brier import brier
 from truthgym.scorers.martingale import PARADIGM, martingale
 from truthgym.scorers.statistics.martingale_score import martingale_score
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
+from truthgym.solvers.trajectory import user_message
 from truthgym.tasks.urns import urns
 
 FORMS = ("A", "a", "\u0120A", "\u2581A", " A", "\u010aa")
@@ -157,6 +160,43 @@ def test_an_error_of_wording_biases_stated_beliefs_alone(run: Run) -> None:
     assert found["reliability"] < 0.9
     assert found["martingale_score_ols_upper"] < -0.1
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
+
+
+def first_word(messages: list[ChatMessage]) -> ModelOutput:
+    """Yes in three spellings with 0.6 together, no with 0.3."""
+    tokens = {"Yes": 0.3, " yes": 0.2, "YES": 0.1, "No": 0.3, "Maybe": 0.1}
+    top = [TopLogprob(token=token, logprob=float(np.log(p))) for token, p in tokens.items()]
+    output = ModelOutput.from_content("mockllm/model", "Yes")
+    output.choices[0].logprobs = Logprobs(content=[Logprob(token="Yes", logprob=-1.2, top_logprobs=top)])
+    return output
+
+
+def test_a_reply_by_the_likeliest_first_tokens(listens: Listens) -> None:
+    model, heard = listens(first_word)
+    yes, no, other, long = asyncio.run(reply_logprobs(model, [user_message("?", 1)], ["Yes", "no", "Up", "Perhaps"]))
+    assert len(heard) == 1
+    assert yes.total == pytest.approx(np.log(0.6))
+    assert no.total == pytest.approx(np.log(0.3))
+    assert other.total == pytest.approx(np.log(1e-6))
+    assert (yes.count, yes.method) == (1, "top_logprobs")
+    assert np.isnan(long.total)
+    assert "answers of one word with at most 3 letters" in long.reason
+
+
+def test_a_reply_by_a_stated_probability(listens: Listens) -> None:
+    model, heard = listens(lambda messages: "40 %" if "Perhaps" in messages[-1].text else "100 or 0")
+    found, unread = asyncio.run(reply_logprobs(model, [user_message("Well?", 1)], ["Perhaps", "No"], "elicited"))
+    assert found.total == pytest.approx(np.log(0.4))
+    assert (found.method, found.tokens[0][0]) == ("elicited", "Perhaps")
+    assert np.isnan(unread.total)
+    assert "No percentage in the reply '100 or 0'" in unread.reason
+    assert len(heard) == 2
+    assert heard[0][-1].text.startswith("Well?")
+
+
+def test_no_log_probabilities_of_a_reply(says: Says) -> None:
+    with pytest.raises(BadInput, match="gives no log-probabilities"):
+        asyncio.run(reply_logprobs(says("Yes"), [user_message("?", 1)], ["Yes"]))
 
 
 OFF = {"enable_thinking": False}

@@ -2,14 +2,15 @@
 
 Inspect's `hf` provider logs the log-probability of the likeliest token instead of the sampled one, and counts each
 reply as long as the longest of its batch. So a local model scores its own replies again, in the conversations of the
-log: one forward pass for each, without sampling.
+log, by teacher forcing (`models.logprobs.local`).
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from truthgym.models.logprobs.local import token_logprobs
 from truthgym.solvers.thoughts import with_opening_tag
 from truthgym.training.artifacts import write_atomically
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 REPLY_NLL_FILE = "reply_nll.json"
 READ_BATCH = 32
 """Replies that are read before a forward pass: the default batch size of Inspect's hf."""
-MAX_POSITIONS = 4096
-"""Tokens of one forward pass, including padding. With a vocabulary of 150 000, their logits take one to two GB."""
 Reply = tuple[str, list[int], list[int]]
 """A sample's uuid, the prompt's tokens, the reply's tokens."""
 
@@ -110,41 +109,7 @@ def _tokenize(model: "Model", event: "ModelEvent") -> tuple[list[int], list[int]
 
 def _add_nll(model: "Model", replies: Sequence[Reply], sums: dict[str, list[float]]) -> None:
     api: Any = model.api
-    for batch in _batches(replies):
-        for uuid, nll, tokens in _reply_nll(api.model, batch):
-            total = sums.setdefault(uuid, [0.0, 0])
-            total[0], total[1] = total[0] + nll, total[1] + tokens
-
-
-def _batches(replies: Sequence[Reply]) -> Iterator[list[Reply]]:
-    """Batches of at most `MAX_POSITIONS` tokens, sorted by length so that there is little padding."""
-    batch: list[Reply] = []
-    for reply in sorted(replies, key=_length):
-        if batch and (len(batch) + 1) * _length(reply) > MAX_POSITIONS:
-            yield batch
-            batch = []
-        batch.append(reply)
-    if batch:
-        yield batch
-
-
-def _length(reply: Reply) -> int:
-    return len(reply[1]) + len(reply[2])
-
-
-def _reply_nll(network: Any, replies: Sequence[Reply]) -> Iterator[tuple[str, float, int]]:  # noqa: ANN401
-    import torch
-
-    longest = max(map(_length, replies))
-    ids = torch.zeros((len(replies), longest), dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for row, (_, prompt, reply) in enumerate(replies):  # padding on the right does not affect the reply
-        ids[row, : len(prompt) + len(reply)] = torch.tensor([*prompt, *reply])
-        mask[row, : len(prompt) + len(reply)] = 1
-    with torch.inference_mode():
-        logits = network(input_ids=ids.to(network.device), attention_mask=mask.to(network.device)).logits
-    for row, (uuid, prompt, reply) in enumerate(replies):
-        begin, end = len(prompt) - 1, len(prompt) + len(reply) - 1
-        logprobs = torch.log_softmax(logits[row, begin:end].float(), dim=-1)
-        sampled = logprobs.gather(1, torch.tensor(reply, device=logprobs.device)[:, None])
-        yield uuid, -float(sampled.sum()), len(reply)
+    found = token_logprobs(api.model, [(prompt, reply) for _, prompt, reply in replies])
+    for (uuid, _, reply), logprobs in zip(replies, found, strict=True):
+        total = sums.setdefault(uuid, [0.0, 0])
+        total[0], total[1] = total[0] - sum(logprobs), total[1] + len(reply)

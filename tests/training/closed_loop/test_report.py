@@ -170,25 +170,3 @@ def test_logged_logprobs_are_summed(says: Says, run: Run) -> None:
     mean = measure_log(result, Path(result.location).parent).mean(REPLY_NLL)
     assert mean
     assert mean.value == 1.5
-
-
-def test_reply_nll_does_not_depend_on_the_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Minus the log-probability of a reply, against a pass of its own without padding. Long ones are not together."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from truthgym.training.closed_loop.likelihood import _batches, _reply_nll
-    from truthgym.training.tiny import tiny
-
-    model = AutoModelForCausalLM.from_pretrained(tiny(tmp_path / "tiny", steps=0, hidden=32))
-    rows = [("a", [5, 6, 7, 8, 9], [10, 11]), ("b", [5, 6], [7]), ("c", [9] * 20, [1, 2, 3, 4])]
-    monkeypatch.setattr("truthgym.training.closed_loop.likelihood.MAX_POSITIONS", 20)
-    parts = list(_batches(rows))
-    assert [[uuid for uuid, *_ in part] for part in parts] == [["b", "a"], ["c"]]
-    found = {uuid: (nll, tokens) for part in parts for uuid, nll, tokens in _reply_nll(model, part)}
-    for uuid, prompt, reply in rows:
-        with torch.inference_mode():
-            logits = model(torch.tensor([[*prompt, *reply]])).logits[0].log_softmax(-1)
-        wanted = -sum(float(logits[len(prompt) - 1 + at, token]) for at, token in enumerate(reply))
-        assert found[uuid][0] == pytest.approx(wanted, abs=1e-4)
-        assert found[uuid][1] == len(reply)

@@ -1,0 +1,153 @@
+"""Log-probabilities of given tokens by teacher forcing: a forward pass of a transformers model, without sampling.
+
+Rows that begin with the same tokens share the keys and values of that prefix, so 32 replies to one conversation cost
+about as much as reading it once. Rows are padded on the right, where causal attention does not see the padding. Memory
+is bounded by `MAX_POSITIONS` and `MAX_LOGITS`, whatever the number of rows and the length of a reply.
+"""
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from itertools import pairwise, takewhile
+from math import inf
+from threading import Lock
+from typing import Any
+
+from anyio import to_thread
+from inspect_ai.model import ChatMessage
+
+MAX_POSITIONS = 16384
+"""Tokens of one forward pass, with the shared prefix counted once for each row. The keys and values of a model with
+135 million parameters take 0.75 GB for these in float32, those of one with 8 billion about 2 GB in bfloat16."""
+MAX_LOGITS = 2**25
+"""Logits that are computed at a time: 128 MB in float32."""
+Scored = list[tuple[str, float]] | str
+"""The text and log-probability of each token of a reply, or the reason why there are none."""
+EMPTY = "The reply is empty."
+TOO_LONG_FOR_SERVER = "The conversation with the reply is longer than the server's context."
+Row = tuple[Sequence[int], Sequence[int]]
+"""The tokens of a prompt, at least one, and those of a reply, at least one."""
+FORWARD = Lock()
+"""One forward pass at a time, so that concurrent samples do not add up their memory."""
+
+
+async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[str]) -> tuple[list[Scored], int]:  # noqa: ANN401
+    """The log-probabilities of replies in a conversation, by a model of Inspect's provider `hf`.
+
+    The prompt's tokens are those of the chat template, without a second token for the beginning. A reply is encoded on
+    its own, without special tokens and without an end token.
+
+    Args:
+        api: Inspect's `HuggingFaceAPI`.
+        messages: The conversation.
+        replies: Texts.
+
+    Returns:
+        What each reply scored, and the number of tokens read.
+    """
+    chat = api.hf_chat(messages, [])
+    templated = api.use_chat_template is not False and any((api.chat_template, api.tokenizer.chat_template))
+    prompt = api.tokenizer(chat, **{"add_special_tokens": not templated, **api.tokenizer_call_args})["input_ids"]
+    encoded = [api.tokenizer(reply, add_special_tokens=False, return_offsets_mapping=True) for reply in replies]
+    ids = [one["input_ids"] for one in encoded]
+    positions = getattr(api.model.config.get_text_config(), "max_position_embeddings", None) or inf
+    fits = [bool(one) and len(prompt) + len(one) <= positions for one in ids]
+    rows = [(prompt, one) for one, fit in zip(ids, fits, strict=True) if fit]
+
+    def run() -> list[list[float]]:
+        with FORWARD:
+            return token_logprobs(api.model, rows)
+
+    found = iter(await to_thread.run_sync(run) if rows else [])
+    scored: list[Scored] = []
+    for reply, one, encoding, fit in zip(replies, ids, encoded, fits, strict=True):
+        if fit:
+            scored.append(list(zip(pieces(reply, encoding["offset_mapping"]), next(found), strict=True)))
+        else:
+            scored.append(too_long(len(prompt) + len(one), int(positions)) if one else EMPTY)
+    return scored, len(prompt) + sum(map(len, ids))
+
+
+def pieces(text: str, offsets: Sequence[tuple[int, int]]) -> list[str]:
+    """The text of each token. Joined they give the text; of tokens that share a character, the last one has it."""
+    ends = [min(end, begin) for (_, end), (begin, _) in pairwise(offsets)]
+    cuts = [0, *ends, len(text)]
+    return [text[begin:end] for begin, end in pairwise(cuts)]
+
+
+def too_long(tokens: int, positions: int) -> str:
+    """Why a reply that does not fit into the model's context has no log-probability."""
+    return f"The conversation with the reply has {tokens} tokens, and the model's context {positions}."
+
+
+def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # noqa: ANN401
+    """The log-probability of each token of each reply, in nats, given its prompt and the reply's earlier tokens.
+
+    Args:
+        network: A causal language model of transformers.
+        rows: Prompts and replies as tokens. What all prompts begin with is read once.
+
+    Returns:
+        For each row as many numbers as its reply has tokens, at most 0.
+    """
+    import torch
+
+    found: list[list[float]] = [[] for _ in rows]
+    if not rows:
+        return found
+    # The last token of a prompt is left to the rows: it predicts the first one of the reply.
+    columns = zip(*(prompt[:-1] for prompt, _ in rows), strict=False)
+    shared = sum(1 for _ in takewhile(lambda column: len({*column}) == 1, columns)) if len(rows) > 1 else 0
+    with torch.inference_mode():
+        cache = None
+        if shared:
+            prefix = torch.tensor([rows[0][0][:shared]], device=network.device)
+            cache = network(input_ids=prefix, use_cache=True, logits_to_keep=1).past_key_values
+        for batch in _batches(rows):
+            for index, logprobs in zip(batch, _forward(network, [rows[i] for i in batch], shared, cache), strict=True):
+                found[index] = logprobs
+    return found
+
+
+def _batches(rows: Sequence[Row]) -> Iterator[list[int]]:
+    """Indices of rows, at most `MAX_POSITIONS` tokens a batch, sorted by length so that there is little padding."""
+    batch: list[int] = []
+    lengths = [len(prompt) + len(reply) for prompt, reply in rows]
+    for index in sorted(range(len(rows)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[index] > MAX_POSITIONS:
+            yield batch
+            batch = []
+        batch.append(index)
+    yield batch
+
+
+def _forward(network: Any, rows: Sequence[Row], shared: int, prefix: Any) -> Iterator[list[float]]:  # noqa: ANN401
+    """The replies' log-probabilities of one batch, whose first `shared` tokens are in the cache `prefix`."""
+    import torch
+
+    texts = [[*prompt[shared:], *reply] for prompt, reply in rows]
+    width = max(map(len, texts)) - 1  # the last token predicts nothing that is asked for
+    ids = torch.zeros((len(rows), width + 1), dtype=torch.long)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)] = torch.tensor(text)
+    ids = ids.to(network.device)
+    cache = None
+    if prefix is not None:
+        cache = deepcopy(prefix)
+        cache.batch_repeat_interleave(len(rows))
+    first = min(len(prompt) for prompt, _ in rows) - shared - 1  # no earlier column predicts a token of a reply
+    step = max(1, MAX_LOGITS // (len(rows) * network.config.get_text_config().vocab_size))
+    logprobs = torch.empty((len(rows), width - first))
+    begin, end = 0, min(width, first + step)
+    while begin < width:
+        keep = end - max(begin, first)
+        use_cache = cache is not None or end < width
+        output = network(input_ids=ids[:, begin:end], past_key_values=cache, use_cache=use_cache, logits_to_keep=keep)
+        logits = output.logits.float()
+        targets = ids[:, end - keep + 1 : end + 1, None]
+        chosen = logits.gather(2, targets).squeeze(2) - logits.logsumexp(dim=2)
+        logprobs[:, end - keep - first : end - first] = chosen.cpu()
+        cache = output.past_key_values if use_cache else None
+        begin, end = end, min(width, end + step)
+    for row, (prompt, reply) in enumerate(rows):
+        at = len(prompt) - shared - 1 - first
+        yield logprobs[row, at : at + len(reply)].tolist()

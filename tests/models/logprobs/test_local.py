@@ -1,0 +1,174 @@
+"""Teacher forcing agrees with a plain forward pass of each text, whatever shares a prefix, a batch or a character."""
+
+import asyncio
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import Task
+from inspect_ai.event import ModelEvent
+from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Model, get_model
+from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
+from inspect_ai.solver import TaskState
+
+from tests.fixtures import Rain, Run
+from truthgym.models.logprobs import local
+from truthgym.models.logprobs.local import pieces, token_logprobs
+from truthgym.models.predictor import reply_logprobs
+from truthgym.training.tiny import tiny
+
+pytest.importorskip("torch")
+pytest.importorskip("accelerate")
+
+TEXTS = (
+    "Yes",
+    "No, and not twice.",
+    "Zwölf Äpfel – 37 %",
+    "日本語のテキスト",
+    "🙂 and 🙃",
+    " starts with a space",
+    "\n",
+)
+POSITIONS = 256
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Random weights, large enough that log-probabilities of tokens differ by several nats."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    folder = tiny(tmp_path_factory.mktemp("local") / "model", steps=0, hidden=32, layers=2)
+    weights = load_file(folder / "model.safetensors")
+    torch.manual_seed(0)
+    large = {name: torch.randn_like(value) * 0.5 if value.dim() > 1 else value for name, value in weights.items()}
+    save_file(large, folder / "model.safetensors", metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"max_position_embeddings": POSITIONS}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def predictor(folder: Path) -> Model:
+    return get_model("hf/tiny:p1", device="cpu", model_path=str(folder), memoize=False)
+
+
+def plain(network: Any, prompt: list[int], reply: list[int]) -> list[float]:
+    """One forward pass of the whole text, in float64 after the model."""
+    import torch
+
+    with torch.inference_mode():
+        logits = network(torch.tensor([[*prompt, *reply]])).logits[0].double()
+    return [
+        float(logits[len(prompt) - 1 + at].log_softmax(-1)[token]) for at, token in enumerate(reply)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("same_prompt", [True, False])
+@pytest.mark.parametrize(("positions", "logits"), [(16384, 2**25), (90, 2**25), (16384, 3 * 1536), (40, 1)])
+def test_agrees_with_a_plain_forward_pass(
+    predictor: Model, monkeypatch: pytest.MonkeyPatch, same_prompt: bool, positions: int, logits: int
+) -> None:
+    monkeypatch.setattr(local, "MAX_POSITIONS", positions)
+    monkeypatch.setattr(local, "MAX_LOGITS", logits)
+    draw = random.Random(positions + logits)
+    network = predictor.api.model  # type: ignore[attr-defined]
+    size = network.config.vocab_size
+    head = [draw.randrange(size) for _ in range(draw.randrange(1, 30))]
+    rows = []
+    for _ in range(9):
+        tail = [] if same_prompt else [draw.randrange(size) for _ in range(draw.randrange(1, 12))]
+        rows.append(([*head, *tail], [draw.randrange(size) for _ in range(draw.randrange(1, 14))]))
+    draw.shuffle(rows)
+    spread = []
+    for (prompt, reply), found in zip(rows, token_logprobs(network, rows), strict=True):
+        assert found == pytest.approx(plain(network, prompt, reply), abs=1e-3)
+        spread += found
+    assert max(spread) - min(spread) > 3, "the check must be able to fail"
+
+
+@pytest.mark.parametrize("bos", [True, False])
+def test_replies_to_a_conversation(predictor: Model, monkeypatch: pytest.MonkeyPatch, bos: bool) -> None:
+    from tokenizers.processors import TemplateProcessing
+
+    api: Any = predictor.api
+    first = api.tokenizer.convert_tokens_to_ids("<|pad|>")
+    begins = TemplateProcessing(single="<|pad|> $A", special_tokens=[("<|pad|>", first)])
+    monkeypatch.setattr(api.tokenizer.backend_tokenizer, "post_processor", begins)  # adds a token on its own
+    if bos:
+        monkeypatch.setattr(api, "chat_template", "<|pad|>" + api.tokenizer.chat_template)
+    messages: list[ChatMessage] = [ChatMessageSystem(content="Be brief."), ChatMessageUser(content="Wie groß? 日本")]
+    found = asyncio.run(reply_logprobs(predictor, messages, TEXTS))
+    said = [{"role": message.role, "content": message.text} for message in messages]
+    template = {"chat_template": api.chat_template} if bos else {}
+    encoded = api.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=True, **template)
+    prompt = list(encoded["input_ids"])
+    assert prompt.count(first) == bos
+    for text, one in zip(TEXTS, found, strict=True):
+        reply = api.tokenizer(text, add_special_tokens=False)["input_ids"]
+        each = plain(api.model, prompt, reply)
+        assert [logprob for _, logprob in one.tokens] == pytest.approx(each, abs=1e-3)
+        assert one.total == pytest.approx(sum(each), abs=1e-3)
+        assert one.count == len(reply)
+        assert "".join(token for token, _ in one.tokens) == text
+        assert (one.method, one.reason) == ("teacher_forced", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets", "expected"),
+    [
+        ("a bc", [(0, 1), (1, 4)], ["a", " bc"]),
+        ("aé", [(0, 2), (1, 2)], ["a", "é"]),
+        ("é", [(0, 1), (0, 1)], ["", "é"]),
+        ("a b", [(0, 1), (2, 3)], ["a", " b"]),
+    ],
+)
+def test_pieces(text: str, offsets: list[tuple[int, int]], expected: list[str]) -> None:
+    assert pieces(text, offsets) == expected
+
+
+def test_what_cannot_be_scored_has_a_reason(predictor: Model) -> None:
+    messages = [ChatMessageUser(content="Well?")]
+    empty, long, fine = asyncio.run(reply_logprobs(predictor, messages, ["", "no " * POSITIONS, "no"]))
+    assert math.isnan(empty.total)
+    assert empty.reason == "The reply is empty."
+    assert math.isnan(long.total)
+    assert f"tokens, and the model's context {POSITIONS}" in long.reason
+    assert fine.total < 0
+
+
+def test_weights_that_are_not_finite(predictor: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    head = predictor.api.model.lm_head  # type: ignore[attr-defined]
+    with monkeypatch.context() as patched:
+        patched.setattr(head.weight, "data", head.weight.data * math.nan)
+        (found,) = asyncio.run(reply_logprobs(predictor, [ChatMessageUser(content="Well?")], ["no"]))
+    assert math.isnan(found.total)
+    assert "not a finite number" in found.reason
+
+
+@scorer(metrics=[mean()])
+def likelihood() -> Scorer:
+    async def score(state: TaskState, target: Target) -> Score:
+        (found,) = await reply_logprobs(get_model(role="predictor"), state.messages[:1], ["yes"])
+        return Score(value=found.total)
+
+    return score
+
+
+def test_a_call_is_logged_cached_and_counted(run: Run, rain: Rain, predictor: Model) -> None:
+    task = Task(dataset=[rain()], solver=[], scorer=likelihood())
+    arguments: dict[str, Any] = {"model_roles": {"predictor": predictor}, "cache": True, "epochs": 2}
+    log = run(task, "mockllm/model", **arguments)
+    assert log.samples
+    events = [event for event in log.samples[0].events if isinstance(event, ModelEvent)]
+    assert [(event.role, event.cache) for event in events] == [("predictor", "write")]
+    assert log.stats.role_usage["predictor"].input_tokens > 2
+    assert log.stats.role_usage["predictor"].output_tokens == 0
+    again = run(task, "mockllm/model", **arguments)
+    assert again.samples
+    events = [event for event in again.samples[0].events if isinstance(event, ModelEvent)]
+    assert [event.cache for event in events] == ["read"]
+    assert again.samples[0].scores == log.samples[0].scores
