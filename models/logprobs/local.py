@@ -2,7 +2,7 @@
 
 Rows that begin with the same tokens share the keys and values of that prefix, so 32 replies to one conversation cost
 about as much as reading it once. Rows are padded on the right, where causal attention does not see the padding. Memory
-is bounded by `MAX_POSITIONS` and `MAX_LOGITS`, whatever the number of rows and the length of a reply.
+is bounded by `MAX_CACHE` and `MAX_LOGITS`, whatever the number of rows and the length of a reply.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,11 @@ from typing import Any
 from anyio import to_thread
 from inspect_ai.model import ChatMessage
 
-MAX_POSITIONS = 16384
-"""Tokens of one forward pass, with the shared prefix counted once for each row. The keys and values of a model with
-135 million parameters take 0.75 GB for these in float32, those of one with 8 billion about 2 GB in bfloat16."""
+MAX_POSITIONS = 2**16
+"""Tokens of one forward pass, with the shared prefix counted once for each row."""
+MAX_CACHE = 2**29
+"""Bytes that their keys and values may take: 0.5 GB. SmolLM2 (135 million parameters, float32) has 11,650 tokens in it,
+a model with 8 billion in bfloat16 about 4,000."""
 MAX_LOGITS = 2**25
 """Logits that are computed at a time: 128 MB in float32."""
 Scored = list[tuple[str, float]] | str
@@ -102,18 +104,27 @@ def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # n
         if shared:
             prefix = torch.tensor([rows[0][0][:shared]], device=network.device)
             cache = network(input_ids=prefix, use_cache=True, logits_to_keep=1).past_key_values
-        for batch in _batches(rows):
+        for batch in _batches(rows, most_positions(network)):
             for index, logprobs in zip(batch, _forward(network, [rows[i] for i in batch], shared, cache), strict=True):
                 found[index] = logprobs
     return found
 
 
-def _batches(rows: Sequence[Row]) -> Iterator[list[int]]:
-    """Indices of rows, at most `MAX_POSITIONS` tokens a batch, sorted by length so that there is little padding."""
+def most_positions(network: Any) -> int:  # noqa: ANN401
+    """Tokens that fit into a forward pass, by `MAX_POSITIONS` and `MAX_CACHE`."""
+    config = network.config.get_text_config()
+    heads = config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    numbers = 2 * config.num_hidden_layers * (getattr(config, "num_key_value_heads", None) or heads) * size
+    return int(min(MAX_POSITIONS, MAX_CACHE // (numbers * network.dtype.itemsize)))
+
+
+def _batches(rows: Sequence[Row], most: int) -> Iterator[list[int]]:
+    """Indices of rows, at most so many tokens a batch, sorted by length so that there is little padding."""
     batch: list[int] = []
     lengths = [len(prompt) + len(reply) for prompt, reply in rows]
     for index in sorted(range(len(rows)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[index] > MAX_POSITIONS:
+        if batch and (len(batch) + 1) * lengths[index] > most:
             yield batch
             batch = []
         batch.append(index)
