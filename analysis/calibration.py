@@ -67,7 +67,7 @@ def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
     for names, answered in found.groupby(RUN, sort=True):
         run = dict(zip(RUN, names, strict=True))
         name = f"{run['model']} in {run['setup']}"
-        values, event, target = by_question(answered)
+        _, values, event, target = by_question(answered)
         read = np.isfinite(values).any(axis=1)
         p, y = values[read], np.array([target[i] == "yes" for i in np.flatnonzero(read)], dtype=float)
         share = float(answered["value"].notna().mean())

@@ -21,6 +21,7 @@ KINDS = ("sft", "preference", "prompts", "unpaired", "steps", "few_shot", "opena
 @click.option("--threshold", type=float, help="Only scores at least as good as this.")
 @click.option("--best-per-question", is_flag=True, help="Only the best trajectory of each question.")
 @click.option("--aligned", is_flag=True, help="Only trajectories whose belief is on the side of the outcome.")
+@click.option("--trajectories", help="Only those listed in this .csv of truthgym.analysis.trajectories.")
 @click.option("--all", "everything", is_flag=True, help="Every trajectory, with columns for its outcome.")
 @click.option("--split", default="train", show_default=True, help="Splits to train on, with commas; never test.")
 @click.option("--validation", type=click.Choice(["none", "train", "gt"]), default="none", show_default=True,
@@ -66,7 +67,18 @@ def command(
     from truthgym.training.conversion.selection import Selection
     from truthgym.training.convert import convert
 
-    names = ("score", "best", "top", "count", "threshold", "best_per_question", "aligned", "everything", "seed")
+    names = (
+        "score",
+        "best",
+        "top",
+        "count",
+        "threshold",
+        "best_per_question",
+        "aligned",
+        "trajectories",
+        "everything",
+        "seed",
+    )
     conditions = {name: options.pop(name) for name in names}
     selection = Selection(**conditions, splits=tuple(part.strip() for part in split.split(",") if part.strip()))  # type: ignore[arg-type]
     config = ConversionConfig(to, **options)  # type: ignore[arg-type]

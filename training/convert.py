@@ -86,6 +86,7 @@ def convert(
         for split, row in conversion.rows():
             folder.write(split, row)
         samples.left_out.update(skipped_logs)
+        samples.left_out["trajectories that --trajectories lists and no log has"] += len(samples.missing)
         if not folder.counts["train"]:
             raise _no_rows(samples, config)
         warning = SELECTED_BY_OUTCOME.format(samples.selected_by_outcome) if samples.selected_by_outcome else None

@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
 from truthgym.datasets.errors import BadInput
-from truthgym.evallog.schema import LoggedSample, LoggedScore, Outcome
+from truthgym.evallog.schema import LoggedSample, LoggedScore, Message, Outcome
 from truthgym.scorers.statistics.direction import LETTERS
 
 if TYPE_CHECKING:
@@ -157,20 +157,42 @@ def _features(sample: LoggedSample) -> tuple[int, int, int, int, float, str]:
     """The values of `FEATURES`."""
     from truthgym.scorers.statistics.leak import STYLE
 
-    steps = sample.store.steps
-    own = {step.message_id for step in steps if step.trainable}
-    written = [one for one in sample.messages if (one.id in own if steps else one.source == "generate")]
-    texts = [part.text or part.reasoning or "" for message in written for part in message.parts]
+    steps, replies = sample.store.steps, own_replies(sample)
+    texts = [part.text or part.reasoning or "" for message in replies for part in message.parts]
     reasoning = sum(step.kind == "reasoning" and step.role == "assistant" for step in steps)
     belief = stated_belief(sample.scores or {})
     return (
         sum(map(len, texts)),
-        reasoning if steps else max(len(written) - 1, 0),
+        reasoning if steps else max(len(replies) - 1, 0),
         int(sum(map(STYLE["hedges"], texts))),
         sum(len(NUMBER.findall(text)) for text in texts),
         abs(belief - 0.5),
         sample.stop_reason or "",
     )
+
+
+def own_replies(sample: LoggedSample) -> list[Message]:
+    """What the evaluated model wrote about the question: for a Truthgym solver the trainable messages."""
+    steps = sample.store.steps
+    own = {step.message_id for step in steps if step.trainable}
+    return [one for one in sample.messages if (one.id in own if steps else one.source == "generate")]
+
+
+def texts(logs: Places, wanted: Collection[tuple[str, str, int]]) -> dict[tuple[str, str, int], str]:
+    """The text that the model wrote in some answers, its reasoning included.
+
+    Args:
+        logs: Logs and folders of logs.
+        wanted: The `eval_id`, `sample_id` and `epoch` of each answer.
+    """
+    written: dict[tuple[str, str, int], str] = {}
+    for run in runs(logs).tracked():
+        for _, sample in run.log.reader.samples():
+            key = (run.log.header.eval.eval_id, str(sample.id), sample.epoch)
+            if key in wanted:
+                parts = (part for message in own_replies(sample) for part in message.parts)
+                written[key] = "\n\n".join(part.text or part.reasoning or "" for part in parts)
+    return written
 
 
 def stated_belief(scores: Mapping[str, LoggedScore]) -> float:

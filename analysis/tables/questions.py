@@ -3,6 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from truthgym.analysis.tables.setups import bare_name
+from truthgym.scorers.statistics.direction import direction
+from truthgym.tasks.paradigms import PARADIGMS
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -12,6 +16,8 @@ if TYPE_CHECKING:
 class Questions(NamedTuple):
     """The values of one score in one setup."""
 
+    question: list[str]
+    """Sample ids, sorted: the rows of `values`."""
     values: "NDArray[np.float64]"
     """Questions x epochs. A second eval of the same questions adds epochs. NaN if unread, or not asked."""
     event: list[str]
@@ -22,7 +28,9 @@ def by_question(rows: "pd.DataFrame") -> Questions:
     """The values of rows of `answers`, which are of one model, setup, scorer and key, sorted by question."""
     values = rows.set_index(["sample_id", "eval_id", "epoch"])["value"].unstack(["eval_id", "epoch"]).sort_index()
     facts = rows.drop_duplicates("sample_id").set_index("sample_id").loc[values.index]
-    return Questions(values.to_numpy(dtype=float), facts["event"].tolist(), facts["target"].tolist())
+    return Questions(
+        values.index.tolist(), values.to_numpy(dtype=float), facts["event"].tolist(), facts["target"].tolist()
+    )
 
 
 def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
@@ -31,6 +39,32 @@ def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
     for question, value in zip(rows["sample_id"], rows["value"], strict=True):
         values.setdefault(question, []).append(value)
     return values
+
+
+def main_scores(found: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
+    """The rows of one number of each scorer: the first that its paradigm gives a better end, or its only one.
+
+    Returns:
+        The rows of `answers`, with the name of the number in `score` (`brier/brier_score`; the scorer's name alone
+        if its score is a single number), and a note for each scorer that has no such number.
+    """
+    chosen: dict[str, str] = {}
+    left_out = []
+    for scorer, keys in found.groupby("scorer", sort=True)["key"].unique().items():
+        paradigm = PARADIGMS.get(bare_name(scorer))
+        declared = [key for key in (paradigm.directions if paradigm else ()) if key in keys]
+        declared += [key for key in keys if direction(bare_name(scorer), key, {})]
+        if declared or len(keys) == 1:
+            chosen[scorer] = (declared or list(keys))[0]
+        else:
+            left_out.append(f"`{scorer}` is left out: no number of a single answer is better or worse.")
+    rows = found[found["key"] == found["scorer"].map(chosen)]
+    return rows.assign(score=score_names(rows)), left_out
+
+
+def score_names(rows: "pd.DataFrame") -> "pd.Series[str]":
+    """SCORER/KEY of each row; SCORER where the score is a single number."""
+    return rows["scorer"].where(rows["key"] == rows["scorer"].str.partition(" ")[0], rows["scorer"] + "/" + rows["key"])
 
 
 def notes(frame: "pd.DataFrame") -> str:

@@ -124,7 +124,11 @@ def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0
     >>> round(planned_mde(0.1, range(200)), 3)
     0.02
     """
-    size = np.bincount(cluster_codes(cluster))
+    return planned_mde_of_sizes(sd, np.bincount(cluster_codes(cluster)), correlation)
+
+
+def planned_mde_of_sizes(sd: float, size: NDArray[np.intp], correlation: float = 0.0) -> float:
+    """`planned_mde` from the number of questions in each cluster."""
     if size.size < 2 or round((degrees := _degrees(size)) + 1, 6) < MIN_CLUSTERS:
         return np.nan
     error = sd * float(np.sqrt(np.sum(size * (1 + (size - 1) * correlation)))) / size.sum()

@@ -3,12 +3,11 @@
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import cluster_codes, planned_mde
+from truthgym.scorers.statistics.interval import cluster_codes, planned_mde_of_sizes
 from truthgym.scorers.statistics.proper_scores import row_mean
 
 MOST_QUESTIONS = 100_000
@@ -40,8 +39,9 @@ class Components:
         """
         noise = self.epoch / epochs if epochs > 1 or not math.isnan(self.epoch) else 0.0
         total = self.event + self.question + noise
-        cluster = np.repeat(np.arange(questions), list(islice(cycle(self.sizes), questions)))[:questions]
-        return planned_mde(math.sqrt(total), cluster.tolist(), self.event / total if total else 0.0)
+        ends = np.cumsum(np.resize(self.sizes, -(-questions // min(self.sizes))))
+        sizes = np.diff(np.minimum(ends, questions), prepend=0)
+        return planned_mde_of_sizes(math.sqrt(total), sizes[sizes > 0], self.event / total if total else 0.0)
 
     def questions(self, effect: float, epochs: int) -> float:
         """The fewest questions whose minimum detectable effect is at most `effect`. Infinite above `MOST_QUESTIONS`.

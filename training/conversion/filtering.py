@@ -13,7 +13,7 @@ from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import Outcome, QuestionFacts
 from truthgym.scorers.statistics.direction import LETTERS, Best, direction
-from truthgym.training.conversion.selection import Candidate, Selection, Validation
+from truthgym.training.conversion.selection import Candidate, Selection, Validation, read_trajectories
 
 DEFAULT_KEY = "brier_score"
 
@@ -43,6 +43,9 @@ class SampleFilter:
         """Samples that were checked."""
         self.selected_by_outcome = 0
         """Candidates whose questions were chosen with their outcomes in view."""
+        self._listed = read_trajectories(selection.trajectories) if selection.trajectories else None
+        self.missing = set(self._listed or ())
+        """Trajectories that the selection lists and no log had so far."""
         self._needs_score = needs_score
         self._validates = validation != "none"
         self._needs_side = selection.aligned or validation == "gt"
@@ -58,6 +61,12 @@ class SampleFilter:
             BadInput: A sample of another project's task without `any_task`, or an ambiguous score.
         """
         self.read += 1
+        if self._listed is not None:
+            key = (self.logs[log].header.eval.eval_id, str(sample.id), sample.epoch)
+            self.missing.discard(key)
+            if key not in self._listed:
+                self.left_out["trajectories that --trajectories does not list"] += 1
+                return None
         keys = self._keys(log, sample)
         facts = sample.facts
         event, split = self._split(log, sample, facts)

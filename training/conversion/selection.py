@@ -1,11 +1,13 @@
 """Selects which of the trajectories in logs to learn from, and pairs them for preference training."""
 
+import csv
 import math
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import combinations
+from pathlib import Path
 from statistics import median
 from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -73,6 +75,8 @@ class Selection:
     """Only trajectories whose stated belief is on the side of the outcome."""
     everything: bool = False
     """All trajectories, scored or not, with columns that describe their outcome."""
+    trajectories: str | None = None
+    """Only those that a .csv file lists by `eval_id`, `sample_id` and `epoch`: see `truthgym.analysis.trajectories`."""
     splits: tuple[str, ...] = ("train",)
     seed: int = 0
     """Seed of the draw among trajectories with equal scores."""
@@ -109,7 +113,7 @@ class Selection:
         """The share to select: `DEFAULT_TOP` unless another condition is set."""
         if self.top is not None:
             return self.top
-        selects = self.everything or self.aligned or self.best_per_question
+        selects = self.everything or self.aligned or self.best_per_question or self.trajectories
         return 1.0 if selects or self.count is not None or self.threshold is not None else DEFAULT_TOP
 
     def passes(self, score: float, aligned: bool | None, best: Best | None) -> bool:
@@ -124,6 +128,26 @@ class Selection:
         options = {name: value for name, value in vars(self).items() if value != getattr(default, name)}
         share = {"top": self.share} if self.ranks and self.share < 1 else {}
         return options | share | {"splits": list(self.splits)}
+
+
+def read_trajectories(path: str) -> set[tuple[str, str, int]]:
+    """The eval id, sample id and epoch of each trajectory in a file for `Selection.trajectories`.
+
+    Raises:
+        BadInput: It cannot be read, has no such columns, or lists nothing.
+    """
+    columns = ("eval_id", "sample_id", "epoch")
+    try:
+        with Path(path).open(newline="", encoding="utf-8") as file:
+            listed = {(row["eval_id"], row["sample_id"], int(row["epoch"])) for row in csv.DictReader(file)}
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise bad_input(
+            f"--trajectories {path} cannot be used ({type(error).__name__}: {error}); give a .csv file with the "
+            f"columns {', '.join(columns)}, as `python -m truthgym.analysis.trajectories LOGS {path}` writes it"
+        ) from None
+    if not listed:
+        raise bad_input(f"--trajectories {path} lists nothing; write it again with another --filter")
+    return listed
 
 
 def check_fields(options: object, problems: Sequence[str] = ()) -> None:

@@ -1,0 +1,215 @@
+"""How many questions and epochs does an effect need? Plans from the variances of finished logs.
+
+python -m truthgym.analysis.power LOGS OUT.md --effect 0.02      (tables, with the chart beside it as OUT.svg)
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.questions import Questions, by_question, by_reason, main_scores, notes
+from truthgym.analysis.tables.setups import Places
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.paradigm import FEW_QUESTIONS
+from truthgym.scorers.statistics.variance import MOST_QUESTIONS, Components, variance_components
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTION = "How many questions and epochs does an effect need?"
+EPOCHS = (1, 2, 3, 5, 10)
+"""The numbers of epochs that are planned."""
+FEWEST = 10
+"""With fewer questions there is no plan."""
+POINTS = 16
+"""Numbers of questions at which a plan is computed."""
+LEVEL, DIFFERENCE = "mean of one model", "difference of two models"
+LOG = alt.Scale(type="log", nice=False)
+SUBJECT = ["setup", "score", "kind", "subject"]
+LABELS = {
+    **{"n": "questions", "sd_event": "SD of events", "sd_question": "of questions", "sd_epoch": "of epochs"},
+    "now": "detected by the log",
+}
+
+
+def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.DataFrame":
+    """Plan runs like those in the logs that detect an effect at the 5 % level with probability 0.8.
+
+    A plan is for the mean of one model, compared with a fixed value, and for the difference of two models on the same
+    questions, which takes fewer. It assumes more questions of the same kind, in events of the same sizes.
+
+    Args:
+        logs: Logs and folders of logs.
+        scorer: Plan for the scores of this scorer only. "": for all.
+        effect: The true difference to detect, in units of the score, above 0.
+
+    Returns:
+        Rows for each setup, score and model or pair of models, sorted by these:
+
+        - `setup`, `score`, `kind` (`LEVEL` or `DIFFERENCE`), `subject` (the model, or "A minus B"); of the log `n`
+          questions, `epochs`, the standard deviations `sd_event`, `sd_question`, `sd_epoch` between events, between the
+          questions of an event and between the epochs of a question, and `now`, the minimum detectable effect of a run
+          of this size;
+        - of the plan `planned_epochs`, `questions` and their minimum detectable effect `mde`; and `effect` with the
+          `needed` questions that detect it with so many epochs (infinite above 100,000).
+
+        `frame.attrs["notes"]` says what has no plan, and why.
+
+    Raises:
+        BadInput: `effect` is not a number above 0; no log of a finished eval, or none with enough questions.
+    """
+    import pandas as pd
+
+    wanted = _positive(effect)
+    found, left_out = main_scores(answers(logs, scorer=scorer))
+    plans, refused, single, few = [], defaultdict[str, list[str]](list), [], []
+    for (setup, score), scored in found.groupby(["setup", "score"], sort=True):
+        for kind, subject, values in _subjects(scored):
+            parts = variance_components(values.values, values.event)
+            name = f"{score} of {subject} in {setup}"
+            now = parts.mde(parts.n, values.values.shape[1])
+            if parts.n < FEWEST or math.isnan(now):
+                refused[f"fewer than {FEWEST} questions, or than three events"].append(name)
+                continue
+            run = dict(zip(SUBJECT, (setup, score, kind, subject), strict=True))
+            run |= {"n": parts.n, "epochs": values.values.shape[1], "now": now, "effect": wanted}
+            run |= {f"sd_{part}": math.sqrt(getattr(parts, part)) for part in ("event", "question", "epoch")}
+            plans += [run | plan for plan in _plans(parts, wanted)]
+            single += [name] * math.isnan(parts.epoch)
+            few += [name] * (len(parts.sizes) < FEW_QUESTIONS)
+    if not plans:
+        raise BadInput(f"No log allows a plan: {'; '.join([*refused, *left_out])}; ask more questions")
+    frame = pd.DataFrame(plans)
+    frame.attrs["notes"] = [
+        *left_out,
+        *by_reason(refused),
+        *by_reason({"one epoch does not show how much epochs differ": single}, "Planned for one epoch only"),
+        *by_reason({f"fewer than {FEW_QUESTIONS} events: the variances are uncertain too": few}, "Rough plans"),
+    ]
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+    """Draw the minimum detectable effect by questions, a line for each number of epochs.
+
+    A panel for each setup, score and kind shows the subject that needs most. The dashed line is the effect; the cross
+    is the log's own size.
+
+    Raises:
+        BadInput: There is nothing to draw.
+    """
+    if frame.empty:
+        raise BadInput("There is no plan to draw; give logs with more questions")
+    panels = [_panel(rows) for _, rows in frame.groupby(SUBJECT[:3], sort=False)]
+    charts: alt.ConcatChart = alt.concat(*panels, columns=2)
+    return charts
+
+
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+    drawn = rows[rows["subject"] == rows.loc[rows["needed"].idxmax(), "subject"]]
+    run = drawn.iloc[0]
+    x = alt.X("questions:Q", title="questions", scale=LOG, axis=alt.Axis(format="~s", tickCount=5))
+    y = alt.Y("mde:Q", title="minimum detectable effect (lower is better)", scale=LOG, axis=alt.Axis(tickCount=4))
+    color = alt.Color("planned_epochs:O", title="epochs", scale=alt.Scale(scheme="viridis"))
+    lines = (
+        alt.Chart(drawn)
+        .mark_line(strokeWidth=1.5)
+        .encode(x=x, y=y, color=color, tooltip=["planned_epochs", "questions", "mde"])
+    )
+    effect = alt.Chart(drawn.head(1)).mark_rule(strokeDash=[4, 4], color="gray").encode(y="effect:Q")
+    own = alt.Chart(drawn.head(1)).mark_point(shape="cross", size=90, color="black", opacity=1, filled=True)
+    title = alt.Title(
+        f"{run['score']}, {run['kind']}", subtitle=[run["setup"], f"{run['subject']}: {run['n']} questions"], limit=380
+    )
+    layers: alt.LayerChart = alt.layer(effect, lines, own.encode(x="n:Q", y="now:Q", tooltip=["n", "epochs", "now"]))
+    return layers.properties(width=320, height=220, title=title)
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The plans as Markdown tables, a table for each setup and score.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    parts = []
+    for (setup, score), rows in frame.groupby(["setup", "score"], sort=False):
+        plans = rows.drop_duplicates([*SUBJECT, "planned_epochs"])
+        wide = plans.pivot(index=SUBJECT[2:], columns="planned_epochs", values="needed")
+        shown = plans.drop_duplicates(SUBJECT).reset_index(drop=True)
+        needed = [wide.loc[(row.kind, row.subject)] for row in shown.itertuples()]
+        for epochs in wide.columns:
+            shown[str(epochs)] = [_count(some[epochs]) for some in needed]
+        columns = (*SUBJECT[2:], "n", "epochs", "sd_event", "sd_question", "sd_epoch", "now", *map(str, wide.columns))
+        labels = LABELS | {str(epochs): f"needed with {epochs} epoch{'s' * (epochs > 1)}" for epochs in wide.columns}
+        parts.append(f"### `{score}`: {setup}\n\n{table(shown, columns, labels)}")
+    parts.append(LEGEND.format(effect=frame["effect"].iloc[0]))
+    if figure:
+        n = frame["n"]
+        parts.append(f"![Minimum detectable effects]({figure})\n\n*{CAPTION.format(least=n.min(), most=n.max())}*\n")
+    return "\n".join([*parts, notes(frame)])
+
+
+LEGEND = (
+    "\n`needed`: the questions that detect a true difference of {effect:g} at the 5 % level with probability 0.8; "
+    "`detected by the log`: the smallest difference that the log detects so. More epochs only lower the "
+    "variance between epochs: for the same number of answers, more questions detect more.\n"
+)
+CAPTION = (
+    "Minimum detectable effect by questions and epochs, from logs of {least} to {most} questions. Dashed: the effect. "
+    "Cross: the size of the log. Of several models or pairs, the one that needs most."
+)
+
+
+def _subjects(scored: "pd.DataFrame") -> Iterator[tuple[str, str, Questions]]:
+    """Each model's values, and the differences of each pair of models on the questions that both answered."""
+    models = {str(model): by_question(part) for model, part in scored.groupby("model", sort=True)}
+    for model, values in models.items():
+        yield LEVEL, model, values
+    for (one, first), (other, second) in combinations(models.items(), 2):
+        rows = {question: i for i, question in enumerate(second.question)}
+        both = [(i, rows[question]) for i, question in enumerate(first.question) if question in rows]
+        if both:
+            left, right = (list(side) for side in zip(*both, strict=True))
+            epochs = min(first.values.shape[1], second.values.shape[1])
+            difference = first.values[left, :epochs] - second.values[right, :epochs]
+            events, targets = ([facts[i] for i in left] for facts in (first.event, first.target))
+            asked = [first.question[i] for i in left]
+            yield DIFFERENCE, f"{one} minus {other}", Questions(asked, difference, events, targets)
+
+
+def _plans(parts: Components, effect: float) -> Iterator[dict[str, Any]]:
+    epochs = EPOCHS[:1] if math.isnan(parts.epoch) else EPOCHS
+    needed = {k: parts.questions(effect, k) for k in epochs}
+    most = max([parts.n, *(n for n in needed.values() if math.isfinite(n))])
+    for k in epochs:
+        for n in np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)):
+            yield {"planned_epochs": k, "questions": int(n), "mde": parts.mde(int(n), k), "needed": needed[k]}
+
+
+def _count(n: float) -> str:
+    if math.isnan(n):
+        return "-"
+    return f"{n:,.0f}" if math.isfinite(n) else f"over {MOST_QUESTIONS:,}"
+
+
+def _positive(effect: float | str) -> float:
+    try:
+        number = float(effect)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise BadInput(f"effect={effect!r} is not a number above 0; give the difference to detect, such as 0.02")
+    return number
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report, scorer="", effect="0.05")

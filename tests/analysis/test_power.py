@@ -1,0 +1,97 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.analysis.answer_rows import answer_rows
+from truthgym.analysis import power
+from truthgym.analysis.power import DIFFERENCE, LEVEL, chart, load, report
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.interval import mean_headline, planned_mde
+
+Tables = Callable[..., None]
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
+    """Let `load` read these rows instead of logs."""
+    return lambda *frames: monkeypatch.setattr(power, "answers", lambda *_, **__: pd.concat(frames))
+
+
+def planted(shared: np.ndarray, own: float, model: str, seed: int, epochs: int = 2) -> pd.DataFrame:
+    """Scores of questions with a common difficulty, one of the model's own, and noise of 0.1 in each epoch."""
+    rng = np.random.default_rng(seed)
+    level = shared + rng.normal(0, own, shared.size)
+    values = level[:, None] + rng.normal(0, 0.1, (shared.size, epochs))
+    return answer_rows({f"q{i:04}": row for i, row in enumerate(values.tolist())}, model=model)
+
+
+def test_the_plan_finds_the_planted_variances(table: Tables) -> None:
+    shared = np.random.default_rng(0).normal(0.3, 0.3, 2000)
+    table(planted(shared, 0.1, "a", 1), planted(shared, 0.1, "b", 2))
+    plans = (
+        load("logs", effect=0.02).drop_duplicates(["subject", "planned_epochs"]).set_index(["kind", "planned_epochs"])
+    )
+    one, two = plans.loc[LEVEL].loc[1].iloc[0], plans.loc[DIFFERENCE].loc[1]
+    assert one["sd_question"] == pytest.approx(np.sqrt(0.09 + 0.01), rel=0.05)
+    assert (one["sd_epoch"], two["sd_epoch"]) == pytest.approx((0.1, np.sqrt(0.02)), rel=0.05)
+    assert two["sd_question"] == pytest.approx(np.sqrt(0.02), rel=0.05)
+    # Pairing removes the common difficulty: a variance of 0.04 instead of 0.11 for one answer to each question.
+    assert two["needed"] / one["needed"] == pytest.approx(0.04 / 0.11, rel=0.1)
+    assert planned_mde(0.2, range(int(two["needed"]))) == pytest.approx(0.02, rel=0.06)
+    assert plans.loc[DIFFERENCE].loc[10, "needed"] < two["needed"]
+
+
+def test_what_a_plan_promises_is_what_runs_of_that_size_have(table: Tables) -> None:
+    rng = np.random.default_rng(3)
+    table(planted(rng.normal(0, 0.3, 1500), 0.0, "a", 4, epochs=3))
+    frame = load("logs")
+    plan = frame[frame["planned_epochs"] == 3].iloc[-1]
+    sizes = [
+        mean_headline(rng.normal(0, 0.3, plan["questions"]) + rng.normal(0, 0.1, (3, plan["questions"])).mean(0)).mde
+        for _ in range(20)
+    ]
+    assert np.mean(sizes) == pytest.approx(plan["mde"], rel=0.05)
+
+
+def test_one_epoch_plans_one_epoch_and_few_events_are_named(table: Tables) -> None:
+    few = planted(np.zeros(9), 0.1, "few", 0)
+    once = planted(np.zeros(20), 0.1, "once", 1, epochs=1)
+    table(few, once, answer_rows({"q1": [0.4], "q2": [0.1]}, scorer="martingale", key="prior"),
+          answer_rows({"q1": [0.4], "q2": [0.1]}, scorer="martingale", key="posterior"))  # fmt: skip
+    frame = load("logs", effect="0.1")
+    assert set(frame["subject"]) == {"once"}
+    assert set(frame["planned_epochs"]) == {1}
+    assert frame.attrs["notes"] == [
+        "`martingale` is left out: no number of a single answer is better or worse.",
+        "Not shown: brier/brier_score of few in urns, direct; brier/brier_score of few minus once in urns, direct "
+        "(fewer than 10 questions, or than three events).",
+        "Planned for one epoch only: brier/brier_score of once in urns, direct (one epoch does not show how much "
+        "epochs differ).",
+        "Rough plans: brier/brier_score of once in urns, direct (fewer than 30 events: the variances are uncertain "
+        "too).",
+    ]
+    page = report(frame, "x.svg")
+    assert "needed with 1 epoch |" in page
+    assert "from logs of 20 to 20 questions" in page
+
+
+def test_bad_options_are_refused(table: Tables) -> None:
+    with pytest.raises(BadInput, match="effect='much' is not a number above 0; give"):
+        load("logs", effect="much")
+    table(planted(np.zeros(3), 0.1, "few", 0))
+    with pytest.raises(BadInput, match="No log allows a plan: fewer than 10"):
+        load("logs")
+
+
+def test_the_chart_shows_effect_and_own_size(urn_logs: Path) -> None:
+    frame = load(urn_logs, scorer="brier", effect=0.03)
+    assert set(frame["kind"]) == {LEVEL, DIFFERENCE}
+    level, difference = chart(frame).to_dict()["concat"]
+    assert [panel["title"]["text"] for panel in (level, difference)] == [
+        f"brier/brier_score, {kind}" for kind in (LEVEL, DIFFERENCE)
+    ]
+    assert [layer["mark"]["type"] for layer in level["layer"]] == ["rule", "line", "point"]
+    assert "lower is better" in level["layer"][1]["encoding"]["y"]["title"]
