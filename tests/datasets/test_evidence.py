@@ -28,13 +28,14 @@ def test_the_card_counts_what_is_there() -> None:
     text = BUNDLED.with_suffix(".md").read_text()
     written = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", text.split("## Counts")[1], flags=re.MULTILINE))
     assert written.pop("what") == "count"
-    yes = sum(TARGETS["forecasting"][row.question] == "yes" for row in asked("forecasting"))
+    yes = {name: sum(TARGETS[name][row.question] == "yes" for row in asked(name)) for name in DOMAINS}
     assert written == {
         "observations": str(len(ROWS)),
         "questions": str(len(evidence())),
         "of forecasting, part `events`": str(len(asked("forecasting"))),
-        "of these with the outcome yes": str(yes),
+        "of these with the outcome yes": str(yes["forecasting"]),
         "of research": str(len(asked("research"))),
+        "of these asked about the right answer": str(yes["research"]),
         "words of an observation, fewest and most": ends([len(row.observation.split()) for row in ROWS]),
         "words of a task, fewest and most": ends([len(row.task.split()) for row in ROWS]),
     }
