@@ -1,6 +1,7 @@
 """A reference agent's reading of a conversation: the question, the evidence, stated beliefs and others' opinions."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -27,6 +28,7 @@ STATED = (
 STATEMENT = re.compile(
     "|".join(re.escape(words).replace(r"\{percent\}", r"([0-9]{1,3}\.[0-9]{2})") for words in STATED)
 )
+WORD = re.compile(r"\w+")
 MARKED = re.compile(MARKER + r"\{(0\.[0-9]+|1\.0+)\}")
 
 
@@ -75,10 +77,7 @@ def read_conversation(
         UnknownQuestionError: The conversation contains no question that the agents know.
     """
     world = find_generated(text)
-    known = max(
-        ((text.rfind(question[0]), *question) for question in [*_known(), *_asked()] if question[0] in text),
-        default=None,
-    )
+    known = max(((text.rfind(question[0]), *question) for question in [*_known_in(text), *_asked(text)]), default=None)
     if world and (known is None or known[0] < text.rfind(world.asked)):
         begins, since, question, proposition = world.begins, world.evidence_ends, world.asked, world.proposition
         beliefs = stated_beliefs(text, begins, own)
@@ -163,10 +162,32 @@ def _known() -> list[tuple[str, str, bool, str]]:
     return known
 
 
-def _asked() -> list[tuple[str, str, bool, str]]:
-    """The question of the sample that is solved or scored, as `_known`, unless it is a bundled or generated one."""
+@cache
+def _by_word() -> dict[str, list[tuple[str, str, bool, str]]]:
+    """`_known` by the rarest word inside each question, so that few of them are looked for in a text."""
+    inside = {question: WORD.findall(question[0])[1:-1] for question in _known()}
+    often = Counter(word for words in inside.values() for word in set(words))
+    found = defaultdict(list)
+    for question, words in inside.items():
+        found[min(words, key=often.__getitem__)].append(question)
+    return found
+
+
+def _known_in(text: str) -> list[tuple[str, str, bool, str]]:
+    """Those of `_known` that are in a text."""
+    words = _by_word().keys() & set(WORD.findall(text))
+    return [question for word in words for question in _by_word()[word] if question[0] in text]
+
+
+def _asked(text: str) -> list[tuple[str, str, bool, str]]:
+    """The question of the sample that is solved or scored, if it is in the text and neither bundled nor generated.
+
+    As `_known`.
+    """
     current = ASKED.get()
-    if current is None or not current.question.proposition or _has_known_question(current.input):
+    if current is None or not current.question.proposition or current.input not in text:
+        return []
+    if _has_known_question(current.input):
         return []
     truth = current.outcome == 1 if current.outcome is not None else uniform("truth", current.id) < 0.5
     return [(current.input, current.id, truth, current.question.proposition)]
@@ -174,7 +195,7 @@ def _asked() -> list[tuple[str, str, bool, str]]:
 
 @cache
 def _has_known_question(text: str) -> bool:
-    return find_generated(text) is not None or any(question in text for question, *_ in _known())
+    return find_generated(text) is not None or bool(_known_in(text))
 
 
 @cache

@@ -101,6 +101,7 @@ def test_one_call_writes_the_page_and_its_charts(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
     few = partial(run_worlds, sizes=(40,), workers=1)
     monkeypatch.setattr(validity, "run_worlds", few)
+    monkeypatch.setattr(validity, "joint_readings", partial(validity.joint_readings, n=400))
     validity.write(tmp_path / "validity.md", replications=8, seeds=2, real=12, worlds=1, names=["stuck"])
     page = (tmp_path / "validity.md").read_text()
     for chart in ("validity_bias.svg", "validity_coverage.svg", "validity_profiles.svg"):

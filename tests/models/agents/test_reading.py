@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from truthgym.datasets.domains import DOMAINS, GENERATED
+from truthgym.datasets.domains import BUNDLED, DOMAINS, GENERATED
+from truthgym.datasets.domains import bundled as bundled_of
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.loading.generated import logit
@@ -97,8 +98,10 @@ def test_each_statement_on_a_bundled_question_is_a_thought() -> None:
 
 
 def test_every_bundled_question_is_known_by_itself() -> None:
-    for item in bundled():
-        assert look("Consider this.", item.input).case.key == item.id
+    for domain in BUNDLED:
+        for item in bundled_of(domain):
+            if item.metadata_as(Question).proposition:
+                assert look(f"Consider{item.input}this.").case.key == item.id
 
 
 def test_the_last_belief_stands_until_evidence_comes() -> None:

@@ -320,24 +320,25 @@ def test_ten_thousand_hostile_strings() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "9" * 1_000_000,
-        "\\finalBeliefProb{" * 100_000,
-        "\\finalBeliefProb{" + "9" * 1_000_000 + "x}",
-        "finalBeliefProb" + " " * 1_000_000,
-        "the " * 300_000 + "answer is",
-        "is " * 300_000,
-        "73%\n" * 200_000,
-        "0." + "0" * 1_000_000 + "%",
-        "[" * 1_000_000,
-        "[" + "1," * 500_000,
-        "[1]" * 300_000,
+        "9" * 200_000,
+        "\\finalBeliefProb{" * 20_000,
+        "\\finalBeliefProb{" + "9" * 200_000 + "x}",
+        "finalBeliefProb" + " " * 200_000,
+        "the " * 60_000 + "answer is",
+        "is " * 60_000,
+        "73%\n" * 40_000,
+        "0." + "0" * 200_000 + "%",
+        "[" * 200_000,
+        "[" + "1," * 100_000,
+        "[1]" * 60_000,
     ],
+    ids=lambda text: text[:20].strip(),
 )
-def test_a_megabyte_of_malice_is_read_at_once(text: str) -> None:
+def test_a_long_text_of_malice_is_read_at_once(text: str) -> None:
     began = time.process_time()
     read_belief(text)
     read_beliefs(text, 3)
-    assert time.process_time() - began < 20, "not a claim of speed: quadratic matching would take hours"
+    assert time.process_time() - began < 10, "not a claim of speed: quadratic matching would take minutes"
 
 
 LISTS = {
