@@ -12,6 +12,7 @@ COMMANDS = {
     "train": "Train a model on a converted dataset, locally or at a provider",
     "compare": "Compare models on the same questions, with paired intervals",
     "report": "Write a site from logs: scores, differences, costs and doubts, a page for each question",
+    "cost": "Say how many model calls and tokens a run will take, before it starts",
     "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
     "models": "Make a model that runs and trains on a laptop: tiny, a toy, or smollm2, a real language model",
     "tiny": "Short for `truthgym models tiny`",

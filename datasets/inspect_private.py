@@ -13,6 +13,7 @@ PRIVATE = {
     "eval_resolve_tasks": "inspect_ai._eval.eval",  # makes the tasks of an eval, with its models and roles bound
     "load_file_tasks": "inspect_ai._eval.loader",  # registers the tasks of a file
     "solver_from_spec": "inspect_ai._eval.loader",  # makes the solver of `--solver NAME` or `--solver FILE.py`
+    "parse_cli_args": "inspect_ai._util.config",  # reads -T NAME=VALUE as `inspect eval` does
     "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
     "registry_info": "inspect_ai._util.registry",  # the registered name of a task or scorer
     "registry_lookup": "inspect_ai._util.registry",  # the function of a registered task, for its signature
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from inspect_ai._eval.loader import create_file_tasks as create_file_tasks
     from inspect_ai._eval.loader import load_file_tasks as load_file_tasks
     from inspect_ai._eval.loader import solver_from_spec as solver_from_spec
+    from inspect_ai._util.config import parse_cli_args as parse_cli_args
     from inspect_ai._util.decorator import parse_decorators as parse_decorators
     from inspect_ai._util.error import PrerequisiteError as PrerequisiteError
     from inspect_ai._util.registry import registry_info as registry_info

@@ -1,0 +1,216 @@
+"""What does an interval cost? Tokens and money by the width of the interval that they bought.
+
+python -m truthgym.analysis.cost LOGS OUT.md --width 0.05 --prices prices.yaml
+truthgym cost truthgym/urns -T n=200 --solver truthgym/chain_of_thought --model openai/gpt-5.4-mini
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import altair as alt
+
+from truthgym.analysis import performance
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.questions import by_reason, notes
+from truthgym.analysis.tables.setups import Places, runs
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from inspect_ai.model import ModelCost
+
+    from truthgym.evallog.header import Usage
+
+QUESTION = "What does an interval cost?"
+LABELS = {
+    **{"figure": "headline", "n": "questions", "tokens": "million tokens", "for_width": "million tokens for the width"},
+    **{"money": "dollars", "money_for_width": "dollars for the width"},
+}
+
+
+def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str = "") -> "pd.DataFrame":
+    """Compare what the headlines of finished evals cost with the width of their intervals.
+
+    An interval narrows with the square root of the number of questions: half the width costs four times as much.
+    `tokens_for_width` says what each setup would pay for one and the same width.
+
+    Args:
+        logs: Logs and folders of logs.
+        scorer: Headlines of this scorer only. "": of all.
+        width: The width of the 95 % interval (upper minus lower) for which costs are compared, above 0.
+        prices: A YAML or JSON file with the prices of models, as `inspect eval --model-cost-config` takes it. "": only
+            the costs that a log records.
+
+    Returns:
+        A row for each eval and headline, cheapest for the width first: `scorer`, `figure`, `setup`, `model`, `n`
+        questions, `epochs`, `answers`; `interval`, its width in the log; `tokens_in` and `tokens_out`, read and written
+        by all models of the eval, and `tokens`, their sum; `money` in dollars, NaN without a price of every model; and
+        `tokens_for_width`, `money_for_width`: what the `width` would cost with more or fewer such questions.
+
+        `frame.attrs["notes"]` says what is not compared, and why.
+
+    Raises:
+        BadInput: `width` is not above 0; prices that cannot be read; no log of a finished eval with a score and tokens.
+    """
+    wanted = _positive(width)
+    known = prices_in(prices)
+    frame = performance.load(logs, scorer)
+    paid = {run.log.path: _money(run.log.header.stats.model_usage, known) for run in runs(logs)}
+    asked = frame["answers"] + frame["failed"]
+    frame["interval"] = frame["upper"] - frame["lower"]
+    frame["tokens_in"], frame["tokens_out"] = (frame[side] * asked for side in ("tokens_in", "tokens_out"))
+    frame["tokens"] = frame["tokens_in"] + frame["tokens_out"]
+    frame["money"] = frame["log"].map(paid)
+    factor = (frame["interval"] / wanted) ** 2
+    frame["tokens_for_width"], frame["money_for_width"] = frame["tokens"] * factor, frame["money"] * factor
+    frame["width"] = wanted
+    names = frame["scorer"] + " of " + frame["model"] + " in " + frame["setup"]
+    kept = frame["interval"].gt(0) & frame["tokens"].gt(0)
+    if not kept.any():
+        raise BadInput("No log has both an interval and tokens to compare; give logs with more questions")
+    narrow = frame["interval"].gt(0)
+    refused = {"no interval": names[~narrow].tolist(), "no tokens": names[narrow & ~frame["tokens"].gt(0)].tolist()}
+    why = "the log records none, and no price of a model in it was given"
+    unpriced = frame.loc[frame["money"].isna(), "model"].unique().tolist()
+    columns = ["scorer", "figure", "setup", "model", "n", "epochs", "answers", "interval", "tokens_in", "tokens_out",
+               "tokens", "money", "width", "tokens_for_width", "money_for_width", "log"]  # fmt: skip
+    frame = frame.loc[kept, columns].sort_values(["scorer", "tokens_for_width", "log"], ignore_index=True)
+    frame.attrs["notes"] = [
+        *by_reason(refused),
+        *by_reason({why: unpriced}, "Without a cost in money"),
+        "The tokens of an eval are those of all its scorers together, without replies from Inspect's cache.",
+    ]
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+    """Draw the width of the interval by the tokens paid, a panel for each headline. Lower left is better.
+
+    Along a dotted line, which passes through the cheapest eval, width falls with the square root of the tokens: evals
+    above it pay more for the same width.
+
+    Raises:
+        BadInput: There is nothing to draw.
+    """
+    if frame.empty:
+        raise BadInput("There is nothing to draw; give logs with intervals and tokens")
+    panels = [_panel(rows) for _, rows in frame.groupby("scorer", sort=True)]
+    charts: alt.ConcatChart = alt.concat(*panels, columns=2).resolve_scale(color="independent", shape="independent")
+    return charts
+
+
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+    import pandas as pd
+
+    best, setups = rows.iloc[0], sorted(rows["setup"].unique())
+    tokens = [rows["tokens"].min() / 1.5, rows["tokens"].max() * 1.5]
+    widths = [best["interval"] * math.sqrt(best["tokens"] / paid) for paid in tokens]
+    scale = alt.Scale(type="log", nice=False, padding=12)
+    x = alt.X("tokens:Q", title="tokens read and written", scale=scale, axis=alt.Axis(format="~s", tickCount=4))
+    y = alt.Y("interval:Q", title=f"width of the interval of {best['figure']} (lower is better)", scale=scale)
+    line = alt.Chart(pd.DataFrame({"tokens": tokens, "interval": widths})).mark_line(strokeDash=[2, 3], color="gray")
+    legend = alt.Legend(orient="bottom", columns=1, labelLimit=400)
+    points = alt.Chart(rows).mark_point(filled=True, size=70, opacity=0.9)
+    points = points.encode(
+        x=x,
+        y=y,
+        color=alt.Color("setup:N", title=None, legend=legend, scale=_scale(setups, performance.COLORS)),
+        shape=alt.Shape("setup:N", title=None, legend=legend, scale=_scale(setups, performance.SHAPES)),
+        tooltip=["model", "setup", "n", "epochs", "interval", "tokens", "money", "tokens_for_width"],
+    )
+    panel: alt.LayerChart = alt.layer(line.encode(x=x, y=y), points)
+    return panel.properties(width=340, height=240, title=best["scorer"])
+
+
+def _scale(setups: Sequence[str], values: Sequence[str]) -> alt.Scale:
+    return alt.Scale(domain=setups, range=[values[i % len(values)] for i in range(len(setups))])
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The costs as Markdown tables, one for each scorer, cheapest first.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    columns = ["setup", "model", "n", "epochs", "interval", "tokens", "for_width"]
+    columns += ["money", "money_for_width"] * bool(frame["money"].notna().any())
+    shown = frame.assign(
+        tokens=frame["tokens"] / 1e6, for_width=frame["tokens_for_width"] / 1e6, n=frame["n"].astype(int)
+    )
+    parts = [
+        f"### `{scorer}`\n\n{table(rows, columns, LABELS | {'interval': f'width of {rows.figure.iloc[0]}'})}"
+        for scorer, rows in shown.groupby("scorer", sort=True)
+    ]
+    parts.append(
+        f"\nFor the width: what an interval of width {frame['width'].iloc[0]:g} would cost with more or fewer such "
+        "questions. Half the width costs four times as much.\n"
+    )
+    if figure:
+        n = shown["n"]
+        parts.append(f"![Widths by tokens]({figure})\n\n*{CAPTION.format(least=n.min(), most=n.max())}*\n")
+    return "\n".join([*parts, notes(frame)])
+
+
+CAPTION = (
+    "Width of each 95 % interval by the tokens of its eval, of {least} to {most} questions. Dotted: what the cheapest "
+    "setup would pay for other widths."
+)
+
+
+def prices_in(path: str) -> dict[str, "ModelCost"]:
+    """The prices of models by name, in Inspect's format."""
+    import yaml
+    from inspect_ai.model import ModelCost
+
+    if not path:
+        return {}
+    form = "MODEL: {input, output, input_cache_write, input_cache_read}, in dollars for a million tokens"
+    try:
+        named = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        return {str(name): ModelCost.model_validate(price) for name, price in named.items()}
+    except (OSError, ValueError, AttributeError, yaml.YAMLError) as error:
+        reason = str(error).partition("\n")[0]
+        raise BadInput(f"{path} does not hold prices ({reason}); give a YAML or JSON file of {form}") from None
+
+
+def _money(usage: Mapping[str, "Usage"], prices: Mapping[str, "ModelCost"]) -> float:
+    """Dollars of an eval: as the log has it, or by the prices. NaN if a model has neither."""
+    total = 0.0
+    for model, one in usage.items():
+        cached = (one.input_tokens_cache_write or 0, one.input_tokens_cache_read or 0)
+        price = price_of(prices.get(model), one.input_tokens, one.output_tokens, *cached)
+        total += price if one.total_cost is None else one.total_cost
+    return total
+
+
+def price_of(
+    price: "ModelCost | None", read: float, written: float, cache_write: float = 0, cache_read: float = 0
+) -> float:
+    """Dollars of so many tokens. NaN without a price."""
+    from inspect_ai.model import ModelUsage, compute_model_cost
+
+    if price is None:
+        return math.nan
+    usage = ModelUsage(
+        input_tokens=round(read), output_tokens=round(written), input_tokens_cache_write=round(cache_write),
+        input_tokens_cache_read=round(cache_read),
+    )  # fmt: skip
+    return compute_model_cost(price, usage)
+
+
+def _positive(width: float | str) -> float:
+    try:
+        number = float(width)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise BadInput(f"width={width!r} is not a number above 0; give the width of an interval, such as 0.05")
+    return number
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report, scorer="", width="0.05", prices="")

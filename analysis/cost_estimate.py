@@ -1,0 +1,188 @@
+"""What will a run cost? The model calls and tokens of a task, from a rehearsal with simulated agents.
+
+truthgym cost truthgym/urns -T n=200 --solver truthgym/chain_of_thought --model openai/gpt-5.4-mini
+"""
+
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from truthgym.analysis.cost import price_of, prices_in
+from truthgym.analysis.tables.questions import notes
+from truthgym.analysis.tables.setups import bare_name
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+from truthgym.models.agents.lengths import count_tokens
+from truthgym.models.reference import WHOLE_NUMBER
+from truthgym.tasks.paradigms import PARADIGMS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from inspect_ai import Task
+    from inspect_ai.log import EvalLog
+    from inspect_ai.model import ChatMessage, Model
+    from inspect_ai.solver import Solver
+
+FILLER = "so, "
+"""Of the length that counts as one token."""
+STAND_INS = {"judge": "reference/judge", "grader": "reference/judge", "interviewer": "reference/interviewer",
+             "reader": "reference/judge"}  # fmt: skip
+"""The simulated agent that takes a role. In every other role it is `reference/bayesian`."""
+
+
+def estimate(
+    task: "Task",
+    models: Mapping[str, Sequence[str]],
+    *,
+    solver: "Solver | None" = None,
+    epochs: int | None = None,
+    limit: int | None = None,
+    questions: int = 5,
+    reply_tokens: int = 0,
+    prices: str = "",
+) -> "pd.DataFrame":
+    """Estimate the model calls and tokens of a run by rehearsing a few of its questions with simulated agents.
+
+    The simulated agents answer the real prompts through the real parsers, so that calls are exact for every solver and
+    scorer whose calls do not depend on what a model says. Tokens are estimated at four characters each.
+
+    Args:
+        task: The task.
+        models: The names of the models, by role; "model" is the evaluated one. None of them is called.
+        solver: As in `inspect eval --solver`. None: the task's own.
+        epochs: None: the task's own.
+        limit: Only the first so many samples.
+        questions: Questions to rehearse, spread over the data set, each in all its samples.
+        reply_tokens: Tokens that the evaluated model writes in each reply of the reasoning mode. 0: the agent's own
+            short replies.
+        prices: As in `load`.
+
+    Returns:
+        A row for each role: `role`, `model`, `calls`, `tokens_in`, `tokens_out` and `money` (NaN without a price).
+        `frame.attrs` holds `samples`, `epochs` and the `notes`.
+
+    Raises:
+        BadInput: The rehearsal fails, as a run would: a role without a model, for instance.
+    """
+    import pandas as pd
+    from inspect_ai import eval
+    from inspect_ai.event import ModelEvent
+
+    known = prices_in(prices)
+    samples = list(task.dataset)[:limit]
+    groups: dict[str, list[str | int]] = {}
+    for number, sample in enumerate(samples, start=1):
+        identity = number if sample.id is None else sample.id  # as Inspect numbers those without one
+        groups.setdefault(str((sample.metadata or {}).get("question") or identity), []).append(identity)
+    step = max(1, len(groups) // questions)
+    chosen = list(groups.values())[::step][:questions]
+    ours = bool(samples and "proposition" in (samples[0].metadata or {}))
+    with tempfile.TemporaryDirectory() as folder:
+        [log] = eval(
+            task,
+            model=_stand_in("model", 0, ours, reply_tokens),
+            model_roles={role: [_stand_in(role, i, ours) for i in range(len(names))]
+                         for role, names in models.items() if role != "model"},  # type: ignore[arg-type]
+            solver=solver,
+            epochs=epochs,
+            sample_id=[one for group in chosen for one in group],
+            log_dir=folder,
+            log_realtime=False,
+            display="none",
+        )  # fmt: skip
+        if log.status != "success" or not log.samples:
+            reason = log.error.message if log.error else log.status
+            raise BadInput(f"The rehearsal failed: {reason}")
+        answered, calls, read, written = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+        for done in log.samples:
+            made = [event for event in done.events if isinstance(event, ModelEvent) and event.cache != "read"]
+            answered[str(done.metadata.get("question") or done.id)] += len(made)
+            for event in made:
+                role, usage = event.role or "model", event.output.usage
+                calls[role] += 1
+                read[role] += usage.input_tokens if usage else 0
+                written[role] += usage.output_tokens if usage else 0
+    once = _once(log, models)
+    share = len(samples) / sum(map(len, chosen))
+    rows = []
+    for role in sorted(calls, key=lambda role: (role != "model", role)):
+        total = (calls[role] - once[role]) * share + once[role]
+        names = models.get(role, ["?"])
+        tokens = {"tokens_in": read[role] / calls[role] * total, "tokens_out": written[role] / calls[role] * total}
+        row = {"role": role, "model": ", ".join(names), "calls": total} | tokens
+        rows.append(row | {"money": sum(price_of(known.get(name), *tokens.values()) for name in names) / len(names)})
+    frame = pd.DataFrame(rows)
+    frame.attrs |= {"samples": len(samples), "epochs": log.eval.config.epochs or 1}
+    varies = max(answered.values()) - min(answered.values()) > sum(once.values())
+    frame.attrs["notes"] = _doubts(log, varies, reply_tokens)
+    return frame
+
+
+def estimate_text(frame: "pd.DataFrame") -> str:
+    """An estimate as a Markdown table."""
+    samples, epochs = frame.attrs["samples"], frame.attrs["epochs"]
+    shown = {name: [f"{number:,.0f}" for number in frame[name]] for name in ("calls", "tokens_in", "tokens_out")}
+    columns = ["role", "model", *shown] + ["money"] * bool(frame["money"].notna().any())
+    labels = {"tokens_in": "tokens read", "tokens_out": "tokens written", "money": "dollars"}
+    total = (
+        f"{samples:,} samples x {epochs} epochs = {samples * epochs:,} answers: {frame['calls'].sum():,.0f} calls, "
+        f"about {frame['tokens_in'].sum():,.0f} tokens read and {frame['tokens_out'].sum():,.0f} written"
+    )
+    money = f", {frame['money'].sum():,.2f} dollars" * bool(frame["money"].notna().all())
+    return f"{table(frame.assign(**shown), columns, labels, digits=2)}\n{total}{money}.\n{notes(frame)}"
+
+
+def _once(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Counter[str]:
+    """Calls that a run makes once, whatever the number of questions, by role."""
+    once = Counter[str]()
+    for one in log.eval.scorers or []:
+        paradigm, options = PARADIGMS.get(bare_name(one.name)), one.options or {}
+        roles = paradigm.roles(**options) if paradigm else ()
+        if paradigm and roles:
+            once[roles[0]] += paradigm.calls(**options)[1] * len(models.get(roles[0], [""]))
+    return once
+
+
+def _doubts(log: "EvalLog", varies: bool, reply_tokens: int) -> list[str]:
+    """What makes the estimate inexact."""
+    solvers = {bare_name(step.solver) for step in log.plan.steps}
+    asks_more = sorted(solvers & {"run_agent", "length_control"})
+    readers = any((one.options or {}).get("reader") for one in log.eval.scorers or [])
+    return [
+        *[f"`{name}` makes as many calls as a reply needs: here a simulated agent's." for name in asks_more],
+        *["With `reader=true` each answer that cannot be read otherwise takes one more call."] * readers,
+        *["Questions take different numbers of calls: the total is a mean of those rehearsed."] * varies,
+        *["Tokens written are a simulated agent's, whose replies are short; give --reply-tokens."] * (not reply_tokens),
+    ]
+
+
+def _stand_in(role: str, number: int, ours: bool, reply_tokens: int = 0) -> "Model":
+    """A simulated agent that takes a role in the rehearsal."""
+    from inspect_ai.model import Model, ModelOutput, ModelUsage, get_model
+
+    def said(conversation: "list[ChatMessage]", text: str) -> ModelOutput:
+        output = ModelOutput.from_content("rehearsal", text)
+        read, written = count_tokens("".join(message.text for message in conversation)), count_tokens(text)
+        output.usage = ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
+        return output
+
+    if not ours:  # a reference agent knows the questions of Truthgym's tasks only
+        reply = FILLER * max(reply_tokens, 1)
+        return get_model(
+            "mockllm/model", custom_outputs=lambda conversation, *_: said(conversation, reply), memoize=False
+        )
+    model: Model = get_model(STAND_INS.get(role, "reference/bayesian"), seed=number, memoize=False)
+    generate = model.api.generate
+
+    async def padded(input: "list[ChatMessage]", *others: Any, **named: Any) -> ModelOutput:  # noqa: ANN401
+        output = await generate(input, *others, **named)
+        missing = reply_tokens - count_tokens(output.completion)
+        if missing <= 0 or WHOLE_NUMBER in input[-1].text or output.message.tool_calls:
+            return output
+        body, _, answer = output.completion.rpartition("\n\n")
+        return said(input, f"{body}\n\n{FILLER * missing}\n\n{answer}")
+
+    if reply_tokens:
+        model.api.generate = padded  # type: ignore[method-assign]
+    return model

@@ -1,0 +1,314 @@
+"""What did training change? Before, after and a control on the same questions, with side effects.
+
+python -m truthgym.analysis.training_effect LOGS OUT.md --before hf/base --after hf/trained --control hf/random
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.beliefs import beliefs
+from truthgym.analysis.tables.questions import (
+    by_question,
+    by_reason,
+    epochs_by_question,
+    main_scores,
+    notes,
+    score_names,
+)
+from truthgym.analysis.tables.setups import Places, bare_name
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.belief_movement import brier_gain, movement
+from truthgym.scorers.statistics.belief_table import ELICITORS
+from truthgym.scorers.statistics.direction import direction
+from truthgym.scorers.statistics.interval import Headline
+from truthgym.scorers.statistics.paired import compare_means, difference_in_differences
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTION = "What did training change, beyond what a control changed?"
+FORM = {
+    "characters": "length",
+    "steps": "length",
+    "hedges": "form",
+    "numbers": "form",
+    "confidence": "form",
+    "cut off": "form",
+}
+"""Side effects that are read from every answer, and what they are of."""
+CHANGE, CONTROL, BEYOND = "after minus before", "control minus its start", "change beyond the control"
+COLORS = {CHANGE: "#0072B2", CONTROL: "#999999", BEYOND: "#D55E00"}
+SHAPES = ["circle", "square", "diamond"]
+BETTER = {"lowest": "lower", "highest": "higher"}
+TIDY = ["setup", "split", "of", "measure", "better", "model", "sample_id", "event", "value"]
+KEYS = ["setup", "split", "of", "measure", "model", "comparison"]
+LABELS = {"first": "before", "last": "after", "n": "questions", "mde": "smallest detectable"}
+
+
+def load(
+    logs: Places, before: str = "", after: str = "", control: str = "", control_before: str = ""
+) -> "pd.DataFrame":
+    """Compare trained models with the model that training started from, question by question.
+
+    Each difference is the mean over the questions that all models in it have a number for, epochs averaged first, with
+    an interval clustered by event: the definition of `truthgym compare`, the loop's report and the model cards. Splits
+    are compared separately, since a change on questions that were trained on does not show what was learnt.
+
+    Args:
+        logs: Logs and folders of logs, of the same tasks by all the models.
+        before: The model that training started from: the `model` of a log, or the part of it that no other model has.
+            May be omitted if the logs are of two models and `after` is given.
+        after: The trained model. "": every model that is not named by the other arguments.
+        control: A model that was trained in the same way on something else, such as random answers. "": none.
+        control_before: The model that the control started from. "": `before`.
+
+    Returns:
+        A row for each `setup`, `split`, `measure` and trained `model`, and each `comparison`: `CHANGE`, and with a
+        control also `CONTROL` and `BEYOND` (the difference in differences):
+
+        - `of`: "score" for the main number of each scorer; "other score" for its other numbers that have a better end;
+          with those of `martingale` that are means; "length" (`characters`, `steps`) and "form" (`hedges`, `numbers`,
+          `confidence`, the share read by each scorer, the share `cut off` at the token limit) for side effects.
+          `better`: "lower", "higher", "0" or "".
+        - `first` and `last`, the two means that are compared; `difference` of them, `lower` and `upper` (95 %), `mde`,
+          the smallest true difference that is detected with probability 0.8, and `n` questions. NaN if undefined.
+
+    Raises:
+        BadInput: A model that the logs do not have, or that several names fit; models that share no question.
+    """
+    import pandas as pd
+
+    found = answers(logs, features=True)
+    names = sorted(found["model"].unique())
+    before, after = _default_start(names, before, after)
+    start, other = _one(names, "before", before), _one(names, "control", control) if control else ""
+    other_start = _one(names, "control_before", control_before) if control_before else start
+    trained = [_one(names, "after", after)] if after else [n for n in names if n not in (start, other, other_start)]
+    if not trained:
+        raise BadInput(f"No model is left to compare with {start}: the logs are of {', '.join(names)}; add its logs")
+    measured = pd.concat([_scores(found), _belief_changes(logs, found), _side_effects(found)], ignore_index=True)
+    rows, refused = [], defaultdict[str, list[str]](list)
+    for key, part in measured.groupby(KEYS[:4], sort=True):
+        models = dict(list(part.groupby("model")))
+        events = dict(zip(part["sample_id"], part["event"], strict=True))
+        facts = dict(zip(KEYS, key, strict=False)) | {"better": part["better"].iloc[0]}
+        for model in trained:
+            missing = [name for name in (model, start) if name not in models]
+            if missing:
+                refused[f"no answers of {', '.join(missing)}"].append(key[0])
+                continue
+            controls = [other, other_start] if other in models and other_start in models else []
+            values = [epochs_by_question(models[name]) for name in (model, start, *controls)]
+            for comparison, first, last, difference in _compared(values, events):
+                ends = {"model": model, "comparison": comparison, "first": first, "last": last}
+                rows.append(facts | ends | _row(difference))
+            if other and not controls:
+                refused[f"no answers of {other} or of its start"].append(f"the control in {key[0]}")
+    frame = pd.DataFrame([row for row in rows if row["n"]])
+    if frame.empty:
+        raise BadInput(f"{start} and {', '.join(trained)} answered no question in the same setup; ask both the same")
+    frame.attrs["notes"] = [
+        *_remarks(frame, bool(other)),
+        *by_reason({why: list(dict.fromkeys(names)) for why, names in refused.items()}),
+    ]
+    return frame
+
+
+def _compared(
+    values: Sequence[dict[str, list[float]]], events: dict[str, str]
+) -> Iterator[tuple[str, float, float, Headline]]:
+    """The comparisons of a measure: the change, and with a control also its change and the difference of the two."""
+    for name, arms in ((CHANGE, values[:2]), (CONTROL, values[2:])):
+        if arms:
+            found = compare_means(*arms, events)
+            yield name, found.before, found.after, found.difference
+    if len(values) == 4:
+        found = difference_in_differences(*values, events)
+        yield BEYOND, found.before, found.after, found.difference
+
+
+def _row(difference: Headline) -> dict[str, float]:
+    return {"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper,
+            "mde": difference.mde, "n": difference.n}  # fmt: skip
+
+
+def _scores(found: "pd.DataFrame") -> "pd.DataFrame":
+    """The numbers that have a better end, by `measure`."""
+    chosen = main_scores(found)[0]["score"].unique()
+    scores = found.assign(measure=score_names(found))
+    keys = scores[["measure", "scorer", "key"]].drop_duplicates()
+    better = {one.measure: BETTER.get(direction(bare_name(one.scorer), one.key, {}) or "", "")
+              for one in keys.itertuples()}  # fmt: skip
+    scores["of"] = np.where(scores["measure"].isin(chosen), "score", "other score")
+    scores["better"] = scores["measure"].map(better)
+    return scores.loc[(scores["of"] == "score") | (scores["better"] != ""), TIDY]
+
+
+def _belief_changes(logs: Places, found: "pd.DataFrame") -> "pd.DataFrame":
+    """One value for each question of what `martingale` measures by means: excess movement and Brier gain."""
+    import pandas as pd
+
+    rows = []
+    if found["scorer"].str.startswith("martingale").any():
+        ends = beliefs(logs)
+        ends = ends[ends["stage"].isin(["prior", "posterior"])]
+        for (setup, split, model, scorer), run in ends.groupby(["setup", "split", "model", "scorer"]):
+            run = run[run["elicitor"] == next(name for name in ELICITORS if name in set(run["elicitor"]))]
+            sides = [by_question(part.assign(value=part["belief"])) for _, part in run.groupby("stage", sort=True)]
+            if len(sides) < 2 or sides[0].question != sides[1].question:
+                continue
+            posterior, prior = (side.values for side in sides)
+            y = run.drop_duplicates("sample_id").set_index("sample_id").loc[sides[0].question, "outcome"]
+            figures = {
+                "excess_movement": movement(prior, posterior).excess,
+                "brier_gain": brier_gain(prior, posterior, y.to_numpy(float)),
+            }
+            for name, values in figures.items():
+                same = {
+                    "setup": setup,
+                    "split": split,
+                    "of": "other score",
+                    "measure": f"{scorer}/{name}",
+                    "model": model,
+                }
+                facts = same | {"better": "higher" if name == "brier_gain" else "0"}
+                each = zip(sides[0].question, sides[0].event, values, strict=True)
+                rows += [facts | {"sample_id": q, "event": event, "value": value} for q, event, value in each]
+    return pd.DataFrame(rows, columns=TIDY)
+
+
+def _side_effects(found: "pd.DataFrame") -> "pd.DataFrame":
+    """What every answer shows besides its scores. What is the same in all answers is left out."""
+    import pandas as pd
+
+    first = found.drop_duplicates(["eval_id", "sample_id", "epoch"])
+    first = first.assign(**{"cut off": first["stop_reason"].isin(["max_tokens", "model_length"]).astype(float)})
+    parts = [first.assign(measure=name, of=of, value=first[name].astype(float), better="") for name, of in FORM.items()]
+    read, _ = main_scores(found)
+    shares = {"of": "form", "value": read["value"].notna().astype(float), "better": "higher"}
+    parts.append(read.assign(measure="read by " + read["scorer"], **shares))
+    every = pd.concat([part[TIDY] for part in parts], ignore_index=True)
+    return every[every.groupby(["setup", "measure"])["value"].transform("nunique") > 1]
+
+
+def _remarks(frame: "pd.DataFrame", control: bool) -> list[str]:
+    """What the differences do not show."""
+    without = frame.loc[frame["lower"].isna(), "measure"].unique()
+    clear = ((frame["lower"] > 0) | (frame["upper"] < 0)).sum()
+    drawn = int(frame["lower"].notna().sum())
+    return [
+        *["Without a control, a change may be due to training of any kind, not to what was learnt."] * (not control),
+        *["Questions of the train split may have been trained on: only the others show what was learnt."]
+        * ("train" in set(frame["split"])),
+        *[f"No interval for {', '.join(without)} somewhere: fewer than three independent events."] * bool(len(without)),
+        f"{clear} of {drawn} intervals exclude 0; without any effect, about {drawn / 20:.0f} would.",
+        "A martingale score is a slope over all questions: `truthgym compare` has its difference.",
+    ]
+
+
+def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
+    """Draw the differences with their intervals, a panel for each main score and side effect, largest change first.
+
+    Raises:
+        BadInput: There is nothing to draw.
+    """
+    drawn = frame[frame["lower"].notna() & (frame["of"] != "other score")]
+    if drawn.empty:
+        raise BadInput("No difference has an interval, so there is no chart; ask more questions about other events")
+    order = {of: i for i, of in enumerate(("score", "length", "form"))}
+    panels = sorted(drawn.groupby(["of", "measure"]), key=lambda part: (order[part[0][0]], part[0][1]))
+    charts: alt.ConcatChart = alt.concat(*(_panel(rows) for _, rows in panels), columns=2)
+    return charts
+
+
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+    several = rows["model"].nunique() > 1
+    label = rows["setup"] + np.where(rows["split"] == "", "", ", " + rows["split"] + " split")
+    label += np.where(several, ", " + rows["model"], "")
+    shown = [name for name in COLORS if name in set(rows["comparison"])]
+    better = rows["better"].iloc[0]
+    title = f"difference ({better} is better)" if better else "difference"
+    color = alt.Color("comparison:N", title=None, legend=alt.Legend(orient="top"),
+                      scale=alt.Scale(domain=shown, range=[COLORS[name] for name in shown]))  # fmt: skip
+    base = alt.Chart(rows.assign(label=label)).encode(
+        y=alt.Y("label:N", title=None, sort=alt.EncodingSortField("difference", "mean"), axis=alt.Axis(labelLimit=220)),
+        yOffset=alt.YOffset("comparison:N", sort=shown),
+        color=color,
+    )
+    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("lower:Q", title=title), x2="upper:Q")
+    point = base.mark_point(filled=True, size=55, opacity=1).encode(
+        x="difference:Q",
+        shape=alt.Shape("comparison:N", title=None, scale=alt.Scale(domain=shown, range=SHAPES[: len(shown)])),
+        tooltip=["setup", "split", "model", "comparison", "difference", "lower", "upper", "mde", "n"],
+    )
+    zero = alt.Chart(rows.head(1)).mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0))
+    layers: alt.LayerChart = alt.layer(zero, interval, point)
+    return layers.properties(width=240, height={"step": 14}, title=str(rows["measure"].iloc[0]))
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The differences as Markdown tables, scores before side effects.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    cells = [
+        f"{row.difference:.3f}" + ("" if np.isnan(row.lower) else f" [{row.lower:.3f}, {row.upper:.3f}]")
+        for row in frame.itertuples()
+    ]
+    compared = frame.assign(cell=cells).pivot(index=KEYS[:-1], columns="comparison", values="cell")
+    shown = frame[frame["comparison"] == CHANGE].set_index(KEYS[:-1]).join(compared).reset_index()
+    comparisons = [name for name in COLORS if name in compared]
+    models = ["model"] * (shown["model"].nunique() > 1)
+    columns = ["setup", "split", "measure", "better", *models, "first", "last", *comparisons, "mde", "n"]
+    parts = []
+    for heading, kinds in (("Scores", ("score", "other score")), ("Side effects", ("length", "form"))):
+        rows = shown[shown["of"].isin(kinds)]
+        if len(rows):
+            parts.append(f"### {heading}\n\n{table(rows.fillna(dict.fromkeys(comparisons, '-')), columns, LABELS)}")
+    parts.append(LEGEND)
+    if figure:
+        least, most = frame["n"].min(), frame["n"].max()
+        parts.append(f"![Differences]({figure})\n\n*{CAPTION.format(least=least, most=most)}*\n")
+    return "\n".join([*parts, notes(frame)])
+
+
+LEGEND = (
+    "\nDifferences are taken question by question, with 95 % intervals clustered by event. "
+    f"`{BEYOND}` is the effect of what was trained on, if without it the model would have changed as the control did. "
+    "`smallest detectable` and `questions` are those of the change.\n"
+)
+CAPTION = (
+    "Paired differences with 95 % intervals, on {least} to {most} questions. Dashed: no change. Other scores are in "
+    "the table only."
+)
+
+
+def _default_start(names: Sequence[str], before: str, after: str) -> tuple[str, str]:
+    if before:
+        return before, after
+    others = [name for name in names if name != after and after not in name]
+    if after and len(others) == 1:
+        return others[0], after
+    raise BadInput(f"before is missing: name the model that training started from, one of {', '.join(names)}")
+
+
+def _one(names: Sequence[str], argument: str, text: str) -> str:
+    """The model that a text names, in full or in part."""
+    found = [name for name in names if name == text] or [name for name in names if text in name]
+    if len(found) != 1:
+        problem = f"fits {', '.join(found)}" if found else f"is in no log; the models are {', '.join(names)}"
+        raise BadInput(f"{argument}={text!r} {problem}; give the name of one")
+    return found[0]
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report, before="", after="", control="", control_before="")

@@ -1,0 +1,115 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.analysis.answer_rows import answer_rows
+from truthgym.analysis import training_effect
+from truthgym.analysis.compare import compare
+from truthgym.analysis.training_effect import BEYOND, CHANGE, CONTROL, chart, load, report
+from truthgym.datasets.errors import BadInput
+from truthgym.evallog.reader import LogReader
+
+Tables = Callable[..., None]
+QUIET = {"characters": 100, "steps": 1, "hedges": 0, "numbers": 2, "confidence": 0.2, "stop_reason": "stop"}
+
+
+@pytest.fixture
+def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
+    """Let `load` read these rows instead of logs."""
+    return lambda *frames: monkeypatch.setattr(training_effect, "answers", lambda *_, **__: pd.concat(frames))
+
+
+def run(model: str, effect: float, seed: int, **columns: object) -> pd.DataFrame:
+    """Scores of 60 questions in 30 events and 2 epochs: a level of each question, an effect, noise of each answer."""
+    rng = np.random.default_rng(seed)
+    level = np.random.default_rng(99).uniform(0.1, 0.6, 60)
+    values = level[:, None] + effect + rng.normal(0, 0.02, (60, 2))
+    questions = {f"q{i}": row for i, row in enumerate(values.tolist())}
+    events = {f"q{i}": f"e{i // 2}" for i in range(60)}
+    return answer_rows(questions, model=model, eval_id=model, event=events, **QUIET | columns)
+
+
+def test_a_planted_effect_is_recovered_and_a_null_stays_null(table: Tables) -> None:
+    covered = []
+    for seed in range(12):
+        table(run("base", 0, 4 * seed), run("trained", -0.06, 4 * seed + 1), run("control", -0.02, 4 * seed + 2))
+        frame = load("logs", "base", "trained", "control").set_index("comparison")
+        truth = {CHANGE: -0.06, CONTROL: -0.02, BEYOND: -0.04}
+        covered.append([row.lower <= truth[str(row.Index)] <= row.upper for row in frame.itertuples()])
+        assert frame.loc[BEYOND, "difference"] == pytest.approx(-0.04, abs=0.015)
+        changes = frame.loc[[CONTROL, CHANGE], "difference"].tolist()
+        assert frame.loc[BEYOND, ["first", "last"]].tolist() == pytest.approx(changes)
+    assert np.mean(covered) > 0.85  # of 36 intervals
+    found = []
+    for seed in range(12):
+        table(run("base", 0, 4 * seed), run("trained", 0, 4 * seed + 1), run("control", 0, 4 * seed + 2))
+        frame = load("logs", "base", "trained", "control").set_index("comparison")
+        found.append([not row.lower <= 0 <= row.upper for row in frame.itertuples()])
+    assert np.mean(found) < 0.15
+
+
+def test_side_effects_are_found_by_setup_and_split(table: Tables) -> None:
+    other = {"setup": "forecasting, direct", "split": "train"}
+    table(
+        run("base", 0, 0),
+        run("trained", 0, 1, characters=250, stop_reason="max_tokens"),
+        run("base", 0, 2, **other),
+        run("trained", 0.3, 3, **other),
+    )
+    frame = load("logs", after="trained")
+    rows = frame.set_index(["setup", "measure"])
+    assert rows.loc[("urns, direct", "characters"), "difference"] == 150
+    assert rows.loc[("urns, direct", "cut off"), ["of", "first", "last"]].tolist() == ["form", 0, 1]
+    assert ("forecasting, direct", "characters") not in rows.index  # the same in all answers
+    worse = rows.loc[("forecasting, direct", "brier/brier_score")]
+    assert (worse["split"], worse["better"], worse["lower"] > 0) == ("train", "lower", True)
+    notes = frame.attrs["notes"]
+    assert notes[0] == "Without a control, a change may be due to training of any kind, not to what was learnt."
+    assert notes[1].startswith("Questions of the train split")
+    assert notes[2] == "3 of 4 intervals exclude 0; without any effect, about 0 would."
+    page = report(frame, "x.svg")
+    assert "| urns, direct | test | characters |  | 100.000 | 250.000 | 150.000 [150.000, 150.000] |" in page
+    titles = [panel["title"] for panel in chart(frame).to_dict()["concat"]]
+    assert titles == ["brier/brier_score", "characters", "cut off"]
+
+
+def test_a_difference_is_that_of_truthgym_compare(urn_logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("answers", "beliefs"):
+        read = getattr(training_effect, name)
+        monkeypatch.setattr(training_effect, name, lambda *a, read=read, **k: read(*a, **k).assign(split="all"))
+    frame = load(urn_logs, before="bayesian").set_index("measure")
+    logs = sorted(urn_logs.glob("*.eval"), key=lambda path: LogReader(path).header.eval.model)
+    expected = compare(logs)
+    expected = expected[expected["score"] != "martingale_score"]
+    assert len(expected) == 6
+    for row in expected.itertuples():
+        name = row.score if "/" in row.score else f"martingale/{row.score}"
+        found = frame.loc[name]
+        assert [found["difference"], found["lower"], found["upper"], found["n"]] == pytest.approx(
+            [row.difference, row.lower, row.upper, row.n]
+        )
+        assert found["better"] == row.better
+
+
+def test_models_are_named_without_doubt(table: Tables) -> None:
+    table(run("hf/base", 0, 0), run("hf/base-sft", 0, 1), run("hf/base-dpo", 0, 2))
+    assert set(load("logs", "hf/base")["model"]) == {"hf/base-sft", "hf/base-dpo"}
+    with pytest.raises(BadInput, match="before is missing: name the model"):
+        load("logs", after="sft")
+    with pytest.raises(BadInput, match="after='base-' fits hf/base-dpo, hf/base-sft; give"):
+        load("logs", "hf/base", "base-")
+    with pytest.raises(BadInput, match="control='x' is in no log; the models are"):
+        load("logs", "hf/base", "sft", "x")
+    table(run("a", 0, 0), run("b", 0, 1, setup="forecasting, direct"))
+    with pytest.raises(BadInput, match="answered no question in the same setup"):
+        load("logs", "a", "b")
+
+
+def test_a_missing_control_is_said(table: Tables) -> None:
+    table(run("base", 0, 0), run("trained", 0, 1), run("control", 0, 2, setup="forecasting, direct"))
+    frame = load("logs", "base", "trained", "control")
+    assert set(frame["comparison"]) == {CHANGE}
+    assert "Not shown: the control in urns, direct (no answers of control or of its start)." in frame.attrs["notes"]
