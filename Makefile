@@ -1,4 +1,4 @@
-.PHONY: check format view types imports docs lines test results figures validity
+.PHONY: check format view types imports docs lines test results gallery figures validity
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -40,6 +40,9 @@ results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simul
 	logs=$$(mktemp -d) && \
 	python examples/small_model.py $$logs hf/smollm2:135m --model-path trained/smollm2 --compare --n 12 --max-tokens 96 --display none && \
 	python -m truthgym.analysis.performance $$logs docs/results.md; rm -rf $$logs
+
+gallery:  ## docs/gallery.md with its pictures, from logs/sample, which `python docs/sample_logs.py` makes anew
+	python docs/gallery.py
 
 figures:  ## every figure in the README and docs, from fresh runs of the reference agents
 	logs=$$(mktemp -d) && \

@@ -1,0 +1,46 @@
+"""Writes docs/gallery.md and its pictures from logs/sample.
+
+make gallery
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from truthgym.analysis.site.build import Finding, build
+
+PAGE = Path(__file__).with_suffix(".md")
+LOGS = PAGE.parent.parent / "logs" / "sample"
+HEAD = """# Gallery
+
+What `truthgym report logs/sample --out report` shows of the logs in `logs/sample`: simulated agents, each question in one
+picture. The pages themselves are interactive and have the tables. Written by `make gallery`.
+"""
+NOTES = 3
+
+
+def section(finding: Finding) -> str:
+    """The picture of an analysis, with what cannot be concluded before it."""
+    parts = [f"## {finding.question}", f"`{finding.name}`"]
+    if finding.refusal:
+        parts.append(f"Nothing can be shown of these logs: {finding.refusal}")
+    if finding.notes:
+        more = len(finding.notes) - NOTES
+        listed = [f"- {note}" for note in finding.notes[:NOTES]] + [f"- And {more} more."] * (more > 0)
+        parts += ["What cannot be concluded:", "\n".join(listed)]
+    if finding.spec:
+        parts.append(f"![{finding.question}](gallery/{finding.figure})")
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    pictures = PAGE.with_suffix("")
+    shutil.rmtree(pictures, ignore_errors=True)
+    pictures.mkdir()
+    with tempfile.TemporaryDirectory() as folder:
+        findings = build(LOGS, Path(folder))
+        for one in findings:
+            if one.spec:
+                shutil.copy(Path(folder, one.figure), pictures)
+    assert not any(one.failed for one in findings), [one.refusal for one in findings if one.failed]
+    PAGE.write_text("\n\n".join([HEAD, *map(section, findings)]) + "\n", encoding="utf-8")
