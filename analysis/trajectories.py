@@ -51,7 +51,7 @@ def load(
 
     Args:
         logs: Logs and folders of logs.
-        score: KEY or SCORER/KEY of the number to sort by. "": `brier_score`, or the only score that has a better end.
+        score: KEY or SCORER/KEY of the number to sort by. "": that of `brier`, or the only score that has a better end.
         best: Which end is better, for a score that does not declare it.
         filter: A condition on the columns, as `pandas.DataFrame.query` takes it: "split == 'train' and value < 0.1".
         duplicates: Whether near-duplicates are marked or left out.
@@ -160,7 +160,10 @@ def _scored(found: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame
         chosen = [name for name in known if score in (name, name.rpartition("/")[2])]
     else:
         main_names = sorted(main_scores(found)[0]["score"].unique())
-        chosen = [name for name in main_names if name.endswith("/brier_score")] or main_names
+        preferred = [
+            [name for name in main_names if name.endswith(end)] for end in ("brier/brier_score", "/brier_score")
+        ]
+        chosen = next(filter(None, preferred), main_names)
     if len(chosen) != 1:
         problem = f"may be {', '.join(chosen)}" if chosen else f"is not in the logs, which have {', '.join(known)}"
         raise BadInput(f"score={score!r} {problem}; give one of them as SCORER/KEY")

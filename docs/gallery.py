@@ -13,8 +13,8 @@ PAGE = Path(__file__).with_suffix(".md")
 LOGS = PAGE.parent.parent / "logs" / "sample"
 HEAD = """# Gallery
 
-What `truthgym report logs/sample --out report` shows of the logs in `logs/sample`: simulated agents, each question in one
-picture. The pages themselves are interactive and have the tables. Written by `make gallery`.
+What `truthgym report logs/sample --out report` shows of the logs in `logs/sample`, of simulated agents: one picture for
+each question. The pages themselves are interactive and have the tables. Written by `make gallery`.
 """
 NOTES = 3
 

@@ -1,10 +1,10 @@
-"""Writes logs/sample: small logs of simulated agents in every reasoning mode and paradigm, from which docs/gallery.md is made.
+"""Writes logs/sample: small logs of simulated agents in every mode and paradigm, from which docs/gallery.md is made.
 
     python docs/sample_logs.py
     python docs/sample_logs.py hf/smollm2:135m --model-path trained/smollm2
 
-Models on the command line also answer the core questions. Events are left out of the logs, which are two thirds of their
-size: the viewer shows messages and scores, but no transcript.
+Models on the command line also answer the core questions. Events are left out of the logs, to keep them small: the
+viewer shows messages and scores, but no transcript.
 """
 
 import argparse
@@ -114,10 +114,8 @@ def run(task: Task, models: Sequence[Model], folder: str, epochs: int) -> None:
             "interlocutor": "reference/entrenched",
             "judge": get_model("reference/judge", noise=0.05),
         }
-        logs = eval(
-            task, model=list(models), model_roles=roles, epochs=epochs, log_dir=folder, log_realtime=False, display="none",
-            message_limit=200,
-        )  # fmt: skip
+        settings: dict[str, Any] = {"log_dir": folder, "log_realtime": False, "display": "none", "message_limit": 200}
+        logs = eval(task, model=list(models), model_roles=roles, epochs=epochs, **settings)
         assert all(log.status == "success" for log in logs), [log.error for log in logs]
 
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 ANALYSES = (
     "performance",
     "calibration",
+    "trajectories",
+    "power",
     "catalog",
     "health",
 )
