@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
+from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs, scorer_label
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedSample, LoggedScore, Message, Outcome
 from truthgym.scorers.statistics.direction import LETTERS
@@ -51,7 +51,8 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False) -> "pd.Da
           one half, in [0, 0.5], NaN if the log has none; `stop_reason` of the last reply.
 
         A sample without a score, as after an error, has no row. Texts have the dtype object.
-        `frame.attrs["left_out"]` holds the number of logs left out, by reason.
+        `frame.attrs["left_out"]` holds the number of logs left out, by reason. `frame.attrs["higher_is_better"]` holds
+        the direction of each scorer whose logs declare one (`graded`).
 
     Raises:
         BadInput: No log of a finished eval, or none with a score (of `scorer`).
@@ -66,6 +67,12 @@ def _answers(found: Runs, scorer: str, features: bool) -> "pd.DataFrame":
     frame = tabulate(found, columns, lambda run: _rows(run, scorer, features))
     if frame.empty:
         raise no_scores(found, scorer)
+    results = [one for run in found if run.log.header.results for one in run.log.header.results.scores]
+    frame.attrs["higher_is_better"] = {
+        scorer_label(one): bool(one.metrics["higher_is_better"].value)
+        for one in results
+        if "higher_is_better" in one.metrics
+    }
     return frame
 
 

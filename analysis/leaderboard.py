@@ -1,0 +1,291 @@
+"""Which model is better, and which differences are real? Paired differences of all models, and ranks with ties.
+
+python -m truthgym.analysis.leaderboard LOGS OUT.md      (also .csv, .html, .svg and .png)
+"""
+
+import math
+from collections.abc import Hashable, Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.scores import directed_scores
+from truthgym.analysis.tables.setups import Places
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
+from truthgym.scorers.statistics.direction import Best
+from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges
+from truthgym.scorers.statistics.paired import paired_difference
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTION = "Which model is better, and which differences are real?"
+ACROSS = "all set-ups"
+"""The set-up of a comparison across set-ups."""
+FEWEST_QUESTIONS = 10
+"""Shared questions below which two models are not compared."""
+LABELS = {
+    "p_adjusted": "p (Holm)",
+    "n": "questions",
+    "value": "mean",
+    "other_value": "mean of the other",
+    "difference": "difference [95 % interval]",
+    "gap": "difference from the first [95 % interval]",
+}
+
+
+def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
+    """Compare all pairs of models on the questions that both have answered.
+
+    Args:
+        logs: Logs and folders of logs.
+        scorer: Compare by this paradigm only. "": by all scorers.
+        key: Compare by this key of the scores. "": of each scorer by its first, such as `brier_score`.
+
+    Returns:
+        See `differences`.
+
+    Raises:
+        BadInput: No log of a finished eval; no two models have the same set-up and a score with a direction.
+    """
+    return differences(answers(logs, scorer=scorer), key)
+
+
+def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
+    """Compare all pairs of models in each set-up, and across the set-ups that all models have.
+
+    Epochs are averaged first, then the difference is the mean over shared questions, with an interval clustered by
+    event. p values are corrected by Holm's method over all pairs (and set-ups) of a score, once for the set-ups and
+    once across them. Across set-ups every question of every set-up counts the same.
+
+    Args:
+        frame: A row for each answer and number, as `answers` returns.
+        key: As in `load`.
+
+    Returns:
+        A row for each set-up, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
+        "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
+        (model minus other), `lower`, `upper` (95 %), `p`, `p_adjusted`, `n` (shared questions), `clusters`, and
+        `better`: the model that is better at 5 % after the correction, or "" for a tie. Rows are sorted by score and
+        set-up, and `model` has the better mean. `frame.attrs["notes"]` says what cannot be concluded.
+
+    Raises:
+        BadInput: No pair of models can be compared.
+    """
+    import pandas as pd
+
+    notes: list[str] = []
+    rows: list[dict[str, Any]] = []
+    for name, best, scores in directed_scores(frame, key):
+        setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
+        notes += _doubts(name, scores, setups)
+        every = set.intersection(*(set(means.columns) for means in setups.values()))
+        if len(setups) > 1 and len(every) > 1:
+            setups = {ACROSS: pd.concat([means[sorted(every)] for means in setups.values()], keys=setups), **setups}
+        elif len(setups) > 1:
+            notes.append(f"{name}: no two models have all {len(setups)} set-ups, so nothing is compared across them.")
+        for setup, means in setups.items():
+            for row in _pairs(means, best):
+                rows.append({"setup": setup, "score": name, "best": best, **row})
+    compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
+    few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
+    notes += [
+        f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions with a score; "
+        f"{FEWEST_QUESTIONS} are needed to compare them."
+        for row in few
+    ]
+    if compared.empty:
+        raise BadInput(
+            f"No two models can be compared: {notes[0] if notes else 'no two have a score of the same set-up'} "
+            "Run two or more models on the same questions."
+        )
+    compared["p_adjusted"] = float("nan")
+    for _, family in compared.groupby(["score", compared["setup"] == ACROSS]):
+        compared.loc[family.index, "p_adjusted"] = holm(family["p"])
+    real = compared["p_adjusted"] < ALPHA
+    compared["better"] = compared["model"].where(real, "")
+    compared.attrs["notes"] = list(dict.fromkeys(notes))
+    return compared
+
+
+def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The models of each set-up and score with the ranks that they can have, best first.
+
+    Args:
+        frame: From `load`.
+
+    Returns:
+        `score`, `setup`, `model`, `best_rank`, `worst_rank`, `rank` in words ("1", or "1-3" for a tie), `gap`, `lower`
+        and `upper` (the difference from the first model of the list, with its interval; 0 for that model itself) and
+        `n`, the fewest questions of its comparisons.
+    """
+    import pandas as pd
+
+    rows = []
+    for (score, setup), pairs in frame.groupby(["score", "setup"], sort=False):
+        wins = dict.fromkeys(pd.unique(pairs[["model", "other"]].to_numpy().ravel()), 0)
+        for pair in pairs.itertuples():
+            wins[pair.model] += 1
+        order = sorted(wins, key=lambda name: (-wins[name], name))
+        ranges = rank_ranges(order, [(pair.better, pair.other) for pair in pairs.itertuples() if pair.better])
+        for name in order:
+            own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
+            first = own[(own["model"] == order[0]) & (own["other"] == name)]
+            gap = (0.0, 0.0, 0.0) if name == order[0] else (float("nan"),) * 3
+            if len(first):
+                gap = tuple(-first[["difference", "upper", "lower"]].iloc[0])
+            low, high = ranges[name]
+            rows.append(
+                {"score": score, "setup": setup, "model": name, "best_rank": low, "worst_rank": high}
+                | {"rank": str(low) if low == high else f"{low}-{high}"}
+                | dict(zip(("gap", "lower", "upper"), gap, strict=True))
+                | {"best": pairs["best"].iloc[0], "n": own["n"].min()}
+            )
+    return pd.DataFrame(rows)
+
+
+def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+    """Draw the ranks that each model can have: a panel for each score and set-up. Bars that overlap are ties.
+
+    Raises:
+        BadInput: There is no comparison.
+    """
+    if frame.empty:
+        raise BadInput("There is no comparison to draw; run two or more models on the same questions")
+    board = leaderboard(frame)
+    panels = [_panel(rows) for _, rows in board.groupby(["score", "setup"], sort=False)]
+    charts: alt.VConcatChart = alt.vconcat(*panels, spacing=24).configure_axis(titleLimit=500)
+    return charts
+
+
+def _panel(rows: "pd.DataFrame") -> alt.HConcatChart:
+    score, setup, best = rows[["score", "setup", "best"]].iloc[0]
+    order = list(rows["model"])
+    y = alt.Y("model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260))
+    shown = ["model", "rank", "gap", "lower", "upper", "n"]
+    ends = rows.assign(left=rows["best_rank"] - 0.3, right=rows["worst_rank"] + 0.3)
+    ranks = (
+        alt.Chart(ends)
+        .mark_bar(height=10, cornerRadius=3, color="#0072B2")
+        .encode(
+            y=y,
+            x=alt.X(
+                "left:Q",
+                title="rank (1 is best; bars that overlap are ties)",
+                scale=alt.Scale(domain=[0.5, len(order) + 0.5], nice=False),
+                axis=alt.Axis(values=list(range(1, len(order) + 1)), format="d"),
+            ),
+            x2="right:Q",
+            tooltip=shown,
+        )
+        .properties(width=240, height={"step": 18})
+    )
+    hidden = alt.Y("model:N", sort=order, title=None, axis=None)
+    title = f"difference from {order[0]} ({'lower' if best == 'lowest' else 'higher'} is better)"
+    base = alt.Chart(rows.dropna(subset="lower"))
+    zero = alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0))
+    interval = base.mark_rule(strokeWidth=2).encode(y=hidden, x=alt.X("lower:Q", title=title), x2="upper:Q")
+    point = base.mark_point(filled=True, size=50, opacity=1, color="black").encode(y=hidden, x="gap:Q", tooltip=shown)
+    gaps = alt.layer(zero, interval, point).properties(width=300, height={"step": 18})
+    heading = alt.Title(f"{score}, {setup}", subtitle=_sizes(rows["n"]), anchor="start")
+    panel: alt.HConcatChart = alt.hconcat(ranks, gaps, title=heading)
+    return panel
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The leaderboards and the differences as Markdown, with the notes.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    sections = []
+    board = leaderboard(frame).assign(gap=lambda rows: _with_interval(rows, "gap"))
+    shown = frame.assign(difference=_with_interval(frame, "difference"), better=frame["better"].replace("", "tie"))
+    for score, pairs in shown.groupby("score", sort=False):
+        rows = board[board["score"] == score]
+        better = "Lower" if pairs["best"].iloc[0] == "lowest" else "Higher"
+        columns = ("setup", "model", "other", "value", "other_value", "difference", "p_adjusted", "n", "better")
+        sections += [
+            f"### {score}\n\n{better} is better. Models with ranks in common are tied.\n",
+            table(rows, ("setup", "rank", "model", "gap", "n"), LABELS),
+            f"All pairs, each model with the mean of its pair's shared questions:\n\n{table(pairs, columns, LABELS)}",
+        ]
+    if figure:
+        sections.append(f"### Chart\n\n![Ranks that each model can have]({figure})\n\n*{_caption(frame)}*\n")
+    sections += [f"- {note}" for note in frame.attrs.get("notes", [])]
+    return "\n".join(sections) + "\n"
+
+
+def _questions(answers: "pd.DataFrame") -> "pd.DataFrame":
+    """The mean of each question (rows: event and id) and model (columns) over epochs and runs."""
+    events = answers["domain"] + " " + answers["event"].astype(str)  # modes of one domain ask about the same events
+    keys = [events.rename("event"), answers["sample_id"].astype(str), answers["model"]]
+    means: pd.DataFrame = answers["value"].groupby(keys).mean().unstack("model")
+    return means
+
+
+def _pairs(means: "pd.DataFrame", best: Best) -> Iterator[dict[str, Any]]:
+    for one, other in combinations(sorted(means.columns), 2):
+        both = means[[one, other]].dropna()
+        change = both[other].mean() - both[one].mean()
+        first, second = (other, one) if (change < 0 if best == "lowest" else change > 0) else (one, other)
+        events: list[Hashable] = [index[-2] for index in both.index]
+        found = paired_difference(both[first], both[second], events)
+        yield {
+            "model": first,
+            "other": second,
+            "value": both[first].mean(),
+            "other_value": both[second].mean(),
+            "difference": found.estimate,
+            "lower": found.lower,
+            "upper": found.upper,
+            "p": p_value(found),
+            "n": found.n,
+            "clusters": found.clusters,
+        }
+
+
+def _doubts(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]") -> Iterator[str]:
+    """What the answers of a score do not allow to conclude."""
+    if scores["epoch"].nunique() == 1:
+        yield f"{name}: one epoch, so a question's own noise counts as a difference between questions."
+    for setup, means in setups.items():
+        if len(means.columns) == 1:
+            yield f"{name}, {setup}: only {means.columns[0]} was run, so there is nothing to compare."
+        shared = len(means.dropna())
+        if len(means.columns) > 1 and shared < len(means):
+            yield f"{name}, {setup}: {shared} of {len(means)} questions have a score of every model; pairs use theirs."
+    for (setup, model), own in scores.groupby(["setup", "model"]):
+        read = own["value"].notna().mean()
+        if read < LEAST_SHARE_SCORED:
+            yield (
+                f"{name}, {setup}: {100 * read:.0f} % of the answers of {model} could be read; the others may be "
+                "harder, so its comparisons are of the questions that it answered."
+            )
+
+
+def _with_interval(rows: "pd.DataFrame", name: str) -> list[str]:
+    numbers = rows[[name, "lower", "upper"]].to_numpy()
+    return ["-" if math.isnan(one) else f"{one:.3f} [{low:.3f}, {high:.3f}]" for one, low, high in numbers]
+
+
+def _sizes(numbers: "pd.Series[int]") -> str:
+    fewest, most = numbers.min(), numbers.max()
+    return f"{fewest if fewest == most else f'{fewest} to {most}'} shared questions"
+
+
+def _caption(frame: "pd.DataFrame") -> str:
+    return (
+        f"Ranks that each model can have after Holm's correction at 5 %, and its paired difference from the best with "
+        f"a 95 % interval, on {_sizes(frame['n'])}. Models whose bars overlap were not told apart."
+    )
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report, scorer="", key="")

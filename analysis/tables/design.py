@@ -1,0 +1,139 @@
+"""The design of a regression on set-ups and trajectories: which columns stand for which feature."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from truthgym.scorers.statistics.slopes import ROUNDING_ERROR, Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ASSIGNED, OBSERVED = "assigned", "observed"
+"""How a feature came about: every level was asked the same questions, or it was not set by anyone."""
+CROSSED = 0.9
+"""Share of the questions that all levels of an assigned factor have in common."""
+MOST_LEVELS = 30
+"""Levels of a factor above which it is left out: its effects would be too many to read."""
+FEATURES = {
+    "characters": "log of characters written",
+    "steps": "steps of reasoning",
+    "hedges": "hedges per 1,000 characters",
+    "numbers": "numbers per 1,000 characters",
+    "confidence": "distance of the belief from 0.5",
+}
+"""Features of a trajectory, in the units of the regression."""
+ARGUMENT = re.compile(r"(?:^| )(\w+)=")
+
+
+@dataclass(frozen=True)
+class Term:
+    """A column of a design."""
+
+    feature: str
+    level: str
+    """The level that it stands for, with the level that it is compared with; "" for a number."""
+    kind: str
+    """`ASSIGNED` or `OBSERVED`."""
+
+
+@dataclass
+class Design:
+    """Columns for a regression, beside a constant."""
+
+    terms: list[Term] = field(default_factory=list)
+    columns: list[Floats] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def matrix(self, rows: int) -> Floats:
+        """Rows x columns, the constant first."""
+        return np.column_stack([np.ones(rows), *self.columns])
+
+    def add(self, term: Term, column: Floats) -> bool:
+        """Add a column unless it is a sum of those that are there."""
+        scaled = column / spread if (spread := float(np.std(column))) > ROUNDING_ERROR else np.zeros(column.size)
+        before = self.matrix(column.size)
+        rest = scaled - before @ np.linalg.lstsq(before, scaled, rcond=None)[0]
+        new = float(np.std(rest)) > 1e-6
+        if new:
+            self.terms.append(term)
+            self.columns.append(column)
+        return new
+
+
+def factors(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The settings of each answer, a column each: model, mode, domain, and each argument of the task that differs."""
+    import pandas as pd
+
+    columns = {name: frame[name].astype(str) for name in ("model", "mode", "domain")}
+    texts = {text: _arguments(str(text)) for text in frame["task"].unique()}
+    for name in dict.fromkeys(name for arguments in texts.values() for name in arguments):
+        columns[name] = frame["task"].map({text: found.get(name, "default") for text, found in texts.items()})
+    return pd.DataFrame({name: column for name, column in columns.items() if column.nunique() > 1}, index=frame.index)
+
+
+def settings(frame: "pd.DataFrame") -> Design:
+    """Indicators of the settings, each level against the most frequent one.
+
+    A factor is assigned if all of its levels were asked nine in ten of the same questions: then the questions are no
+    reason for a difference. A factor whose levels cannot be told apart from those of others is left out, with a note.
+    """
+    design = Design()
+    questions = frame["domain"] + " " + frame["sample_id"].astype(str)
+    for name, levels in factors(frame).items():
+        counts = levels.value_counts().sort_index().sort_values(ascending=False, kind="stable")
+        if len(counts) > MOST_LEVELS:
+            design.notes.append(f"{name} has {len(counts)} levels, more than {MOST_LEVELS}, and is left out.")
+            continue
+        asked = [set(questions[levels == level]) for level in counts.index]
+        common, every = set.intersection(*asked), set.union(*asked)
+        kind = ASSIGNED if len(common) >= CROSSED * len(every) else OBSERVED
+        reference, *others = counts.index
+        for level in others:
+            column = (levels == level).to_numpy(dtype=float)
+            if not design.add(Term(str(name), f"{level} (against {reference})", kind), column):
+                design.notes.append(
+                    f"{name} {level} cannot be told apart from the other settings: they always come together. It is "
+                    "left out; run the missing combinations."
+                )
+    return design
+
+
+def with_trajectories(design: Design, frame: "pd.DataFrame", names: Sequence[str] = tuple(FEATURES)) -> Design:
+    """The design with the features of the trajectories added, within questions and in standard deviations.
+
+    The mean of each question is taken out of a feature where questions have several answers, so that a hard question
+    that makes all answers long is no reason for an effect of length.
+    """
+    import pandas as pd
+
+    wider = Design([*design.terms], [*design.columns], [])
+    question = [frame["domain"], frame["sample_id"]]
+    per = 1000 / frame["characters"].clip(lower=1)
+    scaled = {
+        "characters": np.log(frame["characters"].clip(lower=1).astype(float)),
+        "steps": frame["steps"],
+        "hedges": frame["hedges"] * per,
+        "numbers": frame["numbers"] * per,
+        "confidence": frame["confidence"],
+    }
+    several = pd.Series(1, index=frame.index).groupby(question).transform("sum").gt(1).all()
+    for name in names:
+        values = scaled[name].astype(float)
+        within = values - values.groupby(question).transform("mean") if several else values - values.mean()
+        deviation = float(within.std())
+        unit = f"{FEATURES[name]}, 1 sd = {deviation:.3g}"
+        if not deviation > ROUNDING_ERROR:
+            continue
+        if not wider.add(Term(name, unit, OBSERVED), (within / deviation).to_numpy()):
+            wider.notes.append(f"{name} cannot be told apart from the settings, which determine it, and is left out.")
+    return wider
+
+
+def _arguments(text: str) -> dict[str, str]:
+    """The arguments in a text such as `draws=2 system_prompt=be fair`."""
+    parts = ARGUMENT.split(text)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))

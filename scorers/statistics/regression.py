@@ -1,0 +1,136 @@
+"""Least squares and two-stage least squares by statsmodels, with errors that are correlated inside clusters."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from truthgym.scorers.statistics.interval import LEVEL, Headline, cluster_codes, quantile
+from truthgym.scorers.statistics.slopes import MIN_F, Codes, Floats
+
+MIN_CLUSTERS_REGRESSED = 10
+"""Clusters below which a regression has no intervals."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A least-squares fit, one number for each column of its design."""
+
+    estimate: Floats
+    lower: Floats
+    upper: Floats
+    p: Floats
+    n: int
+    clusters: int
+    r_squared: float
+    fitted: Floats = field(default_factory=lambda: np.zeros(0), compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """The effect of x on y by two-stage least squares."""
+
+    slope: Headline
+    """NaN if the instruments are weak: a first-stage F under 10."""
+    p: float
+    """Anderson-Rubin p value of no effect, which is valid however weak the instruments are."""
+    first_stage: float
+    """F of the instruments in the regression of x on them."""
+    least_squares: float
+    """The slope without instruments, for comparison."""
+
+
+def clustered_fit(y: ArrayLike, design: ArrayLike, cluster: Sequence[Hashable]) -> Fit:
+    """Least squares with jackknife errors by cluster (CRV3) and Student's t of the clusters minus 1.
+
+    CRV3 is the one of the usual estimators that is not too small with few or unequal clusters. Where the design without
+    one cluster is not of full rank it does not exist, and CRV1 takes its place.
+
+    Args:
+        y: One number per row.
+        design: Rows x columns, with the constant as a column. No column may be a sum of others.
+        cluster: Cluster name of each row.
+
+    Returns:
+        Intervals and p values are NaN with fewer than ten clusters, and for a column that is identified by one cluster
+        alone.
+
+    References:
+        MacKinnon, Nielsen and Webb (2023). Fast and reliable jackknife and bootstrap methods for cluster-robust
+        inference. Journal of Applied Econometrics 38.
+    """
+    from statsmodels.api import OLS
+
+    values, columns = np.asarray(y, dtype=float), np.asarray(design, dtype=float)
+    codes = cluster_codes(cluster)
+    clusters = int(codes.max()) + 1
+    model = OLS(values, columns)
+    plain = model.fit()
+    nothing = np.full(columns.shape[1], np.nan)
+    facts = (values.size, clusters, float(plain.rsquared), plain.fittedvalues)
+    if clusters < MIN_CLUSTERS_REGRESSED:
+        return Fit(plain.params, nothing, nothing, nothing, *facts)
+    robust = _robust(model, codes)
+    lower, upper = robust.conf_int(1 - LEVEL).T
+    alone = np.array([np.unique(codes[column != 0]).size < 2 for column in columns.T])
+    lower, upper, p = (np.where(alone, np.nan, one) for one in (lower, upper, robust.pvalues))
+    return Fit(plain.params, lower, upper, p, *facts)
+
+
+def two_stage(
+    y: ArrayLike, x: ArrayLike, instruments: ArrayLike, controls: ArrayLike, cluster: Sequence[Hashable]
+) -> Instrumented:
+    """The effect of x on y, from the part of x that instruments move.
+
+    It is the effect if the instruments were assigned independently of everything else that moves y (given the
+    controls), and move y through x alone. Only their strength can be checked.
+
+    Args:
+        y: The outcome, one number per row.
+        x: The cause.
+        instruments: Rows x instruments: indicators of a setting that was assigned.
+        controls: Rows x numbers that are part of both stages, with the constant as a column.
+        cluster: Cluster name of each row.
+
+    References:
+        Angrist and Pischke (2009). Mostly Harmless Econometrics, chapter 4. Andrews, Stock and Sun (2019). Weak
+        instruments in instrumental variables regression. Annual Review of Economics 11.
+    """
+    from statsmodels.api import OLS
+    from statsmodels.sandbox.regression.gmm import IV2SLS
+
+    outcome, cause = np.asarray(y, dtype=float), np.asarray(x, dtype=float)
+    moved, fixed = np.asarray(instruments, dtype=float), np.asarray(controls, dtype=float)
+    codes = cluster_codes(cluster)
+    clusters, n = int(codes.max()) + 1, outcome.size
+    both, whole = np.column_stack([moved, fixed]), np.column_stack([cause, fixed])
+    of_moved = np.eye(moved.shape[1], both.shape[1])
+    plain = float(OLS(outcome, whole).fit().params[0])
+    enough = clusters >= MIN_CLUSTERS_REGRESSED
+    first = _robust(OLS(cause, both), codes).f_test(of_moved) if enough else None
+    strength = float(np.squeeze(first.fvalue)) if first else np.nan
+    p = float(_robust(OLS(outcome, both), codes).f_test(of_moved).pvalue) if enough else np.nan
+    nothing = Headline(np.nan, np.nan, np.nan, n=n, clusters=clusters)
+    if not strength >= MIN_F:
+        return Instrumented(nothing, p, strength, plain)
+    found = IV2SLS(outcome, whole, both).fit()
+    projected = found.exog_hat
+    bread = np.linalg.inv(projected.T @ projected)
+    scores = np.zeros((clusters, whole.shape[1]))
+    np.add.at(scores, codes, projected * (outcome - whole @ found.params)[:, None])
+    covariance = bread @ scores.T @ scores @ bread * clusters / (clusters - 1)
+    error, slope = float(np.sqrt(covariance[0, 0])), float(found.params[0])
+    reach = quantile((1 + LEVEL) / 2, clusters - 1) * error
+    bounded = Headline(slope, slope - reach, slope + reach, n=n, stderr=error, clusters=clusters)
+    return Instrumented(bounded, p, strength, plain)
+
+
+def _robust(model: Any, codes: Codes) -> Any:  # noqa: ANN401
+    """The results of a statsmodels model with errors by cluster."""
+    by_cluster = {"cov_kwds": {"groups": codes}, "use_t": True}
+    try:
+        return model.fit(cov_type="cluster-crv3", **by_cluster)
+    except ValueError:
+        return model.fit(cov_type="cluster", **by_cluster)

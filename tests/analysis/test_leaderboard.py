@@ -1,0 +1,135 @@
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from inspect_ai import eval
+from inspect_ai.model import get_model
+
+from tests.analysis.made import Values, made
+from truthgym.analysis import agreement, attribution, leaderboard
+from truthgym.analysis.leaderboard import ACROSS, differences
+from truthgym.datasets.errors import BadInput
+from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.tasks.urns import urns
+
+MEANS = {"first": 0.10, "same as first": 0.10, "second": 0.16, "third": 0.26}
+
+
+def noise(seed: int, n: int = 120) -> Values:
+    return np.random.default_rng(seed).normal(0, 0.1, (n, 2))
+
+
+def planted(modes: tuple[str, ...] = ("direct",), n: int = 120) -> dict[tuple[str, str], Values]:
+    """Models of known means on questions of known difficulty. Two of them give the same numbers."""
+    difficulty = np.random.default_rng(0).normal(0, 0.3, (n, 1))
+    seeds = {"first": 1, "same as first": 1, "second": 2, "third": 3}
+    return {(name, mode): MEANS[name] + difficulty + noise(seeds[name], n) for name in MEANS for mode in modes}
+
+
+def test_planted_differences_are_found_and_a_model_ties_with_itself() -> None:
+    frame = differences(made(planted())).set_index(["model", "other"])
+    assert set(frame["n"]) == {120}
+    for (one, other), row in frame.iterrows():
+        assert row["lower"] <= MEANS[one] - MEANS[other] <= row["upper"]
+        assert bool(row["better"]) == (MEANS[one] != MEANS[other])
+    same = frame.loc[("first", "same as first")]
+    assert (same["difference"], same["lower"], same["upper"], same["p_adjusted"]) == (0, 0, 0, 1)
+    board = leaderboard.leaderboard(differences(made(planted())))
+    assert dict(zip(board["model"], board["rank"], strict=True)) == {
+        "first": "1-2", "same as first": "1-2", "second": "3", "third": "4"
+    }  # fmt: skip
+
+
+def test_higher_is_better_for_accuracy() -> None:
+    frame = differences(made(planted(), key="accuracy"))
+    assert leaderboard.leaderboard(frame)["model"].iloc[0] == "third"
+    assert set(frame["best"]) == {"highest"}
+    grades = made(planted(), scorer="graded", key="grade")
+    grades.attrs["higher_is_better"] = {"graded": False}
+    assert leaderboard.leaderboard(differences(grades))["model"].iloc[3] == "third"
+
+
+def test_null_models_are_told_apart_in_one_of_twenty_leaderboards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels collects garbage with every correction
+    alarms = 0
+    for seed in range(40):
+        values = {(name, "direct"): noise(100 * seed + i, 20) for i, name in enumerate("abcd")}
+        alarms += bool((differences(made(values))["better"] != "").any())
+    assert alarms <= 5  # of 40 with six comparisons each; 5 % are 2, and more than 5 has a probability of 1 %
+
+
+def test_questions_of_several_set_ups_count_once_as_an_event() -> None:
+    frame = differences(made(planted(("direct", "self_debate")))).set_index(["setup", "model", "other"])
+    one, across = frame.loc[("urns, direct", "first", "third")], frame.loc[(ACROSS, "first", "third")]
+    assert (across["n"], across["clusters"]) == (240, 120)
+    assert across["upper"] - across["lower"] == pytest.approx(one["upper"] - one["lower"])  # no more is known
+    assert frame.index.get_level_values("setup")[0] == ACROSS
+
+
+def test_what_cannot_be_compared_is_said() -> None:
+    values = {
+        ("a", "direct"): noise(0, 30)[:, :1],
+        ("b", "direct"): noise(1, 12)[:, :1],
+        ("c", "cot"): noise(2, 30)[:, :1],
+    }
+    values["b", "direct"][0] = np.nan
+    frame = differences(made(values))
+    assert frame["n"].tolist() == [11]
+    notes = " ".join(frame.attrs["notes"])
+    for part in ("one epoch", "11 of 30 questions have a score of every model", "urns, cot: only c", "all 2 set-ups"):
+        assert part in notes
+    with pytest.raises(BadInput, match="a and b share 9 questions"):
+        differences(made({("a", "direct"): noise(0, 9), ("b", "direct"): noise(1, 9)}))
+    with pytest.raises(BadInput, match="No score with a better end; the logs have brier: belief"):
+        differences(made(values, key="belief"))
+    unread = noise(3, 30)
+    unread[:6] = np.nan
+    frame = differences(made({("a", "direct"): noise(0, 30), ("b", "direct"): unread}))
+    assert "80 % of the answers of b" in " ".join(frame.attrs["notes"])
+
+
+def test_the_chart_has_a_panel_for_each_set_up_with_a_baseline() -> None:
+    frame = differences(made(planted(("direct", "self_debate"))))
+    panels = leaderboard.chart(frame).to_dict()["vconcat"]
+    assert [panel["title"]["text"] for panel in panels] == [
+        f"brier: brier_score, {setup}" for setup in (ACROSS, "urns, direct", "urns, self_debate")
+    ]
+    assert panels[1]["title"]["subtitle"] == "120 shared questions"
+    ranks, gaps = panels[1]["hconcat"]
+    assert ranks["encoding"]["y"]["sort"] == ["first", "same as first", "second", "third"]
+    assert gaps["layer"][0]["encoding"]["x"]["datum"] == 0
+    assert "lower is better" in gaps["layer"][1]["encoding"]["x"]["title"]
+    page = leaderboard.report(frame, "x.svg")
+    assert "| all set-ups | 1-2 | first | 0.000 [0.000, 0.000] | 240 |" in page
+    assert "240 shared questions" in page
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Two models on ten urns in two modes, and one of them rated by two judges."""
+    folder = tmp_path_factory.mktemp("logs")
+    given = {"log_dir": str(folder), "display": "log", "log_realtime": False}
+    agents = [get_model(f"reference/{name}", noise=0.05, care=0.5) for name in ("bayesian", "contrarian")]
+    for solver in (None, chain_of_thought(steps=1)):
+        eval(urns(n=10, paradigms="brier"), model=agents, solver=solver, epochs=2, **given)
+    paradigms = {"martingale": {"elicitor": "both"}, "qualitative": {"shots": 1, "orders": 1, "probes": []}}
+    judges = [get_model("reference/judge"), get_model("reference/judge", seed=1)]
+    eval(urns(n=10, paradigms=paradigms), model=agents[0], epochs=1, model_roles={"judge": judges}, **given)
+    return folder
+
+
+def test_logs_are_read(folder: Path) -> None:
+    board = leaderboard.leaderboard(leaderboard.load(folder, scorer="brier"))
+    assert set(board["setup"]) == {ACROSS, "urns, direct", "urns, chain_of_thought steps=1"}
+    assert set(board["model"].iloc[[1, 3, 5]]) == {"reference/contrarian noise=0.05 care=0.5"}
+    frame = agreement.load(folder)
+    kinds = frame.groupby("kind")["measure"].agg(set).to_dict()
+    assert kinds["judges"] == {"quality"}
+    assert kinds["elicitors"] == {"prior", "posterior"}
+    assert kinds["set-ups"] == kinds["epochs"] == {"brier: brier_score"}
+    explained = attribution.load(folder, scorer="brier")
+    kind = dict(zip(explained["feature"], explained["kind"], strict=True))
+    assert kind["model"] == kind["mode"] == "assigned"
+    assert kind["confidence"] == "observed"
