@@ -13,6 +13,7 @@ from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.analysis.tables.judges import judges
+from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.scores import ordered_keys, score_name
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.analysis.validity.pages import table
@@ -204,8 +205,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         fewest, most = frame["n"].min(), frame["n"].max()
         text = f"Krippendorff's alpha with 95 % intervals by event, of {fewest} to {most} units. Dashed: 0, 0.667, 0.8."
         sections.append(f"### Chart\n\n![Agreement]({figure})\n\n*{text}*\n")
-    sections += [f"- {note}" for note in frame.attrs.get("notes", [])]
-    return "\n".join(sections) + "\n"
+    return "\n".join(sections) + listed(frame)
 
 
 def _comparisons(

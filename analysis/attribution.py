@@ -13,6 +13,7 @@ import numpy as np
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.design import ASSIGNED, OBSERVED, Design, Term, settings, with_trajectories
+from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
@@ -203,8 +204,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         text = f"Effects with 95 % intervals, clustered by event, of {frame['n'].min():,} answers or more."
         text += " Hollow: not distinguishable from 0 at 5 % after Holm's correction."
         sections.append(f"### Chart\n\n![Effects on each score]({figure})\n\n*{text}*\n")
-    sections += [f"- {note}" for note in frame.attrs.get("notes", [])]
-    return "\n".join(sections) + "\n"
+    return "\n".join(sections) + listed(frame)
 
 
 def _terms(frame: "pd.DataFrame", design: Design, which: range) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ import altair as alt
 
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.questions import notes
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
@@ -72,36 +73,37 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
         (model minus other), `lower`, `upper` (95 %), `p`, `p_adjusted`, `n` (shared questions), `clusters`, and
         `better`: the model that is better at 5 % after the correction, or "" for a tie. Rows are sorted by score and
-        set-up, and `model` has the better mean. `frame.attrs["notes"]` says what cannot be concluded.
+        set-up, and `model` has the better mean. `frame.attrs["ranks"]` holds the rows of `leaderboard`, and
+        `frame.attrs["notes"]` what cannot be concluded.
 
     Raises:
         BadInput: No pair of models can be compared.
     """
     import pandas as pd
 
-    notes: list[str] = []
+    doubts: list[str] = []
     rows: list[dict[str, Any]] = []
     for name, best, scores in directed_scores(frame, key):
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
-        notes += _doubts(name, scores, setups)
+        doubts += _doubts(name, scores, setups)
         every = set.intersection(*(set(means.columns) for means in setups.values()))
         if len(setups) > 1 and len(every) > 1:
             setups = {ACROSS: pd.concat([means[sorted(every)] for means in setups.values()], keys=setups), **setups}
         elif len(setups) > 1:
-            notes.append(f"{name}: no two models have all {len(setups)} set-ups, so nothing is compared across them.")
+            doubts.append(f"{name}: no two models have all {len(setups)} set-ups, so nothing is compared across them.")
         for setup, means in setups.items():
             for row in _pairs(means, best):
                 rows.append({"setup": setup, "score": name, "best": best, **row})
     compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
     few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
-    notes += [
+    doubts += [
         f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions with a score; "
         f"{FEWEST_QUESTIONS} are needed to compare them."
         for row in few
     ]
     if compared.empty:
         raise BadInput(
-            f"No two models can be compared: {notes[0] if notes else 'no two have a score of the same set-up'} "
+            f"No two models can be compared: {doubts[0] if doubts else 'no two have a score of the same set-up'} "
             "Run two or more models on the same questions."
         )
     compared["p_adjusted"] = float("nan")
@@ -109,7 +111,8 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         compared.loc[family.index, "p_adjusted"] = holm(family["p"])
     real = compared["p_adjusted"] < ALPHA
     compared["better"] = compared["model"].where(real, "")
-    compared.attrs["notes"] = list(dict.fromkeys(notes))
+    compared.attrs["notes"] = list(dict.fromkeys(doubts))
+    compared.attrs["ranks"] = leaderboard(compared).to_dict("records")
     return compared
 
 
@@ -218,8 +221,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         ]
     if figure:
         sections.append(f"### Chart\n\n![Ranks that each model can have]({figure})\n\n*{_caption(frame)}*\n")
-    sections += [f"- {note}" for note in frame.attrs.get("notes", [])]
-    return "\n".join(sections) + "\n"
+    return "\n".join(sections) + notes(frame)
 
 
 def _questions(answers: "pd.DataFrame") -> "pd.DataFrame":

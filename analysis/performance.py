@@ -2,16 +2,30 @@
 
 python -m truthgym.analysis.performance LOGS OUT.md      (tables, with the chart beside it as OUT.svg)
 python -m truthgym.analysis.performance LOGS OUT.html    (the chart alone; also .svg and .png, and .csv for the table)
+python -m truthgym.analysis.performance LOGS OUT.html --x elo --ability arena.csv --groups qwen=Qwen,llama=Llama
 """
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import altair as alt
 
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import no_scores
+from truthgym.analysis.tables.panels import against, by_name, shown_scores
+from truthgym.analysis.tables.policies import (
+    Names,
+    Pairs,
+    first_match,
+    in_words,
+    positions,
+    rank_correlations,
+    read_pairs,
+    without,
+)
+from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs, scorer_label
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
@@ -22,12 +36,10 @@ from truthgym.tasks.paradigms import PARADIGMS
 if TYPE_CHECKING:
     import pandas as pd
 
+Transform = Literal["score", "negated", "log"]
 QUESTION = "How does each model score?"
 FEWEST_DRAWN = 10
 """Rows with fewer questions are in the table, but not in the chart: their intervals would set its scale."""
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
-"""Of the models, in order: told apart by colour-blind readers (Okabe and Ito 2008, without yellow)."""
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 REASONS = {
     "few_questions": f"fewer than {FEW_QUESTIONS} questions have a score",
     "unread": f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder",
@@ -38,7 +50,16 @@ REASONS = {
 LABELS = {"share": "read", "tokens": "tokens read / written"}
 
 
-def load(logs: Places, scorer: str = "") -> "pd.DataFrame":
+def load(
+    logs: Places,
+    scorer: str = "",
+    x: str = "name",
+    y: Transform = "score",
+    ability: str | Path = "",
+    groups: Pairs = "",
+    labels: Pairs = "",
+    exclude: Names = "",
+) -> "pd.DataFrame":
     """Read the headlines of all finished evals.
 
     Only the logs' headers are read, and no figure is computed again. Of several passes of a scorer with the same
@@ -47,6 +68,15 @@ def load(logs: Places, scorer: str = "") -> "pd.DataFrame":
     Args:
         logs: Logs and folders of logs.
         scorer: Read the scores of this paradigm only, in all its options. "": of all scorers.
+        x: What the chart compares scores with: "name" (nothing: a row for each set-up), "size" (billions of parameters
+            in a model's name), or a column of `ability`. Replaces ASSIGN_X_COORDS_SETUP.
+        y: How the chart shows scores: as they are, "negated", or their natural "log". Replaces ELO_CORR_Y_COORDS_SETUP.
+        ability: A .csv file with the column `model`, and columns of numbers: a model's ability elsewhere.
+        groups: Groups that share a colour: a part of a model's name and the group, as in "qwen=Qwen,llama=Llama".
+            Replaces GROUP_MODE_SETUP.
+        labels: Names to show: a part of a model's name and the text. Replaces ELO_CORR_X_TICKS_SETUP.
+        exclude: Models and set-ups to leave out: parts of their names. The chart says which. Replaces
+            REMOVE_N_OUTGROUP_SETUP and FORBIDDEN_MODELS.
 
     Returns:
         A row for each eval and scorer, sorted by scorer, domain, mode and score, whatever the order of the logs:
@@ -62,11 +92,16 @@ def load(logs: Places, scorer: str = "") -> "pd.DataFrame":
         - `tokens_in` and `tokens_out`, for each answer (a question in an epoch), of all models in the eval: with the
           beliefs and judges of all its scorers, without replies from Inspect's cache. `answers` and `failed`, samples
           that ended and those that raised an error. `log`.
+        - `label`, `group` (the label if it has no group), and `x` (NaN if it is not known, or is the name).
 
-        `frame.attrs["left_out"]` holds the number of logs left out, by reason.
+        `frame.attrs["left_out"]` holds the number of logs left out, by reason; `frame.attrs["excluded"]` what the user
+        left out; `frame.attrs["correlations"]`, for each scorer and set-up, and over the set-ups that all models have
+        (`ACROSS`), Spearman's correlation of the score with x: `rho`, `lower`, `upper`, `p`, `p_adjusted` (Holm, by
+        scorer) and `n` models; `frame.attrs["notes"]` what cannot be concluded.
 
     Raises:
-        BadInput: No log of a finished eval; none has a score, or one of `scorer`; an unknown scorer.
+        BadInput: No log of a finished eval; none has a score, or one of `scorer`; an unknown scorer or column; a table
+            of abilities that cannot be read.
     """
     import pandas as pd
 
@@ -79,15 +114,29 @@ def load(logs: Places, scorer: str = "") -> "pd.DataFrame":
     frame = pd.DataFrame(rows)
     order = ["scorer", "domain", "task", "mode", "score", "model", "eval_id"]
     frame = frame.sort_values(order, ignore_index=True).drop(columns="eval_id")
-    frame.attrs["left_out"] = dict(found.left_out)
+    frame, excluded = without(frame, exclude)
+    frame["label"] = first_match(frame["model"], read_pairs(labels, "labels"))
+    frame["group"] = first_match(frame["model"], read_pairs(groups, "groups"), "" if groups else None)
+    frame["group"] = frame["group"].where(frame["group"] != "", "others") if groups else frame["label"]
+    frame["x"] = frame["model"].map(positions(x, ability, list(frame["model"].unique())))
+    correlations, notes = rank_correlations(frame, x)
+    frame.attrs.update(
+        left_out=dict(found.left_out),
+        excluded=excluded,
+        x=x,
+        y=y,
+        correlations=correlations,
+        notes=[*notes, *_notes(frame, y)],
+    )
     return frame
 
 
 def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     """Draw score and interval of each model by set-up: a panel for each scorer, set-ups sorted by score.
 
-    A hollow mark: too few answers were read. The dashed line is the scorer's reference value. Rows without a score or
-    with fewer than ten questions are not drawn.
+    With a size or ability as `x` there is a panel for each scorer and set-up, with the rank correlation. A hollow mark:
+    too few answers were read. The dashed line is the scorer's reference value. Rows without a score or with fewer than
+    ten questions are not drawn.
 
     Raises:
         BadInput: No row can be drawn.
@@ -95,38 +144,22 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     drawn = _drawn(frame)
     if drawn.empty:
         raise BadInput(f"None of {len(frame)} scores has {FEWEST_DRAWN} questions, so there is no chart; ask more")
-    models = sorted(drawn["model"].unique())
-    panels = [_panel(rows, models) for _, rows in drawn.groupby("scorer")]
-    charts: alt.VConcatChart = alt.vconcat(*panels).configure_axis(titleLimit=700)
+    drawn = drawn.assign(**shown_scores(drawn, frame.attrs.get("y", "score")))
+    groups = sorted(drawn["group"].unique())
+    if frame.attrs.get("x", "name") == "name":
+        panels = [by_name(rows, groups, frame.attrs.get("y", "score")) for _, rows in drawn.groupby("scorer")]
+    else:
+        known = drawn[drawn["x"].notna()]
+        if known.empty:
+            raise BadInput(f"No model has a known {frame.attrs['x']}, so there is no chart; give a table as ability=")
+        parts = known.groupby(["scorer", "setup"], sort=True)
+        panels = [against(rows, groups, frame.attrs) for _, rows in parts]
+    excluded = frame.attrs.get("excluded") or []
+    title = (
+        alt.Title(f"Left out: {', '.join(excluded)}", fontSize=11, fontWeight="normal") if excluded else alt.Undefined
+    )
+    charts: alt.VConcatChart = alt.vconcat(*panels, title=title).configure_axis(titleLimit=700)
     return charts
-
-
-def _panel(rows: "pd.DataFrame", models: list[str]) -> alt.LayerChart | alt.FacetChart:
-    paradigm = PARADIGMS.get(bare_name(rows["scorer"].iloc[0]))
-    title = f"{rows['figure'].iloc[0]}{f' ({paradigm.better})' if paradigm else ''}"
-    legend = alt.Legend(orient="top", columns=3, labelLimit=400, symbolOpacity=1, symbolFillColor=None)
-    base = alt.Chart(rows).encode(
-        y=alt.Y("setup:N", title=None, sort=alt.EncodingSortField("score", op="mean"), axis=alt.Axis(labelLimit=500)),
-        yOffset=alt.YOffset("model:N", sort=models),
-        color=alt.Color("model:N", title=None, scale=_scale(models, COLORS), legend=legend),
-    )
-    interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("lower:Q", title=title), x2="upper:Q")
-    shown = ["model", "setup", "scorer", "score", "lower", "upper", "n", "epochs", "mde", "share_read", "verdict"]
-    read = f"datum.share_read >= {LEAST_SHARE_SCORED}"
-    point = base.mark_point(size=70, opacity=1, strokeWidth=2).encode(
-        x="score:Q",
-        shape=alt.Shape("model:N", title=None, scale=_scale(models, SHAPES), legend=legend),
-        fill=alt.condition(read, alt.Color("model:N", scale=_scale(models, COLORS), legend=None), alt.value("white")),
-        tooltip=shown,
-    )
-    layers = [interval, point]
-    if paradigm and paradigm.reference is not None:
-        rule = alt.Chart(rows).mark_rule(strokeDash=[4, 4], color="gray")
-        layers.insert(0, rule.encode(x=alt.datum(paradigm.reference)))
-    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(
-        width=480, height={"step": 14}, title=alt.Title(rows["scorer"].iloc[0], anchor="start", frame="group")
-    )
-    return layered
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
@@ -136,7 +169,10 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame: From `load`.
         figure: File name of its chart. "": without one.
     """
+    import pandas as pd
+
     shown = frame.assign(
+        model=frame["label"],
         score=[_interval(*row) for row in frame[["score", "lower", "upper"]].to_numpy()],
         n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
         share=[_percent(share) for share in frame["share_read"]],
@@ -151,9 +187,17 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         labels = LABELS | {"score": f"{rows['figure'].iloc[0]} [95 % interval]"}
         columns = ("setup", "model", "score", "mde", "n", "epochs", "share", "verdict", "flags", "tokens")
         sections.append(heading + table(rows, columns, labels) + _legend(frame.loc[rows.index], paradigm))
+    if correlations := frame.attrs.get("correlations"):
+        rows = [{**one, "words": in_words(one)} for one in correlations]
+        heading = (
+            f"### Rank correlation with {frame.attrs['x']}\n\nOf scores as they are; p by Holm, for each scorer.\n\n"
+        )
+        sections.append(
+            heading + table(pd.DataFrame(rows), ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"})
+        )
     if figure:
         sections.append(f"### Chart\n\n![Scores with 95 % intervals]({figure})\n\n*{_caption(frame)}*\n")
-    return "\n".join([*sections, _totals(frame)])
+    return "\n".join([*sections, _totals(frame)]) + listed(frame)
 
 
 def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
@@ -246,8 +290,20 @@ def _caption(frame: "pd.DataFrame") -> str:
     return (
         f"Scores with their 95 % intervals on {fewest if fewest == most else f'{fewest} to {most}'} questions. Hollow: "
         f"less than {_percent(LEAST_SHARE_SCORED)} of the answers could be read. Dashed: the value to compare with."
-        f"{omitted * bool(left_out)}"
+        f"{omitted * bool(left_out)}{_excluded(frame)}"
     )
+
+
+def _excluded(frame: "pd.DataFrame") -> str:
+    names = frame.attrs.get("excluded") or []
+    return f" Left out by the user: {', '.join(names)}." * bool(names)
+
+
+def _notes(frame: "pd.DataFrame", y: str) -> Iterator[str]:
+    if y == "log" and (number := int((frame["score"] <= 0).sum())):
+        yield f"{number} scores are 0 or less and have no logarithm; they are not drawn."
+    if y == "log" and (number := int((frame["lower"] <= 0).sum())):
+        yield f"{number} intervals reach to 0 or below, where there is no logarithm; they are not drawn."
 
 
 def _legend(rows: "pd.DataFrame", paradigm: Paradigm | None) -> str:
@@ -275,9 +331,5 @@ def _totals(frame: "pd.DataFrame") -> str:
     )
 
 
-def _scale(models: list[str], values: Sequence[str]) -> alt.Scale:
-    return alt.Scale(domain=models, range=[values[i % len(values)] for i in range(len(models))])
-
-
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="")
+    main(load, chart, __doc__, report, scorer="", x="name", y="score", ability="", groups="", labels="", exclude="")

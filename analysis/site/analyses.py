@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 ANALYSES = (
     "performance",
+    "leaderboard",
+    "attribution",
+    "agreement",
     "calibration",
     "trajectories",
     "power",

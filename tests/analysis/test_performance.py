@@ -1,11 +1,14 @@
+import math
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from inspect_ai import score
+from inspect_ai import eval, score
 from inspect_ai.log import write_eval_log
 from inspect_ai.model import get_model
+from scipy import stats
 
 from tests.fixtures import Run, Says
 from truthgym.analysis.charts import save
@@ -160,3 +163,72 @@ def test_folders_without_scores_are_refused(run: Run, tmp_path: Path) -> None:
         load(tmp_path / "logs", "length")
     with pytest.raises(BadInput, match="brierr"):
         load(tmp_path / "logs", "brierr")
+
+
+@pytest.fixture(scope="module")
+def by_skill(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six models of known skill on twelve urns."""
+    folder = tmp_path_factory.mktemp("skill")
+    models = [get_model("reference/bayesian", noise=noise) for noise in (0, 0.1, 0.2, 0.3, 0.4)]
+    eval(
+        urns(n=12, paradigms="brier"), model=[*models, get_model("reference/contrarian")], epochs=1,
+        log_dir=str(folder), display="log", log_realtime=False,
+    )  # fmt: skip
+    return folder
+
+
+def arena(folder: Path, *extra: str) -> Path:
+    """A table in which the ability of each model falls with its noise."""
+    path = folder / "arena.csv"
+    rows = [f"reference/bayesian noise={noise},{1500 - 1000 * noise:.0f}" for noise in (0, 0.1, 0.2, 0.3, 0.4)]
+    path.write_text("\n".join(["model,elo", *rows, *extra]) + "\n")
+    return path
+
+
+def test_scores_are_compared_with_an_ability(by_skill: Path, tmp_path: Path) -> None:
+    frame = load(by_skill, x="elo", ability=arena(tmp_path), y="negated", groups="noise=noisy", labels="bayesian=Bayes")
+    ranks = stats.spearmanr(*frame.dropna(subset="x")[["x", "score"]].to_numpy().T).statistic
+    (found,) = frame.attrs["correlations"]
+    assert (found["rho"], found["n"], found["setup"]) == (pytest.approx(ranks), 5, "urns, direct")
+    assert "reference/contrarian has no known elo" in " ".join(frame.attrs["notes"])
+    assert set(frame["group"]) == {"noisy", "others"}
+    rule, interval, point, label = chart(frame).to_dict()["vconcat"][0]["layer"]
+    assert rule["encoding"]["y"]["datum"] == -0.25
+    assert interval["encoding"]["y"]["title"].startswith("minus brier (untransformed: lower is better")
+    assert label["encoding"]["text"]["field"] == "label"
+    assert point["encoding"]["x"]["title"] == "elo"
+    assert "5 models" in report(frame)
+
+
+def test_what_the_user_leaves_out_is_on_the_figure(by_skill: Path) -> None:
+    frame = load(by_skill, exclude="contrarian,noise=0.4", y="log")
+    assert len(frame) == 4
+    drawn = chart(frame).to_dict()
+    assert drawn["title"]["text"] == "Left out: reference/contrarian, reference/bayesian noise=0.4"
+    assert drawn["vconcat"][0]["layer"][0]["encoding"]["x"]["datum"] == pytest.approx(math.log(0.25))
+    assert "Left out by the user: reference/contrarian" in report(frame, "x.svg")
+
+
+def test_too_few_models_have_no_rank_correlation(by_skill: Path, tmp_path: Path) -> None:
+    frame = load(by_skill, x="elo", ability=arena(tmp_path), exclude="noise=0.4")
+    assert frame.attrs["correlations"] == []
+    assert any("4 models with a known elo are too few; 5" in note for note in frame.attrs["notes"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"x": "elo"}, "x='elo' is not 'name' or 'size'; give the table"),
+        ({"x": "eloo", "extra": ""}, "has no column 'eloo'; did you mean 'elo'"),
+        ({"x": "elo", "extra": "reference/contrarian,high"}, "line 7: elo 'high' is not a number"),
+        ({"x": "elo", "extra": "reference/bayesian noise=0,1"}, "'reference/bayesian noise=0' twice"),
+        ({"exclude": "nobody"}, "no model or set-up contains 'nobody'"),
+        ({"exclude": "urns"}, "nothing is left of 6 rows"),
+        ({"groups": "qwen"}, "'qwen' has no '='"),
+    ],
+)
+def test_what_cannot_be_used_is_named(by_skill: Path, tmp_path: Path, given: dict[str, str], message: str) -> None:
+    table = {"ability": str(arena(tmp_path, given["extra"]))} if "extra" in given else {}
+    options = {name: value for name, value in given.items() if name != "extra"}
+    with pytest.raises(BadInput, match=re.escape(message)):
+        load(by_skill, **options, **table)

@@ -1,0 +1,212 @@
+"""What a user says about the models: which to leave out, what to call them, and how able they are elsewhere."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truthgym.datasets.errors import BadInput, did_you_mean
+from truthgym.scorers.statistics.judge_reliability import rank_correlation
+from truthgym.scorers.statistics.multiplicity import holm
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Names = str | Sequence[str]
+"""Names in a list, or separated by commas."""
+Pairs = str | Mapping[str, str]
+"""From a part of a model's name to a text, or `PART=TEXT,PART=TEXT`."""
+ACROSS = "all set-ups"
+"""The set-up of a comparison across set-ups."""
+FEWEST_MODELS = 5
+"""Models below which there is no rank correlation."""
+SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
+"""Parameters in a model's name: 135m, 7B, 8x7b."""
+
+
+def read_names(names: Names) -> list[str]:
+    """The names in a list or text."""
+    parts = names.split(",") if isinstance(names, str) else names
+    return [part.strip() for part in parts if part.strip()]
+
+
+def read_pairs(pairs: Pairs, what: str) -> dict[str, str]:
+    """The pairs in a mapping or text. A text is split at the last "=", for names of models can hold some.
+
+    Raises:
+        BadInput: A pair without "=".
+    """
+    if not isinstance(pairs, str):
+        return dict(pairs)
+    split = {part: part.rpartition("=") for part in read_names(pairs)}
+    for part, (key, _, _) in split.items():
+        if not key:
+            raise BadInput(f"{what}: {part!r} has no '='; give PART=TEXT, as in 'qwen=Qwen,llama=Llama'")
+    return {key.strip(): text.strip() for key, _, text in split.values()}
+
+
+def without(frame: "pd.DataFrame", exclude: Names) -> "tuple[pd.DataFrame, list[str]]":
+    """Leave out models, and set-ups, whose name contains one of some texts.
+
+    Returns:
+        The other rows, and what was left out, in words.
+
+    Raises:
+        BadInput: A text is in no name, or nothing is left.
+    """
+    left_out: list[str] = []
+    kept = frame
+    for part in read_names(exclude):
+        hits = {name: frame[name].str.contains(part, regex=False) for name in ("model", "setup")}
+        found = [name for column, hit in hits.items() for name in sorted(frame.loc[hit, column].unique())]
+        if not found:
+            raise BadInput(
+                f"exclude: no model or set-up contains {part!r}; known: {', '.join(frame['model'].unique())}"
+            )
+        left_out += found
+        kept = kept[~(hits["model"] | hits["setup"]).loc[kept.index]]
+    if kept.empty:
+        raise BadInput(f"exclude: nothing is left of {len(frame)} rows; exclude less")
+    return kept.reset_index(drop=True), list(dict.fromkeys(left_out))
+
+
+def first_match(models: "pd.Series[str]", pairs: Mapping[str, str], default: "str | None" = None) -> "pd.Series[str]":
+    """For each model the text of the first part that its name contains; the default, or else its name, if none does."""
+    texts = {
+        model: next((text for part, text in pairs.items() if part in model), model if default is None else default)
+        for model in models.unique()
+    }
+    return models.map(texts)
+
+
+def size(model: str) -> float:
+    """Billions of parameters, as a model's name gives them; NaN if it does not.
+
+    >>> size("hf/smollm2:135m"), size("together/Mixtral-8x7B-Instruct"), size("openai/gpt-5.4-mini")
+    (0.135, 56.0, nan)
+    """
+    found = SIZE.search(model.partition(" ")[0])
+    if not found:
+        return float("nan")
+    return int(found[1] or 1) * float(found[2]) / (1 if found[3].lower() == "b" else 1000)
+
+
+def abilities(table: str | Path, column: str, models: Sequence[str]) -> dict[str, float]:
+    """A column of a table of abilities, such as ratings in an arena.
+
+    Args:
+        table: A .csv file with the column `model`, and numbers in other columns. A row is of every model whose name in
+            the logs it is, with or without the arguments and the provider.
+        column: The column to read.
+        models: The models' names in the logs.
+
+    Returns:
+        By model; NaN for a model that is not in the table.
+
+    Raises:
+        BadInput: No such file, no such column, a model twice, or a cell that is not a number.
+    """
+    import pandas as pd
+
+    if not Path(table).is_file():
+        raise BadInput(f"There is no file {table}; give a .csv with the column `model` and a column of numbers")
+    rows = pd.read_csv(table)
+    for name in ("model", column):
+        if name not in rows:
+            known = ", ".join(map(str, rows.columns))
+            raise BadInput(
+                f"{table} has no column {name!r}; {did_you_mean(name, list(map(str, rows.columns)))}it has {known}"
+            )
+    twice = rows.loc[rows["model"].duplicated(), "model"]
+    if len(twice):
+        raise BadInput(f"{table} has the model {twice.iloc[0]!r} twice; keep one row of each model")
+    numbers = pd.to_numeric(rows[column], errors="coerce")
+    bad = rows[numbers.isna() & rows[column].notna()]
+    if len(bad):
+        raise BadInput(f"{table} line {bad.index[0] + 2}: {column} {bad[column].iloc[0]!r} is not a number; correct it")
+    known_numbers = dict(zip(rows["model"].astype(str), numbers.astype(float), strict=True))
+
+    def number(model: str) -> float:
+        bare = model.partition(" ")[0]
+        names = (model, bare, bare.partition("/")[2], bare.rpartition("/")[2])
+        return next((known_numbers[name] for name in names if name in known_numbers), float("nan"))
+
+    return {model: number(model) for model in models}
+
+
+def positions(x: str, ability: str | Path, models: Sequence[str]) -> dict[str, float]:
+    """Where each model is on the axis of a chart: its size, or its ability; NaN for `x` "name".
+
+    Raises:
+        BadInput: Another `x` without a table of abilities, or a table without `x`; see `abilities`.
+    """
+    if ability and x == "name":
+        raise BadInput(
+            f"ability={str(ability)!r} has no use without x; give x=COLUMN, the column to compare scores with"
+        )
+    if ability:
+        return abilities(ability, x, models)
+    if x not in ("name", "size"):
+        raise BadInput(f"x={x!r} is not 'name' or 'size'; give the table that has this column, as ability=TABLE.csv")
+    return {model: size(model) if x == "size" else float("nan") for model in models}
+
+
+def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """Spearman's correlation of scores with `x`, in each set-up and over those that all models have, by scorer.
+
+    Args:
+        frame: Columns `scorer`, `setup`, `model`, `score` and `x`.
+        x: What `x` is; "name" has no correlation.
+
+    Returns:
+        See `performance.load`; and notes.
+    """
+    if x == "name":
+        return [], []
+    rows: list[dict[str, Any]] = []
+    notes = [f"{model} has no known {x}, and is left out of the comparison with it." for model in _unknown(frame)]
+    known = frame.dropna(subset=["x", "score"])
+    for scorer, part in known.groupby("scorer", sort=True):
+        means = part.groupby(["setup", "model"])[["score", "x"]].mean()
+        whole = means["score"].unstack("setup").dropna(axis="columns")
+        setups = {str(setup): one.droplevel("setup") for setup, one in means.groupby("setup")}
+        if len(whole.columns) > 1:
+            setups[ACROSS] = means.groupby("model").mean().assign(score=whole.mean(axis=1))
+        found = []
+        for setup, one in setups.items():
+            if len(one) < FEWEST_MODELS:
+                notes.append(
+                    f"{scorer}, {setup}: {len(one)} models with a known {x} are too few; {FEWEST_MODELS} are needed."
+                )
+                continue
+            rho = rank_correlation(one["x"], one["score"])
+            p = float(_permuted(one["x"], one["score"]))
+            bounds = {"rho": rho.estimate, "lower": rho.lower, "upper": rho.upper, "p": p, "n": rho.n}
+            found.append({"scorer": scorer, "setup": setup, **bounds})
+        corrected = holm([one["p"] for one in found])
+        rows += [{**one, "p_adjusted": float(p)} for one, p in zip(found, corrected, strict=True)]
+    return rows, notes
+
+
+def in_words(found: Mapping[str, Any]) -> str:
+    """A rank correlation with its interval and number of models."""
+    interval = f" [{found['lower']:.2f}, {found['upper']:.2f}]" if found["lower"] == found["lower"] else ""
+    return f"{found['rho']:.2f}{interval}, {found['n']} models"
+
+
+def _permuted(x: "pd.Series[float]", y: "pd.Series[float]") -> float:
+    """Two-sided p value of Spearman's correlation by permutation, which is exact with up to seven models."""
+    import numpy as np
+    from scipy.stats import permutation_test, rankdata
+
+    ranks = rankdata(y)
+
+    def product(one: "np.ndarray[Any, np.dtype[np.float64]]", axis: int) -> "np.ndarray[Any, np.dtype[np.float64]]":
+        return np.sum(one * ranks, axis=axis)
+
+    found = permutation_test((rankdata(x),), product, permutation_type="pairings", vectorized=True, rng=0)
+    return float(found.pvalue)
+
+
+def _unknown(frame: "pd.DataFrame") -> list[str]:
+    return sorted(frame.loc[frame["x"].isna(), "model"].unique())
