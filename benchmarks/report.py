@@ -81,20 +81,20 @@ def clone(content: dict[str, bytes], path: Path, number: int, samples: int) -> N
 
     run = f"run{number:04}"
     names = [name for name in content if name.startswith("samples/")]
-    parsed = [json.loads(content[name]) for name in names]
     header = json.loads(content["header.json"])
     header["eval"] |= {"eval_id": run, "task_id": run, "run_id": run}
     header["results"] |= {"total_samples": samples, "completed_samples": samples}
-    summaries = {(one["id"], one["epoch"]): one for one in json.loads(content["summaries.json"])}
+    summaries = {f"samples/{one['id']}_epoch_{one['epoch']}.json": one for one in json.loads(content["summaries.json"])}
     listed = []
     with zipfile.ZipFile(path, "w", ZSTD) as archive:
         for i in range(samples):
-            sample = parsed[i % len(parsed)]
-            copy = i // len(parsed)
-            other = {"id": f"{sample['id']}-{copy}", "uuid": f"{run}-{i}"}
-            summary = summaries[sample["id"], sample["epoch"]]
+            name = names[i % len(names)]
+            summary = summaries[name]
+            other = {"id": f"{summary['id']}-{i // len(names)}", "uuid": f"{run}-{i}"}
+            sample = content[name].replace(f'"{summary["id"]}"'.encode(), f'"{other["id"]}"'.encode())
+            sample = sample.replace(f'"{summary["uuid"]}"'.encode(), f'"{other["uuid"]}"'.encode())
             listed.append(summary | other)
-            archive.writestr(f"samples/{other['id']}_epoch_{sample['epoch']}.json", json.dumps(sample | other))
+            archive.writestr(f"samples/{other['id']}_epoch_{summary['epoch']}.json", sample)
         archive.writestr("summaries.json", json.dumps(listed))
         archive.writestr("reductions.json", "[]")
         archive.writestr("header.json", json.dumps(header))
@@ -133,6 +133,6 @@ if __name__ == "__main__":
     if asked.way:
         os.environ["INSPECT_LOG_LEVEL"] = "error"
         rows = read(asked.way, asked.folder)
-        print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        print(rows, int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024)
     else:
         main(asked.logs, asked.samples, asked.ways)

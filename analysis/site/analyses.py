@@ -20,6 +20,8 @@ ANALYSES = (
     "health",
 )
 """Modules of `truthgym.analysis`."""
+BATCHES = "batches"
+"""The analysis of two or more folders of logs, each a batch."""
 
 
 class Analysis(Protocol):

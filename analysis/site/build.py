@@ -14,7 +14,7 @@ from urllib.parse import quote
 import altair as alt
 
 from truthgym.analysis.charts import EXTRA
-from truthgym.analysis.site.analyses import ANALYSES, analysis
+from truthgym.analysis.site.analyses import ANALYSES, BATCHES, analysis
 from truthgym.analysis.site.page import Page, page
 from truthgym.analysis.tables.setups import Places, Runs, runs
 from truthgym.analysis.validity.pages import table
@@ -66,7 +66,7 @@ def build(
     error, and the others are written.
 
     Args:
-        logs: Logs and folders of logs.
+        logs: Logs and folders of logs. Two or more folders are batches, and a page compares each with the first.
         out: The folder. Files of the same names are replaced.
         only: Names of the analyses. (): all.
         bundle: Whether to write Inspect's log viewer with all logs to the folder `viewer` in it, and link runs to it.
@@ -80,12 +80,13 @@ def build(
     """
     for name in only:
         one_of("analysis", name, ANALYSES)
+    batches = [place for place in ([logs] if isinstance(logs, str | Path) else logs) if Path(place).is_dir()]
     found = runs(logs)
     out.mkdir(parents=True, exist_ok=True)
     scripts = _scripts(out)
     findings = []
-    for name in only or ANALYSES:
-        finding = _find(name, logs, out)
+    for name in (*[BATCHES] * (len(batches) > 1), *(only or ANALYSES)):
+        finding = _find(name, batches if name == BATCHES else logs, out)
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(found, out) if bundle else {}
