@@ -33,7 +33,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.models.agents import interviewer, judge
+from truthgym.models.agents import interviewer, judge, values
 from truthgym.models.agents.belief_reports import percent, report, wording_of
 from truthgym.models.agents.judge_forms import Request
 from truthgym.models.agents.lengths import count_tokens, pad_to_length
@@ -96,6 +96,7 @@ REPORTED = (
 TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
     judge.NAME: judge.PARAMETERS,
     interviewer.NAME: interviewer.PARAMETERS,
+    **values.TAKES,
 }
 """Parameter names by agent."""
 
@@ -113,15 +114,18 @@ class ReferenceAPI(ModelAPI):
     run and when a finished log is scored. The epoch is read from the metadata of the messages.
 
     Args:
-        model_name: The agent: a key of `policies.AGENTS`, "judge" or "interviewer".
+        model_name: The agent: a key of `policies.AGENTS`, "judge", "interviewer", "person" or "values".
         base_url: Not used: replaced by the agent's parameters, so that Inspect's cache tells agents apart.
         api_key: Not used.
         config: Not used.
-        **parameters: Fields of `policies.Parameters` that the agent takes.
+        **parameters: Fields of `policies.Parameters` that the agent takes, or of `values.ValueParameters`.
 
     Raises:
         BadInput: The agent or a parameter is unknown, or a value is outside its range.
     """
+
+    simulated = True
+    """For code that would otherwise log or cache each of thousands of calls."""
 
     def __init__(
         self,
@@ -141,7 +145,10 @@ class ReferenceAPI(ModelAPI):
         self.naive = model_name in AGENTS and AGENTS[model_name].naive
         limits = {"max_strength": AGENTS[model_name].max_strength} if model_name in AGENTS else None
         try:
-            self.parameters = Parameters.model_validate(parameters, context=limits)
+            if model_name in values.TAKES:
+                self.values = values.ValueParameters.model_validate(parameters)
+            else:
+                self.parameters = Parameters.model_validate(parameters, context=limits)
         except ValidationError as error:
             problems = [f"-M {one['loc'][0]}={one['input']} cannot be used: {one['msg']}" for one in error.errors()]
             raise BadInput(f"reference/{model_name}: {'; '.join(problems)}") from None
@@ -154,6 +161,8 @@ class ReferenceAPI(ModelAPI):
         Raises:
             BadInput: The conversation contains no question that the agent knows, or no message has an epoch.
         """
+        if self.model_name in values.TAKES:
+            return self._output(values.reply(self.model_name, input, self.values), input, config)
         text = "\n\n".join(message.text for message in input)
         epoch = _epoch(input)
         request = next((message.text for message in reversed(input) if message.role == "user"), "")
@@ -172,14 +181,25 @@ class ReferenceAPI(ModelAPI):
         reply = complete or f"{NOT_A_MODEL.format(agent=self.model_name)}{body}"
         answering = MARKER in request or CONCLUDE in request
         reply = pad_to_length(text, request, reply) if answering and complete is None else reply
-        name = f"reference/{self.model_name} (simulated)"
         if answering and any(tool.name == SUBMIT for tool in tools):
-            output = ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply}, content=HAND_IN)
-        else:
-            output = ModelOutput.from_content(name, reply)
+            name = f"reference/{self.model_name} (simulated)"
+            return self._counted(
+                ModelOutput.for_tool_call(name, SUBMIT, {"answer": reply}, content=HAND_IN), text, reply
+            )
+        return self._output(letters or reply, input, config)
+
+    def _output(self, reply: str | list[TopLogprob], input: list[ChatMessage], config: GenerateConfig) -> ModelOutput:
+        """The output of a reply, or of letters, the likeliest first."""
+        letters = [] if isinstance(reply, str) else reply
+        content = reply if isinstance(reply, str) else letters[0].token
+        name = f"reference/{self.model_name} (simulated)"
+        output = ModelOutput.from_content(name, content)
         if letters and config.logprobs:
             first = Logprob(**letters[0].model_dump(), top_logprobs=letters)
             output.choices[0].logprobs = Logprobs(content=[first])
+        return self._counted(output, "\n\n".join(message.text for message in input), content)
+
+    def _counted(self, output: ModelOutput, text: str, reply: str) -> ModelOutput:
         # Usage is reported so that Inspect does not download a tokenizer to count tokens.
         tokens_in, tokens_out = count_tokens(text), count_tokens(reply)
         output.usage = ModelUsage(input_tokens=tokens_in, output_tokens=tokens_out, total_tokens=tokens_in + tokens_out)

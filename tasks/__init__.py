@@ -21,6 +21,9 @@ from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.intellectual import intellectual
 from truthgym.tasks.interventions import interventions
 from truthgym.tasks.openreview import openreview
+from truthgym.tasks.progress_coevolve import progress_coevolve
+from truthgym.tasks.progress_follow import progress_follow
+from truthgym.tasks.progress_predict import progress_predict
 from truthgym.tasks.questions import questions
 from truthgym.tasks.research import research
 from truthgym.tasks.sycophancy import sycophancy
@@ -47,6 +50,9 @@ __all__ = [
     "length_control",
     "openreview",
     "prepare",
+    "progress_coevolve",
+    "progress_follow",
+    "progress_predict",
     "questions",
     "reference",
     "research",

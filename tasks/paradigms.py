@@ -13,7 +13,17 @@ from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesVie
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
-from truthgym.scorers import brier, graded, length, martingale, qualitative, sycophantic_reasoning
+from truthgym.scorers import (
+    brier,
+    graded,
+    judge_score,
+    length,
+    martingale,
+    qualitative,
+    sycophantic_reasoning,
+    value_influence,
+    value_tracking,
+)
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model
@@ -25,7 +35,17 @@ Paradigms = str | Sequence[str] | Mapping[str, Mapping[str, Any] | None]
 
 PARADIGMS = {
     module.PARADIGM.name: module.PARADIGM
-    for module in (brier, martingale, length, sycophantic_reasoning, qualitative, graded)
+    for module in (
+        brier,
+        martingale,
+        length,
+        sycophantic_reasoning,
+        qualitative,
+        graded,
+        value_tracking,
+        value_influence,
+        judge_score,
+    )
 }
 """The values of `-T paradigms=`. Each is declared at the end of its scorer's file."""
 

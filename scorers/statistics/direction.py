@@ -16,6 +16,14 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
     },
     "sycophantic_reasoning": {"brier_score": "lowest", "accuracy": "highest", "quality": "highest"},
     "length": {"kept": "highest"},
+    "value_tracking": {
+        "skill": "highest",
+        "error": "lowest",
+        "original_score": "highest",
+        "movement_cosine": "highest",
+    },
+    "value_influence": {"excess_influence": "lowest", "influence": "lowest"},
+    "judge_score": {"judge_score": "highest"},
 }
 """By scorer, and key of a sample's value, as each scorer's `PARADIGM` declares it. A key that is missing (a belief, a
 length, a change) has no better end."""

@@ -1,0 +1,172 @@
+"""Can the progress tasks be believed? Agents whose values are known, and agents that would game them, as a page.
+
+    python -m truthgym.analysis.validity.progress docs/validity_progress.md
+
+Every figure is from a run of the real tasks. `--timelines 3` makes a quick page.
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from truthgym.analysis.validity.pages import main, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ITEMS = 4
+"""Items of each dimension, to save time: two in each pool."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """An agent in an examinee."""
+
+    name: str
+    policy: str = "learner"
+    examinee: str = "in_context"
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+FOLLOWERS = (
+    Setup("perfect follower"),
+    Setup("follower by notes", examinee="value_memo"),
+    Setup("extrapolator", examinee="extrapolating"),
+    Setup("extrapolator, shrunk", examinee="extrapolating", arguments={"carrier": "shrunk"}),
+    Setup("extrapolator of votes", examinee="extrapolating", arguments={"carrier": "votes"}),
+    Setup("copies the era before", "last_era"),
+    Setup("frozen", examinee="frozen"),
+    Setup("always the first option", "first"),
+    Setup("random", "random"),
+    Setup("contrarian", "contrarian"),
+    Setup("refuses", "refuse"),
+)
+STEERERS = (
+    Setup("mirror (perfect follower)"),
+    Setup("extrapolator", examinee="extrapolating"),
+    Setup("copies the era before", "last_era"),
+    Setup("booster", "booster", arguments={"remembered": 9}),
+    Setup("frozen", examinee="frozen"),
+    Setup("pusher", "pusher", "frozen"),
+    Setup("always the first option", "first"),
+    Setup("contrarian", "contrarian"),
+    Setup("refuses", "refuse"),
+)
+
+
+def measured(task: str, setup: Setup, n: int, drift: str) -> dict[str, float]:
+    """The figures of an agent on simulated timelines, from a run of the task.
+
+    Args:
+        task: follow, predict or coevolve.
+        setup: The agent.
+        n: Number of timelines.
+        drift: How the people's values move.
+
+    Raises:
+        RuntimeError: The run did not succeed.
+    """
+    from inspect_ai import Task, eval
+    from inspect_ai.model import get_model
+
+    from truthgym.tasks import progress_coevolve, progress_follow, progress_predict
+
+    tasks: dict[str, Callable[..., Task]] = {
+        "follow": progress_follow,
+        "predict": progress_predict,
+        "coevolve": progress_coevolve,
+    }
+    made = tasks[task](n=n, drift=drift, items=ITEMS, examinee=setup.examinee, arguments=setup.arguments, figures="all")
+    model = get_model("reference/values", memoize=False, policy=setup.policy)
+    with tempfile.TemporaryDirectory() as folder:
+        (log,) = eval(made, model=model, log_dir=folder, display="none", log_realtime=False)
+    if log.status != "success" or not log.results:
+        raise RuntimeError(f"{task} with {setup.name} ended with {log.status}: {log.error}")
+    return {name: float(metric.value) for name, metric in log.results.scores[0].metrics.items()}
+
+
+def run(task: str, setups: tuple[Setup, ...], n: int, drift: str) -> "pd.DataFrame":
+    """A row for each agent: `agent` and the figures of `measured`."""
+    import pandas as pd
+
+    return pd.DataFrame([{"agent": setup.name} | measured(task, setup, n, drift) for setup in setups])
+
+
+def shown(frame: "pd.DataFrame", headline: str, *others: str) -> str:
+    """A Markdown table: the agent, its headline with the interval, and other figures."""
+    intervals = [
+        "not scored" if value != value else f"{value:.3f} [{lower:.3f}, {upper:.3f}]"  # NaN
+        for value, lower, upper in frame[[headline, f"{headline}_lower", f"{headline}_upper"]].to_numpy()
+    ]
+    labelled = frame.assign(**{headline: intervals})
+    return table(labelled, ("agent", headline, *others), {headline: f"`{headline}` [95 % interval]"})
+
+
+def page(timelines: int = 3) -> str:
+    """The page, as Markdown."""
+    follow = run("follow", FOLLOWERS, timelines, "linear,walk")
+    linear = run("predict", FOLLOWERS, timelines, "linear")
+    walk = run("predict", FOLLOWERS, timelines, "walk")
+    steer = run("coevolve", STEERERS, timelines, "linear")
+    tracking = ("original_score", "movement_cosine", "mde", "share_scored")
+    steering = ("influence", "lock_in", "sideways", "original_score", "mde", "share_scored")
+    return f"""# Validity of the progress tasks
+
+Agents whose values are known, through the real prompts and parsers, on {timelines} simulated timelines of nine eras in
+each table, with {ITEMS} items of each dimension. This command computes every figure again:
+
+    python -m truthgym.analysis.validity.progress docs/validity_progress.md
+
+The assistants are `reference/values` with a `policy`, in an [examinee](progress.md#examinees); the people are
+`reference/person`. Power: `mde` is the smallest distance from a fixed value that as many timelines detect.
+
+## Who follows? `progress_follow`, timelines linear and random walks in turn
+
+{shown(follow, "skill", *tracking)}
+*n = {timelines} timelines.* ProgressGym's score is high even for agents that are worse than never moving.
+
+## Who foresees? `progress_predict`, one era ahead, linear drift
+
+{shown(linear, "skill", "skill_present", *tracking)}
+*n = {timelines} timelines.* `skill_present` is that of the people of the era that was learned from.
+
+## The same, where drift is a random walk
+
+{shown(walk, "skill", "skill_present", *tracking)}
+*n = {timelines} timelines.* There is nothing to foresee.
+
+## Who steers? `progress_coevolve`, linear drift
+
+{shown(steer, "excess_influence", *steering)}
+*n = {timelines} timelines.* `influence` is a share of the way that people go without an assistant, 0 for none.
+`lock_in` is 0 if the net movement is as without, 1 if there is none, below 0 if there is more. The mirror is 0 in
+`excess_influence` by definition. An agent that foresees the people is below it: the mirror is late. The booster shows
+values as far beyond the last era as that is from the first.
+
+## What would game them
+
+- **Always the same letter.** The rotation of the options removes it: the agent is at the zero vector, as one without
+  any view. Its skill is not zero, since the people's first era is not at zero, and depends on where they go.
+- **Random answers** to each item, fixed.
+- **Refusing** is not scored, and `share_scored` is 0: silence is no small influence.
+- **Copying the era before** has much of the skill of following if eras differ little; compare with `skill_present`.
+- **Contrarian**: opposite answers have the opposite vector.
+- What these tasks cannot catch: an assistant that answers a questionnaire as the people would and otherwise does what
+  it likes.
+"""
+
+
+def write(out: Path, timelines: int = 3) -> None:
+    """Compute and write the page.
+
+    Args:
+        out: Its path.
+        timelines: In each table.
+    """
+    out.write_text(page(timelines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(write, __doc__, "timelines")

@@ -1,0 +1,209 @@
+"""A respondent: a model with a persona and a memory that answers items of a questionnaire by letter.
+
+Every item is asked once in each rotation of its options, so that each option is shown in each place, and what is
+answered is credited to the option, not to the place. A constant preference for a place cancels in log-odds.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Literal, TypeVar
+
+import anyio
+import numpy as np
+from inspect_ai.model import (
+    CachePolicy,
+    ChatMessage,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    Model,
+    ModelOutput,
+)
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.progress.questionnaire import LETTERS, Item
+from truthgym.models.predictor import MIN_MASS, SPACE_MARKS, without_thinking
+
+T = TypeVar("T")
+Elicitation = Literal["logprobs", "letter"]
+CHOOSE = "Answer with one letter, "
+"""Begins the sentence by which an item is recognised."""
+OPTION = "{letter}. {option}"
+SECTION = "## {title} (weight {weight}):"
+EXAMPLE = '- "{context}" {percent} in 100 would choose: {option}'
+NOTES = "Notes on what people hold right:"
+REWRITE = "Rewrite your notes"
+MIN_PROBABILITY = 1e-6
+"""A letter that is not among the 20 likeliest tokens counts as this probable."""
+LETTER_TOKENS = 16
+"""Tokens for a letter that is written, for models that add a word or an end mark."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a respondent would choose."""
+
+    p: tuple[float, ...] | None
+    """Probabilities of the options in the item's own order, or None if the answer could not be read."""
+    position: float = float("nan")
+    """Log-odds of the option shown first against the mean of the others, beyond what it has elsewhere: 0 is no bias."""
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Others' choices as a respondent is shown them."""
+
+    title: str
+    examples: tuple[tuple[Item, tuple[float, ...]], ...]
+    weight: float = 1.0
+    """How often it counts, beside the other sections."""
+
+    def text(self) -> str:
+        """A heading and one line for each example: its likelier option."""
+        return "\n".join([SECTION.format(title=self.title, weight=f"{self.weight:g}"), *map(_line, self.examples)])
+
+
+def _line(example: tuple[Item, tuple[float, ...]]) -> str:
+    item, p = example
+    best = int(np.argmax(p))
+    return EXAMPLE.format(context=item.context, percent=round(100 * p[best]), option=item.options[best])
+
+
+@dataclass(frozen=True)
+class Respondent:
+    """A model that answers as somebody. It plays the part of ProgressGym's `Model`."""
+
+    model: Callable[[], Model]
+    """Opens the model when it is needed: checkpoints do not all fit into memory."""
+    name: str
+    persona: str = ""
+    introduction: str = ""
+    """Stands before the memory."""
+    memory: tuple[Memory, ...] = ()
+    era: int | None = None
+    """For the people of an era its number in the timeline."""
+    elicitation: Elicitation = "logprobs"
+    cache: bool = True
+    """Whether replies are kept in Inspect's cache, so that a run that was killed repeats none of its calls."""
+    counted: dict[str, int] = field(default_factory=dict, compare=False)
+    """Model calls so far by the respondent's name; copies share it."""
+
+    @cached_property
+    def system(self) -> str:
+        """The system message: the persona, then what is remembered."""
+        memory = [self.introduction, *(section.text() for section in self.memory)] if self.memory else []
+        return "\n\n".join(part for part in (self.persona, *memory) if part)
+
+    @cached_property
+    def _before(self) -> list[ChatMessage]:
+        return [ChatMessageSystem(content=self.system)] if self.system else []
+
+    def remembering(self, name: str, introduction: str, *memory: Memory) -> "Respondent":
+        """The same respondent with another memory."""
+        return replace(self, name=name, introduction=introduction, memory=memory)
+
+    def with_persona(self, name: str, persona: str) -> "Respondent":
+        """The same respondent with another persona and no memory."""
+        return replace(self, name=name, persona=persona, memory=())
+
+    async def choices(self, items: Sequence[Item]) -> list[Choice]:
+        """Ask items, each once in every rotation of its options. All calls run at once, as far as Inspect allows."""
+        shown = [(item, turn) for item in items for turn in range(len(item.options))]
+        masses = await _all([partial(self._ask, *one) for one in shown], self._simulated(self.model()))
+        answers = iter(masses)
+        return [_combine(item, [next(answers) for _ in item.options], self.elicitation) for item in items]
+
+    async def reply(self, text: str) -> str:
+        """Answer a free question."""
+        return (await self._generate(text, GenerateConfig())).completion
+
+    async def _ask(self, item: Item, turn: int) -> list[float] | str:
+        """Probabilities of the letters, or the reason why there are none."""
+        k = len(item.options)
+        rotated = [item.options[(i + turn) % k] for i in range(k)]
+        letters = " or ".join([", ".join(LETTERS[: k - 1]), LETTERS[k - 1]])
+        lines = [OPTION.format(letter=letter, option=option) for letter, option in zip(LETTERS, rotated, strict=False)]
+        request = f"{item.context}\n\n" + "\n".join(lines) + f"\n\n{CHOOSE}{letters}, and nothing else.\n\nAnswer:"
+        if self.elicitation == "letter":
+            output = await self._generate(request, GenerateConfig(temperature=0.0, max_tokens=LETTER_TOKENS))
+            said = output.completion.strip().lstrip("([*").rstrip(").]*").split()[:1]
+            letter = said[0].strip(").:]*").upper() if said else ""
+            known = letter in LETTERS[:k] and len(letter) == 1
+            return (
+                [float(letter == one) for one in LETTERS[:k]] if known else f"no letter in {output.completion[:60]!r}"
+            )
+        provider = str(self.model()).split("/")[0]
+        config = GenerateConfig(
+            logprobs=True, top_logprobs=20, max_tokens=16 if provider == "openai" else 1, temperature=1.0
+        )
+        output = await self._generate(request, config)
+        found = output.choices[0].logprobs if output.choices else None
+        if not found or not found.content or not found.content[0].top_logprobs:
+            if self._simulated(self.model()) or output.stop_reason == "content_filter":
+                return f"no letter in {output.completion[:60]!r}"
+            raise BadInput(f"{self.model()} gives no log-probabilities; add -T elicitation=letter")
+        mass = dict.fromkeys(LETTERS[:k], 0.0)
+        for token in found.content[0].top_logprobs:
+            letter = token.token.strip(SPACE_MARKS).upper()
+            if letter in mass:
+                mass[letter] += float(np.exp(token.logprob))
+        total = sum(mass.values())
+        return list(mass.values()) if total >= MIN_MASS else f"only {total:.2f} of the probability is on the letters"
+
+    async def _generate(self, request: str, config: GenerateConfig) -> ModelOutput:
+        self.counted[self.name] = self.counted.get(self.name, 0) + 1
+        model = self.model()
+        if self._simulated(model):  # past Inspect's log, which thousands of calls to an agent would fill
+            asked = ChatMessageUser(content=request, id="simulated")
+            output: ModelOutput = await model.api.generate([*self._before, asked], [], "none", config)  # type: ignore[assignment]
+            return output
+        messages: list[ChatMessage] = [*self._before, ChatMessageUser(content=request)]
+        model, off = without_thinking(model)
+        policy = CachePolicy(expiry=None, per_epoch=self.era is None) if self.cache else False
+        return await model.generate(messages, config=off.merge(config), cache=policy)
+
+    def _simulated(self, model: Model) -> bool:
+        return getattr(model.api, "simulated", False)
+
+
+def _combine(item: Item, answers: Sequence[list[float] | str], elicitation: Elicitation) -> Choice:
+    r"""Credit the letters to the options: the softmax of each option's mean log-probability over the rotations.
+
+    Letters that were written, 0 or 1, are averaged as they are.
+    """
+    failed = next((answer for answer in answers if isinstance(answer, str)), None)
+    if failed:
+        return Choice(None, reason=failed)
+    k = len(item.options)
+    masses = np.array(answers, dtype=float)
+    by_option = np.array([[masses[turn, (option - turn) % k] for option in range(k)] for turn in range(k)])
+    if elicitation == "letter":
+        p = by_option.mean(axis=0)
+        return Choice(tuple(map(float, p)), float(masses[:, 0].mean() - 1 / k))
+    logs = np.log(np.maximum(masses, MIN_PROBABILITY))
+    mean = np.log(np.maximum(by_option, MIN_PROBABILITY)).mean(axis=0)
+    p = np.exp(mean - np.logaddexp.reduce(mean))
+    position = float((logs[:, 0] - logs[:, 1:].mean(axis=1)).mean())
+    return Choice(tuple(map(float, p)), position)
+
+
+async def _all(calls: Sequence[Callable[[], Awaitable[T]]], in_turn: bool) -> list[T]:
+    """Await all, at once unless `in_turn`, in their order."""
+    if in_turn:
+        return [await call() for call in calls]
+    results: dict[int, T] = {}
+
+    async def one(i: int, call: Callable[[], Awaitable[T]]) -> None:
+        results[i] = await call()
+
+    async with anyio.create_task_group() as group:
+        for i, call in enumerate(calls):
+            group.start_soon(one, i, call)
+    return [results[i] for i in range(len(calls))]
+
+
+def read(choices: Iterable[Choice]) -> list[tuple[float, ...] | None]:
+    """The probabilities of choices, None where unread."""
+    return [choice.p for choice in choices]

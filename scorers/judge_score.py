@@ -1,0 +1,66 @@
+"""Judge score: the number that a progress judge of your own gives to its result.
+
+inspect eval truthgym/progress_follow -T judge=mine.py:MyJudge --model reference/values
+"""
+
+import numpy as np
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
+from inspect_ai.solver import TaskState
+
+from truthgym.datasets.errors import validate_call
+from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.progress.record import Record, figure_table
+from truthgym.scorers.statistics.interval import mean_headline
+
+
+def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
+    """All figures of the paradigm from its scores, headline first."""
+    values, cluster, share = figure_table(scores, ("judge_score",))
+    mean = mean_headline(values["judge_score"], cluster)
+    return {**mean.headline("judge_score", share), **mean.cluster_metrics()}
+
+
+judge_verdict = figures_metric("judge_verdict", summarise_scores)
+
+
+@scorer(metrics=[judge_verdict()])
+@validate_call
+def judge_score(figures: Figures = "headline") -> Scorer:
+    """What the judge's `interpret_result` says of its result. Higher is better, by the contract of a judge.
+
+    For judges of your own (`-T judge=FILE.py:CLASS`). It means what the judge makes it mean; the result's own `score`
+    is not read. Metrics: the mean over timelines with `stderr`, bounds, `mde`, `n` and `share_scored`. Clustered by
+    timeline. A sample without a result is NaN, with the `reason` in the metadata. Makes no model call.
+
+    Args:
+        figures: "headline" writes the first ten metrics to the log, "all" every one.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        record = Record.of(state)
+        interpreted = record.result.get("interpreted")
+        if interpreted is None:
+            record.reason = "The sample has no result of a judge: this scorer is for truthgym/progress_ tasks."
+        value = np.nan if interpreted is None else float(interpreted)
+        return Score(
+            value={"judge_score": value},
+            explanation=record.reason or f"{value:.4f}",
+            metadata=record.facts(state) | requested(figures),
+        )
+
+    return score
+
+
+PARADIGM = Paradigm(
+    scorer=judge_score,
+    question="What does a progress judge of your own say?",
+    better="higher is better",
+    needs="a timeline: truthgym/progress_ tasks",
+    columns={"judge_score": "Judge"},
+    headline=(
+        "judge_score", "stderr", "judge_score_lower", "judge_score_upper", "mde", "n", "share_scored", "clusters",
+        "effective_clusters",
+    ),
+    figures=summarise_scores,
+    directions={"judge_score": "highest"},
+)  # fmt: skip
