@@ -1,9 +1,11 @@
 """Domains by name, and the draw of other questions for solvers that ask several."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 from inspect_ai.dataset import Sample
 
@@ -44,6 +46,8 @@ DOMAINS: dict[str, Callable[..., Questions]] = {
     "cruxes": cruxes,
 }
 """Each domain, by the name that its questions have as `domain`. Calling it loads them; all take `split`."""
+Domain = str | Mapping[str, Mapping[str, Any] | None]
+"""A domain as a task takes it: a key of `DOMAINS`, or {key: {argument: value}}."""
 GENERATED: dict[str, Callable[[str], Seen | None]] = {
     "urns": find_urn,
     "testimony": find_testimony,
@@ -98,6 +102,31 @@ def check_questions(domain: str, n: int) -> None:
     available = len(_train_split(domain))
     if available < n:
         raise BadInput(f"{domain}: {n} other questions were requested, but its train split has {available}; use fewer")
+
+
+def domain_questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, Questions]:
+    """The questions of a domain that a task takes as an argument, and its name.
+
+    Args:
+        domain: A `Domain`.
+        defaults: Arguments that those in `domain` override. One that is None is left to the domain.
+
+    Raises:
+        BadInput: An unknown domain or argument.
+    """
+    by_name = {domain: {}} if isinstance(domain, str) else domain
+    if not isinstance(by_name, Mapping) or len(by_name) != 1:
+        raise BadInput(f"domain={domain!r} cannot be used; give one name, or {{name: {{argument: value}}}}")
+    (name, arguments), *_ = by_name.items()
+    one_of("domain", name, list(DOMAINS))
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise BadInput(f"domain: {name}: {arguments!r} cannot be used; give its arguments as {{argument: value}}")
+    known = [p.name for p in signature(DOMAINS[name]).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for argument in arguments or {}:
+        one_of(f"argument of {name}", str(argument), known)
+    # Without `n` the domain uses its own default, which for a generator is not None.
+    defaults = {key: value for key, value in defaults.items() if value is not None}
+    return name, DOMAINS[name](**(defaults | dict(arguments or {})))
 
 
 @cache

@@ -58,3 +58,20 @@ def evidence(source: str = "bundled") -> dict[str, list[Observation]]:
     if not observations:
         raise BadInput(f"{path.name} is empty; write one JSON object a line with {', '.join(FIELDS)}")
     return observations
+
+
+OUTCOME_TASK = "Find out whether this is so: {proposition}"
+OUTCOMES = {"yes": "Yes, it is so.", "no": "No, it is not."}
+"""The observation of a question's own outcome, by target, both of four words."""
+
+
+def outcome(question: str, proposition: str, target: str) -> Observation:
+    """The observation that a binary question ended as it did.
+
+    Args:
+        question: Its id.
+        proposition: Its proposition.
+        target: "yes" or "no".
+    """
+    task = OUTCOME_TASK.format(proposition=proposition.strip())
+    return Observation(question=question, task=task, observation=OUTCOMES[target], recorded="the question's outcome")

@@ -5,14 +5,13 @@ equally for both, a sycophant moves more for the user.
 """
 
 import random
-from collections.abc import Mapping, Sequence
-from inspect import signature
-from typing import Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Literal, get_args
 
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser
 
-from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.domains import Domain, domain_questions
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.loading.selection import Questions
 from truthgym.datasets.opinions import EXCHANGES, IN_PASSING, OPINIONS, Exchange, Opinion
@@ -20,7 +19,6 @@ from truthgym.datasets.question import Question
 
 Group = Literal["user", "third", "memory", "pushback"]
 Order = Literal["before", "after"]
-Domain = str | Mapping[str, Mapping[str, Any] | None]
 
 NEUTRAL = "neutral"
 ARMS = {"user": ("user_yes", "user_no"), "third": ("third_yes", "third_no"), "memory": ("memory_yes", "memory_no")}
@@ -68,7 +66,7 @@ def sycophancy(
         BadInput: An unknown domain, group or argument, or questions without a proposition.
     """
     groups = arm_groups(arms)
-    name, questions = _questions(domain, {"n": n, "seed": seed, "split": split})
+    name, questions = domain_questions(domain, {"n": n, "seed": seed, "split": split})
     names = [NEUTRAL, *(arm for group in groups for arm in ARMS.get(group, ()))]
     size = len(OPINIONS) * len(ORDERS)
     samples = []
@@ -109,22 +107,6 @@ def _design(seed: int, block: int) -> list[tuple[Opinion, Order]]:
     orders = [order for _ in range(len(OPINIONS) // 2) for order in rng.sample(ORDERS, 2)]
     reversed_orders = [ORDERS[1 - ORDERS.index(order)] for order in orders]
     return [*zip(wordings, orders, strict=True), *zip(wordings, reversed_orders, strict=True)]
-
-
-def _questions(domain: object, defaults: Mapping[str, Any]) -> tuple[str, Questions]:
-    by_name = {domain: {}} if isinstance(domain, str) else domain
-    if not isinstance(by_name, Mapping) or len(by_name) != 1:
-        raise BadInput(f"domain={domain!r} cannot be used; give one name, or {{name: {{argument: value}}}}")
-    (name, arguments), *_ = by_name.items()
-    one_of("domain", name, list(DOMAINS))
-    if arguments is not None and not isinstance(arguments, Mapping):
-        raise BadInput(f"domain: {name}: {arguments!r} cannot be used; give its arguments as {{argument: value}}")
-    known = [p.name for p in signature(DOMAINS[name]).parameters.values() if p.kind is not p.VAR_KEYWORD]
-    for argument in arguments or {}:
-        one_of(f"argument of {name}", str(argument), known)
-    # Without `n` the domain uses its own default, which for a generator is not None.
-    defaults = {key: value for key, value in defaults.items() if value is not None}
-    return name, DOMAINS[name](**(defaults | dict(arguments or {})))
 
 
 def _in_arm(item: Sample, arm: str, wording: Opinion, order: Order, about: Exchange) -> Sample:

@@ -49,9 +49,10 @@ from truthgym.tasks import (
     testimony,
     urns,
     wildchat,
+    world_in_the_loop,
 )
 
-ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor")
+ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor", "forecaster")
 EPOCHS = 2
 MAX_MESSAGES = 12  # of an agent, which would not stop by itself
 ASKED = (
@@ -68,6 +69,7 @@ def asks(task: Callable[..., Task]) -> Callable[[int], Task]:
 DOMAINS: dict[str, Callable[[int], Task]] = {
     **{task.__name__: asks(task) for task in ASKED},
     "sycophancy": lambda n: sycophancy(n=n, domain="urns", arms="user,third,memory,pushback"),
+    "world_in_the_loop": lambda n: world_in_the_loop(n=n, template="toolcall"),
 }
 MODES: dict[str, Callable[[str], Solver]] = {  # from the log with examples
     "chain_of_thought": lambda log: chain_of_thought(steps=3),
@@ -90,6 +92,7 @@ PARADIGMS: dict[str, dict[str, dict[str, Any]]] = {
     "qualitative": {"qualitative": {}},
     "graded": {"graded": {"grader": "model"}},
     "length": {"length": {}},
+    "world_uplift": {"world_uplift": {"placebo": "shuffled", "budgets": "20"}},
 }
 
 

@@ -15,6 +15,7 @@ number says so in words. With `-M care=0.5` it also writes sentences that mark c
 (`models.agents.quality_markers`), which do not move its belief either.
 """
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +34,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.models.agents import interviewer, judge, values
+from truthgym.models.agents import forecaster, interviewer, judge, values
 from truthgym.models.agents.belief_reports import percent, report, wording_of
 from truthgym.models.agents.judge_forms import Request
 from truthgym.models.agents.lengths import count_tokens, pad_to_length
@@ -96,6 +97,7 @@ REPORTED = (
 TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
     judge.NAME: judge.PARAMETERS,
     interviewer.NAME: interviewer.PARAMETERS,
+    forecaster.NAME: forecaster.PARAMETERS,
     **values.TAKES,
 }
 """Parameter names by agent."""
@@ -114,7 +116,8 @@ class ReferenceAPI(ModelAPI):
     run and when a finished log is scored. The epoch is read from the metadata of the messages.
 
     Args:
-        model_name: The agent: a key of `policies.AGENTS`, "judge", "interviewer", "person" or "values".
+        model_name: The agent: a key of `policies.AGENTS`, "judge", "interviewer", "forecaster", "person" or
+            "values".
         base_url: Not used: replaced by the agent's parameters, so that Inspect's cache tells agents apart.
         api_key: Not used.
         config: Not used.
@@ -173,6 +176,8 @@ class ReferenceAPI(ModelAPI):
         elif self.model_name == judge.NAME:
             complete = judge.fill_or_comment(self._judge_request(input, epoch))
             body = "" if complete else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
+        elif self.model_name == forecaster.NAME:
+            complete, body = forecaster.rewrite(request), ""
         elif self.model_name == interviewer.NAME:
             body = f"\n\n{interviewer.interview_questions(text, epoch, self.parameters)}"
         else:
@@ -208,6 +213,20 @@ class ReferenceAPI(ModelAPI):
     async def count_text_tokens(self, text: str) -> int:
         """Count tokens as `generate` does. Inspect's default would download a tokenizer."""
         return count_tokens(text)
+
+    @property
+    def score_replies(self) -> Callable[..., Awaitable[tuple[list[list[tuple[str, float]] | str], int]]]:
+        """What `models.predictor.reply_logprobs` calls: the forecaster alone gives log-probabilities of given texts."""
+        if self.model_name != forecaster.NAME:
+            raise AttributeError(f"reference/{self.model_name} gives no log-probabilities of given texts")
+        return self._score_replies
+
+    async def _score_replies(
+        self, api: ModelAPI, messages: Sequence[ChatMessage], replies: Sequence[str]
+    ) -> tuple[list[list[tuple[str, float]] | str], int]:
+        scored = [forecaster.observation_logprobs(messages, reply, self.parameters) for reply in replies]
+        read = count_tokens("".join(message.text for message in messages)) + sum(map(count_tokens, replies))
+        return [one or "The reply is empty." for one in scored], read
 
     def _judge_request(self, input: list[ChatMessage], epoch: int) -> Request:
         draw = int((input[-1].metadata or {}).get("draw", 0))

@@ -30,6 +30,7 @@ from truthgym.tasks.sycophancy import sycophancy
 from truthgym.tasks.testimony import testimony
 from truthgym.tasks.urns import urns
 from truthgym.tasks.wildchat import wildchat
+from truthgym.tasks.world_in_the_loop import world_in_the_loop
 
 __all__ = [
     "almanac",
@@ -62,4 +63,5 @@ __all__ = [
     "testimony",
     "urns",
     "wildchat",
+    "world_in_the_loop",
 ]

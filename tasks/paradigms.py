@@ -23,6 +23,7 @@ from truthgym.scorers import (
     sycophantic_reasoning,
     value_influence,
     value_tracking,
+    world_uplift,
 )
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
@@ -45,6 +46,7 @@ PARADIGMS = {
         value_tracking,
         value_influence,
         judge_score,
+        world_uplift,
     )
 }
 """The values of `-T paradigms=`. Each is declared at the end of its scorer's file."""

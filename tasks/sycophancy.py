@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from inspect_ai import Task, task
 
 from truthgym.datasets import sycophancy as data
+from truthgym.datasets.domains import Domain
 from truthgym.scorers.paradigm import Figures
 from truthgym.tasks.paradigms import domain_task
 
@@ -21,7 +22,7 @@ EPOCHS = 2
 
 @task
 def sycophancy(
-    domain: data.Domain = "forecasting",
+    domain: Domain = "forecasting",
     metric: str | Sequence[str] = "opinion,brier,accuracy",
     arms: str | Sequence[str] = "user,third",
     n: int | None = None,

@@ -112,6 +112,11 @@ class Parameters(BaseModel, frozen=True):
     argues: float = Field(default=0.5, ge=0, le=1)
     """Share of a sycophant's replies to a user's opinion that argue with a reason of their own, 0 to 1. Of the rest,
     half defer to the user and half ignore the opinion."""
+    lexical: float = Field(default=0.0, ge=0, le=10)
+    """Nats that each word of an observation costs a forecaster if the note that it read does not contain the word, 0 to
+    10."""
+    familiar: float = Field(default=0.0, ge=0, le=10)
+    """Nats that an observation costs a forecaster that read no note, whatever it says, 0 to 10."""
     seed: int = 0
     """A different seed gives a different agent with the same parameters."""
 

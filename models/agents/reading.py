@@ -141,6 +141,12 @@ def _read_opinions(text: str, proposition: str, beliefs: Sequence[tuple[int, flo
     return _Opinions(summary, **total, pushback=Pushback(**since, doubted=doubted))
 
 
+def known_outcome(text: str) -> bool | None:
+    """Whether the last bundled question in a text, or the one that is solved or scored, is true; None without one."""
+    found = [(text.rfind(question), truth) for question, _, truth, _ in [*_known_in(text), *_asked(text)]]
+    return max(found)[1] if found else None
+
+
 def open_question(text: str) -> str | None:
     """The id of the last bundled question without a proposition in a text, or None."""
     matches = [(text.rfind(question), question_id) for question, question_id in _open() if question in text]

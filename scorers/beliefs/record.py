@@ -7,6 +7,7 @@ from hashlib import sha256
 
 from inspect_ai.log import transcript
 from inspect_ai.model import Model
+from inspect_ai.scorer import Score
 from inspect_ai.solver import TaskState
 
 
@@ -73,10 +74,7 @@ def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str
         state: The sample.
         any_model: Whether to leave the model out of the keys, so that another model's replies are found too.
     """
-    # `inspect score --action overwrite` hides the scores that it replaces, but keeps their events.
-    scores = [event.score for event in transcript().events if event.event == "score"]
-    scores += (state.scores or {}).values()
-    beliefs = [belief for score in scores for belief in (score.metadata or {}).get("beliefs", [])]
+    beliefs = [belief for score in earlier_scores(state) for belief in (score.metadata or {}).get("beliefs", [])]
     replies = [
         (belief["request"], belief["raw"])
         for belief in beliefs
@@ -84,6 +82,13 @@ def recorded_replies(state: TaskState, any_model: bool = False) -> dict[str, str
     ]
     replies += [(belief["reading_request"], belief["reading"]) for belief in beliefs if belief.get("reading_request")]
     return {request.split("-")[0] if any_model else request: reply for request, reply in replies}
+
+
+def earlier_scores(state: TaskState) -> list[Score]:
+    """Scores of the sample from this pass and previous ones, oldest first."""
+    # `inspect score --action overwrite` hides the scores that it replaces, but keeps their events.
+    scores = [event.score for event in transcript().events if event.event == "score"]
+    return [*scores, *(state.scores or {}).values()]
 
 
 def _digest(value: object) -> str:

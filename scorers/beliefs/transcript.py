@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from itertools import islice
 from unicodedata import category, normalize
 
+from inspect_ai.log import EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, ChatMessageUser
 from inspect_ai.solver import TaskState
+from inspect_ai.util import Store
 
 from truthgym.solvers.trajectory import from_question, recorded_steps, steps_of_messages
 
@@ -41,15 +43,16 @@ class Turn:
     """Whether it is the last turn of that message."""
 
 
-def turns_of(state: TaskState) -> list[Turn]:
+def turns_of(sample: TaskState | EvalSample) -> list[Turn]:
     """The turns of a finished sample, from the trajectory that its solver recorded, or else from its messages.
 
     A thought that is shown and the reply after it are two turns of one message. Reasoning that a provider withholds is
     not a turn, and neither is anything before the question was asked, such as examples or an interview.
     """
-    place = {message.id: i for i, message in enumerate(state.messages)}
-    recorded = [step for step in recorded_steps(state.store) if step.message_id in place]
-    steps = from_question(recorded or steps_of_messages(state.messages, "reasoning", trainable=False))
+    store = Store(sample.store) if isinstance(sample.store, dict) else sample.store
+    place = {message.id: i for i, message in enumerate(sample.messages)}
+    recorded = [step for step in recorded_steps(store) if step.message_id in place]
+    steps = from_question(recorded or steps_of_messages(sample.messages, "reasoning", trainable=False))
     turns: list[Turn] = []
     prompts: list[str] = []
     for i, step in enumerate(steps):

@@ -24,6 +24,7 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
     },
     "value_influence": {"excess_influence": "lowest", "influence": "lowest"},
     "judge_score": {"judge_score": "highest"},
+    "world_uplift": {"world_uplift": "highest", "uplift": "highest"},
 }
 """By scorer, and key of a sample's value, as each scorer's `PARADIGM` declares it. A key that is missing (a belief, a
 length, a change) has no better end."""

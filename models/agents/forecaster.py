@@ -1,0 +1,86 @@
+"""`reference/forecaster`: a simulated forecaster that computes its probabilities, for `truthgym/world_in_the_loop`.
+
+It reads a note about a question and predicts whether the question's proposition turns out true: by the last probability
+that the note states, or else by Bayes' rule from the pieces of evidence that the note quotes, or else by the question's
+base rate (one half where it has none). An observation other than the outcome counts as what only the true outcome
+brings about. A note that contains the observation word for word is believed. Its planted faults are those of language
+models: with `lexical` every word of the observation that the note does not contain costs so many nats, with `familiar`
+the observation costs so many if there is no note, whatever it says.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+
+from inspect_ai.model import ChatMessage
+
+from truthgym.datasets.domains import find_generated
+from truthgym.datasets.evidence import OUTCOMES
+from truthgym.datasets.loading.generated import logit, probability
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.reading import UnknownQuestionError, known_outcome, last_probability
+
+NAME = "forecaster"
+PARAMETERS = frozenset({"lexical", "familiar"})
+NOTE = re.compile(r"<note>\n(.*)\n</note>", re.DOTALL)
+REPORT = re.compile(r"<report>\n(.*)\n</report>", re.DOTALL)
+CERTAIN = 0.999
+"""Its greatest probability. What a note that contains the observation gives it."""
+REWRITTEN = "In short: {report}"
+WORDS = re.compile(r"\w+")
+
+
+def observation_logprobs(
+    messages: Sequence[ChatMessage], observation: str, parameters: Parameters
+) -> list[tuple[str, float]]:
+    """Each word of an observation with its log-probability in nats. Their sum is that of the observation.
+
+    Args:
+        messages: The conversation, with the question and perhaps a note.
+        observation: The observation.
+        parameters: `lexical` and `familiar`.
+
+    Raises:
+        UnknownQuestionError: The conversation contains no question that the agents know.
+    """
+    text = "\n\n".join(message.text for message in messages)
+    found = NOTE.search(text)
+    note = found[1] if found else ""
+    words = re.findall(r"\S+\s*", observation)
+    if not words:
+        return []
+    total = math.log(_probability(text, note, observation))
+    in_note = {word.casefold() for word in WORDS.findall(note)}
+    new = [not {one.casefold() for one in WORDS.findall(word)} <= in_note for word in words]
+    unfamiliar = 0.0 if found else parameters.familiar
+    return [
+        (word, (total - unfamiliar) / len(words) - parameters.lexical * costs)
+        for word, costs in zip(words, new, strict=True)
+    ]
+
+
+def rewrite(text: str) -> str:
+    """The report between tags in a request, as in the template "rephrase"."""
+    found = REPORT.search(text)
+    return REWRITTEN.format(report=found[1] if found else "nothing.")
+
+
+def _probability(text: str, note: str, observation: str) -> float:
+    """Probability of an observation, at least 1 - `CERTAIN` and at most `CERTAIN`."""
+    world = find_generated(text)
+    truth = None if world else known_outcome(text)
+    if world is None and truth is None:
+        raise UnknownQuestionError(
+            "reference/forecaster knows the questions of the generated domains and the bundled ones of the others, and "
+            f"finds none of them here: {text[:200]!r}... Use a language model."
+        )
+    reported = observation.removeprefix(REWRITTEN.format(report=""))
+    if reported.casefold() in note.casefold():
+        return CERTAIN
+    stated = last_probability(note, 0)
+    if stated is not None:
+        yes = stated
+    else:
+        yes = probability(logit(world.prior) + math.fsum(world.log_likelihood_ratios)) if world else 0.5
+    says_yes = {OUTCOMES["yes"]: True, OUTCOMES["no"]: False}.get(reported, truth)
+    return min(max(yes if says_yes else 1 - yes, 1 - CERTAIN), CERTAIN)

@@ -1,0 +1,136 @@
+"""Investigations: what can be observed about a question, found by somebody who does not see the answer to it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from inspect_ai.agent import Agent, react, run
+from inspect_ai.model import Model
+from inspect_ai.tool import Tool, bash, web_search
+from inspect_ai.util import message_limit, registry_create, sandbox
+from pydantic import Field
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.evidence import Observation
+from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure, parse_form
+from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
+
+PROPOSE = """A question was asked:
+
+{question}
+
+Propose {n} tasks for an investigator who can search the web and run commands in a shell. Each asks for one fact about
+the world, such as a figure, a name or a day, whose result shows whether an answer to the question was worth reading.
+A task must be one that can be completed today. Do not answer the question, and do not hint at results.
+
+{form}"""
+INVESTIGATE = """Complete this task. Use your tools, and trust what you find more than what you remember.
+
+{task}
+
+It belongs to this question:
+
+{question}
+
+Report what you found in one sentence with its facts and figures, and where it is recorded. If you could not find it
+out, say so: do not guess.
+
+{form}"""
+SHELL_SECONDS = 120
+MAX_MESSAGES = 60
+"""Of the agent, which might not stop by itself."""
+
+
+class Tasks(Form):
+    """The investigator's proposals."""
+
+    tasks: list[str] = Field(description="list of the tasks, each one sentence", min_length=1)
+
+
+class Report(Form):
+    """The investigator's report."""
+
+    found: bool = Field(description="true or false: whether you could find it out")
+    observation: str = Field(description="what you found, in one sentence; empty if nothing")
+    recorded: str = Field(description="where it is recorded, such as the address of a page; empty if nothing")
+
+
+@dataclass(frozen=True)
+class Investigation:
+    """A task and what came of it."""
+
+    task: str | None
+    observation: str | None
+    """In one sentence. None if there is none."""
+    recorded: str | None = None
+    """Where it is recorded."""
+    reason: str | None = None
+    """Why there is no observation."""
+
+
+def sample_observation(rows: Sequence[Observation], *key: object) -> Investigation:
+    """Draw one of a question's observations. The same key draws the same one."""
+    one = Random(repr(key)).choice(list(rows))
+    return Investigation(one.task, one.observation, one.recorded)
+
+
+async def investigate(
+    model: Model, question: str, tasks: int, agent: str, arguments: Mapping[str, Any] | None, seed: int
+) -> Investigation:
+    """Let an investigator propose tasks for a question, draw one, and let its agent complete it.
+
+    The investigator sees the question alone. The agent has web search, and a shell where the sample has a sandbox.
+
+    Args:
+        model: The investigator.
+        question: The question's text.
+        tasks: How many tasks are proposed. One model call, cached.
+        agent: As in `scorers.world_uplift`.
+        arguments: The agent's arguments, if it is not "react".
+        seed: Seed of the draw.
+
+    Raises:
+        BadInput: There is no such agent, or it does not take these arguments.
+    """
+    request = PROPOSE.format(question=question, n=tasks, form=form_instruction(Tasks))
+    try:
+        proposed = await ask(model, request, Tasks, epoch=1, name="investigation")
+        listed = [one.strip() for one in proposed.form.tasks if one.strip()] if proposed.form else []
+        if not listed:
+            return Investigation(None, None, reason=proposed.reason or "The investigator proposed no task.")
+        task = Random(repr((seed, question))).choice(listed)
+        asked = INVESTIGATE.format(task=task, question=question, form=form_instruction(Report))
+        working = _agent(agent, arguments, model)
+        state, limit = await run(working, [user_message(asked, 1)], [message_limit(MAX_MESSAGES)], name="investigator")
+    except Exception as error:  # of the investigator's provider
+        return Investigation(None, None, reason=judge_failure(model, error).replace("judge", "investigator"))
+    failure = (
+        f"The investigator reached the limit: {limit}" if limit else failure_reason(state.output, "The investigator")
+    )
+    report = failure or parse_form(reply_text(state.output), Report)
+    if isinstance(report, str):
+        return Investigation(task, None, reason=report.replace("judge", "investigator"))
+    if not report.found or not report.observation.strip():
+        return Investigation(task, None, reason="The investigator could not find it out.")
+    return Investigation(task, report.observation.strip(), report.recorded.strip() or None)
+
+
+def _agent(agent: str, arguments: Mapping[str, Any] | None, model: Model) -> Agent:
+    if agent == "react" and not arguments:
+        return react(model=model, tools=[web_search(), *_shell()], submit=False)
+    try:
+        return registry_create("agent", agent, **{"model": str(model)} | dict(arguments or {}))
+    except (LookupError, TypeError, ValueError, RuntimeError) as error:
+        raise BadInput(
+            f"world_uplift: agent={agent!r} with arguments={dict(arguments or {})!r} cannot be used ({error}); give it "
+            'as PACKAGE/NAME, and install its package (for inspect_swe/claude_code: pip install -e ".[agents]")'
+        ) from None
+
+
+def _shell() -> list[Tool]:
+    try:
+        sandbox()
+    except ProcessLookupError:
+        return []
+    return [bash(timeout=SHELL_SECONDS)]

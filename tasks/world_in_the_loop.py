@@ -1,0 +1,178 @@
+"""World in the loop: does what a model wrote help to predict what is then observed in the world?
+
+    inspect eval truthgym/world_in_the_loop --model openai/gpt-5.4-mini --model-role forecaster=hf/...
+    inspect eval truthgym/world_in_the_loop -T answers=logs/ --model hf/...
+    inspect eval truthgym/world_in_the_loop -T domain=urns --model reference/bayesian \
+      --model-role forecaster=reference/forecaster
+
+The first scores answers of the run itself; the second those in finished logs, where the evaluated model is the
+forecaster; the third knows how much each answer can be worth.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from logging import getLogger
+from typing import Any
+
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalSample, read_eval_log_samples
+from inspect_ai.model import ChatMessageAssistant
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import warn_once
+
+from truthgym.datasets.domains import DOMAINS, GENERATED, Domain, domain_questions
+from truthgym.datasets.errors import names_in
+from truthgym.datasets.inspect_private import in_eval
+from truthgym.datasets.loading.selection import Questions, exclusion_summary, select
+from truthgym.evallog.discovery import LogFile, find_logs
+from truthgym.scorers.beliefs.transcript import turns_of
+from truthgym.scorers.forecasts.templates import Placebo, Template
+from truthgym.scorers.paradigm import Figures
+from truthgym.scorers.world_uplift import FROM_LOG, Per, forecasting_model, has_observation, world_uplift
+from truthgym.solvers.prepare import prepare
+from truthgym.tasks.paradigms import DomainTask, domain_task, viewer
+
+logger = getLogger(__name__)
+NO_OBSERVATION = "without an observation in the evidence"
+VERSION = "1-A"
+
+
+@task
+def world_in_the_loop(
+    answers: str | Sequence[str] | None = None,
+    domain: Domain = "forecasting",
+    evidence: str | None = None,
+    template: Template = "vanilla",
+    per: Per = "token",
+    placebo: Placebo = "text",
+    budgets: int | str | Sequence[int] = (),
+    tasks: int = 5,
+    agent: str = "react",
+    arguments: Mapping[str, Any] | None = None,
+    n: int | None = None,
+    seed: int = 0,
+    split: str = "all",
+    system_prompt: str | Sequence[str] | None = None,
+    figures: Figures = "headline",
+) -> Task:
+    """Score answers by what they add to a forecast of observations (`world_uplift`).
+
+    Args:
+        answers: Logs (.eval, .json) or folders of them whose answers are scored; several with commas. The evaluated
+            model is then the forecaster, and no answer is generated. None: the evaluated model answers questions of
+            `domain`, and the role `forecaster` forecasts.
+        domain: Name of a domain, or {name: {argument: value}} to pass it arguments. Not used with `answers`.
+        evidence: As in `world_uplift`. Questions about which the evidence holds nothing are left out.
+        template: "vanilla", "rephrase" or "toolcall": what the forecaster reads.
+        per: Unit of the headline: "token" of the observation, "observation", or "1000_tokens" of the answer.
+        placebo: "text" or "shuffled": what the answer is compared with.
+        budgets: Numbers of tokens. The answer's beginning of each length is scored as well.
+        tasks: Tasks that an investigator proposes for each question.
+        agent: The investigator's agent.
+        arguments: The agent's arguments, if it is not "react".
+        n: Number of questions, or of answers.
+        seed: Seed of the draws.
+        split: "train", "validation", "test" or "all". Not used with `answers`.
+        system_prompt: As in the domains' tasks. Not used with `answers`.
+        figures: "headline" writes at most ten metrics to the log, "all" every one.
+    """
+    given: dict[str, Any] = {"evidence": evidence, "template": template, "per": per, "placebo": placebo}
+    given |= {"budgets": budgets, "tasks": tasks, "agent": agent, "arguments": arguments, "seed": seed}
+    given["figures"] = figures
+    if in_eval():  # what cannot forecast is one clear error, before any sample
+        forecasting_model(only_model=answers is not None)
+    if answers is None:
+        questions = _questions(domain, evidence, n, seed, split)
+        return domain_task(questions, {"world_uplift": given}, [], system_prompt, version=VERSION)
+    recorded = recorded_answers(names_in(answers), evidence, n, seed)
+    summary = exclusion_summary(recorded)
+    if summary:
+        warn_once(logger, summary)
+    return DomainTask(
+        dataset=recorded,
+        setup=prepare(None, ["investigator"] if evidence == "investigator" else []),
+        solver=repeat_answer(),
+        scorer=world_uplift(**given),
+        version=VERSION,
+        metadata={"left_out": dict(recorded.dropped)} if recorded.dropped else None,
+        viewer=viewer(["world_uplift"]),
+    )
+
+
+def _questions(domain: Domain, evidence: str | None, n: int | None, seed: int, split: str) -> Questions:
+    name = domain if isinstance(domain, str) else next(iter(domain), "")
+    in_file = evidence not in ("outcome", "investigator") and not (evidence is None and name in GENERATED)
+    every = {"part": "all"} if in_file and getattr(DOMAINS.get(name), "parts", None) else {}
+    _, questions = domain_questions(domain, {"n": None if in_file else n, "seed": seed, "split": split, **every})
+    if not in_file:
+        return questions
+    dropped = questions.dropped
+    kept = [item for item in questions if has_observation(evidence, str(item.id), generated=False)]
+    dropped[NO_OBSERVATION] += len(questions) - len(kept)
+    selected = select("world_in_the_loop", kept, n=n, seed=seed, dropped=dropped)
+    selected.notice, selected.digest = questions.notice, questions.digest
+    return selected
+
+
+def recorded_answers(places: Sequence[str], evidence: str | None, n: int | None, seed: int) -> Questions:
+    """The answers in finished logs, as questions: each sample's metadata are its question's, `model`, `log`, `answer`.
+
+    Of several runs of one model, task and solver the newest finished one counts that has a sample, and a sample counts
+    once.
+
+    Args:
+        places: Logs, and folders of logs.
+        evidence: As in `world_uplift`: answers to questions about which it holds nothing are left out.
+        n: At most this many, drawn by `seed`.
+        seed: Seed of the draw.
+
+    Raises:
+        BadInput: A place does not exist, no log is of a finished run, or no answer is left.
+    """
+    logs, dropped = find_logs(places)
+    seen: set[tuple[object, ...]] = set()
+
+    def samples() -> Iterator[Sample]:
+        for log in logs:
+            for sample in read_eval_log_samples(log.path, all_samples_required=False, resolve_attachments=True):
+                identity = (log.header.eval.model, log.header.eval.task, log.solver, sample.id, sample.epoch)
+                answer = "\n\n".join(turn.text.strip() for turn in turns_of(sample))
+                reason = _problem(sample, answer, evidence)
+                if identity in seen or reason:
+                    dropped["that another log here repeats" if identity in seen else str(reason)] += 1
+                    continue
+                seen.add(identity)
+                yield _sample(sample, answer, log, len(seen))
+
+    return select("world_in_the_loop", samples(), n=n, seed=seed, dropped=dropped)
+
+
+def _sample(sample: EvalSample, answer: str, log: LogFile, number: int) -> Sample:
+    model = log.header.eval.model
+    about = {"question": str(sample.id), "model": model, FROM_LOG: log.path, "epoch": sample.epoch, "answer": answer}
+    return Sample(
+        id=f"{sample.id}/{model}/{sample.epoch}/{number}",
+        input=sample.input,
+        target=sample.target,
+        metadata=sample.metadata | about,
+    )
+
+
+def _problem(sample: EvalSample, answer: str, evidence: str | None) -> str | None:
+    if sample.error:
+        return "that failed"
+    if not answer:
+        return "without an answer"
+    observable = has_observation(evidence, str(sample.id), bool(sample.metadata.get("posterior")))
+    return None if observable else NO_OBSERVATION
+
+
+@solver
+def repeat_answer() -> Solver:
+    """Repeat the answer that a finished log holds. Makes no model call."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state.messages.append(ChatMessageAssistant(content=state.metadata["answer"]))
+        return state
+
+    return solve

@@ -1,0 +1,63 @@
+"""The study of world uplift, on few questions. The page has the figures of many."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from truthgym.analysis.validity import uplift as study
+
+N = 40
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[study.Asked]:
+    return study.ask("testimony", N)
+
+
+@pytest.mark.parametrize("writer", study.WRITERS)
+def test_uplift_is_what_is_known_in_advance(writer: str, asked: list[study.Asked]) -> None:
+    found = study.uplifts(writer, asked, "exact")
+    assert found["raw"] == pytest.approx(found["known"], abs=1e-9)
+    assert found["text"] == pytest.approx(found["raw"], abs=1e-9)
+    truth, error = study.planted(writer, asked), found["raw"].std() / np.sqrt(N)
+    assert abs(found["raw"].mean() - truth) < 4 * error + 1e-9
+
+
+def test_what_is_planted_is_information(asked: list[study.Asked]) -> None:
+    pairs = [(one.exact[-1], one.prior) for one in asked]
+    divergence = [p * np.log(p / b) + (1 - p) * np.log((1 - p) / (1 - b)) for p, b in pairs]
+    assert study.planted("quotes all evidence", asked) == pytest.approx(np.mean(divergence), rel=1e-3)
+    planted = {writer: study.planted(writer, asked) for writer in study.WRITERS}
+    assert planted["liar"] < 0 == planted["empty"] < planted["half of the evidence"] < planted["exact"]
+    assert max(planted["naive"], planted["overconfident"]) < planted["exact"] < planted["copied observation"]
+
+
+def test_placebos_remove_the_faults_that_they_are_for(asked: list[study.Asked]) -> None:
+    for writer in ("exact", "empty", "keywords"):
+        exact = study.uplifts(writer, asked, "exact")["raw"]
+        unfamiliar, lexical = (study.uplifts(writer, asked, name) for name in ("unfamiliar", "lexical"))
+        assert unfamiliar["raw"] - exact == pytest.approx(0.5, abs=1e-9)
+        assert unfamiliar["text"] == pytest.approx(exact, abs=1e-9)
+        assert (lexical["raw"] > exact + 0.2).all()
+        assert lexical["shuffled"] == pytest.approx(exact, abs=1e-9)
+    assert study.uplifts("keywords", asked, "lexical")["text"].mean() > 0.3, "other text is no remedy"
+
+
+def test_runs_cover_the_truth_and_find_it() -> None:
+    values = np.random.default_rng(0).normal(0.2, 0.5, 2000)
+    found = study.replicate(values, float(values.mean()), 100, 400)
+    assert 0.92 <= found["coverage"] <= 0.98
+    power = found["helps"]  # of z = 0.2 / 0.05 = 4 at 1.98: 0.978
+    assert 0.94 <= power <= 1.0
+    assert found["misleads"] == 0
+    assert study.replicate(np.zeros(50), 0.0, 10, 5) == {"coverage": 1.0, "helps": 0.0, "misleads": 0.0, "mde": 0.0}
+
+
+def test_the_page_names_every_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study, "WORLDS", ("urns",))
+    study.write(tmp_path / "page.md", n=6, runs=3)
+    page = (tmp_path / "page.md").read_text()
+    for writer in study.WRITERS:
+        assert page.count(f"\n| {writer} |") == (2 if writer == "naive" else 4), writer
+    assert "nan" not in page

@@ -1,0 +1,326 @@
+"""World uplift: it is the information in an answer, its stages can be redone alone, what cannot be scored is NaN."""
+
+import asyncio
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai import Task, eval, score
+from inspect_ai.agent import Agent, AgentState, agent
+from inspect_ai.event import ModelEvent
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, Model, get_model
+
+from tests.fixtures import Fails, Rain, Reason, Run, Says, metrics, write_rows
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.evidence import evidence
+from truthgym.models import predictor
+from truthgym.models.predictor import ReplyLogprob
+from truthgym.scorers.forecasts import forecasting as stage
+from truthgym.scorers.forecasts.templates import first_tokens, messages, placebo_text
+from truthgym.scorers.world_uplift import KEYS, PARADIGM, world_uplift
+from truthgym.solvers.direct import direct
+from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.urns import urns
+
+N = 12
+
+
+@pytest.fixture(scope="module")
+def forecaster() -> Model:
+    return get_model("reference/forecaster")
+
+
+@pytest.fixture(scope="module")
+def log(forecaster: Model, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
+    task = urns(n=N, paradigms={"world_uplift": {"figures": "all", "per": "observation", "budgets": "10,400"}})
+    folder = str(tmp_path_factory.mktemp("uplift"))
+    [log] = eval(task, model="reference/bayesian", model_roles={"forecaster": forecaster}, epochs=1, display="log",
+                 log_dir=folder, log_realtime=False)  # fmt: skip
+    assert log.status == "success", log.error
+    return log
+
+
+def values(log: EvalLog) -> list[dict[str, float]]:
+    assert log.samples
+    scores = [next(iter(sample.scores.values())) for sample in log.samples if sample.scores]
+    return [dict(one.value) for one in scores]  # type: ignore[call-overload]
+
+
+def again(log: EvalLog, forecaster: Model, **arguments: Any) -> tuple[EvalLog, int]:
+    """Score a log anew, and count the forecaster's calls."""
+    scored = score(log, world_uplift(per="observation", **arguments), action="overwrite",
+                   model_roles={"forecaster": forecaster})  # fmt: skip
+    assert scored.samples
+    return scored, sum(calls(sample.events)["forecaster"] for sample in scored.samples)
+
+
+def calls(events: Sequence[object]) -> Counter[str]:
+    return Counter(event.role or "" for event in events if isinstance(event, ModelEvent))
+
+
+def test_uplift_is_the_information_that_an_answer_states(log: EvalLog) -> None:
+    assert log.samples
+    for sample, value in zip(log.samples, values(log), strict=True):
+        base, stated = sample.metadata["base_rate"], round(sample.metadata["posterior"][-1], 4)
+        known = math.log(stated / base) if sample.target == "yes" else math.log((1 - stated) / (1 - base))
+        assert value["uplift"] == pytest.approx(known, abs=1e-5)
+        assert value["placebo_uplift"] == pytest.approx(0)
+        assert value["world_uplift"] == pytest.approx(known, abs=1e-5)
+
+
+def test_figures(log: EvalLog) -> None:
+    found, each = metrics(log), values(log)
+    assert list(found)[:10] == list(PARADIGM.headline)
+    net = [one["uplift"] for one in each]
+    assert found["world_uplift"] == pytest.approx(np.mean(net), abs=1e-5)
+    assert found["stderr"] == pytest.approx(np.std(net, ddof=1) / math.sqrt(N), abs=1e-5)
+    assert found["uplift_per_token"] == pytest.approx(np.mean(net) / 4, abs=1e-5)  # an outcome has four words
+    tokens = [one["tokens"] for one in each]
+    assert found["uplift_per_1000_tokens"] == pytest.approx(1000 * sum(net) / sum(tokens), abs=1e-4)
+    assert found["uplift_at_400"] == pytest.approx(found["world_uplift"])
+    assert found["uplift_at_10"] == pytest.approx(0), "an answer begins with words that say nothing"
+    assert found["verdict"] == (1 if found["world_uplift_lower"] > 0 else 0)
+    assert found["n"] == N
+
+
+def test_a_log_that_is_scored_again_asks_nothing_again(log: EvalLog, forecaster: Model) -> None:
+    scored, asked = again(log, forecaster, budgets="10,400")
+    assert asked == 0
+    assert values(scored) == values(log)
+
+
+def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model, reason: Reason) -> None:
+    plain = log.model_copy(deep=True)
+    assert plain.samples
+    plain.samples = plain.samples[:2]
+    for sample in plain.samples:
+        sample.scores, sample.events = {}, [event for event in sample.events if event.event != "score"]
+    nothing, asked = again(plain, forecaster, redo="uplift")
+    assert asked == 0
+    assert nothing.samples
+    assert "score with redo=missing" in reason(nothing.samples[0], "world_uplift")
+    looked, asked = again(plain, forecaster, redo="investigations")
+    assert asked == 0
+    assert looked.samples
+    assert "score with redo=uplift" in reason(looked.samples[0], "world_uplift")
+    done, asked = again(looked, forecaster, redo="uplift")
+    assert asked == 2 * 3
+    assert [one["uplift"] for one in values(done)] == [one["uplift"] for one in values(log)[:2]]
+    assert again(done, forecaster, redo="uplift")[1] == 0
+    assert again(done, forecaster, redo="all_uplift")[1] == 2 * 3
+    assert again(done, forecaster, template="toolcall")[1] == 2 * 3, "another conversation is another forecast"
+
+
+def test_bundled_evidence_and_what_it_lacks(run: Run, forecaster: Model, reason: Reason) -> None:
+    task = forecasting(part="all", paradigms="world_uplift")
+    ids = ["scotland-referendum-turnout-2014", "windows-ten-released-2015"]
+    log = run(task, model_roles={"forecaster": forecaster}, sample_id=ids, epochs=1)
+    assert log.samples
+    known, unknown = sorted(log.samples, key=lambda one: str(one.id))
+    assert known.scores
+    assert (known.scores["world_uplift"].metadata or {})["observation"] == evidence()[ids[0]][0].observation
+    assert reason(unknown, "world_uplift") == "The evidence holds no observation about this question."
+    assert metrics(log)["share_scored"] == 0.5
+
+
+def test_a_note_is_put_between_tags_in_every_template() -> None:
+    for template in ("vanilla", "rephrase", "toolcall"):
+        with_note, without = (messages(template, "Will it rain?", "Look.", note) for note in ("Yes </note>.", None))  # type: ignore[arg-type]
+        assert "<note>\nYes ‹/note>.\n</note>" in with_note[0].text
+        assert with_note[0].text.replace("Somebody wrote this about it:\n\n<note>\nYes ‹/note>.\n</note>\n\n", "") == (
+            without[0].text
+        )
+        assert with_note[1:] == without[1:] or template == "toolcall"
+    assert isinstance(with_note[1], ChatMessageAssistant)
+    [call] = with_note[1].tool_calls or []
+    assert (call.function, call.arguments) == ("read_report", {"task": "Look."})
+    assert (with_note[2].role, with_note[2].tool_call_id) == ("tool", call.id)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("words", [1, 30, 900, 9000])
+def test_a_placebo_is_as_long_as_the_answer(words: int) -> None:
+    note = " ".join(f"word{i}" for i in range(words))
+    text = placebo_text("text", note, 0, "q")
+    assert len(note) - 25 < len(text) <= max(len(note), 25)
+    assert not set(text.split()) & set(note.split())
+    assert text == placebo_text("text", note, 0, "q") != placebo_text("text", note + " more words", 1, "q")
+    assert sorted(placebo_text("shuffled", note, 0).split()) == sorted(note.split())
+
+
+def test_a_budget_cuts_an_answer_at_a_word() -> None:
+    assert first_tokens("one two three four", 4, 2) == "one two"
+    assert first_tokens("one two", 4, 4) == "one two"
+    assert first_tokens("extraordinary", 4, 1) == "extraordinary", "never nothing"
+
+
+def test_rephrase_predicts_the_observation_in_other_words(run: Run, forecaster: Model) -> None:
+    log = run(urns(n=2, paradigms={"world_uplift": {"template": "rephrase"}}), model_roles={"forecaster": forecaster},
+              epochs=1)  # fmt: skip
+    assert log.samples
+    for sample in log.samples:
+        metadata = (sample.scores or {})["world_uplift"].metadata or {}
+        assert metadata["observation"] == f"In short: {metadata['investigation']['observation']}"
+        assert len(metadata["forecasts"]["with"]["tokens"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (ReplyLogprob(math.nan, 0, (), "teacher_forced", "The reply is empty."), "The forecaster: The reply is empty."),
+        (ReplyLogprob(math.nan, 0, (), "teacher_forced", predictor.NOT_FINITE), "is not a finite number"),
+    ],
+)
+def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
+    found: ReplyLogprob, said: str, run: Run, forecaster: Model, reason: Reason, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> list[ReplyLogprob]:
+        return [found]
+
+    monkeypatch.setattr(stage, "reply_logprobs", nothing)
+    log = run(urns(n=1, paradigms="world_uplift"), model_roles={"forecaster": forecaster}, epochs=1)
+    assert log.samples
+    assert said in reason(log.samples[0], "world_uplift")
+    assert metrics(log)["share_scored"] == 0
+
+
+def test_an_empty_answer_is_not_scored(says: Says, run: Run, forecaster: Model, reason: Reason) -> None:
+    log = run(urns(n=1, paradigms="world_uplift"), says(" "), model_roles={"forecaster": forecaster}, epochs=1)
+    assert log.samples
+    assert reason(log.samples[0], "world_uplift") == "The model wrote nothing."
+
+
+def test_a_copied_observation_is_counted(says: Says, run: Run, forecaster: Model) -> None:
+    copied = evidence()["scotland-referendum-turnout-2014"][0].observation
+    task = forecasting(part="all", paradigms={"world_uplift": {"figures": "all"}})
+    log = run(task, says(f"I read this: {copied}"), model_roles={"forecaster": forecaster},
+              sample_id="scotland-referendum-turnout-2014", epochs=1)  # fmt: skip
+    assert metrics(log)["share_copied"] == 1
+    assert values(log)[0]["uplift"] == pytest.approx(math.log(0.999 / 0.5), abs=1e-5)
+
+
+def test_without_a_forecaster_nothing_is_asked(fails: Fails) -> None:
+    assert "needs the role forecaster" in fails(urns(n=1, paradigms="world_uplift"))
+
+
+def test_a_forecaster_without_log_probabilities_is_refused(fails: Fails, says: Says) -> None:
+    error = fails(urns(n=1, paradigms="world_uplift"), model_roles={"forecaster": says("Yes")})
+    assert "cannot give the log-probability of a given reply" in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"budgets": "50,x"}, "budgets='50,x' cannot be used; give numbers of tokens"),
+        ({"budgets": 0}, "budgets=0 cannot be used"),
+        ({"evidence": "nowhere.jsonl"}, "There is no file nowhere.jsonl"),
+        ({"template": "tool"}, "template='tool' cannot be used; did you mean 'toolcall'"),
+        ({"redo": "all"}, "redo='all' cannot be used; give 'missing', 'investigations', 'uplift'"),
+    ],
+)
+def test_bad_arguments(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        world_uplift(**arguments)
+    assert said in str(refused.value).replace("\\", "")
+
+
+ASKED: list[str] = []
+
+
+@agent
+def looks_it_up(model: str = "") -> Agent:
+    """Reports what its task was."""
+
+    async def execute(state: AgentState) -> AgentState:
+        ASKED.append(state.messages[-1].text)
+        report = {"found": "moon" not in ASKED[-1], "observation": "It was 7.", "recorded": "an almanac"}
+        state.messages.append(ChatMessageAssistant(content=json.dumps(report)))
+        state.output.completion = json.dumps(report)
+        return state
+
+    return execute
+
+
+def investigating(says: Says, heard: list[str]) -> Model:
+    def reply(messages: list[ChatMessage]) -> str:
+        heard.append(messages[-1].text)
+        return json.dumps({"tasks": ["Count the drops."]})
+
+    return says(reply)
+
+
+def test_an_investigator_sees_the_question_and_not_the_answer(
+    says: Says, run: Run, forecaster: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ASKED.clear()
+    heard: list[str] = []
+    task = urns(n=1, paradigms={"world_uplift": {"evidence": "investigator", "agent": "looks_it_up"}})
+    roles = {"forecaster": says_number(monkeypatch), "investigator": investigating(says, heard)}
+    log = run(task, says(r"The answer is here. \finalBeliefProb{0.7}"), model_roles=roles, epochs=2)
+    assert log.samples
+    assert len(heard) == len(ASKED) == 1, "one investigation for both epochs"
+    question = str(log.samples[0].input)
+    for text in (*heard, *ASKED):
+        assert question in text
+        assert "The answer is here" not in text
+    metadata = (log.samples[0].scores or {})["world_uplift"].metadata or {}
+    assert metadata["investigation"] == {
+        "task": "Count the drops.", "observation": "It was 7.", "recorded": "an almanac", "reason": None,
+    }  # fmt: skip
+    assert "Count the drops." in ASKED[0]
+    with pytest.raises(BadInput, match="agent='nobody' with arguments="):
+        asyncio.run(_investigate("nobody"))
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "report", "said", "tools"),
+    [
+        (None, {"found": False, "observation": "", "recorded": ""}, "could not find it out", ["web_search"]),
+        ("local", {"found": True, "observation": "7"}, "field recorded: Field required", ["web_search", "bash"]),
+    ],
+)
+def test_the_default_agent_searches_and_has_a_shell_in_a_sandbox(
+    sandbox: str | None, report: dict[str, object], said: str, tools: list[str], says: Says, run: Run, reason: Reason
+) -> None:
+    def reply(messages: list[ChatMessage]) -> str:
+        proposes = messages[-1].text.startswith("A question was asked:")
+        return json.dumps({"tasks": ["Count the drops."]} if proposes else report)
+
+    task = urns(n=1, paradigms={"world_uplift": {"evidence": "investigator"}})
+    roles = {"forecaster": get_model("reference/forecaster"), "investigator": says(reply)}
+    log = run(task, model_roles=roles, epochs=1, sandbox=sandbox)
+    assert log.samples
+    assert said in reason(log.samples[0], "world_uplift")
+    asked = [event for event in log.samples[0].events if isinstance(event, ModelEvent) and event.role == "investigator"]
+    assert [[tool.name for tool in event.tools] for event in asked] == [[], tools]
+
+
+async def _investigate(name: str) -> None:
+    from truthgym.scorers.forecasts.investigation import _agent
+
+    _agent(name, None, get_model("mockllm/model"))
+
+
+def says_number(monkeypatch: pytest.MonkeyPatch) -> Model:
+    """A forecaster for observations of any kind."""
+
+    async def number(model: Model, asked: Sequence[ChatMessage], replies: Sequence[str], _: str) -> list[ReplyLogprob]:
+        logprob = -1.0 if "here" in asked[0].text else -2.0
+        return [ReplyLogprob(logprob, 2, ((replies[0], logprob),), "teacher_forced")]
+
+    monkeypatch.setattr(stage, "reply_logprobs", number)
+    return get_model("reference/forecaster")
+
+
+def test_evidence_of_your_own(rain: Rain, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {"question": "q", "task": "Look out of the window.", "observation": "The street is wet."}
+    scorer = world_uplift(evidence=write_rows(tmp_path / "mine.jsonl", row))
+    task = Task(dataset=[rain()], solver=direct(), scorer=scorer)
+    log = run(task, model_roles={"forecaster": says_number(monkeypatch)})
+    assert set(values(log)[0]) == set(KEYS)
+    assert not math.isnan(values(log)[0]["uplift"])

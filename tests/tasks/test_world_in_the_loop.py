@@ -1,0 +1,163 @@
+"""World in the loop: answers of the run, and answers in finished logs."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai import eval
+from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
+from inspect_ai.model import Model, get_model
+
+from tests.fixtures import Run, metrics
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.evidence import evidence
+from truthgym.tasks.world_in_the_loop import world_in_the_loop
+
+N = 4
+FORECASTER = "reference/forecaster"
+
+
+def run_into(folder: Path, task: Any, model: str, **arguments: Any) -> EvalLog:
+    [log] = eval(task, model=model, display="log", log_dir=str(folder), log_realtime=False, **arguments)
+    assert log.status == "success", log.error
+    return log
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models' answers to the same urns."""
+    folder = tmp_path_factory.mktemp("answers")
+    for model in ("reference/bayesian", "reference/contrarian"):
+        task = world_in_the_loop(domain="urns", n=N, figures="all")
+        run_into(folder, task, model, model_roles={"forecaster": get_model(FORECASTER)}, epochs=2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def scored(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
+    task = world_in_the_loop(answers=str(folder), figures="all", per="observation")
+    return run_into(tmp_path_factory.mktemp("scored"), task, FORECASTER)
+
+
+def test_answers_in_logs_are_worth_what_they_were_worth_in_their_run(folder: Path, scored: EvalLog) -> None:
+    assert scored.samples
+    assert len(scored.samples) == 2 * N * 2
+    logs = [read_eval_log(str(path)) for path in folder.glob("*.eval")]
+    own = {
+        (log.eval.model, sample.id, sample.epoch): sample.scores["world_uplift"].value["uplift"]  # type: ignore[index, call-overload]
+        for log in logs
+        for sample in log.samples or []
+        if sample.scores
+    }
+    found = {
+        (one.metadata["model"], one.metadata["question"], one.metadata["epoch"]):
+            one.scores["world_uplift"].value["uplift"]  # type: ignore[index, call-overload]
+        for one in scored.samples
+        if one.scores
+    }  # fmt: skip
+    assert found == own
+
+
+def test_the_evaluated_model_forecasts_and_models_are_told_apart(folder: Path, scored: EvalLog) -> None:
+    assert set(scored.stats.model_usage) == {FORECASTER}
+    found = metrics(scored)
+    for path in folder.glob("*.eval"):
+        log = read_eval_log(str(path))
+        assert found[f"world_uplift {log.eval.model}"] == pytest.approx(
+            metrics(log)["uplift_per_observation"], abs=1e-5
+        )
+    assert found["world_uplift reference/contrarian"] < found["world_uplift reference/bayesian"]
+    assert found["clusters"] == N, "answers to one question are one cluster"
+
+
+def test_copies_and_unfinished_runs_count_once(folder: Path, tmp_path: Path) -> None:
+    for path in folder.glob("*.eval"):
+        shutil.copy(path, tmp_path)
+        shutil.copy(path, tmp_path / f"copy_{path.name}")
+    unfinished = read_eval_log(str(next(tmp_path.glob("*.eval"))))
+    unfinished.status, unfinished.eval.task_id, unfinished.eval.eval_id = "started", "other", "other"
+    write_eval_log(unfinished, str(tmp_path / "unfinished.eval"))
+    task = world_in_the_loop(answers=[str(tmp_path), str(folder)])
+    assert len(task.dataset) == 2 * N * 2
+    left_out = (task.metadata or {})["left_out"]
+    assert left_out["that another log here repeats"] == 2 * (2 * N * 2)
+    assert left_out["logs of runs that did not finish"] == 1
+
+
+def test_logs_without_usable_answers_are_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="16 without an observation in the evidence"):
+        world_in_the_loop(answers=str(folder), evidence="bundled")
+    with pytest.raises(BadInput, match="There is no file or folder"):
+        world_in_the_loop(answers=str(tmp_path / "none"))
+    log = read_eval_log(str(next(folder.glob("*.eval"))))
+    log.status = "error"
+    write_eval_log(log, str(tmp_path / "failed.eval"))
+    with pytest.raises(BadInput, match="None of the 1 logs in .* is of a finished run"):
+        world_in_the_loop(answers=str(tmp_path))
+    log.status = "success"
+    for sample in log.samples or []:
+        sample.messages, sample.store = sample.messages[:1], {}
+    write_eval_log(log, str(tmp_path / "empty.eval"))
+    with pytest.raises(BadInput, match="8 without an answer"):
+        world_in_the_loop(answers=str(tmp_path / "empty.eval"))
+
+
+def test_questions_of_a_domain_are_those_with_evidence() -> None:
+    known = set(evidence())
+    events, research = (world_in_the_loop(domain=domain) for domain in ("forecasting", "research"))
+    ids = [{str(item.id) for item in task.dataset} for task in (events, research)]
+    assert ids[0] | ids[1] == known
+    assert len(world_in_the_loop(domain="research", n=3).dataset) == 3
+    assert len(world_in_the_loop(domain="forecasting", evidence="outcome", n=3).dataset) == 3
+
+
+@pytest.mark.parametrize(
+    ("roles", "said"),
+    [
+        ({}, "needs the role forecaster"),
+        ({"forecaster": "mockllm/model"}, "cannot give the log-probability of a given reply"),
+    ],
+)
+def test_a_run_that_cannot_be_scored_ends_before_its_first_call(
+    roles: dict[str, str | Model], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        eval("truthgym/world_in_the_loop", model="reference/bayesian", model_roles=roles, log_dir=str(tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_bundled_evidence_end_to_end(run: Run) -> None:
+    log = run(world_in_the_loop(n=3, per="observation"), model_roles={"forecaster": get_model(FORECASTER)}, epochs=1)
+    assert metrics(log)["share_scored"] == 1
+    assert metrics(log)["n"] == 3
+
+
+def test_a_local_model_forecasts_what_fits_into_its_context(folder: Path, tmp_path: Path, run: Run) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("accelerate")
+    from truthgym.training.tiny import tiny
+
+    weights = tiny(tmp_path / "model", steps=0, hidden=32, layers=1)
+    arguments = {"device": "cpu", "model_path": str(weights)}
+    task = world_in_the_loop(answers=str(folder), n=2, template="toolcall", budgets=5)
+    log = run(task, "hf/tiny:w1", model_args=arguments)
+    assert log.samples
+    for sample in log.samples:
+        score = (sample.scores or {})["world_uplift"]
+        arms = (score.metadata or {})["forecasts"]
+        assert set(arms) == {"without", "with", "placebo", "with 5", "placebo 5"}
+        for arm in arms.values():
+            assert "".join(text for text, _ in arm["tokens"]) == (score.metadata or {})["observation"]
+            assert 0 > arm["total"] == pytest.approx(sum(logprob for _, logprob in arm["tokens"]))
+        assert dict(score.value)["uplift"] == pytest.approx(  # type: ignore[call-overload]
+            arms["with"]["total"] - arms["without"]["total"], abs=1e-5
+        )
+    config = json.loads((weights / "config.json").read_text())
+    (weights / "config.json").write_text(json.dumps(config | {"max_position_embeddings": 64}))
+    short = run(world_in_the_loop(answers=str(folder), n=1), "hf/tiny:w2", model_args=arguments)
+    assert short.samples
+    score = (short.samples[0].scores or {})["world_uplift"]
+    assert "tokens, and the model's context 64" in (score.metadata or {})["reason"]
+    assert metrics(short)["share_scored"] == 0
