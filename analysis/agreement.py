@@ -148,12 +148,12 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     """
     if frame.empty:
         raise BadInput("There is no comparison to draw; score a log twice")
-    panels = [_panel(kind, rows) for kind, rows in frame.groupby("kind", sort=False)]
+    panels = [_panel(str(kind), rows) for kind, rows in frame.groupby("kind", sort=False)]
     charts: alt.VConcatChart = alt.vconcat(*panels).resolve_scale(x="shared").configure_axis(titleLimit=600)
     return charts
 
 
-def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
     rows = rows.assign(name=rows["measure"] + ", " + rows["where"])
     title = "Krippendorff's alpha (1: full agreement, 0: chance)"
     y = alt.Y("name:N", sort=alt.EncodingSortField("alpha", order="descending"), title=None, axis={"labelLimit": 460})
@@ -174,7 +174,9 @@ def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart:
     fewest, most = rows["n"].min(), rows["n"].max()
     units = f"{fewest if fewest == most else f'{fewest} to {most}'} units"
     heading = alt.Title(f"{kind}: {KINDS[kind]}", subtitle=units, anchor="start", frame="group")
-    layered: alt.LayerChart = alt.layer(*layers).properties(width=420, height={"step": 18}, title=heading)
+    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(
+        width=420, height={"step": 18}, title=heading
+    )
     return layered
 
 
@@ -250,8 +252,8 @@ def _split(
 
 def _worst(ratings: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     spread = (ratings.max(axis=1) - ratings.min(axis=1)).sort_values(ascending=False, kind="stable").head(WORST)
-    for unit, size in spread[spread > 0].items():
-        numbers = ratings.loc[unit].dropna()
+    for unit, row in ratings.loc[spread.index[spread > 0]].iterrows():
+        numbers, size = row.dropna(), row.max() - row.min()
         facts = dict(zip(ratings.index.names, unit if isinstance(unit, tuple) else (unit,), strict=True))
         words = ", ".join(f"{rater} {value:.3g}" for rater, value in numbers.items())
         epoch = f" (epoch {facts['epoch']})" if "epoch" in facts else ""

@@ -145,7 +145,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
     score, best = rows[["score", "best"]].iloc[0]
     rows = rows.assign(name=rows["feature"] + ": " + rows["level"])
     title = f"effect on {score} ({'below' if best == 'lowest' else 'above'} 0 is better)"
@@ -170,7 +170,9 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     ]
     subtitle = f"{rows['n'].min():,} answers about {rows['clusters'].min()} events"
     heading = alt.Title(score, subtitle=subtitle, anchor="start", frame="group")
-    layered: alt.LayerChart = alt.layer(*layers).properties(width=420, height={"step": 18}, title=heading)
+    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(
+        width=420, height={"step": 18}, title=heading
+    )
     return layered
 
 

@@ -135,7 +135,7 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
         for pair in pairs.itertuples():
             wins[pair.model] += 1
         order = sorted(wins, key=lambda name: (-wins[name], name))
-        ranges = rank_ranges(order, [(pair.better, pair.other) for pair in pairs.itertuples() if pair.better])
+        ranges = rank_ranges(order, pairs.loc[pairs["better"] != "", ["better", "other"]].to_numpy().tolist())
         for name in order:
             own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
             first = own[(own["model"] == order[0]) & (own["other"] == name)]
@@ -263,11 +263,11 @@ def _doubts(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]"
         shared = len(means.dropna())
         if len(means.columns) > 1 and shared < len(means):
             yield f"{name}, {setup}: {shared} of {len(means)} questions have a score of every model; pairs use theirs."
-    for (setup, model), own in scores.groupby(["setup", "model"]):
+    for (where, model), own in scores.groupby(["setup", "model"]):
         read = own["value"].notna().mean()
         if read < LEAST_SHARE_SCORED:
             yield (
-                f"{name}, {setup}: {100 * read:.0f} % of the answers of {model} could be read; the others may be "
+                f"{name}, {where}: {100 * read:.0f} % of the answers of {model} could be read; the others may be "
                 "harder, so its comparisons are of the questions that it answered."
             )
 

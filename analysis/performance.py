@@ -188,13 +188,11 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         columns = ("setup", "model", "score", "mde", "n", "epochs", "share", "verdict", "flags", "tokens")
         sections.append(heading + table(rows, columns, labels) + _legend(frame.loc[rows.index], paradigm))
     if correlations := frame.attrs.get("correlations"):
-        rows = [{**one, "words": in_words(one)} for one in correlations]
+        ranked = pd.DataFrame([{**one, "words": in_words(one)} for one in correlations])
         heading = (
             f"### Rank correlation with {frame.attrs['x']}\n\nOf scores as they are; p by Holm, for each scorer.\n\n"
         )
-        sections.append(
-            heading + table(pd.DataFrame(rows), ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"})
-        )
+        sections.append(heading + table(ranked, ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"}))
     if figure:
         sections.append(f"### Chart\n\n![Scores with 95 % intervals]({figure})\n\n*{_caption(frame)}*\n")
     return "\n".join([*sections, _totals(frame)]) + listed(frame)

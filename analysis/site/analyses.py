@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 ANALYSES = (
     "performance",
     "leaderboard",
+    "relationship",
     "attribution",
     "agreement",
     "calibration",

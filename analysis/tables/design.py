@@ -120,9 +120,9 @@ def with_trajectories(design: Design, frame: "pd.DataFrame", names: Sequence[str
         "numbers": frame["numbers"] * per,
         "confidence": frame["confidence"],
     }
+    numbers: dict[str, pd.Series[float]] = {name: pd.Series(scaled[name]).astype(float) for name in names}
     several = pd.Series(1, index=frame.index).groupby(question).transform("sum").gt(1).all()
-    for name in names:
-        values = scaled[name].astype(float)
+    for name, values in numbers.items():
         within = values - values.groupby(question).transform("mean") if several else values - values.mean()
         deviation = float(within.std())
         unit = f"{FEATURES[name]}, 1 sd = {deviation:.3g}"

@@ -27,7 +27,7 @@ def shown_scores(rows: "pd.DataFrame", y: str) -> "dict[str, pd.Series[float]]":
     if y == "negated":
         columns = {"shown_score": -rows["score"], "shown_lower": -rows["upper"], "shown_upper": -rows["lower"]}
     if y == "log":
-        columns = {name: np.log(values.where(values > 0)) for name, values in columns.items()}
+        columns = {name: values.where(values > 0).map(np.log) for name, values in columns.items()}
     return columns
 
 
@@ -96,7 +96,7 @@ def by_name(rows: "pd.DataFrame", groups: list[str], y: str) -> alt.LayerChart |
     return layered
 
 
-def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[str, Any]) -> alt.LayerChart:
+def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -> alt.LayerChart | alt.FacetChart:
     """Scores against a size or ability, with their rank correlation."""
     scorer, setup = rows[["scorer", "setup"]].iloc[0]
     title, reference = _title(rows, attrs["y"])
@@ -116,7 +116,7 @@ def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[str, Any]) -
         f"{scorer}, {setup}", subtitle=[in_words(one) for one in found] or "too few models for a rank correlation"
     )
     heading.anchor, heading.frame = "start", "group"
-    layered: alt.LayerChart = alt.layer(*layers).properties(width=420, height=260, title=heading)
+    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(width=420, height=260, title=heading)
     return layered
 
 

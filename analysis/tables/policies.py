@@ -172,7 +172,7 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
         setups = {str(setup): one.droplevel("setup") for setup, one in means.groupby("setup")}
         if len(whole.columns) > 1:
             setups[ACROSS] = means.groupby("model").mean().assign(score=whole.mean(axis=1))
-        found = []
+        found: list[dict[str, Any]] = []
         for setup, one in setups.items():
             if len(one) < FEWEST_MODELS:
                 notes.append(
@@ -183,7 +183,7 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
             p = float(_permuted(one["x"], one["score"]))
             bounds = {"rho": rho.estimate, "lower": rho.lower, "upper": rho.upper, "p": p, "n": rho.n}
             found.append({"scorer": scorer, "setup": setup, **bounds})
-        corrected = holm([one["p"] for one in found])
+        corrected = holm([float(one["p"]) for one in found])
         rows += [{**one, "p_adjusted": float(p)} for one, p in zip(found, corrected, strict=True)]
     return rows, notes
 
@@ -202,7 +202,7 @@ def _permuted(x: "pd.Series[float]", y: "pd.Series[float]") -> float:
     ranks = rankdata(y)
 
     def product(one: "np.ndarray[Any, np.dtype[np.float64]]", axis: int) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        return np.sum(one * ranks, axis=axis)
+        return np.asarray(np.sum(one * ranks, axis=axis))
 
     found = permutation_test((rankdata(x),), product, permutation_type="pairings", vectorized=True, rng=0)
     return float(found.pvalue)

@@ -1,0 +1,375 @@
+"""Do paradigms measure the same thing, and does one move another? Correlations, and what assigned settings say.
+
+python -m truthgym.analysis.relationship LOGS OUT.md      (also .csv, .html, .svg and .png)
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis import performance
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.causes import causes
+from truthgym.analysis.tables.measures import UNIT, by_answer, by_setup
+from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.setups import Places
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.scorers.statistics.correlation import (
+    MIN_CLUSTERS_CORRELATED,
+    Correlated,
+    correlate,
+    cross_epoch_correlation,
+)
+from truthgym.scorers.statistics.multiplicity import holm, p_value
+from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clustered_fit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTION = "Do the paradigms measure the same thing, and does one move another?"
+CORRELATIONS = ("correlation", "partial correlation", "corrected correlation")
+CHANCE = 0.25
+"""The Brier score of always saying one half."""
+ASSUMPTIONS = {
+    "correlation": (
+        "Nothing is assumed about causes. Over set-ups the clusters are models, and the set-ups are taken as they are; "
+        "over questions and answers the clusters are events."
+    ),
+    "partial correlation": "What is given is constant: only differences within it count.",
+    "corrected correlation": (
+        "The errors of both measures are independent of each other. Over set-ups both can come from the same answers, "
+        "whose errors are shared. Over questions, one epoch of x meets another of y, and shared errors do no harm."
+    ),
+    "link": (
+        "A regression over set-ups, as published for |martingale| and Brier. Nobody assigned the martingale score, so "
+        "it is no effect. The absolute value of a noisy score that is 0 is above 0, which moves the slope towards 0."
+    ),
+    "two-stage least squares": (
+        "The effect of x on y if (1) the setting was assigned: every answer of a question and model exists in each "
+        "setting; (2) the setting moves x, checked by the first-stage F; (3) the setting moves y through x alone, "
+        "which cannot be checked, and is implausible for most settings: a mode changes more than one thing."
+    ),
+    "mediated": (
+        "How much of the setting's effect on y goes through x (mediated) and how much does not (direct), if nothing "
+        "else that the setting leaves alone moves both x and y of an answer. That cannot be checked: an easy draw of "
+        "the reasoning can do so."
+    ),
+}
+LABELS = {"interval": "95 % interval", "p_adjusted": "p (Holm)", "strength": "reliabilities or F", "n": "units"}
+
+
+def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> "pd.DataFrame":
+    """Relate all paradigms over models, set-ups, questions and answers, and estimate what assigned settings say.
+
+    Args:
+        logs: Logs and folders of logs.
+        x: The cause in the causal part: a number of an answer, such as "length: words". "": each but y.
+        y: The effect there. "": `brier: brier_score`, or else the first number with a better end.
+        setting: The setting that was assigned: "mode", or an argument of the task, such as "system_prompt".
+
+    Returns:
+        See `relations`.
+
+    Raises:
+        BadInput: No log of a finished eval, fewer than two paradigms, or an unknown x, y or setting.
+    """
+    return relations(performance.load(logs), answers(logs), x, y, setting)
+
+
+def relations(
+    headlines: "pd.DataFrame", answers: "pd.DataFrame", x: str = "", y: str = "", setting: str = "mode"
+) -> "pd.DataFrame":
+    """Estimate every relation of two paradigms that the tables allow.
+
+    Args:
+        headlines: From `performance.load`.
+        answers: A row for each answer and number, as `tables.answers` returns.
+        x: As in `load`.
+        y: As in `load`.
+        setting: As in `load`.
+
+    Returns:
+        A row for each estimate: `level` ("models", "set-ups", "questions" or "answers": the units), `kind` (a key of
+        `ASSUMPTIONS`, or "direct", beside "mediated"), `x`, `y`, `given` (what is constant), `estimate`, `lower`,
+        `upper` (95 %), `p`, `p_adjusted` (Holm, over the rows of a level and kind), `n` units, `clusters`, and
+        `strength`: the product of both reliabilities of a corrected correlation, and the first-stage F of two-stage
+        least squares. The effects are of 1 standard deviation of x. `frame.attrs["setups"]` holds the points of the
+        published link; `frame.attrs["notes"]` says what cannot be concluded.
+
+    Raises:
+        BadInput: Fewer than two measures; an unknown x, y or setting.
+    """
+    import pandas as pd
+
+    notes: list[str] = []
+    scores, errors = by_setup(headlines)
+    numbers = by_answer(answers)
+    if max(len(scores.columns), len(numbers.columns)) < 2:
+        known = ", ".join(scores.columns)
+        raise BadInput(f"The logs have one measure ({known}), and two are needed; score them by another paradigm too")
+    rows = [
+        *_over_models(scores, errors, notes),
+        *_over_setups(scores, errors, notes),
+        *_over_questions(numbers, notes),
+        *_over_answers(numbers),
+        *_link(scores, notes),
+    ]
+    if len(numbers.columns) > 1:
+        for name, value in (("x", x), ("y", y)):
+            if value:
+                one_of(name, value, list(numbers.columns))
+        rows += causes(answers, numbers, x, y, setting, notes)
+    frame = pd.DataFrame(rows)
+    frame["p_adjusted"] = float("nan")
+    for _, family in frame.groupby(["level", "kind"]):
+        frame.loc[family.index, "p_adjusted"] = holm(family["p"])
+    frame.attrs["notes"] = list(dict.fromkeys(notes))
+    frame.attrs["setups"] = scores.reset_index().to_dict("records")
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+    """Draw all correlations with an interval by level, the published link, and the effects, each in a panel.
+
+    Raises:
+        BadInput: Nothing has an interval.
+    """
+    drawn = frame.dropna(subset=["lower", "upper"])
+    related = drawn[drawn["kind"].isin(CORRELATIONS)]
+    panels = [
+        _forest(rows, f"over {level}", "correlation (0: unrelated)", [-1.0, 1.0])
+        for level, rows in related.groupby("level", sort=False)
+    ]
+    effects = drawn[drawn["kind"].isin(("two-stage least squares", "mediated", "direct"))]
+    panels += [
+        _forest(rows, f"effects on {y}", f"change of {y} for 1 sd of x, or for the setting")
+        for y, rows in effects.groupby("y", sort=False)
+    ]
+    panels += [panel for panel in [_link_panel(frame)] if panel]
+    if not panels:
+        raise BadInput("No relation has an interval, so there is no chart; run more models or questions")
+    charts: alt.VConcatChart = alt.vconcat(*panels).configure_axis(titleLimit=600)
+    return charts
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The relations as Markdown, each kind with what it assumes.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    bounds = zip(frame["lower"], frame["upper"], strict=True)
+    shown = frame.assign(interval=["-" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]" for low, high in bounds])
+    sections = []
+    for kind, text in ASSUMPTIONS.items():
+        rows = shown[shown["kind"].isin([kind, "direct"] if kind == "mediated" else [kind])]
+        if len(rows):
+            columns = ["level", "x", "y", "given", "estimate", "interval", "p_adjusted", "n", "clusters"]
+            columns += ["strength"] * bool(rows["strength"].notna().any())
+            columns.insert(0, "kind") if kind == "mediated" else None
+            heading = f"### {kind[0].upper()}{kind[1:]}\n\n{text}\n\n"
+            sections.append(heading + table(rows, columns, LABELS))
+    if figure:
+        fewest, most = frame["n"].min(), frame["n"].max()
+        text = (
+            f"Estimates with 95 % intervals, of {fewest:,} to {most:,} units. Those without an interval are not drawn."
+        )
+        sections.append(f"### Chart\n\n![Relations of paradigms]({figure})\n\n*{text}*\n")
+    return "\n".join(sections) + listed(frame)
+
+
+def _row(level: str, kind: str, x: str, y: str, given: str = "", **figures: float) -> dict[str, Any]:
+    nothing = dict.fromkeys(("estimate", "lower", "upper", "p", "strength"), float("nan"))
+    return {"level": level, "kind": kind, "x": x, "y": y, "given": given, **nothing, **figures}
+
+
+def _correlations(level: str, x: str, y: str, given: str, found: Correlated) -> Iterator[dict[str, Any]]:
+    one, size = found.found, {"n": found.found.n, "clusters": found.found.clusters}
+    kind = "partial correlation" if given else "correlation"
+    yield _row(level, kind, x, y, given, estimate=one.estimate, lower=one.lower, upper=one.upper, p=found.p, **size)
+    true = found.corrected
+    if np.isfinite(true.estimate):
+        strength = found.reliability[0] * found.reliability[1]
+        bounds = {"estimate": true.estimate, "lower": true.lower, "upper": true.upper}
+        p = p_value(true) if np.isfinite(true.stderr) else found.p  # dividing by reliabilities changes no p value
+        yield _row(level, "corrected correlation", x, y, given, **bounds, p=p, strength=strength, **size)
+
+
+def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Over models: each the mean over the set-ups that all models have."""
+    for x, y in combinations(scores.columns, 2):
+        both = scores[[x, y]].dropna()
+        models = both.index.get_level_values("model").nunique()
+        complete = both.groupby("setup")[x].size() == models
+        shared = both[both.index.get_level_values("setup").isin(complete.index[complete])]
+        if shared.empty or models < MIN_CLUSTERS_CORRELATED:
+            number = len(shared) // max(models, 1)
+            notes.append(
+                f"{x} and {y}: {models} models in {number} set-ups that all have are too few for a correlation over "
+                f"models; {MIN_CLUSTERS_CORRELATED} are needed."
+            )
+            continue
+        means = shared.groupby("model").mean()
+        error = (errors.loc[shared.index, [x, y]] ** 2).groupby("model").sum() ** 0.5 / complete.sum()
+        noise = (error[x].to_numpy(), error[y].to_numpy())
+        yield from _correlations("models", x, y, "", correlate(means[x], means[y], errors=noise))
+
+
+def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Over models in set-ups, clustered by model."""
+    for x, y in combinations(scores.columns, 2):
+        both = scores[[x, y]].dropna()
+        models = list(both.index.get_level_values("model"))
+        if len(set(models)) < MIN_CLUSTERS_CORRELATED or both.index.get_level_values("setup").nunique() < 2:
+            continue
+        noise = tuple(errors.loc[both.index, one].to_numpy() for one in (x, y))
+        for given in ((), ("setup",), ("setup", "model")):
+            design = _indicators(both, given)
+            if len(both) - design.shape[1] < 5:
+                continue
+            found = correlate(both[x], both[y], models, design, (noise[0], noise[1]))
+            yield from _correlations("set-ups", x, y, _words(given), found)
+
+
+def _over_questions(numbers: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Over questions of each model and set-up, without the noise of an epoch, given model and set-up."""
+    if not len(numbers) or numbers.index.get_level_values("epoch").nunique() < 2:
+        notes.append("One epoch: the reliability of an answer's numbers is unknown, so no correlation is corrected.")
+        return
+    for x, y in combinations(numbers.columns, 2):
+        both = numbers[[x, y]].dropna()
+        wide = both.groupby([*UNIT]).mean().unstack("epoch")
+        if wide.empty:
+            continue
+        events = _events(wide.index)
+        groups = list(zip(wide.index.get_level_values("model"), wide.index.get_level_values("setup"), strict=True))
+        found = cross_epoch_correlation(wide[x].to_numpy(), wide[y].to_numpy(), events, groups)
+        yield from _correlations("questions", x, y, "model and set-up", found)
+
+
+def _over_answers(numbers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
+    """Over answers, and over the answers of one model to one question in one set-up."""
+    for x, y in combinations(numbers.columns, 2):
+        both = numbers[[x, y]].dropna()
+        if both.empty:
+            continue
+        events = _events(both.index)
+        yield from _correlations("answers", x, y, "", correlate(both[x], both[y], events))
+        unit = [name for name in UNIT if name != "epoch"]
+        within = both - both.groupby(unit).transform("mean")
+        if min(within.std()) > 1e-9:
+            found = correlate(within[x], within[y], events)
+            yield from _correlations("answers", x, y, "model, set-up and question", found)
+
+
+def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+    """The Brier score on the size of the martingale score over set-ups, without and with indicators of all else."""
+    x, y = "|martingale|", "brier"
+    if not {x, y} <= set(scores.columns):
+        return
+    both = scores[[x, y]].dropna()
+    models = list(both.index.get_level_values("model"))
+    by_model = len(set(models)) >= MIN_CLUSTERS_REGRESSED
+    clusters: Sequence[Any] = models if by_model else range(len(both))
+    if len(both) < MIN_CLUSTERS_REGRESSED:
+        notes.append(
+            f"{len(both)} set-ups have {x} and {y}; {MIN_CLUSTERS_REGRESSED} are needed for the published link."
+        )
+        return
+    if not by_model:
+        notes.append(
+            f"The link of {x} to {y} is of {len(set(models))} models, too few to cluster by model: each set-up counts "
+            "as independent, as in the publication, and its interval is too short."
+        )
+    for given in ((), ("setup", "model")):
+        design = np.column_stack([np.ones(len(both)), both[x], _indicators(both, given)])
+        design = design[:, _independent(design)]
+        if len(both) - design.shape[1] < 5:
+            notes.append(f"{len(both)} set-ups are too few for the link of {x} to {y} given set-up and model.")
+            continue
+        fit = clustered_fit(both[y], design, list(clusters))
+        figures = {"estimate": fit.estimate[1], "lower": fit.lower[1], "upper": fit.upper[1], "p": fit.p[1]}
+        sizes = {"n": fit.n, "clusters": fit.clusters}
+        yield _row("set-ups", "link", x, y, _words(given), **{k: float(v) for k, v in figures.items()}, **sizes)
+        if not given and fit.estimate[1] > 0 and fit.lower[1] > 0:
+            at = (CHANCE - fit.estimate[0]) / fit.estimate[1]
+            notes.append(f"The fitted Brier score passes {CHANCE}, that of always saying one half, at {x} = {at:.3f}.")
+
+
+def _words(given: Sequence[str]) -> str:
+    return " and ".join(given).replace("setup", "set-up")
+
+
+def _events(index: "pd.Index[Any]") -> list[str]:
+    """Domain and event of each row."""
+    names = (index.get_level_values(name) for name in ("domain", "event"))
+    return [" ".join(map(str, one)) for one in zip(*names, strict=True)]
+
+
+def _indicators(frame: "pd.DataFrame", names: Sequence[str]) -> "np.ndarray[Any, np.dtype[np.float64]]":
+    import pandas as pd
+
+    values = pd.DataFrame({name: frame.index.get_level_values(name) for name in names}, index=frame.index)
+    return pd.get_dummies(values, drop_first=True).to_numpy(dtype=float) if names else np.zeros((len(frame), 0))
+
+
+def _independent(design: "np.ndarray[Any, np.dtype[np.float64]]") -> list[int]:
+    """The columns that are no sum of those before them."""
+    kept: list[int] = []
+    for i in range(design.shape[1]):
+        if np.linalg.matrix_rank(design[:, [*kept, i]]) > len(kept):
+            kept.append(i)
+    return kept
+
+
+def _forest(
+    rows: "pd.DataFrame", title: str, axis: str, domain: Sequence[float] | None = None
+) -> alt.LayerChart | alt.FacetChart:
+    given = rows["given"].map(lambda one: f", given {one}" if one else "")
+    rows = rows.assign(name=rows["x"] + " ~ " + rows["y"] + given + " (" + rows["kind"] + ")")
+    rows = rows.sort_values("estimate", ascending=False)
+    y = alt.Y("name:N", sort=list(rows["name"]), title=None, axis=alt.Axis(labelLimit=560))
+    x = alt.X("lower:Q", title=axis, scale=alt.Scale(domain=list(domain)) if domain else alt.Scale())
+    base = alt.Chart(rows).encode(y=y)
+    fewest, most = rows["n"].min(), rows["n"].max()
+    sizes = f"{fewest:,} units" if fewest == most else f"{fewest:,} to {most:,} units"
+    layered: alt.LayerChart | alt.FacetChart = alt.layer(
+        alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0)),
+        base.mark_rule(strokeWidth=2, color="#0072B2").encode(x=x, x2="upper:Q"),
+        base.mark_point(filled=True, size=60, opacity=1, color="#0072B2").encode(
+            x="estimate:Q", tooltip=[*rows.columns.drop("name")]
+        ),
+    ).properties(width=360, height={"step": 18}, title=alt.Title(title, subtitle=sizes, anchor="start", frame="group"))
+    return layered
+
+
+def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart | None:
+    import pandas as pd
+
+    link = frame[(frame["kind"] == "link") & (frame["given"] == "")]
+    if link.empty:
+        return None
+    points = pd.DataFrame(frame.attrs["setups"]).rename(columns={"|martingale|": "size"})
+    points = points.dropna(subset=["size", "brier"])
+    base = alt.Chart(points).encode(
+        x=alt.X("size:Q", title="size of the martingale score (0 is best)"),
+        y=alt.Y("brier:Q", title="Brier score (lower is better)", scale=alt.Scale(zero=False)),
+    )
+    subtitle = f"{len(points)} models in set-ups"
+    heading = alt.Title("published link, in form", subtitle=subtitle, anchor="start", frame="group")
+    layered: alt.LayerChart | alt.FacetChart = alt.layer(
+        alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(y=alt.datum(CHANCE)),
+        base.transform_regression("size", "brier").mark_line(color="black", strokeWidth=1.5),
+        base.mark_point(size=60, color="#0072B2", opacity=1).encode(tooltip=["model", "setup", "size", "brier"]),
+    ).properties(width=360, height=260, title=heading)
+    return layered
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report, x="", y="", setting="mode")
