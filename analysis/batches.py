@@ -93,8 +93,9 @@ def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     shown = ["batch", "model", "first_model", "setup", "before", "after", "difference", "lower", "upper", "mde", "n"]
     point = base.mark_point(size=60, filled=True, opacity=1).encode(x="difference:Q", color=color, tooltip=shown)
     layered = alt.layer(zero, interval, point, data=rows).properties(width=420, height={"step": 16})
-    facets: alt.FacetChart = layered.facet(row=alt.Row("panel:N", title=None, header=alt.Header(labelOrient="top")))
-    return facets.resolve_scale(x="independent", y="independent")
+    facets = layered.facet(row=alt.Row("panel:N", title=None, header=alt.Header(labelOrient="top")))
+    free: alt.FacetChart = facets.resolve_scale(x="independent", y="independent")
+    return free
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
@@ -122,12 +123,11 @@ def _rows(first: "pd.DataFrame", other: "pd.DataFrame") -> Iterator[dict[str, An
         if not pairs and len(old) == len(new) == 1:
             pairs = [(next(iter(old)), next(iter(new)))]
         for earlier, model in pairs:
-            yield from _compared(
-                old[earlier], new[model], {"score": score, "setup": setup, "model": model, "first_model": earlier}
-            )
+            facts = {"score": score, "setup": setup, "model": model, "first_model": earlier}
+            yield from _compared(old[earlier], new[model], facts)
 
 
-def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     targets = dict(zip(before["sample_id"], before["target"], strict=True))
     same = after[after["sample_id"].map(targets) == after["target"]]
     if same.empty:

@@ -97,7 +97,7 @@ def chart(frame: "pd.DataFrame") -> alt.Chart:
     if rows.empty:
         raise BadInput(f"None of {frame['log'].nunique()} runs was scored; score them with inspect score")
     rows = rows.assign(run=rows["model"] + ", " + rows["setup"])
-    rows = rows.groupby([*BAR, "problem"], as_index=False)["count"].sum()
+    rows = rows.groupby([*BAR, "problem"])[["count"]].sum().reset_index()
     rows["n"] = rows.groupby(BAR)["count"].transform("sum")
     rows["share"] = rows["count"] / rows["n"]
     read = rows["share"].where(rows["problem"] == "read", 0)
@@ -218,8 +218,9 @@ def _same(reason: str) -> str:
 def _notes(frame: "pd.DataFrame") -> Iterator[str]:
     read = frame[(frame["problem"] == "read") & (frame["share"] < LEAST_SHARE_SCORED)]
     for (model, setup, _, count, of), rows in read.groupby(["model", "setup", "eval_id", "count", "of"], sort=False):
+        share = rows["share"].iloc[0]
         yield (
-            f"{', '.join(rows['scorer'])} of {model} in {setup}: {count} of {of} answers ({count / of:.0%}) have a "
+            f"{', '.join(rows['scorer'])} of {model} in {setup}: {count} of {of} answers ({share:.0%}) have a "
             "score, and the others may be harder. Do not compare this run with one that read more."
         )
     for key, doubt in (("fifties", "may be no beliefs at all"), ("coarse", "move in wide steps")):

@@ -177,7 +177,7 @@ def _scripts(out: Path) -> list[str]:
         return [f"{CDN}/{name}@{version}" for name, version in versions.items()]
     import vl_convert
 
-    (out / SCRIPT).write_text(vl_convert.javascript_bundle(), encoding="utf-8")
+    (out / SCRIPT).write_text(vl_convert.javascript_bundle(None), encoding="utf-8")
     return [SCRIPT]
 
 
@@ -235,6 +235,6 @@ def _leaders(findings: Sequence[Finding]) -> Iterator[str]:
     if one is not None:
         board = analysis("leaderboard")
         ranks = board.leaderboard(one.frame)  # type: ignore[attr-defined]
-        yield "".join(f"- {note}\n" for note in one.notes)
-        yield f"## Leaderboard\n\nModels with ranks in common are tied. [More]({one.name}.html)\n"
+        doubts = f"Read first [what cannot be concluded]({one.name}.html) from it. " * bool(one.notes)
+        yield f"## Leaderboard\n\n{doubts}Models with ranks in common are tied.\n"
         yield table(ranks, ("score", "setup", "rank", "model", "n"))

@@ -28,7 +28,9 @@ nav a[aria-current] { color: var(--ink); font-weight: 600 }
 h1 { font-size: 1.75rem; line-height: 1.25; margin: 1.6rem 0 .6rem }
 h2 { font-size: 1.25rem; margin: 2.2rem 0 .5rem }
 h3 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; overflow-wrap: anywhere }
+h3 code { font: inherit }
 p, ul { max-width: 50rem }
+p:has(> .chart) { max-width: none }
 .notes { background: var(--note); border-left: 4px solid var(--edge); padding: .7rem 1rem; margin: 1rem 0 }
 .notes h2 { margin: 0 0 .3rem; font-size: 1.05rem }
 .notes ul { margin: 0; padding-left: 1.1rem }
@@ -84,6 +86,7 @@ vegaEmbed("#chart", {{ spec }}, {renderer: "svg", actions: {export: true, source
 """,  # noqa: E501
     autoescape=True,
 )
+PARSER = MarkdownIt("commonmark", {"html": False})
 
 
 @dataclass(frozen=True)
@@ -121,9 +124,16 @@ def page(shown: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str])
         style=Markup(STYLE),
         menu=menu,
         body=Markup(_html(_without(shown.markdown, shown.notes), shown.figure, links)),
+        notes=[Markup(inline(note)) for note in shown.notes],
         spec=Markup(shown.spec.replace("</", "<\\/")),
-        **{name: getattr(shown, name) for name in ("title", "here", "notes", "heading", "files", "footer", "scripts")},
+        **{name: getattr(shown, name) for name in ("title", "here", "heading", "files", "footer", "scripts")},
     )
+
+
+def inline(text: str) -> str:
+    """A sentence of Markdown as HTML."""
+    html: str = PARSER.renderInline(text)
+    return html
 
 
 def _without(markdown: str, notes: Sequence[str]) -> str:

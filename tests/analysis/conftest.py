@@ -1,6 +1,7 @@
 """Logs that the tests of several analyses share."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inspect_ai import Task, eval, score
@@ -28,7 +29,7 @@ def urn_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def mixed_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two models on urns by chain of thought, one of which is at times silent, and a task that is not ours."""
     folder = tmp_path_factory.mktemp("tables")
-    given = {"display": "log", "log_dir": str(folder), "log_realtime": False}
+    given: dict[str, Any] = {"display": "log", "log_dir": str(folder), "log_realtime": False}
     task = urns(n=6, paradigms={"brier": {}, "martingale": {"per": "step"}})
     models = [get_model("reference/bayesian", noise=0.1), get_model("reference/bayesian", min_confidence=0.25)]
     done = eval(task, model=models, solver=chain_of_thought(steps=2), epochs=2, **given)

@@ -22,7 +22,7 @@ def changed(urn_logs: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
             value = (sample.scores or {})["brier"].value
             assert isinstance(value, dict)
             if "noise" in log.eval.model_args and "strength" in log.eval.model_args:
-                value["brier_score"] += changes[order.index(str(sample.id))]  # type: ignore[operator]
+                value["brier_score"] += changes[order.index(str(sample.id))]
         write_eval_log(log, str(folder / path.name))
     return folder, changes
 

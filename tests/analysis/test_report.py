@@ -12,7 +12,7 @@ from truthgym.analysis import catalog, health
 from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis
 from truthgym.analysis.site.build import build
-from truthgym.analysis.site.page import Page, page
+from truthgym.analysis.site.page import Page, inline, page
 from truthgym.cli.report import command
 from truthgym.datasets.errors import BadInput
 
@@ -47,8 +47,8 @@ def test_every_analysis_has_a_page_with_its_numbers(site: Path, mixed_logs: Path
     assert len(pd.read_csv(site / f"{name}.csv")) == len(frame)
     start = shown.find('id="chart"')
     for note in frame.attrs.get("notes", []):
-        assert shown.count(f"<li>{escape(note)}</li>") == 1
-        assert start < 0 or shown.index(str(escape(note))) < start, "notes come before the figure"
+        assert shown.count(f"<li>{inline(note)}</li>") == 1
+        assert start < 0 or shown.index(inline(note)) < start, "notes come before the figure"
 
 
 def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_page_is_text_and_aligns_columns_of_numbers() -> None:
 def test_health_counts_what_the_log_holds(mixed_logs: Path) -> None:
     frame = health.load(mixed_logs)
     silent = frame[frame["model"].str.contains("min_confidence") & (frame["scorer"] == "brier")].set_index("problem")
-    log = read_eval_log(silent.loc["read", "log"])
+    log = read_eval_log(str(silent.loc["read", "log"]))
     beliefs = [(sample.scores or {})["brier"].metadata["belief"] for sample in log.samples or []]  # type: ignore[index]
     unread = sum(belief is None for belief in beliefs)
     assert 0 < unread < 12
