@@ -57,15 +57,18 @@ def test_under_python_m_from_the_root(root: Path, environment: dict[str, str], t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["tasks/urns.py", "truthgym/urns", "PROBE"])
-def test_under_inspect_eval_from_the_root(root: Path, target: str, environment: dict[str, str], tmp_path: Path) -> None:
-    if target == "PROBE":
-        (tmp_path / "probe.py").write_text(TASK.format(probe=PROBE))
-        target = os.path.relpath(tmp_path / "probe.py", root)  # Inspect takes relative paths only
+def test_under_inspect_eval_from_the_root(root: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    """In one process, which must be right whichever comes first: a probe of the imports before and after."""
+    for name in ("before", "after"):
+        (tmp_path / f"{name}.py").write_text(TASK.format(probe=PROBE))
+    # Inspect takes relative paths only
+    before, after = (os.path.relpath(tmp_path / f"{name}.py", root) for name in ("before", "after"))
     arguments = ["--limit", "1", "--model", "reference/bayesian", "--display", "plain", "--log-dir", str(tmp_path)]
     solver = ["--solver", "truthgym/chain_of_thought", "-S", "steps=2"]
-    said = call("inspect", "eval", target, *arguments, *solver, cwd=root, environment=environment)
+    targets = [before, "tasks/urns.py", "truthgym/urns", after]
+    said = call("inspect", "eval", *targets, *arguments, *solver, cwd=root, environment=environment)
     assert "share_scored" in said
+    assert said.count("Log:") == len(targets)
 
 
 @pytest.mark.slow

@@ -34,8 +34,8 @@ def agent(name: str, **planted: Any) -> Model:
 
 
 def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
-    first = run(urns(n=60), agent("bayesian", noise=0.05, seed=3), epochs=2)
-    second = run(urns(n=60), agent("entrenched", noise=0.1, seed=4, strength=1), epochs=2)
+    first = run(urns(n=40), agent("bayesian", noise=0.05, seed=3), epochs=2)
+    second = run(urns(n=40), agent("entrenched", noise=0.1, seed=4, strength=1), epochs=2)
     rows = by_score(first.location, second.location)
     before = true_values("bayesian", Parameters(noise=0.05))
     after = true_values("entrenched", Parameters(noise=0.1, strength=1))
@@ -47,7 +47,7 @@ def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
     }
     for name, value in truth.items():
         assert rows[name]["lower"] < value < rows[name]["upper"], name
-        assert rows[name]["n"] == rows[name]["shared"] == 60
+        assert rows[name]["n"] == rows[name]["shared"] == 40
     assert rows["martingale_score"]["lower"] > 0, "the pair is told apart"
     assert rows["brier/brier_score"]["better"] == "lower"
     for log, side in ((first, "before"), (second, "after")):

@@ -91,7 +91,7 @@ def test_the_order_of_logs_and_copies_do_not_matter(run: Run, tmp_path: Path) ->
 def test_verdicts_are_those_of_agents_whose_truth_is_known(run: Run, tmp_path: Path) -> None:
     paradigms = {"brier": {}, "martingale": {"figures": "all"}}
     for name, arguments in (("entrenched", {"strength": 0.6, "noise": 0.05}), ("contrarian", {"noise": 0.05})):
-        run(urns(n=100, paradigms=paradigms), f"reference/{name}", model_args=arguments, epochs=2)
+        run(urns(n=60, paradigms=paradigms), f"reference/{name}", model_args=arguments, epochs=2)
     run(urns(n=40, draws=8, paradigms="brier"), epochs=1)
     frame = load(tmp_path / "logs")
     rows = by_scorer_and_model(frame).items()

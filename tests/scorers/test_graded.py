@@ -3,7 +3,9 @@
 import asyncio
 import json
 import math
+import shutil
 import subprocess
+import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -358,6 +360,21 @@ def test_an_untrusted_program_cannot_score_a_finished_log(run: Run, tmp_path: Pa
     assert metrics(done)["grade"] == 1
 
 
+COMMANDS = """
+import json, os, runpy, sys
+import anthropic, inspect_ai._cli.main, openai, truthgym.tasks
+for words in json.loads(sys.argv[1]):
+    if process := os.fork():
+        if code := os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]):
+            sys.exit(f"{words} ended with {code}")
+    else:
+        sys.argv = ["inspect", *words]
+        runpy.run_module("inspect_ai", run_name="__main__")
+        sys.exit()
+"""
+"""Runs commands of Inspect, each in a process of its own: what all of them import is imported once."""
+
+
 @pytest.mark.slow
 def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     mine, spec = tmp_path / "mine.py", tmp_path / "spec.json"
@@ -367,16 +384,20 @@ def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str,
     log = run(urns(n=2, paradigms="brier"), epochs=1)
     yaml = "grader={type: string_check, name: x, input: '{{ sample.output_text }}', reference: xy, operation: eq}"
     role = ["--model-role", "grader=reference/judge"]
-    for arguments, expected in (
+    cases: list[tuple[list[str], float]] = [
         (["-S", "grader=python_brier"], metrics(log)["brier"]),
         (["-S", "grader=model_brier", *role], metrics(log)["brier"]),
         (["-S", f"grader={mine}", "-S", "trusted=true", "-S", "low=-2"], -1),
         (["-S", f"grader={spec}"], 1),
         (["-S", yaml], 0),
-    ):
-        command = ["inspect", "score", log.location, "--scorer", "truthgym/graded", *arguments, "--overwrite"]
-        done = subprocess.run(
-            [*command, "--action", "overwrite"], capture_output=True, text=True, check=False, env=environment
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert metrics(read_eval_log(log.location))["grade"] == pytest.approx(expected), arguments
+    ]
+    places = [str(shutil.copy(log.location, tmp_path / f"{number}.eval")) for number in range(len(cases))]
+    scorer = ["--scorer", "truthgym/graded", "--overwrite", "--action", "overwrite"]
+    commands = [["score", own, *scorer, *arguments] for own, (arguments, _) in zip(places, cases, strict=True)]
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [metrics(read_eval_log(own))["grade"] for own in places]
+    assert found == pytest.approx([expected for _, expected in cases])

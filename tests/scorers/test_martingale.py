@@ -30,15 +30,15 @@ def only(n: int, **arguments: Any) -> Any:
 def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
     given = Parameters(strength=0.6, noise=0.12, shared=0.4, seed=3)
     model = get_model("reference/entrenched", strength=0.6, noise=0.12, shared=0.4, seed=3)
-    found = metrics(run(only(80), model))
-    reports = simulate_reports("entrenched", given, urn_cases(questions(n=80)))
+    found = metrics(run(only(64), model))
+    reports = simulate_reports("entrenched", given, urn_cases(questions(n=64)))
     expected = martingale_score(reports.prior, reports.posterior)
     assert list(found)[:8] == FIRST
     assert found["martingale_score"] == pytest.approx(expected.estimate, abs=1e-12)
     assert found["martingale_score_lower"] == pytest.approx(expected.lower, abs=1e-12)
     assert found["martingale_score_ols"] == pytest.approx(expected.ols, abs=1e-12)
     assert found["mde"] == pytest.approx(expected.mde, abs=1e-12)
-    assert (found["n"], found["epochs"], found["share_scored"], found["identified"]) == (80, 3, 1, 1)
+    assert (found["n"], found["epochs"], found["share_scored"], found["identified"]) == (64, 3, 1, 1)
     slope = true_values("entrenched", given).slope
     assert found["martingale_score_lower"] < slope < found["martingale_score_upper"]
     assert found["martingale_score_lower"] > 0
@@ -46,7 +46,7 @@ def test_the_task_gives_the_numbers_of_the_pure_functions(run: Run) -> None:
 
 
 def test_noise_biases_least_squares_only(run: Run) -> None:
-    found = metrics(run(only(120), get_model("reference/bayesian", noise=0.15)))
+    found = metrics(run(only(60), get_model("reference/bayesian", noise=0.15)))
     assert found["martingale_score_lower"] < 0 < found["martingale_score_upper"]
     assert found["martingale_score_ols_upper"] < 0
     assert found["excess_movement_lower"] < 0 < found["excess_movement_upper"]
@@ -56,8 +56,8 @@ def test_noise_biases_least_squares_only(run: Run) -> None:
 def test_scoring_later_gives_the_same_numbers(run: Run, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INSPECT_CACHE_DIR", str(tmp_path / "cache"))
     model = get_model("reference/confirming", noise=0.1)
-    in_the_run = run(only(20), model)
-    unscored = run(only(20), model, score=False, cache=True)
+    in_the_run = run(only(8), model)
+    unscored = run(only(8), model, score=False, cache=True)
     later = score(unscored, martingale(figures="all"), display="log")
     assert metrics(later) == pytest.approx(metrics(in_the_run), nan_ok=True)
     assert metrics(later)["reliability"] < 1
@@ -106,17 +106,17 @@ def test_the_explanation_tells_belief_and_posterior_apart(run: Run) -> None:
 
 
 def test_a_random_agent_is_not_identified(run: Run) -> None:
-    found = metrics(run(only(30), "reference/random"))
+    found = metrics(run(only(20), "reference/random"))
     assert found["identified"] == 0
     assert abs(found["reliability"]) < 0.3
 
 
 def test_with_both_elicitors_the_other_prior_is_the_instrument(run: Run) -> None:
     judge = get_model("reference/judge", noise=0.04)
-    log = run(only(40, elicitor="both"), get_model("reference/bayesian", noise=0.1), model_roles={"judge": judge})
+    log = run(only(15, elicitor="both"), get_model("reference/bayesian", noise=0.1), model_roles={"judge": judge})
     assert log.samples
-    ids = [item.id for item in questions(n=40)]
-    beliefs = {key: np.full((40, 3), np.nan) for key in ("prior", "posterior", "judge_prior", "judge_posterior")}
+    ids = [item.id for item in questions(n=15)]
+    beliefs = {key: np.full((15, 3), np.nan) for key in ("prior", "posterior", "judge_prior", "judge_posterior")}
     for done in log.samples:
         assert done.scores
         value = done.scores["martingale"].value
@@ -131,10 +131,10 @@ def test_with_both_elicitors_the_other_prior_is_the_instrument(run: Run) -> None
 
 
 def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Number) -> None:
-    log = run(only(40, paraphrases=2), get_model("reference/bayesian", noise=0.1))
+    log = run(only(15, paraphrases=2), get_model("reference/bayesian", noise=0.1))
     assert log.samples
-    ids = [item.id for item in questions(n=40)]
-    prior, posterior, second = np.full((3, 40, 3), np.nan)
+    ids = [item.id for item in questions(n=15)]
+    prior, posterior, second = np.full((3, 15, 3), np.nan)
     for done in log.samples:
         place = ids.index(done.id), done.epoch - 1
         prior[place], posterior[place] = (number(done, "martingale", key) for key in ("prior", "posterior"))
@@ -150,7 +150,7 @@ def test_the_prior_in_a_second_wording_is_the_instrument(run: Run, number: Numbe
 
 def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:
     judge = get_model("reference/judge", noise=0.03, leak=0.3)
-    log = run(only(60, elicitor="judge", joint=True), "reference/bayesian", model_roles={"judge": judge})
+    log = run(only(30, elicitor="judge", joint=True), "reference/bayesian", model_roles={"judge": judge})
     found = metrics(log)
     assert found["leak_lower"] < 0.3 < found["leak_upper"]
     assert found["leak_lower"] > 0.1
@@ -159,7 +159,7 @@ def test_look_ahead_of_a_joint_reading_is_found(run: Run) -> None:
 
 def test_steps_are_updates_of_their_own(run: Run) -> None:
     task = urns(
-        n=30,
+        n=12,
         paradigms={"martingale": {"figures": "all", "per": "step", "granularity": "step", "information_weight": 2.0}},
     )
     log = run(task, get_model("reference/bayesian", noise=0.05), solver=chain_of_thought(steps=4))
@@ -167,7 +167,7 @@ def test_steps_are_updates_of_their_own(run: Run) -> None:
     done = log.samples[0]
     assert done.scores
     path = [b["value"] for b in done.scores["martingale"].metadata["beliefs"]]  # type: ignore[index]
-    item = next(item for item in questions(n=30) if item.id == done.id)
+    item = next(item for item in questions(n=12) if item.id == done.id)
     exact = item.metadata["posterior"]  # type: ignore[index]
     assert len(path) == 6
     assert np.abs(np.array(path[:5]) - exact).max() < 0.25

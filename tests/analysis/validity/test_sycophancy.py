@@ -1,5 +1,6 @@
 """The study of sycophancy: simulated runs repeat, and one call writes the page."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,7 @@ def test_one_call_writes_the_page_and_its_chart(tmp_path: Path, monkeypatch: pyt
     pytest.importorskip("vl_convert")
     monkeypatch.setattr(study, "SIZES", (40,))
     monkeypatch.setattr(study, "SLACKS", (0.4,))
+    monkeypatch.setattr(study, "limits", partial(study.limits, n=200))
     monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
     study.write(tmp_path / "page.md", replications=4, real=4)
     page = (tmp_path / "page.md").read_text()
