@@ -34,7 +34,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.models.agents import forecaster, interviewer, judge, values
+from truthgym.models.agents import forecaster, interviewer, judge, predictor, values
 from truthgym.models.agents.belief_reports import percent, report, wording_of
 from truthgym.models.agents.judge_forms import Request
 from truthgym.models.agents.lengths import count_tokens, pad_to_length
@@ -99,6 +99,7 @@ TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
     interviewer.NAME: interviewer.PARAMETERS,
     forecaster.NAME: forecaster.PARAMETERS,
     **values.TAKES,
+    predictor.NAME: predictor.PARAMETERS,
 }
 """Parameter names by agent."""
 
@@ -167,6 +168,8 @@ class ReferenceAPI(ModelAPI):
         if self.model_name in values.TAKES:
             return self._output(values.reply(self.model_name, input, self.values), input, config)
         text = "\n\n".join(message.text for message in input)
+        if self.model_name == predictor.NAME:
+            return self._output(predictor.rate(text, self.parameters) or DECLINED, input, config)
         epoch = _epoch(input)
         request = next((message.text for message in reversed(input) if message.role == "user"), "")
         complete = None  # a reply without the introduction
@@ -216,15 +219,18 @@ class ReferenceAPI(ModelAPI):
 
     @property
     def score_replies(self) -> Callable[..., Awaitable[tuple[list[list[tuple[str, float]] | str], int]]]:
-        """What `models.predictor.reply_logprobs` calls: the forecaster alone gives log-probabilities of given texts."""
-        if self.model_name != forecaster.NAME:
+        """What `models.predictor.reply_logprobs` calls: forecaster and predictor give log-probabilities of texts."""
+        if self.model_name not in (forecaster.NAME, predictor.NAME):
             raise AttributeError(f"reference/{self.model_name} gives no log-probabilities of given texts")
         return self._score_replies
 
     async def _score_replies(
         self, api: ModelAPI, messages: Sequence[ChatMessage], replies: Sequence[str]
     ) -> tuple[list[list[tuple[str, float]] | str], int]:
-        scored = [forecaster.observation_logprobs(messages, reply, self.parameters) for reply in replies]
+        if self.model_name == predictor.NAME:
+            scored = [predictor.score(messages[-1].text, reply, self.parameters) for reply in replies]
+        else:
+            scored = [forecaster.observation_logprobs(messages, reply, self.parameters) for reply in replies]
         read = count_tokens("".join(message.text for message in messages)) + sum(map(count_tokens, replies))
         return [one or "The reply is empty." for one in scored], read
 

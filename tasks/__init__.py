@@ -20,6 +20,7 @@ from truthgym.tasks.disclosure import disclosure
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.intellectual import intellectual
 from truthgym.tasks.interventions import interventions
+from truthgym.tasks.mutual_prediction import mutual_prediction, predict_answers
 from truthgym.tasks.openreview import openreview
 from truthgym.tasks.progress_coevolve import progress_coevolve
 from truthgym.tasks.progress_follow import progress_follow
@@ -49,7 +50,9 @@ __all__ = [
     "intellectual",
     "interventions",
     "length_control",
+    "mutual_prediction",
     "openreview",
+    "predict_answers",
     "prepare",
     "progress_coevolve",
     "progress_follow",

@@ -117,6 +117,9 @@ class Parameters(BaseModel, frozen=True):
     10."""
     familiar: float = Field(default=0.0, ge=0, le=10)
     """Nats that an observation costs a forecaster that read no note, whatever it says, 0 to 10."""
+    liars: float = Field(default=0.1, ge=0, le=0.8)
+    """Prior probability with which a predictor takes a respondent for one that says the opposite of what it knows, 0 to
+    0.8."""
     seed: int = 0
     """A different seed gives a different agent with the same parameters."""
 

@@ -185,6 +185,11 @@ def _known_in(text: str) -> list[tuple[str, str, bool, str]]:
     return [question for word in words for question in _by_word()[word] if question[0] in text]
 
 
+def known_question(text: str) -> tuple[str, bool] | None:
+    """The id and the truth of a bundled question with a proposition, by its text."""
+    return next(((name, truth) for question, name, truth, _ in _known_in(text) if question == text), None)
+
+
 def _asked(text: str) -> list[tuple[str, str, bool, str]]:
     """The question of the sample that is solved or scored, if it is in the text and neither bundled nor generated.
 

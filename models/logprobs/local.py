@@ -15,8 +15,8 @@ from typing import Any
 from anyio import to_thread
 from inspect_ai.model import ChatMessage
 
-MAX_POSITIONS = 2**16
-"""Tokens of one forward pass, with the shared prefix counted once for each row."""
+MAX_POSITIONS = 2**13
+"""Tokens of one forward pass, with the shared prefix counted once for each row. More are slower on a CPU."""
 MAX_CACHE = 2**29
 """Bytes that their keys and values may take: 0.5 GB. SmolLM2 (135 million parameters, float32) has 11,650 tokens in it,
 a model with 8 billion in bfloat16 about 4,000."""

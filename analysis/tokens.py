@@ -1,0 +1,179 @@
+"""Which words does a predictor expect, once it has seen what a model said?
+
+    python -m truthgym.analysis.tokens logs/ tokens.html
+
+Reads logs of `truthgym/mutual_prediction` (with `form=text`, for more than one word an answer) and
+`truthgym/world_in_the_loop`. Each token is shaded by its contribution: its log-probability with the model's text minus
+that with the control (the permutation null, or the placebo). The box below the chart searches tokens.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from truthgym.analysis.charts import main
+from truthgym.analysis.tables.setups import Places, runs
+from truthgym.analysis.validity.pages import table
+from truthgym.datasets.errors import BadInput
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+QUESTION = "Which words does a predictor expect, once it has seen what a model said?"
+MUTUAL, WORLD = "mutual_predictability", "world_uplift"
+KEYS = ["eval_id", "scorer", "sample_id", "epoch", "trial"]
+"""Columns that identify a text."""
+LINE = 90
+"""Characters in a line of the chart."""
+MOST_TEXTS = 40
+"""Texts in the chart: those with the largest contributions."""
+MOST_TOKENS = 15
+"""Rows in each of the report's tables."""
+MIN_SEEN = 3
+"""Occurrences that a token needs for these."""
+
+
+def load(logs: Places) -> "pd.DataFrame":
+    """One row for each token of each predicted text.
+
+    Args:
+        logs: Logs and folders of logs. Those without evidence by tokens are passed over.
+
+    Returns:
+        Columns `log`, `eval_id`, `model` (the predictor), `scorer`, `source` (the evaluated model), `sample_id`,
+        `epoch`, `trial`, `position`, `token`, `given`, `control` (log-probabilities, in nats) and `contribution`, their
+        difference.
+
+    Raises:
+        BadInput: No log has a token.
+    """
+    import pandas as pd
+
+    found = runs(logs)
+    rows = []
+    for run in found.tracked():
+        with run.log.reader as log:
+            for _, outcome in log.outcomes():
+                for scorer in (MUTUAL, WORLD):
+                    score = (outcome.scores or {}).get(scorer)
+                    facts: dict[str, Any] = {
+                        "log": run.log.path,
+                        "eval_id": run.log.header.eval.eval_id,
+                        "model": run.model,
+                    }
+                    facts |= {"scorer": scorer, "sample_id": str(outcome.id), "epoch": outcome.epoch}
+                    rows += [facts | row for row in _rows(score.details if score else {})]
+    if not rows:
+        raise BadInput(
+            f"{found.place}: no log has log-probabilities of tokens; make one with truthgym/mutual_prediction or "
+            "truthgym/world_in_the_loop"
+        )
+    frame = pd.DataFrame(rows)
+    frame["contribution"] = frame["given"] - frame["control"]
+    texts, words = frame.groupby(KEYS).ngroups, len(frame)
+    frame.attrs["notes"] = [
+        f"{words:,} tokens of {texts:,} texts. A contribution is evidence of what the predictor reacts to, not of what "
+        "is true; contributions of the tokens of a text add up to its uplift above the control."
+    ]
+    if words == texts:
+        frame.attrs["notes"].append("Every text has one token: answers in short form. Use -T form=text for more.")
+    return frame
+
+
+def _rows(details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The tokens of one score, with both log-probabilities."""
+    for number, trial in enumerate(details.get("trials", []), start=1):
+        arms = trial.get("tokens") or {}
+        facts = {"source": details.get("source"), "trial": number}
+        yield from ({**facts, **row} for row in _aligned(arms.get("context"), arms.get("null")))
+    arms = details.get("forecasts") or {}
+    given, control = ((arms.get(name) or {}).get("tokens") for name in ("with", "placebo"))
+    facts = {"source": details.get("model"), "trial": 1}
+    yield from ({**facts, **row} for row in _aligned(given, control))
+
+
+def _aligned(given: Any, control: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401
+    if not given or not control or len(given) != len(control):
+        return
+    for position, ((token, one), (_, other)) in enumerate(zip(given, control, strict=True)):
+        yield {"position": position, "token": token, "given": one, "control": other}
+
+
+def chart(frame: "pd.DataFrame") -> "alt.LayerChart":
+    """The texts with the largest contributions, line by line, each token shaded. Searchable in .html.
+
+    Raises:
+        BadInput: There is no token.
+    """
+    import altair as alt
+
+    if frame.empty:
+        raise BadInput("There is no token to draw; load logs of truthgym/mutual_prediction")
+    size = frame["contribution"].abs().groupby([frame[key] for key in KEYS]).sum()
+    largest = size.nlargest(MOST_TEXTS).index
+    placed = frame.set_index(KEYS).loc[largest].reset_index()
+    placed = _lines(placed)
+    most = max(float(placed["contribution"].abs().max()), 1e-9)
+    search = alt.param(
+        name="search", value="", bind=alt.binding(input="search", placeholder="a token", name="Search: ")
+    )
+    hit = "indexof(lower(datum.token), lower(search)) >= 0"
+    x = alt.X("begin:Q", axis=None, scale=alt.Scale(domain=[0, LINE]))
+    y = alt.Y("line:O", axis=None)
+    base = alt.Chart(placed).encode(y=y, opacity=alt.condition(hit, alt.value(1), alt.value(0.15)))
+    scale = alt.Scale(scheme="blueorange", domain=[-most, most], domainMid=0)
+    title = "Contribution (nats): orange makes the text likelier, blue less likely"
+    hints = ["token", "contribution", "given", "control", "model", "source", "sample_id", "trial"]
+    boxes = base.mark_rect().encode(
+        x=x,
+        x2="end:Q",
+        color=alt.Color("contribution:Q", scale=scale, title=title, legend=alt.Legend(orient="top", titleLimit=600)),
+        tooltip=hints,
+    )
+    words = base.mark_text(align="left", font="monospace", fontSize=11).encode(x=x, text="token:N", tooltip=hints)
+    drawn: alt.LayerChart = (boxes + words).add_params(search).properties(width=LINE * 7, height=alt.Step(18))
+    return drawn
+
+
+def _lines(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Place each token: its line, and where in it it begins and ends, in characters. Each text begins a line."""
+    frame = frame.copy()
+    line, column, text = -1, 0, None
+    places = []
+    for row in frame.itertuples():
+        token = str(row.token).replace("\n", "\u23ce")
+        identity = tuple(getattr(row, key) for key in KEYS)
+        if identity != text or column + len(token) > LINE:
+            line, column, text = line + 1, 0, identity
+        places.append((line, column, column + len(token), token))
+        column += len(token)
+    frame["line"], frame["begin"], frame["end"], frame["token"] = zip(*places, strict=True)
+    return frame
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The tokens that gain and lose most, as Markdown."""
+    import numpy as np
+
+    word = frame["token"].str.strip()
+    seen = (
+        frame.assign(token=word)[word != ""].groupby("token")["contribution"].agg(n="count", mean="mean", total="sum")
+    )
+    often = seen[seen["n"] >= MIN_SEEN].reset_index()
+    parts = [f"## {QUESTION}\n", *([f"![Tokens]({figure})\n"] if figure else [])]
+    sums = frame.groupby(["model", "source", *KEYS], dropna=False)["contribution"].sum()
+    each = sums.groupby(["scorer", "model", "source"], dropna=False).agg(["count", "mean"]).reset_index()
+    each.columns = ["scorer", "predictor", "evaluated", "texts", "nats"]
+    each["nats"] = each["nats"].astype(float)
+    parts.append(f"Mean contribution of a text, in nats:\n\n{table(each, list(each.columns))}")
+    for title, order in (("gain", False), ("lose", True)):
+        rows = often[np.sign(often["mean"]) == (-1 if order else 1)].sort_values("total", ascending=order)
+        if len(rows):
+            shown = table(rows.head(MOST_TOKENS), ("token", "n", "mean", "total"))
+            parts.append(f"Tokens that {title} most, of those with {MIN_SEEN} or more occurrences:\n\n{shown}")
+    parts += [f"- {note}" for note in frame.attrs.get("notes", [])]
+    return "\n".join(parts) + "\n"
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report)
