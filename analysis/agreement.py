@@ -163,13 +163,13 @@ def _panel(kind: str, rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
         for value, color in ((0, "gray"), (TENTATIVE, "#E69F00"), (RELIABLE, "#009E73"))
     ]
     low = min(0.0, float(rows[["alpha", "lower"]].min().min()))
-    scale = alt.Scale(domain=[low, 1])
+    scale, axis = alt.Scale(domain=[low, 1]), alt.Axis(tickCount=8)
     interval = base.transform_filter("isValid(datum.lower)").mark_rule(strokeWidth=2, color="#0072B2")
     point = base.mark_point(filled=True, size=60, opacity=1, color="#0072B2")
     layers = [
         *rules,
-        interval.encode(x=alt.X("lower:Q", title=title, scale=scale), x2="upper:Q"),
-        point.encode(x=alt.X("alpha:Q", title=title, scale=scale), tooltip=[*rows.columns.drop("name")]),
+        interval.encode(x=alt.X("lower:Q", title=title, scale=scale, axis=axis), x2="upper:Q"),
+        point.encode(x=alt.X("alpha:Q", title=title, scale=scale, axis=axis), tooltip=[*rows.columns.drop("name")]),
     ]
     fewest, most = rows["n"].min(), rows["n"].max()
     units = f"{fewest if fewest == most else f'{fewest} to {most}'} units"

@@ -83,7 +83,9 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
 
     doubts: list[str] = []
     rows: list[dict[str, Any]] = []
+    compared_by = set()
     for name, best, scores in directed_scores(frame, key):
+        compared_by |= set(scores["scorer"])
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
         doubts += _doubts(name, scores, setups)
         every = set.intersection(*(set(means.columns) for means in setups.values()))
@@ -94,6 +96,11 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         for setup, means in setups.items():
             for row in _pairs(means, best):
                 rows.append({"setup": setup, "score": name, "best": best, **row})
+    doubts += [
+        f"{scorer}: no number of an answer has a better end, so its models are not compared here. Where its score is a "
+        "slope over questions, as of martingale, truthgym compare A.eval B.eval compares two."
+        for scorer in sorted(set(frame["scorer"]) - compared_by)
+    ]
     compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
     few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
     doubts += [

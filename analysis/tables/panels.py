@@ -87,6 +87,8 @@ def by_name(rows: "pd.DataFrame", groups: list[str], y: str) -> alt.LayerChart |
     interval = base.mark_rule(strokeWidth=2).encode(x=alt.X("shown_lower:Q", title=title), x2="shown_upper:Q")
     point = base.mark_point(size=70, opacity=1, strokeWidth=2).encode(x="shown_score:Q", **_mark(rows, groups))
     layers = [interval, point]
+    if (rows["group"] != rows["label"]).any():
+        layers.append(base.mark_text(align="left", dx=5, fontSize=10).encode(x="shown_upper:Q", text="label:N"))
     if reference is not None:
         rule = alt.Chart(rows).mark_rule(strokeDash=[4, 4], color="gray")
         layers.insert(0, rule.encode(x=alt.datum(reference)))
@@ -100,7 +102,7 @@ def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -
     """Scores against a size or ability, with their rank correlation."""
     scorer, setup = rows[["scorer", "setup"]].iloc[0]
     title, reference = _title(rows, attrs["y"])
-    scale = alt.Scale(type="log") if attrs["x"] == "size" else alt.Scale(zero=False)
+    scale = alt.Scale(type="log", padding=30) if attrs["x"] == "size" else alt.Scale(zero=False, padding=30)
     name = "billions of parameters" if attrs["x"] == "size" else attrs["x"]
     base = alt.Chart(rows).encode(x=alt.X("x:Q", title=name, scale=scale), color=_color(groups))
     layers = [
@@ -113,7 +115,8 @@ def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -
         layers.insert(0, rule.encode(y=alt.datum(reference)))
     found = [one for one in attrs["correlations"] if (one["scorer"], one["setup"]) == (scorer, setup)]
     heading = alt.Title(
-        f"{scorer}, {setup}", subtitle=[in_words(one) for one in found] or "too few models for a rank correlation"
+        f"{scorer}, {setup}",
+        subtitle=[f"Spearman {in_words(one)}" for one in found] or "too few models for a rank correlation",
     )
     heading.anchor, heading.frame = "start", "group"
     layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(width=420, height=260, title=heading)

@@ -3,6 +3,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from inspect_ai import eval
 from inspect_ai.model import get_model
@@ -87,6 +88,9 @@ def test_what_cannot_be_compared_is_said() -> None:
     unread = noise(3, 30)
     unread[:6] = np.nan
     frame = differences(made({("a", "direct"): noise(0, 30), ("b", "direct"): unread}))
+    slopes = made({("a", "direct"): noise(0, 30)}, scorer="martingale", key="change")
+    both = differences(pd.concat([made({("a", "direct"): noise(0, 30), ("b", "direct"): noise(1, 30)}), slopes]))
+    assert "martingale: no number of an answer has a better end" in " ".join(both.attrs["notes"])
     assert "80 % of the answers of b" in " ".join(frame.attrs["notes"])
 
 
