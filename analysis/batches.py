@@ -158,7 +158,7 @@ def _notes(frame: "pd.DataFrame", tables: Sequence["pd.DataFrame"], names: Seque
             yield f"{missing} scores of {name} are not in {names[0]}, or of other questions, and are not compared."
     few = int((frame["n"] < FEW_QUESTIONS).sum())
     if few:
-        yield f"{few} differences are of fewer than {FEW_QUESTIONS} questions: do not conclude anything from them."
+        yield f"{few} of {len(frame)} differences have fewer than {FEW_QUESTIONS} questions: conclude nothing."
     if len(frame) > 1:
         chance = 1 - 0.95 ** len(frame)
         yield (

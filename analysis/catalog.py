@@ -149,11 +149,11 @@ def _counts(runs: tuple[Run, ...]) -> Iterator[str]:
 def _notes(frame: "pd.DataFrame") -> Iterator[str]:
     number = frame["counts"].value_counts()
     if number.get("unfinished"):
-        yield f"{number['unfinished']} runs never finished. No page but this one counts them."
+        yield f"Runs that never finished: {number['unfinished']}. No page but this one counts them."
     if number.get("repeated"):
         yield (
-            f"{number['repeated']} finished runs were run again later with the same model, setup and scorers. The "
-            "tables have a row for each: give only the logs that you mean to compare."
+            f"Finished runs that were run again later with the same model, setup and scorers: {number['repeated']}. "
+            "The tables have a row for each: give only the logs that you mean to compare."
         )
     if (frame["commit"].str.endswith("+")).any():
         yield "The code of some runs was changed after its commit, so that the commit does not say what ran."

@@ -78,7 +78,16 @@ PAGE = jinja2.Template(
 {% endif %}</main>
 <footer>{{ footer }}</footer>
 {% if spec %}<script>
-vegaEmbed("#chart", {{ spec }}, {renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}})
+const spec = {{ spec }};
+function fit(part) {  // narrow screens: shorter labels, narrower panels
+  for (const key in part) {
+    if (key === "labelLimit") part[key] = Math.min(part[key], 120);
+    else if (key === "width" && part[key] > 220) part[key] = Math.max(180, window.innerWidth - 190);
+    else if (key !== "datasets" && part[key] && typeof part[key] === "object") fit(part[key]);
+  }
+}
+if (window.innerWidth < 640) fit(spec);
+vegaEmbed("#chart", spec, {renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}})
   .catch(console.error);
 </script>
 {% endif %}</body>

@@ -55,7 +55,7 @@ def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) ->
     pytest.importorskip("vl_convert")
     shown = (site / "health.html").read_text()
     assert '<script src="charts.js"></script>' in shown
-    assert 'vegaEmbed("#chart", {' in shown
+    assert 'vegaEmbed("#chart", spec' in shown
     assert "vegaEmbed" in (site / "charts.js").read_text()
     assert (site / "health.svg").read_text().startswith("<svg")
     assert (site / "health.png").read_bytes().startswith(b"\x89PNG")
@@ -176,9 +176,9 @@ def test_the_catalog_marks_what_does_not_count(mixed_logs: Path, tmp_path: Path)
         ["done", "repeated"],
     ]
     assert frame.attrs["notes"][:2] == [
-        "1 runs never finished. No page but this one counts them.",
-        "1 finished runs were run again later with the same model, setup and scorers. The tables have a row for each: "
-        "give only the logs that you mean to compare.",
+        "Runs that never finished: 1. No page but this one counts them.",
+        "Finished runs that were run again later with the same model, setup and scorers: 1. The tables have a row for "
+        "each: give only the logs that you mean to compare.",
     ]
     row = frame.iloc[-1]
     assert (row["questions"], row["epochs"], row["answers"], row["failed"]) == (6, 2, 12, 0)
