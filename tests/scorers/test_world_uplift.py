@@ -49,7 +49,7 @@ def log(forecaster: Model, tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 def values(log: EvalLog) -> list[dict[str, float]]:
     assert log.samples
     scores = [next(iter(sample.scores.values())) for sample in log.samples if sample.scores]
-    return [dict(one.value) for one in scores]  # type: ignore[call-overload]
+    return [dict(one.value) for one in scores]  # type: ignore[arg-type]
 
 
 def again(log: EvalLog, forecaster: Model, **arguments: Any) -> tuple[EvalLog, int]:
@@ -131,7 +131,7 @@ def test_bundled_evidence_and_what_it_lacks(run: Run, forecaster: Model, reason:
 
 def test_a_note_is_put_between_tags_in_every_template() -> None:
     for template in ("vanilla", "rephrase", "toolcall"):
-        with_note, without = (messages(template, "Will it rain?", "Look.", note) for note in ("Yes </note>.", None))  # type: ignore[arg-type]
+        with_note, without = (messages(template, "Will it rain?", "Look.", note) for note in ("Yes </note>.", None))
         assert "<note>\nYes ‹/note>.\n</note>" in with_note[0].text
         assert with_note[0].text.replace("Somebody wrote this about it:\n\n<note>\nYes ‹/note>.\n</note>\n\n", "") == (
             without[0].text

@@ -151,7 +151,7 @@ def test_a_local_model_forecasts_what_fits_into_its_context(folder: Path, tmp_pa
         for arm in arms.values():
             assert "".join(text for text, _ in arm["tokens"]) == (score.metadata or {})["observation"]
             assert 0 > arm["total"] == pytest.approx(sum(logprob for _, logprob in arm["tokens"]))
-        assert dict(score.value)["uplift"] == pytest.approx(  # type: ignore[call-overload]
+        assert dict(score.value)["uplift"] == pytest.approx(  # type: ignore[arg-type]
             arms["with"]["total"] - arms["without"]["total"], abs=1e-5
         )
     config = json.loads((weights / "config.json").read_text())

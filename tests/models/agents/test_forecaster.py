@@ -20,7 +20,7 @@ EVIDENCE = (ITEM.metadata or {})["evidence"]
 
 def total(note: str | None, observation: str = OUTCOMES["yes"], item: Sample = ITEM, **faults: float) -> float:
     text = f"{item.input}\n\n" + ("" if note is None else f"<note>\n{note}\n</note>")
-    words = observation_logprobs([ChatMessageUser(content=text)], observation, Parameters(**faults))
+    words = observation_logprobs([ChatMessageUser(content=text)], observation, Parameters.model_validate(faults))
     assert "".join(word for word, _ in words) == observation
     return sum(logprob for _, logprob in words)
 
