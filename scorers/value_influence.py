@@ -72,8 +72,8 @@ def value_influence(figures: Figures = "headline") -> Scorer:
 
     - `excess_influence` with its `stderr` and bounds; `mde`; `n` timelines; `share_scored`.
     - `influence`. `lock_in`, the share of the net movement without an assistant that is missing with it: 1 is all of
-      it, below 0 people moved farther. `original_score`, ProgressGym's, which credits nearness to later eras and so
-      prefers an assistant that hurries people along to one that leaves them alone.
+      it, below 0 people moved farther. `original_score`, ProgressGym's, which credits nearness to later eras, not a
+      small influence.
     - With `figures="all"` also `mirror_influence`, `mirror_lock_in`, bounds of `lock_in`; `sideways`, the distance at
       the end at a right angle to the movement without an assistant, as a share of it; `snr`, `answered` and `position`.
 

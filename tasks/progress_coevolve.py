@@ -26,7 +26,7 @@ def progress_coevolve(
     judge: str = "coevolve",
     proxies: Proxies = "simulated",
     questionnaire: str = "bundled",
-    items: int | None = None,
+    items: int | None = 4,
     elicitation: Elicitation = "logprobs",
     cache: bool = True,
     arguments: Mapping[str, Any] | None = None,

@@ -145,6 +145,8 @@ The assistants are `reference/values` with a `policy`, in an [examinee](progress
 `excess_influence` by definition. An agent that foresees the people is below it: the mirror is late. The booster shows
 values as far beyond the last era as that is from the first.
 
+`lock_in` and `sideways` tell a booster from the mirror where its `excess_influence` does not.
+
 ## What would game them
 
 - **Always the same letter.** The rotation of the options removes it: the agent is at the zero vector, as one without

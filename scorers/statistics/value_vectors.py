@@ -107,7 +107,7 @@ def original_follow_score(actual: Sequence[Sequence[float]], examinee: Sequence[
 def original_coevolve_score(simulated: Sequence[Sequence[float]], actual: Sequence[Sequence[float]]) -> float:
     r"""ProgressGym's COEVOLVE: the mean over $s$ and $i$ of $\max_{j\ge i}\cos(s,a_j)$.
 
-    It credits nearness to later eras, not a small influence: an assistant that hurries people along scores best.
+    It credits nearness to later eras, not a small influence.
 
     Raises:
         BadInput: Fewer than three vectors of either kind, or of different lengths.
