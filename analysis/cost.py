@@ -13,6 +13,7 @@ import altair as alt
 
 from truthgym.analysis import performance
 from truthgym.analysis.charts import main
+from truthgym.analysis.tables.panels import COLORS, SHAPES
 from truthgym.analysis.tables.questions import by_reason, notes
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.analysis.validity.pages import table
@@ -117,8 +118,8 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     points = points.encode(
         x=x,
         y=y,
-        color=alt.Color("setup:N", title=None, legend=legend, scale=_scale(setups, performance.COLORS)),
-        shape=alt.Shape("setup:N", title=None, legend=legend, scale=_scale(setups, performance.SHAPES)),
+        color=alt.Color("setup:N", title=None, legend=legend, scale=_scale(setups, COLORS)),
+        shape=alt.Shape("setup:N", title=None, legend=legend, scale=_scale(setups, SHAPES)),
         tooltip=["model", "setup", "n", "epochs", "interval", "tokens", "money", "tokens_for_width"],
     )
     panel: alt.LayerChart = alt.layer(line.encode(x=x, y=y), points)

@@ -142,7 +142,8 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
         for pair in pairs.itertuples():
             wins[pair.model] += 1
         order = sorted(wins, key=lambda name: (-wins[name], name))
-        ranges = rank_ranges(order, pairs.loc[pairs["better"] != "", ["better", "other"]].to_numpy().tolist())
+        real = pairs[pairs["better"] != ""]
+        ranges = rank_ranges(order, list(zip(real["better"], real["other"], strict=True)))
         for name in order:
             own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
             first = own[(own["model"] == order[0]) & (own["other"] == name)]

@@ -77,8 +77,6 @@ class Usage(msgspec.Struct):
     input_tokens_cache_write: int | None = None
     total_cost: float | None = None
     """Dollars. None unless the run was given prices (`inspect eval --model-cost-config`)."""
-    total_cost: float | None = None
-    """In US dollars, if Inspect was given the model's prices."""
 
     @property
     def read(self) -> int:

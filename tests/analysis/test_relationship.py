@@ -1,3 +1,4 @@
+import gc
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ MODES = ("direct", "self_debate")
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regression, "MEDIATION_DRAWS", 100)
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels collects garbage with every correction
+    monkeypatch.setattr(regression, "MEDIATION_DRAWS", 40)
 
 
 def headlines(slope: float = SLOPE, models: int = 12, seed: int = 0) -> pd.DataFrame:
