@@ -34,6 +34,7 @@ validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every mea
 	python -m truthgym.analysis.validity.sycophancy docs/validity_sycophancy.md
 	python -m truthgym.analysis.validity.judges docs/validity_judges.md
 	python -m truthgym.analysis.validity.worlds_exact docs/worlds.md
+	python -m truthgym.analysis.validity.progress docs/validity_progress.md
 	python -m truthgym.analysis.validity.uplift docs/validity_uplift.md
 
 results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simulated agents (takes a while)
