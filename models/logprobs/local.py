@@ -134,6 +134,7 @@ def _batches(rows: Sequence[Row], most: int) -> Iterator[list[int]]:
 def _forward(network: Any, rows: Sequence[Row], shared: int, prefix: Any) -> Iterator[list[float]]:  # noqa: ANN401
     """The replies' log-probabilities of one batch, whose first `shared` tokens are in the cache `prefix`."""
     import torch
+    from transformers.cache_utils import DynamicLayer
 
     texts = [[*prompt[shared:], *reply] for prompt, reply in rows]
     width = max(map(len, texts)) - 1  # the last token predicts nothing that is asked for
@@ -144,7 +145,11 @@ def _forward(network: Any, rows: Sequence[Row], shared: int, prefix: Any) -> Ite
     cache = None
     if prefix is not None:
         cache = deepcopy(prefix)
-        cache.batch_repeat_interleave(len(rows))
+        for layer in cache.layers:
+            if type(layer) is DynamicLayer:  # a view, which the next pass copies once
+                layer.keys, layer.values = (part.expand(len(rows), -1, -1, -1) for part in (layer.keys, layer.values))
+            else:
+                layer.batch_repeat_interleave(len(rows))
     first = min(len(prompt) for prompt, _ in rows) - shared - 1  # no earlier column predicts a token of a reply
     step = max(1, MAX_LOGITS // (len(rows) * network.config.get_text_config().vocab_size))
     logprobs = torch.empty((len(rows), width - first))
