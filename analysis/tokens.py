@@ -160,11 +160,15 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame.assign(token=word)[word != ""].groupby("token")["contribution"].agg(n="count", mean="mean", total="sum")
     )
     often = seen[seen["n"] >= MIN_SEEN].reset_index()
-    parts = [f"## {QUESTION}\n", *([f"![Tokens]({figure})\n"] if figure else [])]
     sums = frame.groupby(["model", "source", *KEYS], dropna=False)["contribution"].sum()
     each = sums.groupby(["scorer", "model", "source"], dropna=False).agg(["count", "mean"]).reset_index()
     each.columns = ["scorer", "predictor", "evaluated", "texts", "nats"]
     each["nats"] = each["nats"].astype(float)
+    parts = (
+        [f"![Tokens]({figure})\n\n*n = {len(sums)} texts, of which the chart shows those that change most.*\n"]
+        if figure
+        else []
+    )
     parts.append(f"Mean contribution of a text, in nats:\n\n{table(each, list(each.columns))}")
     for title, order in (("gain", False), ("lose", True)):
         rows = often[np.sign(often["mean"]) == (-1 if order else 1)].sort_values("total", ascending=order)

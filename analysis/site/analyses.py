@@ -12,6 +12,7 @@ ANALYSES = (
     "performance",
     "leaderboard",
     "relationship",
+    "tokens",
     "attribution",
     "agreement",
     "calibration",
