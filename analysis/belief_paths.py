@@ -1,108 +1,284 @@
-"""How did each belief move? The beliefs that `martingale` recorded in a log, and the corrected posterior.
+"""How did beliefs move? The beliefs that `martingale` recorded, by step, and the update against the prior.
 
-python -m truthgym.analysis.belief_paths LOG OUT.csv
-python -m truthgym.analysis.belief_paths LOG OUT.html         (a chart; opens offline with the extra ".[charts]")
+python -m truthgym.analysis.belief_paths LOGS OUT.md        (tables, with the chart beside it as OUT.svg)
+python -m truthgym.analysis.belief_paths LOG OUT.csv        (the paths, with the corrected posterior)
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
 
 from truthgym.analysis.charts import main
+from truthgym.analysis.tables.answers import no_scores, sample_facts
+from truthgym.analysis.tables.questions import by_reason, notes
+from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
+from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
-from truthgym.evallog.header import repeated_scores
 from truthgym.scorers.statistics.belief_movement import corrected_posterior
 from truthgym.scorers.statistics.belief_table import belief_table
-from truthgym.scorers.statistics.interval import cluster_codes
+from truthgym.scorers.statistics.interval import cluster_codes, mean_headline
 from truthgym.scorers.statistics.martingale import headline
+from truthgym.scorers.statistics.martingale_score import REASONS
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MOST_LINES = 200
-"""The most paths drawn in a chart: more cannot be told apart."""
-
-
-def load(log: str, scorer: str = "martingale") -> "pd.DataFrame":
-    """Read the belief paths of a finished log.
-
-    Args:
-        log: Path of the log.
-        scorer: Name of the score in the log. It stands for the newest pass with the same options; a pass with others is
-            "martingale1".
-
-    Returns:
-        A row for each sample, epoch and elicitor: `question`, `epoch`, `domain`, `event`, `outcome` (1, 0 or NaN),
-        `elicitor`, `prior`, `step 1` and so on if they were elicited, `posterior`, and `corrected`: the posterior with
-        the slope of the log's own martingale score removed (of the first elicitor; NaN if the slope is not identified).
-
-    Raises:
-        BadInput: The log has no such score.
-    """
-    import pandas as pd
-    from inspect_ai.log import read_eval_log
     from inspect_ai.scorer import SampleScore
 
-    whole = read_eval_log(log)
-    repeated = repeated_scores([(one.name, one.options) for one in whole.eval.scorers or []])
-    chosen = {first: newer for newer, first in repeated.items()}.get(scorer, scorer)
-    samples = [s for s in whole.samples or [] if s.scores and chosen in s.scores]
-    if not samples:
-        raise BadInput(
-            f"{log} has no score named {scorer!r}; score it with: inspect score {log} --scorer truthgym/martingale"
-        )
-    table = belief_table([SampleScore(score=s.scores[chosen], sample_id=s.id) for s in samples if s.scores])
-    slope = headline(replace(table, settings={})).estimate  # from prior to posterior, whatever the score's settings
-    groups = cluster_codes(table.domain)
-    corrected = corrected_posterior(table.prior[table.first], table.posterior[table.first], slope, groups)
-    row = {question: i for i, question in enumerate(table.questions.question)}
-    rows = []
-    for sample in samples:
-        metadata = (sample.scores or {})[chosen].metadata or {}
-        facts = {"question": sample.id, "epoch": sample.epoch}
-        facts |= {key: metadata[key] for key in ("domain", "event", "outcome")}
-        paths: dict[str, dict[str, float | None]] = {}
-        for belief in metadata["beliefs"]:
-            if belief["stage"] != "view":  # a first impression, which is text
-                paths.setdefault(belief["elicitor"], {})[belief["stage"]] = belief.get("value")
-        for name, path in paths.items():
-            end = corrected[row[str(sample.id)], sample.epoch - 1] if name == table.first else np.nan
-            rows.append(facts | {"elicitor": name, **path, "corrected": end})
+QUESTION = "How did beliefs move?"
+RUN = ["setup", "model", "scorer"]
+"""The columns that name a panel."""
+MOST_LINES, MOST_RUNS = 200, 12
+"""The most paths in a panel, and the most panels: more cannot be told apart."""
+BINS = 8
+"""Of equal size, of the prior."""
+FEWEST_DRAWN = 30
+"""Questions below which the update against the prior is not drawn."""
+ONE_EPOCH = "in one epoch a prior's error is in its own update too, so that the two do not show a trend"
+TRUTH = alt.Scale(domain=["yes", "no", "unknown"], range=["#0072B2", "#D55E00", "#999999"])
+LEGEND_OF_TRUTH = alt.Legend(orient="top", symbolOpacity=1, symbolStrokeWidth=2)
+LABELS = {"stated": "answers", "moved": "mean step", "brier": "Brier score [95 % interval]"}
+
+
+def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
+    """Read the belief paths of finished logs.
+
+    Args:
+        logs: Logs and folders of logs.
+        scorer: The scorer that recorded the beliefs, in all its options. Of several passes with the same options the
+            newest counts.
+
+    Returns:
+        A row for each sample, epoch and elicitor: `setup`, `model`, `scorer` with its options, `log`, `question`,
+        `epoch`, `domain`, `event`, `outcome` (1, 0 or NaN), `elicitor`, `prior`, `step 1` and so on if they were
+        elicited, `posterior`, and `corrected`: the posterior with the slope of the log's own martingale score removed
+        (of the first elicitor; NaN if the slope is not identified). `slope`, `slope_lower` and `slope_upper` are that
+        score from prior to posterior, for the rows of the first elicitor.
+
+    Raises:
+        BadInput: No log of a finished eval, or none with such a score.
+    """
+    import pandas as pd
+
+    found = runs(logs)
+    rows, refused = [], dict[str, list[str]]()
+    for run in found.tracked():
+        for name, scores in _scores(run, scorer).items():
+            rows += _rows(run, name, scores, refused)
+    if not rows:
+        raise no_scores(found, scorer)
     frame = pd.DataFrame(rows)
     frame["outcome"] = frame["outcome"].astype(float)
-    ends = ["posterior", "corrected"]
-    return frame[[column for column in frame.columns if column not in ends] + ends]
+    steps = sorted((name for name in frame if name.startswith("step ")), key=lambda name: int(name[5:]))
+    last = [*steps, "posterior", "corrected"]
+    frame = frame[[name for name in frame.columns if name not in last] + last]
+    runs_of_one = [f"{one[1]} in {one[0]}" for one, part in frame.groupby(RUN) if part["epoch"].nunique() < 2]
+    frame.attrs["notes"] = [
+        *by_reason(refused, "No martingale score"),
+        *by_reason({ONE_EPOCH: runs_of_one}, "Update against prior not drawn"),
+    ]
+    return frame
 
 
-def chart(frame: "pd.DataFrame") -> alt.FacetChart:
-    """Draw each path from prior to posterior, coloured by the outcome.
+def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
+    """Draw each path from prior to posterior, coloured by the outcome, and the update against the prior.
+
+    Points: mean update by the prior of *another* epoch, whose error is not in the update, with 95 % intervals. They are
+    at 0 for beliefs whose updates cannot be predicted. Blue: the martingale score as a line.
 
     Args:
         frame: From `load`.
+
+    Raises:
+        BadInput: There is nothing to draw.
     """
-    steps = sorted((c for c in frame.columns if c.startswith("step ")), key=lambda c: int(c[5:]))
-    stages = ["prior", *steps, "posterior"]
-    shown = frame.groupby("elicitor").head(MOST_LINES)
-    long = shown.melt(["question", "epoch", "outcome", "elicitor"], stages, "stage", "belief").dropna(subset="belief")
-    long["path"] = long["question"].astype(str) + " / " + long["epoch"].astype(str)
+    panels = list(frame.groupby([*RUN, "elicitor"], sort=True))[:MOST_RUNS]
+    if not panels:
+        raise BadInput("There is no belief path to draw; score a log with truthgym/martingale")
+    charts: alt.VConcatChart = alt.vconcat(*(_run(dict(zip([*RUN, "elicitor"], names, strict=True)), rows)
+                                             for names, rows in panels))  # fmt: skip
+    return charts
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """Beliefs by stage as Markdown tables, a table for each run and elicitor.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    parts = []
+    for (setup, model, scorer, elicitor), rows in frame.groupby([*RUN, "elicitor"], sort=True):
+        heading = f"### {setup}: {model}, `{scorer}`, {elicitor}\n\n"
+        first = rows.iloc[0]
+        slope = f"Martingale score {_interval(first['slope'], first['slope_lower'], first['slope_upper'])}, "
+        n = f"{rows['question'].nunique()} questions, epochs: {rows['epoch'].nunique()}.\n\n"
+        stages = table(_by_stage(rows), ("stage", "stated", "belief", "moved", "brier"), LABELS)
+        parts.append(heading + slope * bool(np.isfinite(first["slope"])) + n + stages)
+    parts.append(LEGEND)
+    if figure:
+        counts = frame.groupby([*RUN, "elicitor"])["question"].nunique()
+        more = f" Not drawn: {len(counts) - MOST_RUNS} more runs." * (len(counts) > MOST_RUNS)
+        parts.append(f"![Belief paths]({figure})\n\n*{CAPTION.format(least=counts.min(), most=counts.max())}{more}*\n")
+    return "\n".join([*parts, notes(frame)])
+
+
+LEGEND = (
+    "\n`mean step`: the mean distance from the stage before. `Brier score` of the belief at each stage, lower is "
+    "better; beliefs that take up evidence improve from prior to posterior.\n"
+)
+CAPTION = (
+    "Left: beliefs from prior to posterior, of {least} to {most} questions. Right: mean update by the prior of another "
+    "epoch, with 95 % intervals; at 0 (dashed) if updates cannot be predicted. Blue: the martingale score as a line."
+)
+
+
+def _scores(run: Run, scorer: str) -> dict[str, list[tuple["SampleScore", tuple[Any, ...]]]]:
+    """The scores of each pass with its own options, with the facts of their samples."""
+    from inspect_ai.scorer import SampleScore, Score
+
+    found: dict[str, list[tuple[SampleScore, tuple[Any, ...]]]] = {}
+    for _, sample in run.log.reader.outcomes():
+        for name, score in (sample.scores or {}).items():
+            label = run.scorers.get(name, name)
+            if bare_name(label) == scorer:
+                recorded = Score(value=np.nan, metadata=score.details)
+                found.setdefault(label, []).append(
+                    (SampleScore(score=recorded, sample_id=str(sample.id)), sample_facts(sample))
+                )
+    return found
+
+
+def _rows(
+    run: Run, name: str, scored: list[tuple["SampleScore", tuple[Any, ...]]], refused: dict[str, list[str]]
+) -> Iterator[dict[str, Any]]:
+    """The paths of one pass, and its martingale score from prior to posterior, whatever its settings."""
+    beliefs = belief_table([score for score, _ in scored])
+    found = headline(replace(beliefs, settings={}))
+    if found.reason:
+        refused.setdefault(REASONS[found.reason], []).append(f"{run.model} in {run.setup}")
+    groups = cluster_codes(beliefs.domain)
+    ends = beliefs.prior[beliefs.first], beliefs.posterior[beliefs.first]
+    corrected = corrected_posterior(*ends, found.estimate, groups)
+    place = {question: i for i, question in enumerate(beliefs.questions.question)}
+    for score, (question, epoch, event, *_) in scored:
+        metadata = score.score.metadata or {}
+        paths: dict[str, dict[str, float | None]] = {}
+        for belief in metadata.get("beliefs") or []:
+            if belief["stage"] != "view":  # a first impression, which is text
+                paths.setdefault(belief["elicitor"], {})[belief["stage"]] = belief.get("value")
+        facts = {"setup": run.setup, "model": run.model, "scorer": name, "log": run.log.path, "question": question}
+        facts |= {
+            "epoch": epoch,
+            "domain": metadata.get("domain", ""),
+            "event": event,
+            "outcome": metadata.get("outcome"),
+        }
+        for elicitor, path in paths.items():
+            own = elicitor == beliefs.first
+            slope = (found.estimate, found.lower, found.upper) if own else (np.nan,) * 3
+            row = facts | {
+                "elicitor": elicitor,
+                **dict(zip(("slope", "slope_lower", "slope_upper"), slope, strict=True)),
+            }
+            yield row | path | {"corrected": corrected[place[question], epoch - 1] if own else np.nan}
+
+
+def _stages(rows: "pd.DataFrame") -> list[str]:
+    steps = [name for name in map(str, rows) if name.startswith("step ") and rows[name].notna().any()]
+    return ["prior", *steps, "posterior"]
+
+
+def _by_stage(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Mean belief, mean step and Brier score at each stage."""
+    import pandas as pd
+
+    stages, before = [], None
+    for stage in _stages(rows):
+        belief = rows[stage].astype(float)
+        squared = (belief - rows["outcome"]) ** 2
+        means = squared.groupby([rows["question"], rows["event"]]).mean()
+        brier = mean_headline(means, means.index.get_level_values("event").tolist())
+        moved = np.nan if before is None else float((belief - before).abs().mean())
+        row = {"stage": stage, "stated": int(belief.notna().sum()), "belief": float(belief.mean()), "moved": moved}
+        stages.append(row | {"brier": _interval(brier.estimate, brier.lower, brier.upper)})
+        before = belief
+    return pd.DataFrame(stages)
+
+
+def _run(names: dict[str, str], rows: "pd.DataFrame") -> alt.HConcatChart:
+    panels: alt.HConcatChart = alt.hconcat(_paths(rows), *_updates(rows)).resolve_scale(y="independent")
+    subtitle = f"{names['setup']}, {names['scorer']}, {names['elicitor']}: {rows['question'].nunique()} questions"
+    return panels.properties(title=alt.Title(names["model"], subtitle=subtitle, anchor="start"))
+
+
+def _paths(rows: "pd.DataFrame") -> alt.Chart:
+    stages = _stages(rows)
+    shown = rows.head(MOST_LINES)
+    long = shown.melt(["question", "epoch", "outcome"], stages, "stage", "belief").dropna(subset="belief")
+    long["path"] = long["question"] + " / " + long["epoch"].astype(str)
     long["truth"] = long["outcome"].map({1.0: "yes", 0.0: "no"}).fillna("unknown")
-    lines = (
+    lines: alt.Chart = (
         alt.Chart(long)
-        .mark_line(opacity=0.35, strokeWidth=1)
+        .mark_line(opacity=0.3, strokeWidth=1)
         .encode(
-            x=alt.X("stage:N", sort=stages, title=None),
+            x=alt.X("stage:N", sort=stages, title=None, axis=alt.Axis(labelAngle=-30)),
             y=alt.Y("belief:Q", scale=alt.Scale(domain=[0, 1]), title="belief"),
-            color=alt.Color("truth:N", title="truth"),
+            color=alt.Color("truth:N", title="truth", scale=TRUTH, legend=LEGEND_OF_TRUTH),
             detail="path:N",
             tooltip=["question", "epoch", "stage", "belief", "truth"],
         )
-        .properties(width=90 * len(stages), height=260)
+        .properties(width=max(160, 60 * len(stages)), height=220)
     )
-    facets: alt.FacetChart = lines.facet(column=alt.Column("elicitor:N", title=None))
-    return facets
+    return lines
+
+
+def _updates(rows: "pd.DataFrame") -> list[alt.LayerChart | alt.FacetChart]:
+    """The panel of the update against the prior. None with one epoch or few questions."""
+    import pandas as pd
+
+    values = rows.assign(update=rows["posterior"].astype(float) - rows["prior"].astype(float))
+    own = values.groupby(["log", "question"])["prior"]
+    others = (own.transform("sum") - values["prior"]) / (own.transform("count") - 1)
+    values = values.assign(other=others.astype(float).replace([np.inf, -np.inf], np.nan)).dropna(
+        subset=["other", "update"]
+    )
+    if rows["epoch"].nunique() < 2 or values["question"].nunique() < FEWEST_DRAWN:
+        return []
+    values["bin"] = pd.qcut(values["other"].rank(method="first"), BINS, labels=False)
+    points = []
+    for _, part in values.groupby("bin"):
+        found = mean_headline(part["update"], part["event"].tolist())
+        points.append({"prior": part["other"].mean(), "update": found.estimate, "lower": found.lower,
+                       "upper": found.upper, "answers": len(part)})  # fmt: skip
+    x = alt.X("prior:Q", title="prior (of another epoch)", scale=alt.Scale(domain=[0, 1]))
+    y = alt.Y("update:Q", title="posterior minus prior")
+    base = alt.Chart(pd.DataFrame(points)).encode(x=x)
+    layers: list[alt.Chart] = [
+        alt.Chart(pd.DataFrame({"zero": [0]})).mark_rule(strokeDash=[4, 4], color="gray").encode(y="zero:Q"),
+        base.mark_rule(strokeWidth=2, color="black").encode(
+            y=alt.Y("lower:Q", title="posterior minus prior"), y2="upper:Q"
+        ),
+        base.mark_point(filled=True, color="black", opacity=1, size=45).encode(
+            y=y, tooltip=["prior", "update", "lower", "upper", "answers"]
+        ),
+    ]
+    slope = rows["slope"].iloc[0]
+    if np.isfinite(slope):
+        centre, middle = values["prior"].astype(float).mean(), values["update"].mean()
+        ends = np.array([values["prior"].astype(float).min(), values["prior"].astype(float).max()])
+        line = pd.DataFrame({"prior": ends, "update": middle + slope * (ends - centre)})
+        layers.insert(1, alt.Chart(line).mark_line(color="#0072B2").encode(x=x, y=y))
+    return [alt.layer(*layers).properties(width=260, height=220)]
+
+
+def _interval(value: float, lower: float, upper: float) -> str:
+    if np.isnan(value):
+        return "-"
+    return f"{value:.3f}" + ("" if np.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, scorer="martingale")
+    main(load, chart, __doc__, report, scorer="martingale")

@@ -101,7 +101,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return panels
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
     scale = alt.Scale(domain=[0, 1])
     ends = alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])
     diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="y:Q")
@@ -117,8 +117,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     )
     run = rows.iloc[0]
     title = alt.Title(run["model"], subtitle=f"{run['setup']}, {run['scorer']}: {run['n']} questions", limit=260)
-    panel: alt.LayerChart = alt.layer(band, diagonal, points).properties(width=220, height=220, title=title)
-    return panel
+    return alt.layer(band, diagonal, points).properties(width=220, height=220, title=title)
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:

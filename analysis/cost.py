@@ -103,7 +103,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
     import pandas as pd
 
     best, setups = rows.iloc[0], sorted(rows["setup"].unique())
@@ -122,8 +122,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
         shape=alt.Shape("setup:N", title=None, legend=legend, scale=_scale(setups, SHAPES)),
         tooltip=["model", "setup", "n", "epochs", "interval", "tokens", "money", "tokens_for_width"],
     )
-    panel: alt.LayerChart = alt.layer(line.encode(x=x, y=y), points)
-    return panel.properties(width=340, height=240, title=best["scorer"])
+    return alt.layer(line.encode(x=x, y=y), points).properties(width=340, height=240, title=best["scorer"])
 
 
 def _scale(setups: Sequence[str], values: Sequence[str]) -> alt.Scale:

@@ -83,7 +83,7 @@ def estimate(
             task,
             model=_stand_in("model", 0, ours, reply_tokens),
             model_roles={role: [_stand_in(role, i, ours) for i in range(len(names))]
-                         for role, names in models.items() if role != "model"},  # type: ignore[arg-type]
+                         for role, names in models.items() if role != "model"},
             solver=solver,
             epochs=epochs,
             sample_id=[one for group in chosen for one in group],
@@ -177,6 +177,7 @@ def _stand_in(role: str, number: int, ours: bool, reply_tokens: int = 0) -> "Mod
 
     async def padded(input: "list[ChatMessage]", *others: Any, **named: Any) -> ModelOutput:  # noqa: ANN401
         output = await generate(input, *others, **named)
+        assert isinstance(output, ModelOutput)  # a reference agent gives no record of the call with it
         missing = reply_tokens - count_tokens(output.completion)
         if missing <= 0 or WHOLE_NUMBER in input[-1].text or output.message.tool_calls:
             return output

@@ -113,7 +113,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
     drawn = rows[rows["subject"] == rows.loc[rows["needed"].idxmax(), "subject"]]
     run = drawn.iloc[0]
     x = alt.X("questions:Q", title="questions", scale=LOG, axis=alt.Axis(format="~s", tickCount=5))
@@ -129,8 +129,8 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
     title = alt.Title(
         f"{run['score']}, {run['kind']}", subtitle=[run["setup"], f"{run['subject']}: {run['n']} questions"], limit=380
     )
-    layers: alt.LayerChart = alt.layer(effect, lines, own.encode(x="n:Q", y="now:Q", tooltip=["n", "epochs", "now"]))
-    return layers.properties(width=320, height=220, title=title)
+    own = own.encode(x="n:Q", y="now:Q", tooltip=["n", "epochs", "now"])
+    return alt.layer(effect, lines, own).properties(width=320, height=220, title=title)
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:

@@ -102,7 +102,7 @@ def load(
         for model in trained:
             missing = [name for name in (model, start) if name not in models]
             if missing:
-                refused[f"no answers of {', '.join(missing)}"].append(key[0])
+                refused[f"no answers of {', '.join(missing)}"].append(str(key[0]))
                 continue
             controls = [other, other_start] if other in models and other_start in models else []
             values = [epochs_by_question(models[name]) for name in (model, start, *controls)]
@@ -127,10 +127,10 @@ def _compared(
     """The comparisons of a measure: the change, and with a control also its change and the difference of the two."""
     for name, arms in ((CHANGE, values[:2]), (CONTROL, values[2:])):
         if arms:
-            found = compare_means(*arms, events)
+            found = compare_means(arms[0], arms[1], events)
             yield name, found.before, found.after, found.difference
     if len(values) == 4:
-        found = difference_in_differences(*values, events)
+        found = difference_in_differences(values[0], values[1], values[2], values[3], events)
         yield BEYOND, found.before, found.after, found.difference
 
 
@@ -143,9 +143,10 @@ def _scores(found: "pd.DataFrame") -> "pd.DataFrame":
     """The numbers that have a better end, by `measure`."""
     chosen = main_scores(found)[0]["score"].unique()
     scores = found.assign(measure=score_names(found))
-    keys = scores[["measure", "scorer", "key"]].drop_duplicates()
-    better = {one.measure: BETTER.get(direction(bare_name(one.scorer), one.key, {}) or "", "")
-              for one in keys.itertuples()}  # fmt: skip
+    keys = scores[["measure", "scorer", "key"]].drop_duplicates().astype(str)
+    better = {
+        measure: BETTER.get(direction(bare_name(scorer), key, {}) or "", "") for measure, scorer, key in keys.to_numpy()
+    }
     scores["of"] = np.where(scores["measure"].isin(chosen), "score", "other score")
     scores["better"] = scores["measure"].map(better)
     return scores.loc[(scores["of"] == "score") | (scores["better"] != ""), TIDY]
@@ -192,8 +193,8 @@ def _side_effects(found: "pd.DataFrame") -> "pd.DataFrame":
     first = first.assign(**{"cut off": first["stop_reason"].isin(["max_tokens", "model_length"]).astype(float)})
     parts = [first.assign(measure=name, of=of, value=first[name].astype(float), better="") for name, of in FORM.items()]
     read, _ = main_scores(found)
-    shares = {"of": "form", "value": read["value"].notna().astype(float), "better": "higher"}
-    parts.append(read.assign(measure="read by " + read["scorer"], **shares))
+    share = read["value"].notna().astype(float)
+    parts.append(read.assign(measure="read by " + read["scorer"], of="form", value=share, better="higher"))
     every = pd.concat([part[TIDY] for part in parts], ignore_index=True)
     return every[every.groupby(["setup", "measure"])["value"].transform("nunique") > 1]
 
@@ -223,12 +224,12 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     if drawn.empty:
         raise BadInput("No difference has an interval, so there is no chart; ask more questions about other events")
     order = {of: i for i, of in enumerate(("score", "length", "form"))}
-    panels = sorted(drawn.groupby(["of", "measure"]), key=lambda part: (order[part[0][0]], part[0][1]))
+    panels = sorted(drawn.groupby(["of", "measure"]), key=lambda part: (order[str(part[0][0])], str(part[0][1])))
     charts: alt.ConcatChart = alt.concat(*(_panel(rows) for _, rows in panels), columns=2)
     return charts
 
 
-def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
+def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
     several = rows["model"].nunique() > 1
     label = rows["setup"] + np.where(rows["split"] == "", "", ", " + rows["split"] + " split")
     label += np.where(several, ", " + rows["model"], "")
@@ -249,8 +250,9 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart:
         tooltip=["setup", "split", "model", "comparison", "difference", "lower", "upper", "mde", "n"],
     )
     zero = alt.Chart(rows.head(1)).mark_rule(strokeDash=[4, 4], color="gray").encode(x=alt.datum(0))
-    layers: alt.LayerChart = alt.layer(zero, interval, point)
-    return layers.properties(width=240, height={"step": 14}, title=str(rows["measure"].iloc[0]))
+    return alt.layer(zero, interval, point).properties(
+        width=240, height={"step": 14}, title=str(rows["measure"].iloc[0])
+    )
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:
@@ -261,8 +263,8 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         figure: File name of its chart. "": without one.
     """
     cells = [
-        f"{row.difference:.3f}" + ("" if np.isnan(row.lower) else f" [{row.lower:.3f}, {row.upper:.3f}]")
-        for row in frame.itertuples()
+        f"{difference:.3f}" + ("" if np.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
+        for difference, lower, upper in frame[["difference", "lower", "upper"]].to_numpy(dtype=float)
     ]
     compared = frame.assign(cell=cells).pivot(index=KEYS[:-1], columns="comparison", values="cell")
     shown = frame[frame["comparison"] == CHANGE].set_index(KEYS[:-1]).join(compared).reset_index()

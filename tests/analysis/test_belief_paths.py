@@ -1,13 +1,14 @@
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from inspect_ai import score
 from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 
 from tests.fixtures import Run
-from truthgym.analysis.belief_paths import chart, load
+from truthgym.analysis.belief_paths import chart, load, report
 from truthgym.analysis.charts import save
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.martingale import martingale
@@ -27,6 +28,7 @@ def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:
     assert done.scores
     value = done.scores["martingale"].value
     assert isinstance(value, dict)
+    assert set(frame["scorer"]) == {"martingale elicitor=both per=step"}
     row = frame[(frame["question"] == done.id) & (frame["epoch"] == done.epoch)].set_index("elicitor")
     assert row.loc["self", "prior"] == value["prior"]
     assert row.loc["judge", "posterior"] == value["judge_posterior"]
@@ -35,6 +37,7 @@ def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:
     prior = own.groupby("question")["prior"].transform("mean")
     assert log.results
     slope = log.results.scores[0].metrics["martingale_score"].value
+    assert own["slope"].tolist() == pytest.approx([slope] * 36)
     expected = np.clip(own["posterior"] - slope * (prior - prior.mean()), 0, 1)
     assert list(own["corrected"]) == pytest.approx(list(expected))
     save(frame, chart, tmp_path / "paths.html")
@@ -59,5 +62,54 @@ def test_the_newest_pass_counts(run: Run) -> None:
 
 def test_a_log_without_beliefs_is_refused(run: Run) -> None:
     log = run(urns(n=1, paradigms="brier"))
-    with pytest.raises(BadInput, match="'martingale'; score it with"):
+    with pytest.raises(BadInput, match="has a score of truthgym/martingale; score them with"):
         load(log.location)
+
+
+def test_runs_are_told_apart_by_step_and_by_update(urn_logs: Path) -> None:
+    frame = load(urn_logs)
+    assert len(frame) == 2 * 40 * 2
+    page = report(frame, "x.svg")
+    for model, rows in frame.groupby("model"):
+        squared = (rows["posterior"] - rows["outcome"]) ** 2
+        moved = (rows["posterior"] - rows["prior"]).abs()
+        assert f"urns, direct: {model}, `martingale`, self" in page
+        assert (
+            f"| posterior | 80 | {rows['posterior'].mean():.3f} | {moved.mean():.3f} | {squared.mean():.3f} [" in page
+        )
+    drawn = chart(frame).to_dict()
+    assert [run["title"]["text"] for run in drawn["vconcat"]] == sorted(frame["model"].unique())
+    paths, updates = drawn["vconcat"][0]["hconcat"]
+    assert paths["encoding"]["x"]["sort"] == ["prior", "posterior"]
+    rows = frame[frame["model"] == drawn["vconcat"][0]["title"]["text"]]
+    # With two epochs, the prior of another epoch is that of the other one, and each update counts once.
+    points = drawn["datasets"][updates["layer"][-1]["data"]["name"]]
+    assert sum(point["answers"] for point in points) == 80
+    weighted = [point["update"] * point["answers"] for point in points]
+    assert sum(weighted) / 80 == pytest.approx((rows["posterior"] - rows["prior"]).mean())
+    assert sum(p["prior"] * p["answers"] for p in points) / 80 == pytest.approx(rows["prior"].mean())
+
+
+def test_a_prior_is_compared_with_the_update_of_another_epoch() -> None:
+    rng = np.random.default_rng(0)
+    belief = np.repeat(rng.uniform(0.2, 0.8, 400), 2)
+    frame = pd.DataFrame({"question": [f"q{i // 2}" for i in range(800)], "epoch": [1, 2] * 400})
+    frame["prior"] = belief + rng.normal(0, 0.15, 800)  # noise alone: the true belief never moves
+    frame["posterior"] = belief + rng.normal(0, 0.15, 800)
+    same = {"setup": "s", "model": "m", "scorer": "martingale", "log": "l", "outcome": 1.0, "elicitor": "self"}
+    run = frame.assign(event=frame["question"], slope=np.nan, **same)
+    drawn = chart(run).to_dict()
+    points = drawn["datasets"][drawn["vconcat"][0]["hconcat"][1]["layer"][-1]["data"]["name"]]
+    assert np.mean([point["lower"] <= 0 <= point["upper"] for point in points]) > 0.7
+    assert np.corrcoef(run["prior"], run["posterior"] - run["prior"])[0, 1] < -0.4  # what a plain plot would show
+    assert len(chart(run[run["epoch"] == 1]).to_dict()["vconcat"][0]["hconcat"]) == 1
+
+
+def test_one_epoch_is_said(run: Run) -> None:
+    frame = load(run(urns(n=12, paradigms="martingale"), epochs=1).location)
+    assert frame.attrs["notes"] == [
+        "No martingale score: reference/bayesian in urns, direct (one epoch cannot separate the prior's own noise from "
+        "belief; run with --epochs 3).",
+        "Update against prior not drawn: reference/bayesian in urns, direct (in one epoch a prior's error is in its "
+        "own update too, so that the two do not show a trend).",
+    ]
