@@ -63,7 +63,8 @@ def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
     import pandas as pd
 
     found = runs(logs)
-    rows, refused = [], dict[str, list[str]]()
+    rows: list[dict[str, Any]] = []
+    refused: dict[str, list[str]] = {}
     for run in found.tracked():
         for name, scores in _scores(run, scorer).items():
             rows += _rows(run, name, scores, refused)
@@ -71,7 +72,7 @@ def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
         raise no_scores(found, scorer)
     frame = pd.DataFrame(rows)
     frame["outcome"] = frame["outcome"].astype(float)
-    steps = sorted((name for name in frame if name.startswith("step ")), key=lambda name: int(name[5:]))
+    steps = sorted((name for name in map(str, frame) if name.startswith("step ")), key=lambda name: int(name[5:]))
     last = [*steps, "posterior", "corrected"]
     frame = frame[[name for name in frame.columns if name not in last] + last]
     runs_of_one = [f"{one[1]} in {one[0]}" for one, part in frame.groupby(RUN) if part["epoch"].nunique() < 2]
@@ -97,8 +98,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     panels = list(frame.groupby([*RUN, "elicitor"], sort=True))[:MOST_RUNS]
     if not panels:
         raise BadInput("There is no belief path to draw; score a log with truthgym/martingale")
-    charts: alt.VConcatChart = alt.vconcat(*(_run(dict(zip([*RUN, "elicitor"], names, strict=True)), rows)
-                                             for names, rows in panels))  # fmt: skip
+    charts: alt.VConcatChart = alt.vconcat(*(_run(rows) for _, rows in panels))
     return charts
 
 
@@ -208,7 +208,8 @@ def _by_stage(rows: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(stages)
 
 
-def _run(names: dict[str, str], rows: "pd.DataFrame") -> alt.HConcatChart:
+def _run(rows: "pd.DataFrame") -> alt.HConcatChart:
+    names = rows.iloc[0]
     panels: alt.HConcatChart = alt.hconcat(_paths(rows), *_updates(rows)).resolve_scale(y="independent")
     subtitle = f"{names['setup']}, {names['scorer']}, {names['elicitor']}: {rows['question'].nunique()} questions"
     return panels.properties(title=alt.Title(names["model"], subtitle=subtitle, anchor="start"))

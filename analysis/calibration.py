@@ -102,8 +102,10 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
 
 
 def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
+    import pandas as pd
+
     scale = alt.Scale(domain=[0, 1])
-    ends = alt.Data(values=[{"x": 0, "y": 0}, {"x": 1, "y": 1}])
+    ends = pd.DataFrame({"x": [0, 1], "y": [0, 1]})
     diagonal = alt.Chart(ends).mark_line(strokeDash=[4, 4], color="gray").encode(x="x:Q", y="y:Q")
     base = alt.Chart(rows).encode(x=alt.X("forecast:Q", title="forecast", scale=scale))
     frequency = alt.Y("lower:Q", title="frequency (on the diagonal: calibrated)", scale=scale)

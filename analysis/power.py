@@ -143,13 +143,12 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     parts = []
     for (setup, score), rows in frame.groupby(["setup", "score"], sort=False):
         plans = rows.drop_duplicates([*SUBJECT, "planned_epochs"])
-        wide = plans.pivot(index=SUBJECT[2:], columns="planned_epochs", values="needed")
-        shown = plans.drop_duplicates(SUBJECT).reset_index(drop=True)
-        needed = [wide.loc[(row.kind, row.subject)] for row in shown.itertuples()]
-        for epochs in wide.columns:
-            shown[str(epochs)] = [_count(some[epochs]) for some in needed]
-        columns = (*SUBJECT[2:], "n", "epochs", "sd_event", "sd_question", "sd_epoch", "now", *map(str, wide.columns))
-        labels = LABELS | {str(epochs): f"needed with {epochs} epoch{'s' * (epochs > 1)}" for epochs in wide.columns}
+        plans = plans.assign(epochs_text=plans["planned_epochs"].astype(str), count=plans["needed"].map(_count))
+        wide = plans.pivot(index=SUBJECT[2:], columns="epochs_text", values="count").fillna("-")
+        shown = plans.drop_duplicates(SUBJECT).merge(wide, on=SUBJECT[2:])
+        planned = sorted(int(epochs) for epochs in wide.columns)
+        columns = (*SUBJECT[2:], "n", "epochs", "sd_event", "sd_question", "sd_epoch", "now", *map(str, planned))
+        labels = LABELS | {str(epochs): f"needed with {epochs} epoch{'s' * (epochs > 1)}" for epochs in planned}
         parts.append(f"### `{score}`: {setup}\n\n{table(shown, columns, labels)}")
     parts.append(LEGEND.format(effect=frame["effect"].iloc[0]))
     if figure:
@@ -196,8 +195,6 @@ def _plans(parts: Components, effect: float) -> Iterator[dict[str, Any]]:
 
 
 def _count(n: float) -> str:
-    if math.isnan(n):
-        return "-"
     return f"{n:,.0f}" if math.isfinite(n) else f"over {MOST_QUESTIONS:,}"
 
 

@@ -117,7 +117,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
         alt.Chart(rows.assign(kind=np.where(rows["duplicate_of"].isna(), UNIQUE, REPEAT))[["value", "kind"]])
         .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(x=x, y=alt.Y("count():Q", title="trajectories"), color=color, tooltip=["kind:N", "count():Q"])
-        .properties(width=250, height=140, title=alt.Title(model, subtitle=f"{setup}: {len(rows):,}", limit=280))
+        .properties(width=250, height=140, title=alt.Title(str(model), subtitle=f"{setup}: {len(rows):,}", limit=280))
         for (setup, model), rows in panels
     ]
     charts: alt.ConcatChart = alt.concat(*bars, columns=3)
@@ -211,7 +211,7 @@ def _batches(frame: "pd.DataFrame", among: str) -> Iterator[list[list[int]]]:
         return
     batch: list[list[int]] = []
     for places in frame.groupby(["domain", "task", "event", "sample_id"], sort=False).indices.values():
-        batch.append(places.tolist())
+        batch.append([int(place) for place in places])
         if sum(map(len, batch)) >= BATCH:
             yield batch
             batch = []

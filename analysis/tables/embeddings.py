@@ -98,7 +98,7 @@ def near_duplicates(
 
 def _sentence_transformer(name: str) -> Embed:
     try:
-        from sentence_transformers import SentenceTransformer
+        from sentence_transformers import SentenceTransformer  # type: ignore[import-not-found]
     except ImportError:
         raise BadInput(
             f'embedder={name!r} needs sentence-transformers; pip install -e ".[embeddings]", or give the URL of an '
@@ -133,6 +133,7 @@ def _endpoint(name: str, url: str) -> Embed:
                 raise BadInput(f"embedder_url={url!r} gives no embeddings of {name!r} ({error}); check both") from None
             found += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
         vectors = np.array(found, dtype=np.float32)
-        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True).astype(np.float32)
+        return np.divide(vectors, np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
 
     return embed

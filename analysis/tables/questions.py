@@ -50,7 +50,8 @@ def main_scores(found: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
     """
     chosen: dict[str, str] = {}
     left_out = []
-    for scorer, keys in found.groupby("scorer", sort=True)["key"].unique().items():
+    for scorer in sorted(map(str, found["scorer"].unique())):
+        keys = found.loc[found["scorer"] == scorer, "key"].unique()
         paradigm = PARADIGMS.get(bare_name(scorer))
         declared = [key for key in (paradigm.directions if paradigm else ()) if key in keys]
         declared += [key for key in keys if direction(bare_name(scorer), key, {})]

@@ -97,7 +97,8 @@ def reliability_diagram(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> list[Re
     shares = rng.binomial(drawn, np.clip(mean_p, 0, 1)) / np.where(drawn, drawn, np.nan)
     lower, upper = np.nanquantile(shares, (0.025, 0.975), axis=0)
     counts = [np.unique(question[bin_of == k]).size for k in range(size.size)]
-    return [ReliabilityBin(*map(float, row), n) for *row, n in zip(mean_p, mean_y, lower, upper, counts, strict=True)]
+    points = np.column_stack([mean_p, mean_y, lower, upper]).tolist()
+    return [ReliabilityBin(*point, n=count) for point, count in zip(points, counts, strict=True)]
 
 
 def murphy_decomposition(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> Murphy:
