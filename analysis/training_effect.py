@@ -300,7 +300,10 @@ def _default_start(names: Sequence[str], before: str, after: str) -> tuple[str, 
     others = [name for name in names if name != after and after not in name]
     if after and len(others) == 1:
         return others[0], after
-    raise BadInput(f"before is missing: name the model that training started from, one of {', '.join(names)}")
+    raise BadInput(
+        f"before is missing: name the model that training started from, one of {', '.join(names)}, as in: python -m "
+        "truthgym.analysis.training_effect LOGS OUT.md --before MODEL"
+    )
 
 
 def _one(names: Sequence[str], argument: str, text: str) -> str:
