@@ -19,12 +19,19 @@ def example(root: Path) -> dict[str, Any]:
 def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) -> None:
     rooms = {name: inspect.unwrap(getattr(tasks, name)).__module__.split(".")[1] for name in tasks.__all__}
     timelines = {"progress_coevolve", "progress_follow", "progress_predict"}
-    found = {name for name, room in rooms.items() if room == "tasks"} - {"questions"} - timelines
+    of_logs = {"mutual_prediction", "predict_answers"}
+    found = {name for name, room in rooms.items() if room == "tasks"} - {"questions"} - timelines - of_logs
     assert set(example["DOMAINS"]) == found
     modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}
     assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare"}
     asked = {name for arguments in example["PARADIGMS"].values() for name in arguments}
-    assert asked | {"sycophantic_reasoning", "value_tracking", "value_influence", "judge_score"} == set(PARADIGMS)
+    assert asked | {
+        "sycophantic_reasoning",
+        "value_tracking",
+        "value_influence",
+        "judge_score",
+        "mutual_predictability",
+    } == set(PARADIGMS)
 
 
 def test_the_report_names_the_share_scored_and_the_commonest_reason(
