@@ -16,8 +16,11 @@ ANALYSES = (
     "attribution",
     "agreement",
     "calibration",
+    "belief_paths",
     "trajectories",
+    "training_effect",
     "power",
+    "cost",
     "catalog",
     "health",
 )
