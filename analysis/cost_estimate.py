@@ -161,7 +161,7 @@ def _stand_in(role: str, number: int, ours: bool, reply_tokens: int = 0) -> "Mod
     """A simulated agent that takes a role in the rehearsal."""
     from inspect_ai.model import Model, ModelOutput, ModelUsage, get_model
 
-    def said(conversation: "list[ChatMessage]", text: str) -> ModelOutput:
+    def reply_of(conversation: "list[ChatMessage]", text: str) -> ModelOutput:
         output = ModelOutput.from_content("rehearsal", text)
         read, written = count_tokens("".join(message.text for message in conversation)), count_tokens(text)
         output.usage = ModelUsage(input_tokens=read, output_tokens=written, total_tokens=read + written)
@@ -170,7 +170,7 @@ def _stand_in(role: str, number: int, ours: bool, reply_tokens: int = 0) -> "Mod
     if not ours:  # a reference agent knows the questions of Truthgym's tasks only
         reply = FILLER * max(reply_tokens, 1)
         return get_model(
-            "mockllm/model", custom_outputs=lambda conversation, *_: said(conversation, reply), memoize=False
+            "mockllm/model", custom_outputs=lambda conversation, *_: reply_of(conversation, reply), memoize=False
         )
     model: Model = get_model(STAND_INS.get(role, "reference/bayesian"), seed=number, memoize=False)
     generate = model.api.generate
@@ -182,7 +182,7 @@ def _stand_in(role: str, number: int, ours: bool, reply_tokens: int = 0) -> "Mod
         if missing <= 0 or WHOLE_NUMBER in input[-1].text or output.message.tool_calls:
             return output
         body, _, answer = output.completion.rpartition("\n\n")
-        return said(input, f"{body}\n\n{FILLER * missing}\n\n{answer}")
+        return reply_of(input, f"{body}\n\n{FILLER * missing}\n\n{answer}")
 
     if reply_tokens:
         model.api.generate = padded  # type: ignore[method-assign]

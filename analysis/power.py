@@ -114,7 +114,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
 
 
 def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
-    drawn = rows[rows["subject"] == rows.loc[rows["needed"].idxmax(), "subject"]]
+    drawn = rows[rows["subject"] == rows.sort_values("needed", na_position="first")["subject"].iloc[-1]]
     run = drawn.iloc[0]
     x = alt.X("questions:Q", title="questions", scale=LOG, axis=alt.Axis(format="~s", tickCount=5))
     y = alt.Y("mde:Q", title="minimum detectable effect (lower is better)", scale=LOG, axis=alt.Axis(tickCount=4))

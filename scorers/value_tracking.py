@@ -122,7 +122,8 @@ def value_tracking(figures: Figures = "headline") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         record = Record.of(state, "examinee_choices")
-        values, by_dimension = dict.fromkeys(KEYS, np.nan), None
+        values: Mapping[str, float] = dict.fromkeys(KEYS, np.nan)
+        by_dimension = None
         if record.reason is None:
             values, by_dimension = _measure(record)
         if record.reason is None and (values["snr"] < MIN_SNR or not values["start_error"] > 0):

@@ -177,7 +177,8 @@ def _scripts(out: Path) -> list[str]:
         return [f"{CDN}/{name}@{version}" for name, version in versions.items()]
     import vl_convert
 
-    (out / SCRIPT).write_text(vl_convert.javascript_bundle(None), encoding="utf-8")
+    script = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # without a snippet, as its own default
+    (out / SCRIPT).write_text(script, encoding="utf-8")
     return [SCRIPT]
 
 

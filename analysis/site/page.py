@@ -129,7 +129,7 @@ def page(shown: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str])
         menu: Name and address of all pages.
         links: Addresses of texts that become links where they stand alone as code.
     """
-    return PAGE.render(
+    html: str = PAGE.render(
         style=Markup(STYLE),
         menu=menu,
         body=Markup(_html(_without(shown.markdown, shown.notes), shown.figure, links)),
@@ -137,6 +137,7 @@ def page(shown: Page, menu: Sequence[tuple[str, str]], links: Mapping[str, str])
         spec=Markup(shown.spec.replace("</", "<\\/")),
         **{name: getattr(shown, name) for name in ("title", "here", "heading", "files", "footer", "scripts")},
     )
+    return html
 
 
 def inline(text: str) -> str:
@@ -147,8 +148,8 @@ def inline(text: str) -> str:
 
 def _without(markdown: str, notes: Sequence[str]) -> str:
     """A report without its notes, which the page shows first."""
-    said = {f"- {note}" for note in notes}
-    return "\n".join(line for line in markdown.split("\n") if line not in said)
+    items = {f"- {note}" for note in notes}
+    return "\n".join(line for line in markdown.split("\n") if line not in items)
 
 
 def _html(markdown: str, figure: str, links: Mapping[str, str]) -> str:

@@ -134,6 +134,7 @@ def _endpoint(name: str, url: str) -> Embed:
             found += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
         vectors = np.array(found, dtype=np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True).astype(np.float32)
-        return np.divide(vectors, np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
+        unit: NDArray[np.float32] = np.divide(vectors, np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
+        return unit
 
     return embed

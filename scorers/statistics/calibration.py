@@ -98,7 +98,7 @@ def reliability_diagram(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> list[Re
     lower, upper = np.nanquantile(shares, (0.025, 0.975), axis=0)
     counts = [np.unique(question[bin_of == k]).size for k in range(size.size)]
     points = np.column_stack([mean_p, mean_y, lower, upper]).tolist()
-    return [ReliabilityBin(*point, n=count) for point, count in zip(points, counts, strict=True)]
+    return [ReliabilityBin(p, y, low, high, count) for (p, y, low, high), count in zip(points, counts, strict=True)]
 
 
 def murphy_decomposition(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> Murphy:
