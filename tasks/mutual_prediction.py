@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from logging import getLogger
 from typing import Annotated, Any, Literal, cast
 
+import numpy as np
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import Model, get_model, model_roles
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import warn_once
 from pydantic import Field
-from scipy.special import logsumexp
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import in_eval
@@ -218,7 +218,7 @@ async def _predict(
         chosen = found[trial.answer]
         total = chosen.total
         if form == "short":  # among the two, so that knowing the form of an answer is no knowledge of it
-            total -= float(logsumexp([one.total for one in found.values()]))
+            total -= float(np.logaddexp.reduce([one.total for one in found.values()]))
         result |= {arm: total, "method": chosen.method, "count": chosen.count}
         tokens[arm] = list(chosen.tokens) if form == "text" else [(trial.answer, total)]
     if tokens:

@@ -128,7 +128,7 @@ def with_trajectories(design: Design, frame: "pd.DataFrame", names: Sequence[str
         unit = f"{FEATURES[name]}, 1 sd = {deviation:.3g}"
         if not deviation > ROUNDING_ERROR:
             continue
-        if not wider.add(Term(name, unit, OBSERVED), (within / deviation).to_numpy(dtype=np.float64)):
+        if not wider.add(Term(name, unit, OBSERVED), np.asarray(within / deviation, dtype=float)):
             wider.notes.append(f"{name} cannot be told apart from the settings, which determine it, and is left out.")
     return wider
 

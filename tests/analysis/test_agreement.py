@@ -45,18 +45,18 @@ def test_every_kind_of_second_score_is_compared() -> None:
             for i, (who, stage, sd) in enumerate(told)
         ]
     )
-    frame = agreements(answers, beliefs, judges).set_index(["kind", "measure"])
-    raters = {kind: raters for (kind, _), raters in frame["raters"].items()}
-    assert raters == {
+    frame = agreements(answers, beliefs, judges)
+    assert dict(zip(frame["kind"], frame["raters"], strict=True)) == {
         "scorers": "brier, brier read=token",
         "judges": "x, y",
         "elicitors": "judge, self, self, second wording",
         "set-ups": "direct, self_debate",
         "epochs": "1, 2",
     }
-    assert frame.loc[("judges", "quality"), "alpha"] > 0.95
-    assert frame.loc[("scorers", "brier: brier_score"), "n"] == 160
-    assert frame.loc[("scorers", "brier: brier_score"), "shared"] == 0.5  # of 320 answers
+    rows = frame.set_index(["kind", "measure"])
+    assert rows["alpha"]["judges", "quality"] > 0.95
+    assert rows["n"]["scorers", "brier: brier_score"] == 160
+    assert rows["shared"]["scorers", "brier: brier_score"] == 0.5  # of 320 answers
 
 
 def test_questions_that_disagree_most_come_first() -> None:

@@ -1,4 +1,5 @@
 import gc
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ def answers(seed: int = 0, mode: float = 0.0, length: float = 0.0, n: int = 60) 
     rng = np.random.default_rng(seed)
     difficulty = rng.normal(0, 0.2, (n, 1))
     values: dict[tuple[str, str], Values] = {}
-    features: dict[str, dict[tuple[str, str], Values]] = {name: {} for name in ("characters", "hedges", "numbers")}
+    features: dict[str, Any] = {name: {} for name in ("characters", "hedges", "numbers")}
     for model in MODELS:
         for name in MODES:
             one = (model, name)

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,7 +97,14 @@ def test_a_prior_is_compared_with_the_update_of_another_epoch() -> None:
     frame = pd.DataFrame({"question": [f"q{i // 2}" for i in range(800)], "epoch": [1, 2] * 400})
     frame["prior"] = belief + rng.normal(0, 0.15, 800)  # noise alone: the true belief never moves
     frame["posterior"] = belief + rng.normal(0, 0.15, 800)
-    same = {"setup": "s", "model": "m", "scorer": "martingale", "log": "l", "outcome": 1.0, "elicitor": "self"}
+    same: dict[str, Any] = {
+        "setup": "s",
+        "model": "m",
+        "scorer": "martingale",
+        "log": "l",
+        "outcome": 1.0,
+        "elicitor": "self",
+    }
     run = frame.assign(event=frame["question"], slope=np.nan, **same)
     drawn = chart(run).to_dict()
     points = drawn["datasets"][drawn["vconcat"][0]["hconcat"][1]["layer"][-1]["data"]["name"]]

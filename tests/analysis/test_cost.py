@@ -15,7 +15,7 @@ def test_a_width_costs_its_square(urn_logs: Path, tmp_path: Path) -> None:
     frame = load(urn_logs, scorer="brier", width="0.1", prices=prices)
     assert frame["tokens_for_width"].is_monotonic_increasing
     for row in frame.itertuples():
-        header = LogReader(row.log).header
+        header = LogReader(str(row.log)).header
         assert header.results
         figures = {name: one.value for name, one in header.results.scores[0].metrics.items()}
         width = (figures["brier_upper"] or 0) - (figures["brier_lower"] or 0)

@@ -228,7 +228,8 @@ def test_too_few_models_have_no_rank_correlation(by_skill: Path, tmp_path: Path)
     ],
 )
 def test_what_cannot_be_used_is_named(by_skill: Path, tmp_path: Path, given: dict[str, str], message: str) -> None:
-    table = {"ability": str(arena(tmp_path, given["extra"]))} if "extra" in given else {}
-    options = {name: value for name, value in given.items() if name != "extra"}
+    options: dict[str, Any] = {name: value for name, value in given.items() if name != "extra"}
+    if "extra" in given:
+        options["ability"] = str(arena(tmp_path, given["extra"]))
     with pytest.raises(BadInput, match=re.escape(message)):
-        load(by_skill, **options, **table)
+        load(by_skill, **options)

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ def planted(shared: np.ndarray, own: float, model: str, seed: int, epochs: int =
 def test_the_plan_finds_the_planted_variances(table: Tables) -> None:
     shared = np.random.default_rng(0).normal(0.3, 0.3, 2000)
     table(planted(shared, 0.1, "a", 1), planted(shared, 0.1, "b", 2))
-    plans = (
+    plans: Any = (
         load("logs", effect=0.02).drop_duplicates(["subject", "planned_epochs"]).set_index(["kind", "planned_epochs"])
     )
     one, two = plans.loc[LEVEL].loc[1].iloc[0], plans.loc[DIFFERENCE].loc[1]

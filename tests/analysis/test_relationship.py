@@ -85,7 +85,8 @@ def test_an_error_that_an_answers_numbers_share_is_no_relation_of_questions() ->
         found = []
         for _ in range(40):
             shared, truth = rng.normal(size=(60, 3)), rng.multivariate_normal([0, 0], [[1, rho], [rho, 1]], 60).T
-            found.append(cross_epoch_correlation(*(truth[:, :, None] + shared), questions, ["one"] * 60))
+            x, y = truth[:, :, None] + shared
+            found.append(cross_epoch_correlation(x, y, questions, ["one"] * 60))
         inside = [one.corrected.lower <= rho <= one.corrected.upper for one in found]
         assert np.mean(inside) >= 0.85  # three standard errors below 0.95
         assert np.mean([one.found.estimate for one in found]) > rho + 0.05

@@ -40,10 +40,11 @@ def test_a_predictor_without_a_view_of_liars_cannot_tell_them_apart() -> None:
 
 def test_own_answers_do_not_show_a_liar_and_the_null_takes_away_style() -> None:
     frame = planted(3000, "own").set_index("agent")
-    assert frame.loc[LIAR, NAME] > 0
-    assert frame.loc["always yes", "uplift"] > 0.15
-    assert frame.loc["always yes", NAME] == pytest.approx(0, abs=1e-9)
-    assert abs(frame.loc[STYLE, NAME]) < 4 * frame.loc[STYLE, "error"]
+    found = frame[NAME]
+    assert found[LIAR] > 0
+    assert frame["uplift"]["always yes"] > 0.15
+    assert found["always yes"] == pytest.approx(0, abs=1e-9)
+    assert abs(found[STYLE]) < 4 * frame["error"][STYLE]
 
 
 def test_intervals_cover_the_planted_value(peers: "pd.DataFrame") -> None:

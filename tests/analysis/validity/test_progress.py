@@ -5,7 +5,7 @@ from truthgym.analysis.validity.progress import FOLLOWERS, STEERERS, measured, r
 
 def test_a_table_has_a_row_for_each_agent() -> None:
     frame = run("follow", FOLLOWERS[:1], 1, "linear")
-    assert frame.loc[0, "skill"] > 0.99
+    assert frame["skill"].iloc[0] > 0.99
     text = shown(frame, "skill", "original_score")
     assert text.splitlines()[0] == "| agent | `skill` [95 % interval] | original_score |"
     assert text.splitlines()[2].startswith("| perfect follower | 1.000 [")

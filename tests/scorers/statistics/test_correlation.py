@@ -20,8 +20,8 @@ def test_a_partial_correlation_is_of_what_the_control_leaves() -> None:
     x, y = control + RNG.normal(size=200), control + RNG.normal(size=200)
     assert correlate(x, y).p < 0.001
     held = correlate(x, y, controls=control[:, None])
-    rest = [one - np.polyval(np.polyfit(control, one, 1), control) for one in (x, y)]
-    assert held.found.estimate == pytest.approx(np.corrcoef(*rest)[0, 1])
+    x_rest, y_rest = (one - np.polyval(np.polyfit(control, one, 1), control) for one in (x, y))
+    assert held.found.estimate == pytest.approx(np.corrcoef(x_rest, y_rest)[0, 1])
     assert held.p > 0.05
 
 

@@ -20,7 +20,7 @@ def test_components_of_a_small_table_are_those_computed_by_hand() -> None:
 
 def test_without_shared_events_questions_have_their_variance() -> None:
     found = variance_components([[1.0], [3.0], [5.0], [math.nan]], ["a", "b", "c", "d"])
-    assert (found.event, found.question, found.n) == (0, pytest.approx(4), 3)
+    assert [found.event, found.question, found.n] == pytest.approx([0, 4, 3])
     assert math.isnan(found.epoch)
 
 
