@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 EXTRA = 'pip install -e ".[charts]"'
 PAGE = """# Results
 
-<!-- results: written by truthgym.analysis.performance -->
+<!-- results: written by {analysis} -->
 <!-- end -->
 """
-"""A new page."""
+"""A new page. `analysis` is the module that wrote it."""
 
 
 def check_extra() -> None:
@@ -53,7 +53,7 @@ def save(
     match out.suffix:
         case ".md" if report:
             figure = out.with_suffix(".svg")
-            page = out.read_text(encoding="utf-8") if out.is_file() else PAGE
+            page = out.read_text(encoding="utf-8") if out.is_file() else PAGE.format(analysis=_module(report))
             save(frame, chart, figure)
             out.write_text(between(page, "results", report(frame, figure.name), str(out)), encoding="utf-8")
         case ".csv":
@@ -71,6 +71,12 @@ def save(
         case suffix:
             formats = ".csv, .html, .svg, .png" + ", .json or .md" if report else ".csv, .html, .svg, .png or .json"
             raise BadInput(f"{out}: {suffix!r} is not a format; give {formats}")
+
+
+def _module(function: Callable[..., object]) -> str:
+    """The name of a function's module, also where `python -m` calls it __main__."""
+    spec = sys.modules[function.__module__].__spec__
+    return spec.name if spec else function.__module__
 
 
 def between(page: str, what: str, generated: str, place: str) -> str:

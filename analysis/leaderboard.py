@@ -12,7 +12,7 @@ import altair as alt
 
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.questions import notes
+from truthgym.analysis.tables.questions import Doubt, grouped, notes
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
@@ -30,6 +30,10 @@ ACROSS = "all set-ups"
 """The set-up of a comparison across set-ups."""
 FEWEST_QUESTIONS = 10
 """Shared questions below which two models are not compared."""
+WITHOUT_DIRECTION = (
+    "no number of an answer has a better end; truthgym compare A.eval B.eval compares two models by a slope over "
+    "questions, as of martingale"
+)
 LABELS = {
     "p_adjusted": "p (Holm)",
     "n": "questions",
@@ -81,7 +85,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    doubts: list[str] = []
+    doubts: list[Doubt] = []
     rows: list[dict[str, Any]] = []
     compared_by = set()
     for name, best, scores in directed_scores(frame, key):
@@ -92,25 +96,27 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         if len(setups) > 1 and len(every) > 1:
             setups = {ACROSS: pd.concat([means[sorted(every)] for means in setups.values()], keys=setups), **setups}
         elif len(setups) > 1:
-            doubts.append(f"{name}: no two models have all {len(setups)} set-ups, so nothing is compared across them.")
+            doubts.append(Doubt("Not compared across set-ups", name, f"no two models have all {len(setups)} set-ups"))
         for setup, means in setups.items():
             for row in _pairs(means, best):
                 rows.append({"setup": setup, "score": name, "best": best, **row})
     doubts += [
-        f"{scorer}: no number of an answer has a better end, so its models are not compared here. Where its score is a "
-        "slope over questions, as of martingale, truthgym compare A.eval B.eval compares two."
-        for scorer in sorted(set(frame["scorer"]) - compared_by)
+        Doubt("Not compared", str(scorer), WITHOUT_DIRECTION) for scorer in sorted(set(frame["scorer"]) - compared_by)
     ]
     compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
     few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
     doubts += [
-        f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions with a score; "
-        f"{FEWEST_QUESTIONS} are needed to compare them."
+        Doubt(
+            "Not compared",
+            f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions",
+            f"{FEWEST_QUESTIONS} that both have a score of are needed",
+        )
         for row in few
     ]
+    said = grouped(doubts)
     if compared.empty:
         raise BadInput(
-            f"No two models can be compared: {doubts[0] if doubts else 'no two have a score of the same set-up'} "
+            f"No two models can be compared: {said[0] if said else 'no two have a score of the same set-up.'} "
             "Run two or more models on the same questions."
         )
     compared["p_adjusted"] = float("nan")
@@ -118,7 +124,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         compared.loc[family.index, "p_adjusted"] = holm(family["p"])
     real = compared["p_adjusted"] < ALPHA
     compared["better"] = compared["model"].where(real, "")
-    compared.attrs["notes"] = list(dict.fromkeys(doubts))
+    compared.attrs["notes"] = said
     compared.attrs["ranks"] = leaderboard(compared).to_dict("records")
     return compared
 
@@ -261,23 +267,23 @@ def _pairs(means: "pd.DataFrame", best: Best) -> Iterator[dict[str, Any]]:
         }
 
 
-def _doubts(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]") -> Iterator[str]:
+def _doubts(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]") -> Iterator[Doubt]:
     """What the answers of a score do not allow to conclude."""
+    care = "Read with care"
     if scores["epoch"].nunique() == 1:
-        yield f"{name}: one epoch, so a question's own noise counts as a difference between questions."
+        yield Doubt(care, name, "one epoch: a question's own noise counts as a difference between questions")
     for setup, means in setups.items():
         if len(means.columns) == 1:
-            yield f"{name}, {setup}: only {means.columns[0]} was run, so there is nothing to compare."
+            yield Doubt("Not compared", f"{name}, {setup}: only {means.columns[0]}", "one model alone was run")
         shared = len(means.dropna())
         if len(means.columns) > 1 and shared < len(means):
-            yield f"{name}, {setup}: {shared} of {len(means)} questions have a score of every model; pairs use theirs."
+            what = f"{name}, {setup}: {shared} of {len(means)} questions"
+            yield Doubt(care, what, "the others lack the score of a model; each pair uses those that both have")
     for (where, model), own in scores.groupby(["setup", "model"]):
         read = own["value"].notna().mean()
         if read < LEAST_SHARE_SCORED:
-            yield (
-                f"{name}, {where}: {100 * read:.0f} % of the answers of {model} could be read; the others may be "
-                "harder, so its comparisons are of the questions that it answered."
-            )
+            what = f"{name}, {where}: {100 * read:.0f} % of the answers of {model}"
+            yield Doubt(care, what, "the others could not be read and may be harder; those that could are compared")
 
 
 def _with_interval(rows: "pd.DataFrame", name: str) -> list[str]:

@@ -15,6 +15,7 @@ from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.causes import causes
 from truthgym.analysis.tables.measures import UNIT, by_answer, by_setup
+from truthgym.analysis.tables.questions import Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
@@ -107,14 +108,15 @@ def relations(
     import pandas as pd
 
     notes: list[str] = []
+    doubts: list[Doubt] = []
     scores, errors = by_setup(headlines)
     numbers = by_answer(answers)
     if max(len(scores.columns), len(numbers.columns)) < 2:
         known = ", ".join(scores.columns)
         raise BadInput(f"The logs have one measure ({known}), and two are needed; score them by another paradigm too")
     rows = [
-        *_over_models(scores, errors, notes),
-        *_over_setups(scores, errors, notes),
+        *_over_models(scores, errors, doubts),
+        *_over_setups(scores, errors),
         *_over_questions(numbers, notes),
         *_over_answers(numbers),
         *_link(scores, notes),
@@ -123,12 +125,12 @@ def relations(
         for name, value in (("x", x), ("y", y)):
             if value:
                 one_of(name, value, list(numbers.columns))
-        rows += causes(answers, numbers, x, y, setting, notes)
+        rows += causes(answers, numbers, x, y, setting, doubts)
     frame = pd.DataFrame(rows)
     frame["p_adjusted"] = float("nan")
     for _, family in frame.groupby(["level", "kind"]):
         frame.loc[family.index, "p_adjusted"] = holm(family["p"])
-    frame.attrs["notes"] = list(dict.fromkeys(notes))
+    frame.attrs["notes"] = [*dict.fromkeys(notes), *grouped(doubts)]
     frame.attrs["setups"] = scores.reset_index().to_dict("records")
     return frame
 
@@ -201,7 +203,7 @@ def _correlations(level: str, x: str, y: str, given: str, found: Correlated) -> 
         yield _row(level, "corrected correlation", x, y, given, **bounds, p=p, strength=strength, **size)
 
 
-def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Doubt]) -> Iterator[dict[str, Any]]:
     """Over models: each the mean over the set-ups that all models have."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()
@@ -210,9 +212,9 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", notes: list[str
         shared = both[both.index.get_level_values("setup").isin(complete.index[complete])]
         if shared.empty or models < MIN_CLUSTERS_CORRELATED:
             number = len(shared) // max(models, 1)
-            notes.append(
-                f"{x} and {y}: {models} models in {number} set-ups that all have are too few for a correlation over "
-                f"models; {MIN_CLUSTERS_CORRELATED} are needed."
+            reason = f"{MIN_CLUSTERS_CORRELATED} models in the same set-ups are needed"
+            doubts.append(
+                Doubt("No correlation over models", f"{x} and {y}: {models} models in {number} set-ups", reason)
             )
             continue
         means = shared.groupby("model").mean()
@@ -221,7 +223,7 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", notes: list[str
         yield from _correlations("models", x, y, "", correlate(means[x], means[y], errors=noise))
 
 
-def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
+def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame") -> Iterator[dict[str, Any]]:
     """Over models in set-ups, clustered by model."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()

@@ -136,6 +136,8 @@ class Paradigm:
     """Whether the sample list also shows `Score.answer`."""
     roles: Callable[..., tuple[str, ...]] = lambda **arguments: ()
     """From the scorer's arguments, as keywords, to the model roles that must be bound."""
+    forecasting_roles: tuple[str, ...] = ()
+    """Those of its roles whose one model must give the log-probability of a given reply."""
     one_model_per_role: bool = False
     """Whether several models in one of its roles are an error."""
     calls: Callable[..., tuple[int, int]] = lambda **arguments: (0, 0)

@@ -362,5 +362,6 @@ PARADIGM = Paradigm(
     reference=0.0,
     verdicts=VERDICTS,
     roles=lambda evidence=None, **_: ("forecaster", *(["investigator"] if evidence == "investigator" else [])),
+    forecasting_roles=("forecaster",),
     calls=lambda budgets=(), **_: (3 + 2 * len(_budgets(budgets)), 0),
 )  # fmt: skip

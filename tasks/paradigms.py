@@ -13,6 +13,7 @@ from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesVie
 from truthgym.datasets.errors import BadInput, names_in, one_of
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
+from truthgym.models.predictor import check_method
 from truthgym.scorers import (
     brier,
     graded,
@@ -120,7 +121,8 @@ def domain_task(
 
     Raises:
         BadInput: No paradigm or an unknown one; an unknown argument; a system prompt that is not text; a model role
-            that a paradigm needs is not bound (for a task that is made outside of an eval, on its first sample).
+            that a paradigm needs is not bound, or its model cannot give the log-probabilities that it needs (for a task
+            that is made outside of an eval, on its first sample or answer).
     """
     chosen = _parse(default if paradigms is None else paradigms)
     scorers = [PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()]
@@ -131,6 +133,8 @@ def domain_task(
     if in_eval():  # a missing model is one clear error, before any sample
         for role in sorted(every):
             required_model(role, alone=role in one_model)
+        for role in {role for name in chosen for role in PARADIGMS[name].forecasting_roles}:
+            check_method(required_model(role, alone=True), "teacher_forced")
     questions = dataset if isinstance(dataset, Questions) else None
     for name, arguments in chosen.items():
         calls, tokens = PARADIGMS[name].cost(len(dataset) * epochs, **arguments)

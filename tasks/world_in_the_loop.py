@@ -79,11 +79,11 @@ def world_in_the_loop(
     given: dict[str, Any] = {"evidence": evidence, "template": template, "per": per, "placebo": placebo}
     given |= {"budgets": budgets, "tasks": tasks, "agent": agent, "arguments": arguments, "seed": seed}
     given["figures"] = figures
-    if in_eval():  # what cannot forecast is one clear error, before any sample
-        forecasting_model(only_model=answers is not None)
     if answers is None:
         questions = _questions(domain, evidence, n, seed, split)
         return domain_task(questions, {"world_uplift": given}, [], system_prompt, version=VERSION)
+    if in_eval():  # what cannot forecast is one clear error, before any sample
+        forecasting_model(only_model=True)
     recorded = recorded_answers(names_in(answers), evidence, n, seed)
     summary = exclusion_summary(recorded)
     if summary:

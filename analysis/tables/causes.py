@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from truthgym.analysis.tables.design import CROSSED, factors
+from truthgym.analysis.tables.questions import Doubt
 from truthgym.datasets.errors import one_of
 from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, mediated, two_stage
 from truthgym.scorers.statistics.slopes import MIN_F, ROUNDING_ERROR
@@ -20,7 +21,7 @@ MOST_LEVELS = 6
 
 
 def causes(
-    answers: "pd.DataFrame", numbers: "pd.DataFrame", x: str, y: str, setting: str, notes: list[str]
+    answers: "pd.DataFrame", numbers: "pd.DataFrame", x: str, y: str, setting: str, doubts: list[Doubt]
 ) -> Iterator[dict[str, Any]]:
     """The rows of `relationship` of the kinds "two-stage least squares", "mediated" and "direct".
 
@@ -33,7 +34,7 @@ def causes(
         x: The cause. "": each column but y.
         y: The effect. "": the Brier score, or else the first column.
         setting: "mode", or a task argument.
-        notes: Takes what cannot be concluded.
+        doubts: Takes what cannot be concluded.
 
     Raises:
         BadInput: A setting that does not differ in the logs.
@@ -42,10 +43,9 @@ def causes(
     if setting not in levels:
         if setting != "mode":
             one_of("setting", setting, list(map(str, levels)))
-        notes.append(
-            "All answers have the same mode, so no assigned setting says what moves a score; run another mode."
-        )
+        doubts.append(Doubt("No effect of a setting", "all numbers", "all answers have the same mode; run another"))
         return
+    nothing = f"No effect of the {setting}"
     effect = y or (BRIER if BRIER in numbers else str(numbers.columns[0]))
     by_run = dict(zip(answers["eval_id"], levels[setting], strict=True))
     rows = numbers.reset_index()
@@ -56,20 +56,19 @@ def causes(
         complete = both.groupby(UNIT)["setting"].transform("nunique") == number
         if number < 2 or complete.mean() < CROSSED:
             share = 100 * complete.mean() if len(both) else 0
-            notes.append(
-                f"{cause} and {effect}: in {share:.0f} % of the answers the question was asked in every {setting}; "
-                f"{100 * CROSSED:.0f} % are needed to say what the {setting} moves."
-            )
+            reason = f"{100 * CROSSED:.0f} % must be to questions that were asked in every {setting}"
+            doubts.append(Doubt(nothing, f"{cause} and {effect}: {share:.0f} % of the answers", reason))
             continue
-        yield from _effects(both[complete].reset_index(drop=True), str(cause), effect, setting, notes)
+        yield from _effects(both[complete].reset_index(drop=True), str(cause), effect, setting, doubts)
 
 
-def _effects(rows: "pd.DataFrame", cause: str, effect: str, setting: str, notes: list[str]) -> Iterator[dict[str, Any]]:
+def _effects(
+    rows: "pd.DataFrame", cause: str, effect: str, setting: str, doubts: list[Doubt]
+) -> Iterator[dict[str, Any]]:
     events = list(rows["domain"] + " " + rows["event"].astype(str))
     if len(set(events)) < MIN_CLUSTERS_REGRESSED:
-        notes.append(
-            f"{cause} and {effect}: {len(set(events))} events are too few; {MIN_CLUSTERS_REGRESSED} are needed."
-        )
+        what, reason = f"{cause} and {effect}: {len(set(events))} events", f"{MIN_CLUSTERS_REGRESSED} are needed"
+        doubts.append(Doubt(f"No effect of the {setting}", what, reason))
         return
     deviation = float(rows[cause].std())
     if not deviation > ROUNDING_ERROR:
@@ -85,10 +84,11 @@ def _effects(rows: "pd.DataFrame", cause: str, effect: str, setting: str, notes:
     facts = {"level": "answers", "x": cause, "y": effect, "n": len(rows), "clusters": len(set(events))}
     found = two_stage(y, x, moved, np.ones((len(rows), 1)), events)
     if found.first_stage < MIN_F:
-        notes.append(
-            f"{cause} and {effect}: the {setting} moves {cause} too little to be an instrument (first-stage F "
-            f"{found.first_stage:.1f}; {MIN_F:.0f} are needed), so there is no effect by two-stage least squares."
+        what = f"{cause} and {effect}: F {found.first_stage:.1f}"
+        reason = (
+            f"the {setting} moves the first too little to be an instrument; a first-stage F of {MIN_F:.0f} is needed"
         )
+        doubts.append(Doubt("No effect by two-stage least squares", what, reason))
     slope = {"estimate": found.slope.estimate, "lower": found.slope.lower, "upper": found.slope.upper, "p": found.p}
     given = f"instrument: {setting}; model and question"
     yield {"kind": "two-stage least squares", "given": given, **facts, **slope, "strength": found.first_stage}

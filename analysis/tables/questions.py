@@ -1,6 +1,6 @@
 """Answers by question: what the statistics of `scorers.statistics` take."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from truthgym.analysis.tables.setups import bare_name
@@ -81,6 +81,22 @@ def by_reason(refused: Mapping[str, Sequence[str]], consequence: str = "Not show
     ['Not shown: urns, direct: a; urns, direct: b (fewer than 30 questions).']
     """
     return [f"{consequence}: {_listed(names)} ({reason})." for reason, names in refused.items() if names]
+
+
+class Doubt(NamedTuple):
+    """What a table does not show, or shows with a reservation."""
+
+    consequence: str
+    what: str
+    reason: str
+
+
+def grouped(doubts: Iterable[Doubt]) -> list[str]:
+    """A note for each consequence and reason, with what it applies to."""
+    named: dict[tuple[str, str], dict[str, None]] = {}
+    for consequence, what, reason in doubts:
+        named.setdefault((consequence, reason), {})[what] = None
+    return [note for (first, why), names in named.items() for note in by_reason({why: list(names)}, first)]
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:

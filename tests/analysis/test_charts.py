@@ -6,7 +6,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from truthgym.analysis import charts
+from truthgym.analysis import charts, cost
 from truthgym.analysis.charts import save
 from truthgym.datasets.errors import BadInput
 
@@ -38,6 +38,20 @@ def test_other_formats_are_refused(name: str, message: str, tmp_path: Path, monk
     monkeypatch.setattr(charts, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=message):
         save(FRAME, draw, tmp_path / name)
+
+
+def test_a_new_page_names_the_analysis_that_wrote_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("vl_convert")
+
+    def report(frame: pd.DataFrame, figure: str) -> str:
+        return figure
+
+    save(FRAME, draw, tmp_path / "own.md", report)
+    assert f"<!-- results: written by {__name__} -->\nown.svg\n" in (tmp_path / "own.md").read_text()
+    report.__module__ = "__main__"  # as with python -m truthgym.analysis.cost
+    monkeypatch.setitem(sys.modules, "__main__", cost)
+    save(FRAME, draw, tmp_path / "cost.md", report)
+    assert "written by truthgym.analysis.cost -->" in (tmp_path / "cost.md").read_text()
 
 
 def test_the_command_explains_bad_input_in_one_line(tmp_path: Path, environment: dict[str, str]) -> None:

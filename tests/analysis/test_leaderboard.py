@@ -80,7 +80,7 @@ def test_what_cannot_be_compared_is_said() -> None:
     frame = differences(made(values))
     assert frame["n"].tolist() == [11]
     notes = " ".join(frame.attrs["notes"])
-    for part in ("one epoch", "11 of 30 questions have a score of every model", "urns, cot: only c", "all 2 set-ups"):
+    for part in ("one epoch", "11 of 30 questions", "urns, cot: only c", "all 2 set-ups"):
         assert part in notes
     with pytest.raises(BadInput, match="a and b share 9 questions"):
         differences(made({("a", "direct"): noise(0, 9), ("b", "direct"): noise(1, 9)}))
@@ -91,8 +91,18 @@ def test_what_cannot_be_compared_is_said() -> None:
     frame = differences(made({("a", "direct"): noise(0, 30), ("b", "direct"): unread}))
     slopes = made({("a", "direct"): noise(0, 30)}, scorer="martingale", key="change")
     both = differences(pd.concat([made({("a", "direct"): noise(0, 30), ("b", "direct"): noise(1, 30)}), slopes]))
-    assert "martingale: no number of an answer has a better end" in " ".join(both.attrs["notes"])
+    assert "martingale (no number of an answer has a better end" in " ".join(both.attrs["notes"])
     assert "80 % of the answers of b" in " ".join(frame.attrs["notes"])
+
+
+def test_doubts_of_one_kind_are_one_note() -> None:
+    values = {("a", "direct"): noise(0, 30), ("b", "direct"): noise(1, 30)}
+    values |= {("c", f"m{i}"): noise(i, 30) for i in range(7)}
+    only = "; ".join(f"brier: brier_score, urns, m{i}: only c" for i in range(5))
+    assert differences(made(values)).attrs["notes"] == [
+        f"Not compared: {only}; and 2 more (one model alone was run).",
+        "Not compared across set-ups: brier: brier_score (no two models have all 8 set-ups).",
+    ]
 
 
 def test_the_chart_has_a_panel_for_each_set_up_with_a_baseline() -> None:

@@ -73,7 +73,7 @@ def test_the_published_link_is_found_in_form() -> None:
 def test_few_models_are_not_clustered_and_say_so() -> None:
     frame = relations(headlines(models=5), answers())
     notes = " ".join(frame.attrs["notes"])
-    assert "5 models in 4 set-ups that all have are too few" in notes
+    assert "brier and |martingale|: 5 models in 4 set-ups" in notes
     assert "too few to cluster by model" in notes
     assert not set(frame.loc[frame["level"] == "models", "kind"])
 
@@ -116,11 +116,19 @@ def test_a_weak_instrument_and_one_mode_say_so() -> None:
     weak = relations(headlines(), answers(strength=0.0))
     row = weak[weak["kind"] == "two-stage least squares"].iloc[0]
     assert np.isnan(row["estimate"])
-    assert "moves length: words too little" in " ".join(weak.attrs["notes"])
+    assert "length: words and brier: brier_score: F 0." in " ".join(weak.attrs["notes"])
     one = relations(headlines(), answers(epochs=1).query("mode == 'direct'"))
     notes = " ".join(one.attrs["notes"])
-    assert "All answers have the same mode" in notes
+    assert "all answers have the same mode" in notes
     assert "One epoch" in notes
+
+
+def test_doubts_of_one_kind_are_one_note() -> None:
+    more = [headlines(models=3).assign(scorer=lambda rows, i=i: rows["scorer"] + f" figures={i}") for i in range(3)]
+    notes = relations(pd.concat(more), answers()).attrs["notes"]
+    [over_models] = [note for note in notes if note.startswith("No correlation over models: ")]
+    assert over_models.count("3 models in 4 set-ups; ") == 5
+    assert over_models.endswith("; and 10 more (6 models in the same set-ups are needed).")
 
 
 def test_what_cannot_be_related_is_refused() -> None:

@@ -146,6 +146,15 @@ def test_a_missing_judge_is_one_error_before_the_task(says: Callable[..., Model]
         eval("truthgym/urns", task_args=given, model=says("50%"), display="log")
 
 
+def test_a_model_that_cannot_forecast_is_one_error_before_the_task(says: Callable[..., Model]) -> None:
+    given = {"paradigms": "world_uplift", "n": 1}
+    with pytest.raises(BadInput, match="cannot give the log-probability of a given reply"):
+        eval(
+            "truthgym/urns", task_args=given, model="reference/bayesian", model_roles={"forecaster": says("Yes")},
+            display="log", log_realtime=False,
+        )  # fmt: skip
+
+
 def test_a_task_made_after_an_eval_set_gets_the_roles_of_its_own_run(
     run: Run, says: Callable[..., Model], tmp_path: Path
 ) -> None:
