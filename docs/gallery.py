@@ -43,4 +43,5 @@ if __name__ == "__main__":
             if one.spec:
                 shutil.copy(Path(folder, one.figure), pictures)
     assert not any(one.failed for one in findings), [one.refusal for one in findings if one.failed]
-    PAGE.write_text("\n\n".join([HEAD, *map(section, findings)]) + "\n", encoding="utf-8")
+    page = "\n\n".join([HEAD, *map(section, findings)]) + "\n"
+    PAGE.write_text(page.replace(f"{LOGS.parent.parent}/", ""), encoding="utf-8")  # no path of this machine

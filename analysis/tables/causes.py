@@ -54,8 +54,11 @@ def causes(
         both = rows.dropna(subset=[cause, effect])
         number = both["setting"].nunique()
         complete = both.groupby(UNIT)["setting"].transform("nunique") == number
-        if number < 2 or complete.mean() < CROSSED:
-            share = 100 * complete.mean() if len(both) else 0
+        if number < 2:
+            doubts.append(Doubt(nothing, f"{cause} and {effect}", f"no two values of {setting} have both numbers"))
+            continue
+        if complete.mean() < CROSSED:
+            share = 100 * complete.mean()
             reason = f"{100 * CROSSED:.0f} % must be to questions that were asked in every {setting}"
             doubts.append(Doubt(nothing, f"{cause} and {effect}: {share:.0f} % of the answers", reason))
             continue

@@ -124,7 +124,8 @@ def test_a_weak_instrument_and_one_mode_say_so() -> None:
 
 
 def test_doubts_of_one_kind_are_one_note() -> None:
-    more = [headlines(models=3).assign(scorer=lambda rows, i=i: rows["scorer"] + f" figures={i}") for i in range(3)]
+    few = headlines(models=3)
+    more = [few.assign(scorer=few["scorer"] + f" figures={i}") for i in range(3)]
     notes = relations(pd.concat(more), answers()).attrs["notes"]
     [over_models] = [note for note in notes if note.startswith("No correlation over models: ")]
     assert over_models.count("3 models in 4 set-ups; ") == 5
