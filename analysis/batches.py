@@ -11,7 +11,7 @@ import altair as alt
 
 from truthgym.analysis.compare import BETTER
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.questions import epochs_by_question, main_scores, notes
+from truthgym.analysis.tables.questions import UNREAD, by_reason, epochs_by_question, main_scores, notes, read_enough
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.paradigm import FEW_QUESTIONS
@@ -39,7 +39,8 @@ def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
         A row for each batch but the first, main number of a scorer, setup and model: `batch`, `score` (SCORER/KEY),
         `better` ("lower" or "higher", "" if the scorer does not say), `setup`, `model` and `first_model`, `before` and
         `after` (means on the shared questions), `difference` (after minus before) with `lower` and `upper` (95 %,
-        clustered by event) and `mde`, the smallest difference that is detected with probability 0.8; `n` questions.
+        clustered by event) and `mde`, the smallest difference that is detected with probability 0.8; `n` questions;
+        `read`, whether enough answers of both could be read (if not, there is no interval).
 
     Raises:
         BadInput: Fewer than two batches; they share no model, setup and question.
@@ -136,16 +137,17 @@ def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str,
     found = compare_means(epochs_by_question(same), epochs_by_question(before), events)
     scorer, key = before[["scorer", "key"]].iloc[0]
     difference = found.difference
+    read = all(read_enough(part, SETUP).all() for part in (before, after))
+    bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
     yield {
         **facts,
         "better": BETTER[direction(scorer.partition(" ")[0], key, {})],
         "before": found.before,
         "after": found.after,
         "difference": difference.estimate,
-        "lower": difference.lower,
-        "upper": difference.upper,
-        "mde": difference.mde,
+        **(bounds if read else dict.fromkeys(bounds, float("nan"))),
         "n": difference.n,
+        "read": read,
     }
 
 
@@ -156,6 +158,8 @@ def _notes(frame: "pd.DataFrame", tables: Sequence["pd.DataFrame"], names: Seque
         missing = len([key for key in own if (str(name), *key) not in compared])
         if missing:
             yield f"{missing} scores of {name} are not in {names[0]}, or of other questions, and are not compared."
+    unread = frame[~frame["read"]]
+    yield from by_reason({UNREAD: (unread["score"] + " of " + unread["model"]).tolist()}, "No interval")
     few = int((frame["n"] < FEW_QUESTIONS).sum())
     if few:
         yield f"{few} of {len(frame)} differences have fewer than {FEW_QUESTIONS} questions: conclude nothing."

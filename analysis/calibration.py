@@ -11,7 +11,7 @@ import numpy as np
 
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.questions import by_question, by_reason, notes
+from truthgym.analysis.tables.questions import UNREAD, by_question, by_reason, notes
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
@@ -158,7 +158,7 @@ def _reason(n: int, share: float, y: "NDArray[np.float64]") -> str:
     if n < FEW_QUESTIONS:
         return f"fewer than {FEW_QUESTIONS} questions with a belief and an outcome"
     if share < LEAST_SHARE_SCORED:
-        return f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder"
+        return UNREAD
     return "all outcomes are equal" if y.min() == y.max() else ""
 
 

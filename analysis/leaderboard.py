@@ -12,12 +12,11 @@ import altair as alt
 
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.questions import Doubt, grouped, notes
+from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped, notes, read_enough
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.direction import Best
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges
 from truthgym.scorers.statistics.paired import paired_difference
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 QUESTION = "Which model is better, and which differences are real?"
 ACROSS = "all set-ups"
 """The set-up of a comparison across set-ups."""
+NOT_TESTED = "not tested"
 FEWEST_QUESTIONS = 10
 """Shared questions below which two models are not compared."""
 WITHOUT_DIRECTION = (
@@ -76,8 +76,9 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         A row for each set-up, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
         "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
         (model minus other), `lower`, `upper` (95 %), `p`, `p_adjusted`, `n` (shared questions), `clusters`, and
-        `better`: the model that is better at 5 % after the correction, or "" for a tie. Rows are sorted by score and
-        set-up, and `model` has the better mean. `frame.attrs["ranks"]` holds the rows of `leaderboard`, and
+        `better`: the model that is better at 5 % after the correction, "" for a tie, or `NOT_TESTED` with fewer than
+        three independent events. Models of which too few answers could be read have no row. Rows are sorted by
+        score and set-up, and `model` has the better mean. `frame.attrs["ranks"]` holds the rows of `leaderboard`, and
         `frame.attrs["notes"]` what cannot be concluded.
 
     Raises:
@@ -90,6 +91,15 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     compared_by = set()
     for name, best, scores in directed_scores(frame, key):
         compared_by |= set(scores["scorer"])
+        enough = read_enough(scores, ["setup", "model"])
+        unread = scores[~enough].drop_duplicates(["setup", "model"])
+        doubts += [
+            Doubt("Not compared", f"{name} of {row['model']} in {row['setup']}", UNREAD)
+            for row in unread.to_dict("records")
+        ]
+        scores = scores[enough]
+        if scores.empty:
+            continue
         setups = {str(setup): _questions(part) for setup, part in scores.groupby("setup", sort=True)}
         doubts += _doubts(name, scores, setups)
         every = set.intersection(*(set(means.columns) for means in setups.values()))
@@ -123,8 +133,15 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     for _, family in compared.groupby(["score", compared["setup"] == ACROSS]):
         compared.loc[family.index, "p_adjusted"] = holm(family["p"])
     real = compared["p_adjusted"] < ALPHA
-    compared["better"] = compared["model"].where(real, "")
-    compared.attrs["notes"] = said
+    tested = compared["p"].notna()
+    compared["better"] = compared["model"].where(real, "").where(tested, NOT_TESTED)
+    doubts += [
+        Doubt(
+            "Not tested", f"{row['model']} and {row['other']} in {row['setup']}", "fewer than three independent events"
+        )
+        for row in compared[~tested].to_dict("records")
+    ]
+    compared.attrs["notes"] = grouped(doubts)
     compared.attrs["ranks"] = leaderboard(compared).to_dict("records")
     return compared
 
@@ -136,7 +153,8 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
         frame: From `load`.
 
     Returns:
-        `score`, `setup`, `model`, `best_rank`, `worst_rank`, `rank` in words ("1", or "1-3" for a tie), `gap`, `lower`
+        `score`, `setup`, `model`, `best_rank`, `worst_rank`, `rank` in words ("1", or "1-3" for a tie; "" and NaN for a
+        model of which no difference was tested), `gap`, `lower`
         and `upper` (the difference from the first model of the list, with its interval; 0 for that model itself) and
         `n`, the fewest questions of its comparisons.
     """
@@ -148,7 +166,7 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
         for pair in pairs.itertuples():
             wins[pair.model] += 1
         order = sorted(wins, key=lambda name: (-wins[name], name))
-        real = pairs[pairs["better"] != ""]
+        real = pairs[~pairs["better"].isin(["", NOT_TESTED])]
         ranges = rank_ranges(order, list(zip(real["better"], real["other"], strict=True)))
         for name in order:
             own = pairs[(pairs["model"] == name) | (pairs["other"] == name)]
@@ -157,9 +175,11 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
             if len(first):
                 gap = tuple(-first[["difference", "upper", "lower"]].iloc[0])
             low, high = ranges[name]
+            rank = str(low) if low == high else f"{low}-{high}"
+            if (own["better"] == NOT_TESTED).all():
+                low, high, rank = math.nan, math.nan, ""
             rows.append(
-                {"score": score, "setup": setup, "model": name, "best_rank": low, "worst_rank": high}
-                | {"rank": str(low) if low == high else f"{low}-{high}"}
+                {"score": score, "setup": setup, "model": name, "best_rank": low, "worst_rank": high, "rank": rank}
                 | dict(zip(("gap", "lower", "upper"), gap, strict=True))
                 | {"best": pairs["best"].iloc[0], "n": own["n"].min()}
             )
@@ -170,11 +190,13 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     """Draw the ranks that each model can have: a panel for each score and set-up. Bars that overlap are ties.
 
     Raises:
-        BadInput: There is no comparison.
+        BadInput: There is no comparison, or none was tested.
     """
     if frame.empty:
         raise BadInput("There is no comparison to draw; run two or more models on the same questions")
-    board = leaderboard(frame)
+    board = leaderboard(frame).dropna(subset="best_rank")
+    if board.empty:
+        raise BadInput("No two models share three independent events, so no rank can be drawn; ask about more events")
     panels = [_panel(rows) for _, rows in board.groupby(["score", "setup"], sort=False)]
     charts: alt.VConcatChart = alt.vconcat(*panels, spacing=24).configure_axis(titleLimit=500)
     return charts
@@ -279,11 +301,6 @@ def _doubts(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]"
         if len(means.columns) > 1 and shared < len(means):
             what = f"{name}, {setup}: {shared} of {len(means)} questions"
             yield Doubt(care, what, "the others lack the score of a model; each pair uses those that both have")
-    for (where, model), own in scores.groupby(["setup", "model"]):
-        read = own["value"].notna().mean()
-        if read < LEAST_SHARE_SCORED:
-            what = f"{name}, {where}: {100 * read:.0f} % of the answers of {model}"
-            yield Doubt(care, what, "the others could not be read and may be harder; those that could are compared")
 
 
 def _with_interval(rows: "pd.DataFrame", name: str) -> list[str]:

@@ -25,6 +25,7 @@ from truthgym.analysis.tables.policies import (
     read_pairs,
     without,
 )
+from truthgym.analysis.tables.questions import UNREAD
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs, scorer_label
 from truthgym.analysis.validity.pages import table
@@ -42,7 +43,7 @@ FEWEST_DRAWN = 10
 """Rows with fewer questions are in the table, but not in the chart: their intervals would set its scale."""
 REASONS = {
     "few_questions": f"fewer than {FEW_QUESTIONS} questions have a score",
-    "unread": f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder",
+    "unread": UNREAD,
     "spans_reference": "the interval contains the value with which the score is compared",
     "not_in_log": "the log's ten figures hold neither verdict nor reason; score it again with figures=all",
 }

@@ -14,11 +14,13 @@ from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.analysis.tables.questions import (
+    UNREAD,
     by_question,
     by_reason,
     epochs_by_question,
     main_scores,
     notes,
+    read_enough,
     score_names,
 )
 from truthgym.analysis.tables.setups import Places, bare_name
@@ -78,7 +80,8 @@ def load(
           `confidence`, the share read by each scorer, the share `cut off` at the token limit) for side effects.
           `better`: "lower", "higher", "0" or "".
         - `first` and `last`, the two means that are compared; `difference` of them, `lower` and `upper` (95 %), `mde`,
-          the smallest true difference that is detected with probability 0.8, and `n` questions. NaN if undefined.
+          the smallest true difference that is detected with probability 0.8, and `n` questions. NaN if undefined, or
+          if less than 90 % of the answers of a model in it could be read.
 
     Raises:
         BadInput: A model that the logs do not have, or that several names fit; models that share no question.
@@ -94,7 +97,8 @@ def load(
     if not trained:
         raise BadInput(f"No model is left to compare with {start}: the logs are of {', '.join(names)}; add its logs")
     measured = pd.concat([_scores(found), _belief_changes(logs, found), _side_effects(found)], ignore_index=True)
-    rows, refused = [], defaultdict[str, list[str]](list)
+    measured["enough"] = read_enough(measured, ["setup", "split", "measure", "model"])
+    rows, refused, unread = [], defaultdict[str, list[str]](list), []
     for key, part in measured.groupby(KEYS[:4], sort=True):
         models = dict(list(part.groupby("model")))
         events = dict(zip(part["sample_id"], part["event"], strict=True))
@@ -105,16 +109,21 @@ def load(
                 refused[f"no answers of {', '.join(missing)}"].append(str(key[0]))
                 continue
             controls = [other, other_start] if other in models and other_start in models else []
-            values = [epochs_by_question(models[name]) for name in (model, start, *controls)]
+            arms = [models[name] for name in (model, start, *controls)]
+            values = [epochs_by_question(arm) for arm in arms]
+            enough = [bool(arm["enough"].all()) for arm in arms]
+            whole = {CHANGE: all(enough[:2]), CONTROL: all(enough[2:]), BEYOND: all(enough)}
+            unread += [f"{key[3]} of {arm['model'].iloc[0]} in {key[0]}" for arm in arms if not arm["enough"].all()]
             for comparison, first, last, difference in _compared(values, events):
                 ends = {"model": model, "comparison": comparison, "first": first, "last": last}
-                rows.append(facts | ends | _row(difference))
+                rows.append(facts | ends | _row(difference, whole[comparison]))
             if other and not controls:
                 refused[f"no answers of {other} or of its start"].append(f"the control in {key[0]}")
     frame = pd.DataFrame([row for row in rows if row["n"]])
     if frame.empty:
         raise BadInput(f"{start} and {', '.join(trained)} answered no question in the same setup; ask both the same")
     frame.attrs["notes"] = [
+        *by_reason({UNREAD: list(dict.fromkeys(unread))}, "No interval"),
         *_remarks(frame, bool(other)),
         *by_reason({why: list(dict.fromkeys(names)) for why, names in refused.items()}),
     ]
@@ -134,9 +143,11 @@ def _compared(
         yield BEYOND, found.before, found.after, found.difference
 
 
-def _row(difference: Headline) -> dict[str, float]:
-    return {"difference": difference.estimate, "lower": difference.lower, "upper": difference.upper,
-            "mde": difference.mde, "n": difference.n}  # fmt: skip
+def _row(difference: Headline, read: bool) -> dict[str, float]:
+    """The figures of a comparison, without an interval if too few answers could be read."""
+    bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
+    shown = bounds if read else dict.fromkeys(bounds, np.nan)
+    return {"difference": difference.estimate, **shown, "n": difference.n, "read": read}
 
 
 def _scores(found: "pd.DataFrame") -> "pd.DataFrame":
@@ -201,7 +212,7 @@ def _side_effects(found: "pd.DataFrame") -> "pd.DataFrame":
 
 def _remarks(frame: "pd.DataFrame", control: bool) -> list[str]:
     """What the differences do not show."""
-    without = frame.loc[frame["lower"].isna(), "measure"].unique()
+    without = frame.loc[frame["lower"].isna() & frame["read"], "measure"].unique()
     clear = ((frame["lower"] > 0) | (frame["upper"] < 0)).sum()
     drawn = int(frame["lower"].notna().sum())
     return [

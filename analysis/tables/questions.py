@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from truthgym.analysis.tables.setups import bare_name
+from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.direction import direction
 from truthgym.tasks.paradigms import PARADIGMS
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
+
+UNREAD = f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder"
+"""Why models are not compared."""
 
 
 class Questions(NamedTuple):
@@ -39,6 +43,17 @@ def epochs_by_question(rows: "pd.DataFrame") -> dict[str, list[float]]:
     for question, value in zip(rows["sample_id"], rows["value"], strict=True):
         values.setdefault(question, []).append(value)
     return values
+
+
+def read_enough(rows: "pd.DataFrame", by: Sequence[str]) -> "pd.Series[bool]":
+    """For each row of `answers`, whether enough answers of its group could be read to compare the group with others.
+
+    Args:
+        rows: Rows of `answers`.
+        by: The columns that name a group.
+    """
+    share = rows["value"].notna().groupby([rows[name] for name in by]).transform("mean")
+    return share >= LEAST_SHARE_SCORED
 
 
 def main_scores(found: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:

@@ -43,6 +43,19 @@ def test_a_planted_change_is_found_and_none_stays_none(urn_logs: Path, changed: 
     assert chart(frame).to_dict()["spec"]["layer"][1]["encoding"]["x"]["title"] == "difference from the first batch"
 
 
+def test_a_model_that_leaves_answers_out_has_no_interval(urn_logs: Path, tmp_path: Path) -> None:
+    path = next(urn_logs.glob("*.eval"))
+    log = read_eval_log(str(path))
+    for sample in (log.samples or [])[:12]:
+        (sample.scores or {})["brier"].value["brier_score"] = float("nan")  # type: ignore[index,call-overload]
+    (tmp_path / "after").mkdir()
+    write_eval_log(log, str(tmp_path / "after" / path.name))
+    frame = load([urn_logs, tmp_path / "after"])
+    assert frame[["score", "read"]].to_numpy().tolist()[0] == ["brier/brier_score", False]
+    assert np.isnan(frame["lower"].iloc[0])
+    assert any(note.startswith("No interval: brier/brier_score of") for note in frame.attrs["notes"])
+
+
 def test_what_only_one_batch_has_is_said_and_not_compared(
     urn_logs: Path, changed: tuple[Path, np.ndarray], tmp_path: Path, mixed_logs: Path
 ) -> None:

@@ -86,13 +86,32 @@ def test_what_cannot_be_compared_is_said() -> None:
         differences(made({("a", "direct"): noise(0, 9), ("b", "direct"): noise(1, 9)}))
     with pytest.raises(BadInput, match="No score with a better end; the logs have brier: belief"):
         differences(made(values, key="belief"))
-    unread = noise(3, 30)
-    unread[:6] = np.nan
-    frame = differences(made({("a", "direct"): noise(0, 30), ("b", "direct"): unread}))
     slopes = made({("a", "direct"): noise(0, 30)}, scorer="martingale", key="change")
     both = differences(pd.concat([made({("a", "direct"): noise(0, 30), ("b", "direct"): noise(1, 30)}), slopes]))
     assert "martingale (no number of an answer has a better end" in " ".join(both.attrs["notes"])
-    assert "80 % of the answers of b" in " ".join(frame.attrs["notes"])
+
+
+def test_a_model_with_many_unread_answers_has_no_rank() -> None:
+    values = {(name, "direct"): MEANS["first"] + noise(i, 30) for i, name in enumerate("abc")}
+    values["c", "direct"][:6] = np.nan
+    values["c", "direct"] -= 1  # what it answered would make it the best
+    frame = differences(made(values))
+    assert set(frame["model"]) | set(frame["other"]) == {"a", "b"}
+    assert "Not compared: brier: brier_score of c in urns, direct (less than 90 %" in " ".join(frame.attrs["notes"])
+    del values["b", "direct"]
+    with pytest.raises(BadInput, match="less than 90 % of the answers could be read"):
+        differences(made(values))
+
+
+def test_what_was_not_tested_is_no_tie() -> None:
+    values = {(name, "direct"): noise(i, 30) for i, name in enumerate("ab")}
+    frame = differences(made(values, per_event=30))
+    assert frame["better"].tolist() == ["not tested"]
+    assert leaderboard.leaderboard(frame)["rank"].tolist() == ["", ""]
+    assert "fewer than three independent events" in " ".join(frame.attrs["notes"])
+    assert "| not tested |" in leaderboard.report(frame)
+    with pytest.raises(BadInput, match="ask about more events"):
+        leaderboard.chart(frame)
 
 
 def test_doubts_of_one_kind_are_one_note() -> None:

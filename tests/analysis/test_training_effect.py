@@ -114,3 +114,15 @@ def test_a_missing_control_is_said(table: Tables) -> None:
     frame = load("logs", "base", "trained", "control")
     assert set(frame["comparison"]) == {CHANGE}
     assert "Not shown: the control in urns, direct (no answers of control or of its start)." in frame.attrs["notes"]
+
+
+def test_a_model_that_leaves_answers_out_has_no_interval(table: Tables) -> None:
+    trained = run("trained", -0.1, 1)
+    trained.loc[trained["sample_id"].isin([f"q{i}" for i in range(9)]), "value"] = np.nan
+    table(run("base", 0, 0), trained, run("control", 0, 2))
+    frame = load("logs", "base", "trained", "control")
+    scores = frame[frame["of"] == "score"].set_index("comparison")
+    assert scores["lower"].isna().to_dict() == {CHANGE: True, CONTROL: False, BEYOND: True}
+    assert scores.loc[CHANGE, "difference"] == pytest.approx(-0.1, abs=0.02)
+    assert any(note.startswith("No interval: brier/brier_score of trained in urns") for note in frame.attrs["notes"])
+    assert not any("three independent" in note for note in frame.attrs["notes"])
