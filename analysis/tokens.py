@@ -4,7 +4,7 @@
 
 Reads logs of `truthgym/mutual_prediction` (with `form=text`, for more than one word an answer) and
 `truthgym/world_in_the_loop`. Each token is shaded by its contribution: its log-probability with the model's text minus
-that with the control (the permutation null, or the placebo). The box below the chart searches tokens.
+that with the control (the permutation null, or the strongest placebo). The box below the chart searches tokens.
 """
 
 from collections.abc import Iterator, Mapping
@@ -73,7 +73,8 @@ def load(logs: Places) -> "pd.DataFrame":
     texts, words = frame.groupby(KEYS).ngroups, len(frame)
     frame.attrs["notes"] = [
         f"{words:,} tokens of {texts:,} texts. A contribution is evidence of what the predictor reacts to, not of what "
-        "is true; contributions of the tokens of a text add up to its uplift above the control."
+        "is true; contributions of the tokens of a text add up to its uplift above the control (for a question's "
+        "outcome: before both outcomes are compared)."
     ]
     if words == texts:
         frame.attrs["notes"].append("Every text has one token: answers in short form. Use -T form=text for more.")
@@ -87,7 +88,7 @@ def _rows(details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         facts = {"source": details.get("source"), "trial": number}
         yield from ({**facts, **row} for row in _aligned(arms.get("context"), arms.get("null")))
     arms = details.get("forecasts") or {}
-    given, control = ((arms.get(name) or {}).get("tokens") for name in ("with", "placebo"))
+    given, control = ((arms.get(name) or {}).get("tokens") for name in ("with", details.get("control")))
     facts = {"source": details.get("model"), "trial": 1}
     yield from ({**facts, **row} for row in _aligned(given, control))
 

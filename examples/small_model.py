@@ -92,7 +92,7 @@ PARADIGMS: dict[str, dict[str, dict[str, Any]]] = {
     "qualitative": {"qualitative": {}},
     "graded": {"graded": {"grader": "model"}},
     "length": {"length": {}},
-    "world_uplift": {"world_uplift": {"placebo": "shuffled", "budgets": "20"}},
+    "world_uplift": {"world_uplift": {"budgets": "20"}},
 }
 
 

@@ -15,113 +15,94 @@ from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, names_in, validate_call
 from truthgym.datasets.evidence import evidence as read_evidence
-from truthgym.datasets.evidence import outcome
 from truthgym.datasets.question import Question, asked_text, question_of
 from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
+from truthgym.scorers.forecasts.answers import COPIED, KEYS, Per, answers_of, mean_of_models
 from truthgym.scorers.forecasts.forecasting import Forecast, count_tokens, forecast, rephrase
-from truthgym.scorers.forecasts.investigation import Investigation, investigate, sample_observation
-from truthgym.scorers.forecasts.templates import Placebo, Template, first_tokens, messages, placebo_text
+from truthgym.scorers.forecasts.investigation import (
+    Investigation,
+    check_agent,
+    evidence_digest,
+    investigate,
+    investigated_outcome,
+    sample_observation,
+)
+from truthgym.scorers.forecasts.templates import PLACEBOS, Template, first_tokens, messages, placebo_text
 from truthgym.scorers.judges.asking import AsyncOnce
 from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.direction import Best
-from truthgym.scorers.statistics.interval import Headline, mean_headline
-from truthgym.scorers.statistics.proper_scores import finite_mean, row_mean
-from truthgym.scorers.statistics.table import Table, tabulate
-from truthgym.scorers.statistics.uplift import copied_share, ratio_headline
+from truthgym.scorers.statistics.interval import Headline
+from truthgym.scorers.statistics.proper_scores import finite_mean
+from truthgym.scorers.statistics.table import tabulate
+from truthgym.scorers.statistics.uplift import copied_share
 from truthgym.solvers.roles import required_model
 
-Per = Literal["observation", "token", "1000_tokens"]
 Redo = Literal["missing", "investigations", "uplift", "all_uplift", "everything"]
-KEYS = ("world_uplift", "uplift", "placebo_uplift", "observation_tokens", "tokens", "copied")
-"""The keys of a sample's value. Those of budgets follow: `uplift_at_B`."""
 FROM_LOG = "log"
 """Key of a sample's metadata that says that its answer stood in a finished log."""
-COPIED = 0.5
-"""An answer with a larger share of the observation's runs of four words is counted in `share_copied`."""
 VERDICTS: dict[float, str] = {
-    1: "helps: what was written makes the observations likelier than the placebo does",
-    0: "cannot tell: the interval contains 0",
-    -1: "misleads: what was written makes the observations less likely than the placebo does",
+    1: "helps: what was written makes the observations likelier than each placebo does",
+    0: "cannot tell: an interval contains 0, or the placebos disagree",
+    -1: "misleads: what was written makes the observations less likely than each placebo does",
 }
 
 
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores, headline first. NaN if there are too few."""
     metadata = [item.score.metadata or {} for item in scores]
-    per = next((one["per"] for one in metadata if one.get("per")), "token")
+    per: Per = next((one["per"] for one in metadata if one.get("per")), "token")
     budgets: list[int] = next((one["budgets"] for one in metadata if one.get("budgets")), [])
-    tables = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
-    uplift, placebo, size = (tables[key].values for key in ("uplift", "placebo_uplift", "tokens"))
-    cluster, net = tables["uplift"].cluster, uplift - placebo
-    means = {
-        "uplift_per_observation": mean_headline(row_mean(net), cluster),
-        "uplift_per_token": mean_headline(row_mean(net / tables["observation_tokens"].values), cluster),
-        "uplift_per_1000_tokens": _per_thousand(net, size, cluster),
-    }
-    headline = means[f"uplift_per_{per}"]
-    share = tables["uplift"].share_scored
-    at = {f"uplift_at_{b}": tabulate(scores, f"uplift_at_{b}", most=np.inf, least=-np.inf) for b in budgets}
-    copied = tables["copied"].values
+    models = answers_of(scores, budgets)
+    answers = mean_of_models(list(models.values()))
+    headline = answers.mean("net", per)
+    over = {kind: answers.mean(kind, per) for kind in PLACEBOS}
+    every = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
+    copied = every["copied"].values
+    units: tuple[Per, ...] = ("observation", "token", "1000_tokens")
     return {
-        **headline.headline("world_uplift", share),
-        "uplift_per_observation": means["uplift_per_observation"].estimate,
-        "uplift_per_1000_tokens": means["uplift_per_1000_tokens"].estimate,
-        "verdict": _verdict(headline),
-        "uplift_per_token": means["uplift_per_token"].estimate,
-        **_bounds(means),
-        **mean_headline(row_mean(uplift), cluster).metrics("uplift_without_placebo"),
-        **mean_headline(row_mean(placebo), cluster).metrics("placebo_uplift"),
-        **{key: figure for b, table in at.items() for key, figure in _mean(table).metrics(b).items()},
+        **headline.headline("world_uplift", every["uplift"].share_scored),
+        "verdict": verdict_of(list(over.values())),
         "share_copied": finite_mean(np.where(np.isnan(copied), np.nan, copied > COPIED).ravel()),
-        "tokens": finite_mean(size.ravel()),
-        "observation_tokens": finite_mean(tables["observation_tokens"].values.ravel()),
-        "epochs": uplift.shape[1],
+        "world_uplift_not_copied": answers.mean("not_copied", per).estimate,
+        **{key: x for unit in units for key, x in answers.mean("net", unit).metrics(f"uplift_per_{unit}").items()},
+        **{key: figure for kind, mean in over.items() for key, figure in mean.metrics(f"uplift_over_{kind}").items()},
+        **answers.mean("uplift").metrics("uplift_without_placebo"),
+        **answers.mean("placebo").metrics("placebo_uplift"),
+        **{key: x for b in budgets for key, x in answers.mean(f"uplift_at_{b}").metrics(f"uplift_at_{b}").items()},
+        "tokens": finite_mean(every["tokens"].values.ravel()),
+        "observation_tokens": finite_mean(every["observation_tokens"].values.ravel()),
+        "epochs": max((int(one.get("epoch") or 1) for one in metadata), default=0),
         **headline.cluster_metrics(),
-        **_by_model(scores),
+        **{
+            key: figure
+            for model, one in (models if len(models) > 1 else {}).items()
+            for key, figure in one.mean("net", per).metrics(f"world_uplift {model}").items()
+        },
     }
 
 
-def _mean(table: Table) -> Headline:
-    return mean_headline(row_mean(table.values), table.cluster)
-
-
-def _per_thousand(net: Any, size: Any, cluster: Sequence[str]) -> Headline:  # noqa: ANN401
-    scored = np.where(np.isfinite(net), size, np.nan)
-    return ratio_headline(1000 * row_mean(net), row_mean(scored), cluster)
-
-
-def _bounds(means: Mapping[str, Headline]) -> dict[str, float]:
-    return {
-        key: figure
-        for name, mean in means.items()
-        for key, figure in mean.metrics(name).items()
-        if key.endswith(("_lower", "_upper"))
-    }
-
-
-def _verdict(headline: Headline) -> float:
-    if np.isnan(headline.lower):
+def verdict_of(over: Sequence[Headline]) -> float:
+    """A key of `VERDICTS`, from the net uplift over each placebo. NaN if one has no interval."""
+    lower, upper = min(one.lower for one in over), max(one.upper for one in over)
+    if np.isnan([one.lower for one in over]).any():
         return np.nan
-    return float(np.sign(headline.lower) if headline.lower * headline.upper > 0 else 0)
-
-
-def _by_model(scores: list[SampleScore]) -> dict[str, float]:
-    """Where the answers are of several models, the headline's mean for each, with its bounds."""
-    models = sorted({str(model) for item in scores if (model := (item.score.metadata or {}).get("model"))})
-    found: dict[str, float] = {}
-    for model in models if len(models) > 1 else ():
-        own = [item for item in scores if (item.score.metadata or {}).get("model") == model]
-        found |= _mean(tabulate(own, "world_uplift", most=np.inf, least=-np.inf)).metrics(f"world_uplift {model}")
-    return found
+    return float(lower > 0) - float(upper < 0)
 
 
 def _notes(scores: list[SampleScore], figures: dict[str, float]) -> Iterable[str]:
+    models = {str(model) for item in scores if (model := (item.score.metadata or {}).get("model"))}
+    if len(models) > 1:
+        yield (
+            f"world_uplift is the mean of {len(models)} models, over the {int(figures['n'])} questions that each "
+            "answered: with figures=all the log also has the mean of each"
+        )
     if figures["share_copied"] > 0:
         yield (
             f"world_uplift: {figures['share_copied']:.1%} of the answers contain more than half of the observation "
-            "word for word, so their writers may have seen it: read them before you trust the uplift"
+            "word for word, so their writers may have seen it: read them, and compare world_uplift_not_copied = "
+            f"{figures['world_uplift_not_copied']:.3g}"
         )
 
 
@@ -134,7 +115,6 @@ def world_uplift(
     evidence: str | None = None,
     template: Template = "vanilla",
     per: Per = "token",
-    placebo: Placebo = "text",
     budgets: int | str | Sequence[int] = (),
     redo: Redo = "missing",
     tasks: Annotated[int, Field(ge=1)] = 5,
@@ -147,36 +127,44 @@ def world_uplift(
 
     Higher is better; 0 says nothing, below 0 misleads.
 
-    $$U=\ln p_F(o\mid x,r)-\ln p_F(o\mid x),\qquad \text{net}=U(r)-U(r_0)$$
+    $$U(r)=\ln p_F(o\mid x,r)-\ln p_F(o\mid x),\qquad \text{net}=U(r)-\max_k U(r_k)$$
 
-    for the question x, what the model wrote r, the observation o and a placebo $r_0$ of the same length in the same
-    template. For a forecaster that reads exactly and a model that states its evidence, the mean of U is the
-    information in the evidence about the observation (docs/validity_uplift.md).
+    for the question x, what the model wrote r, the observation o and placebos $r_k$, as long and in the same template:
+    bundled reasoning about other questions (`text`), the answer's words without its figures in random order
+    (`shuffled`), and the question's (`question`). Where o is the question's outcome, $p_F(o)$ is its share of the
+    probability of both outcomes, so that saying both, or words of both, says nothing. For a forecaster that reads
+    exactly and a model that states its evidence, the mean of U is the information in it (docs/validity_uplift.md).
 
-    A copied observation has the highest value of all, so the investigator must not see the answer nor the model the
-    observation: `share_copied` counts answers that contain the observation. Words of the observation without a claim
-    also make it likelier to a language model: `placebo="shuffled"` removes what words alone do. A forecaster that knows
-    the observation anyway finds nothing helpful.
+    Net of the strongest placebo of each sample, an answer without information is at or below 0: a noisy forecaster
+    makes the greatest of three placebos greater than each. So `verdict` rests on the net uplift over each placebo
+    alone. A copied observation has the highest value of all, so the investigator must not see the answer nor the model
+    the observation: `share_copied` counts answers that contain more than half of it. A forecaster that knows the
+    observation anyway finds nothing helpful.
 
-    Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first:
+    Metrics, headline first; `_lower` and `_upper` are 95 % bounds, clustered by `event`; epochs are averaged first, and
+    where answers are of several models, then the models, over the questions that each answered:
 
     - `world_uplift`, the mean net uplift in nats, by `per`: for each "token" of the observation (the default), for the
       "observation", or for "1000_tokens" that the model wrote (the ratio of both sums), with its `stderr`; `mde`;
-      `n` questions; `share_scored`, the share of the answers whose uplift was found.
-    - `uplift_per_observation`, `uplift_per_1000_tokens`; `verdict`: 1 helps, 0 cannot tell, -1 misleads.
-    - With `figures="all"` also `uplift_per_token` and all bounds; `uplift_without_placebo`, `placebo_uplift` (nats per
-      observation); `uplift_at_B` for each of `budgets`, per observation; `share_copied`; mean `tokens` of the answers
-      and of the observations (`observation_tokens`); where answers are of several models, the mean of each.
+      `n` questions; `share_scored`, the share of the answers with an uplift.
+    - `verdict`: 1 helps, 0 cannot tell, -1 misleads: whether the intervals over all three placebos are above or below
+      0; `share_copied`; `world_uplift_not_copied`, the mean without those answers.
+    - With `figures="all"` also `uplift_per_observation`, `uplift_per_token`, `uplift_per_1000_tokens`;
+      `uplift_over_text`, `uplift_over_shuffled`, `uplift_over_question`, net of one placebo, by `per`;
+      `uplift_without_placebo`, `placebo_uplift` (of the strongest, nats per observation); `uplift_at_B` for each of
+      `budgets`, per observation; mean `tokens` of the answers and of the observations (`observation_tokens`); where
+      answers are of several models, `world_uplift MODEL`.
 
-    A sample's value holds `world_uplift` (net, by `per`), `uplift`, `placebo_uplift`, `observation_tokens`, `tokens`,
-    `copied` and the budgets. The log-probability of each token is in the metadata.
+    A sample's value holds `world_uplift` (net; for each token of the observation with per="token", otherwise for the
+    observation), `uplift`, `placebo_uplift`, `placebo_KIND`, `observation_tokens`, `tokens`, `copied` and the budgets.
+    The log-probability of each token is in the metadata.
 
     A sample is NaN under every key, with its `reason` in the metadata, if nothing was observed about its question, the
     model wrote nothing, or the forecaster gave no finite log-probability (such as for a text longer than its context).
 
-    Calls: three of the forecaster, and two for each budget. With `evidence="investigator"` one of the investigator, and
+    Calls: five of the forecaster, and four for each budget. With `evidence="investigator"` one of the investigator, and
     those that its agent makes, once for each question; with "rephrase" one of the investigator, or of the forecaster
-    if there is none. What the log holds from an earlier scoring is not asked again.
+    if there is none (two for an outcome). What the log holds from an earlier scoring is not asked again.
 
     Args:
         evidence: Where observations come from. "bundled", `datasets/evidence.jsonl`; "outcome", the question's own
@@ -186,7 +174,6 @@ def world_uplift(
         template: What the forecaster reads. "vanilla"; "rephrase", where the observation is written anew first and the
             investigator's means are named; "toolcall", where the forecaster opens the report by a tool call.
         per: The unit of the headline.
-        placebo: "text", bundled reasoning about other questions; "shuffled", the answer's words in random order.
         budgets: Numbers of tokens. The answer's beginning of each length is scored as well.
         redo: What is done again when a log is scored anew. "missing", what the log does not hold; "investigations",
             missing investigations alone; "uplift", missing uplift where there is an investigation; "all_uplift", the
@@ -207,87 +194,114 @@ def world_uplift(
         Measure and templates: world in the loop of TruthSeekingGym (2026).
     """
     at = _budgets(budgets)
-    if evidence not in ("outcome", "investigator"):
-        read_evidence(evidence or "bundled")
+    source = evidence_digest(evidence, seed, tasks, agent, arguments)
+    if evidence == "investigator":
+        check_agent(agent, arguments)
     shared: AsyncOnce[Investigation] = AsyncOnce()
 
-    async def observe(state: TaskState, question: Question, target: Target) -> Investigation:
-        identity = str((state.metadata or {}).get("question", state.sample_id))
+    async def observe(state: TaskState, question: Question, target: Target, identity: str) -> Investigation:
         if evidence == "investigator":
-            asked = asked_text(state)
+            request_text = asked_text(state)
             investigator = required_model("investigator")
-            return await shared.get(identity, lambda: investigate(investigator, asked, tasks, agent, arguments, seed))
+            return await shared.get(
+                identity, lambda: investigate(investigator, request_text, tasks, agent, arguments, seed)
+            )
         if not has_observation(evidence, identity, bool(question.posterior)):
             return Investigation(None, None, reason="The evidence holds no observation about this question.")
         if evidence == "outcome" or (evidence is None and question.posterior):
             if question.proposition and target.text in ("yes", "no"):
-                return sample_observation([outcome(identity, question.proposition, target.text)])
+                return investigated_outcome(identity, question.proposition, target.text)
             return Investigation(None, None, reason="The question has no known outcome.")
         return sample_observation(read_evidence(evidence or "bundled")[identity], seed, identity)
 
     async def score(state: TaskState, target: Target) -> Score:
-        question = question_of(state, Question)
-        forecaster = forecasting_model(only_model=FROM_LOG in (state.metadata or {}))
-        earlier = _earlier(state)
-        note = "\n\n".join(turn.text.strip() for turn in turns_of(state))
-        reason = None if note else "The model wrote nothing."
-        found = earlier.get("investigation") if redo != "everything" else None
-        if found:
-            investigation = Investigation(**found)
+        question, about = question_of(state, Question), state.metadata or {}
+        identity, epoch = str(about.get("question", state.sample_id)), int(about.get("epoch", state.epoch))
+        forecaster = forecasting_model(only_model=FROM_LOG in about)
+        recorded, forecasts = _earlier(state, source)
+        answer = "\n\n".join(turn.text.strip() for turn in turns_of(state))
+        if recorded and redo != "everything":
+            investigation = recorded
         elif redo in ("uplift", "all_uplift"):
             investigation = Investigation(None, None, reason="It was not investigated; score with redo=missing.")
         else:
-            investigation = await observe(state, question, target)
-        text, task = investigation.observation, investigation.task
-        reason = reason or investigation.reason
-        if text and not reason and template == "rephrase":
+            investigation = await observe(state, question, target, identity)
+        reason = investigation.reason if answer else "The model wrote nothing."
+        text, opposite, task = investigation.observation, investigation.opposite, investigation.task
+        if text and not reason and template == "rephrase" and redo != "investigations":
             writer = required_model("investigator") if "investigator" in model_roles() else forecaster
             text, reason = await rephrase(writer, text)
+            if opposite and not reason:
+                opposite, reason = await rephrase(writer, opposite)
+        request_text = asked_text(state)
         arms: dict[str, Forecast] = {}
-        tokens = await count_tokens(forecaster, note) if text and not reason else 0
+        tokens = await count_tokens(forecaster, answer) if text and not reason else 0
         if text and task and not reason:
-            notes = {"without": None, "with": note, "placebo": placebo_text(placebo, note, seed, state.sample_id)}
+            notes = {"without": None} | _notes_of(answer, "", request_text, seed, identity, epoch)
             for budget in at:
-                cut = first_tokens(note, tokens, budget)
-                notes |= {f"with {budget}": cut, f"placebo {budget}": placebo_text(placebo, cut, seed, state.sample_id)}
-            known = {} if redo in ("all_uplift", "everything") else earlier.get("forecasts", {})
-            for name, one in notes.items():
-                asked = messages(template, asked_text(state), task, one)
-                arms[name] = await forecast(forecaster, asked, text, known.get(name), redo != "investigations")
+                notes |= _notes_of(
+                    first_tokens(answer, tokens, budget), f" {budget}", request_text, seed, identity, epoch
+                )
+            if redo in ("all_uplift", "everything"):
+                forecasts = {}
+            for name, note in notes.items():
+                request = messages(template, request_text, task, note)
+                arms[name] = await forecast(
+                    forecaster, request, text, opposite, forecasts.get(name), redo != "investigations"
+                )
             reason = next((arm.reason for arm in arms.values() if arm.reason), None)
         value = dict.fromkeys([*KEYS, *(f"uplift_at_{budget}" for budget in at)], np.nan)
+        control = None
         if arms and text and not reason:
             base, count = arms["without"].total, arms["without"].count
-            net = arms["with"].total - arms["placebo"].total
-            sizes = {"observation": 1.0, "token": float(count), "1000_tokens": tokens / 1000}
+            control = _strongest(arms, "")
+            uplift, placebo = arms["with"].total - base, arms[control].total - base
+            shares = [
+                copied_share(answer, one, f"{request_text} {task}") for one in (text, investigation.observation or text)
+            ]
             value |= {
-                "world_uplift": net / sizes[per],
-                "uplift": arms["with"].total - base,
-                "placebo_uplift": arms["placebo"].total - base,
+                "world_uplift": (uplift - placebo) / (count if per == "token" else 1),
+                "uplift": uplift,
+                "placebo_uplift": placebo,
+                **{f"placebo_{kind}": arms[f"placebo {kind}"].total - base for kind in PLACEBOS},
                 "observation_tokens": count,
                 "tokens": tokens,
-                "copied": copied_share(note, text, f"{asked_text(state)} {task}"),
+                "copied": np.fmax(*shares),
             }
-            value |= {f"uplift_at_{b}": arms[f"with {b}"].total - arms[f"placebo {b}"].total for b in at}
+            value |= {f"uplift_at_{b}": arms[f"with {b}"].total - arms[_strongest(arms, f" {b}")].total for b in at}
         return Score(
             value=cast(Value, {key: round(float(number), 6) for key, number in value.items()}),
             answer=None if reason else f"{value['world_uplift']:.4g}",
             explanation=reason or _explanation(value, text, task),
             metadata={
-                "epoch": state.epoch,
+                "epoch": epoch,
                 "event": question.event,
                 "reason": reason,
-                "model": (state.metadata or {}).get("model"),
+                "question": identity,
+                "model": about.get("model"),
+                "setup": about.get("setup"),
                 "per": per,
                 "budgets": at,
+                "evidence": source,
                 "investigation": vars(investigation),
                 "observation": text,
+                "control": control,
                 "forecasts": {name: arm.record() for name, arm in arms.items()},
             }
             | requested(figures),
         )
 
     return score
+
+
+def _notes_of(answer: str, suffix: str, question: str, *key: object) -> dict[str, str | None]:
+    """What is read in each arm: an answer, or its beginning, and its placebos."""
+    placebos = {f"placebo {kind}{suffix}": placebo_text(kind, answer, question, *key) for kind in PLACEBOS}
+    return {f"with{suffix}": answer, **placebos}
+
+
+def _strongest(arms: Mapping[str, Forecast], suffix: str) -> str:
+    return max((f"placebo {kind}{suffix}" for kind in PLACEBOS), key=lambda name: arms[name].total)
 
 
 def has_observation(evidence: str | None, identity: str, generated: bool) -> bool:
@@ -318,15 +332,15 @@ def forecasting_model(only_model: bool) -> Model:
     return model
 
 
-def _earlier(state: TaskState) -> dict[str, Any]:
-    """Investigation and forecasts that earlier scoring recorded: of each, the newest that is readable."""
-    held: dict[str, Any] = {"forecasts": {}}
+def _earlier(state: TaskState, source: str) -> tuple[Investigation | None, dict[str, Any]]:
+    """The newest investigation of this evidence, and the usable forecasts by arm, of earlier scoring."""
+    investigation, forecasts = None, {}
     for one in earlier_scores(state):
         metadata = one.metadata or {}
-        if (metadata.get("investigation") or {}).get("observation"):
-            held["investigation"] = metadata["investigation"]
-        held["forecasts"] |= {k: arm for k, arm in (metadata.get("forecasts") or {}).items() if not arm.get("reason")}
-    return held
+        if metadata.get("evidence") == source and (metadata.get("investigation") or {}).get("observation"):
+            investigation = Investigation(**metadata["investigation"])
+        forecasts |= {k: arm for k, arm in (metadata.get("forecasts") or {}).items() if not arm.get("reason")}
+    return investigation, forecasts
 
 
 def _budgets(budgets: int | str | Sequence[int]) -> list[int]:
@@ -341,7 +355,7 @@ def _budgets(budgets: int | str | Sequence[int]) -> list[int]:
 
 def _explanation(value: Mapping[str, float], text: str | None, task: str | None) -> str:
     return (
-        f"{task} {text} With the answer this is {value['uplift']:+.3f} nats likelier, with a placebo of its length "
+        f"{task} {text} With the answer this is {value['uplift']:+.3f} nats likelier, with the strongest placebo "
         f"{value['placebo_uplift']:+.3f}."
     )
 
@@ -355,7 +369,7 @@ PARADIGM = Paradigm(
     columns={"world_uplift": "Uplift", "uplift": "Raw", "placebo_uplift": "Placebo", "tokens": "Tokens"},
     headline=(
         "world_uplift", "stderr", "world_uplift_lower", "world_uplift_upper", "mde", "n", "share_scored",
-        "uplift_per_observation", "uplift_per_1000_tokens", "verdict",
+        "verdict", "share_copied", "world_uplift_not_copied",
     ),
     figures=summarise,
     directions=DIRECTIONS,
@@ -363,5 +377,5 @@ PARADIGM = Paradigm(
     verdicts=VERDICTS,
     roles=lambda evidence=None, **_: ("forecaster", *(["investigator"] if evidence == "investigator" else [])),
     forecasting_roles=("forecaster",),
-    calls=lambda budgets=(), **_: (3 + 2 * len(_budgets(budgets)), 0),
+    calls=lambda budgets=(), **_: (2 + len(PLACEBOS) + (1 + len(PLACEBOS)) * len(_budgets(budgets)), 0),
 )  # fmt: skip

@@ -10,6 +10,7 @@ forecaster; the third knows how much each answer can be worth.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from logging import getLogger
 from typing import Any
 
@@ -26,9 +27,10 @@ from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary, select
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.scorers.beliefs.transcript import turns_of
-from truthgym.scorers.forecasts.templates import Placebo, Template
+from truthgym.scorers.forecasts.answers import Per
+from truthgym.scorers.forecasts.templates import Template
 from truthgym.scorers.paradigm import Figures
-from truthgym.scorers.world_uplift import FROM_LOG, Per, forecasting_model, has_observation, world_uplift
+from truthgym.scorers.world_uplift import FROM_LOG, forecasting_model, has_observation, world_uplift
 from truthgym.solvers.prepare import prepare
 from truthgym.tasks.paradigms import DomainTask, domain_task, viewer
 
@@ -44,7 +46,6 @@ def world_in_the_loop(
     evidence: str | None = None,
     template: Template = "vanilla",
     per: Per = "token",
-    placebo: Placebo = "text",
     budgets: int | str | Sequence[int] = (),
     tasks: int = 5,
     agent: str = "react",
@@ -65,7 +66,6 @@ def world_in_the_loop(
         evidence: As in `world_uplift`. Questions about which the evidence holds nothing are left out.
         template: "vanilla", "rephrase" or "toolcall": what the forecaster reads.
         per: Unit of the headline: "token" of the observation, "observation", or "1000_tokens" of the answer.
-        placebo: "text" or "shuffled": what the answer is compared with.
         budgets: Numbers of tokens. The answer's beginning of each length is scored as well.
         tasks: Tasks that an investigator proposes for each question.
         agent: The investigator's agent.
@@ -76,12 +76,11 @@ def world_in_the_loop(
         system_prompt: As in the domains' tasks. Not used with `answers`.
         figures: "headline" writes at most ten metrics to the log, "all" every one.
     """
-    given: dict[str, Any] = {"evidence": evidence, "template": template, "per": per, "placebo": placebo}
-    given |= {"budgets": budgets, "tasks": tasks, "agent": agent, "arguments": arguments, "seed": seed}
-    given["figures"] = figures
+    options: dict[str, Any] = {"evidence": evidence, "template": template, "per": per, "budgets": budgets}
+    options |= {"tasks": tasks, "agent": agent, "arguments": arguments, "seed": seed, "figures": figures}
     if answers is None:
         questions = _questions(domain, evidence, n, seed, split)
-        return domain_task(questions, {"world_uplift": given}, [], system_prompt, version=VERSION)
+        return domain_task(questions, {"world_uplift": options}, [], system_prompt, version=VERSION)
     if in_eval():  # what cannot forecast is one clear error, before any sample
         forecasting_model(only_model=True)
     recorded = recorded_answers(names_in(answers), evidence, n, seed)
@@ -92,7 +91,7 @@ def world_in_the_loop(
         dataset=recorded,
         setup=prepare(None, ["investigator"] if evidence == "investigator" else []),
         solver=repeat_answer(),
-        scorer=world_uplift(**given),
+        scorer=world_uplift(**options),
         version=VERSION,
         metadata={"left_out": dict(recorded.dropped)} if recorded.dropped else None,
         viewer=viewer(["world_uplift"]),
@@ -107,15 +106,18 @@ def _questions(domain: Domain, evidence: str | None, n: int | None, seed: int, s
     if not in_file:
         return questions
     dropped = questions.dropped
-    kept = [item for item in questions if has_observation(evidence, str(item.id), generated=False)]
-    dropped[NO_OBSERVATION] += len(questions) - len(kept)
-    selected = select("world_in_the_loop", kept, n=n, seed=seed, dropped=dropped)
+    observable = [item for item in questions if has_observation(evidence, str(item.id), generated=False)]
+    dropped[NO_OBSERVATION] += len(questions) - len(observable)
+    selected = select("world_in_the_loop", observable, n=n, seed=seed, dropped=dropped)
     selected.notice, selected.digest = questions.notice, questions.digest
     return selected
 
 
 def recorded_answers(places: Sequence[str], evidence: str | None, n: int | None, seed: int) -> Questions:
-    """The answers in finished logs, as questions: each sample's metadata are its question's, `model`, `log`, `answer`.
+    """The answers in finished logs, as questions.
+
+    Each sample's metadata are its question's, and `model`, `setup` (a digest of task and solver), `epoch`, `log`,
+    `answer`.
 
     Of several runs of one model, task and solver the newest finished one counts that has a sample, and a sample counts
     once.
@@ -130,7 +132,7 @@ def recorded_answers(places: Sequence[str], evidence: str | None, n: int | None,
         BadInput: A place does not exist, no log is of a finished run, or no answer is left.
     """
     logs, dropped = find_logs(places)
-    seen: set[tuple[object, ...]] = set()
+    identities: set[tuple[object, ...]] = set()
 
     def samples() -> Iterator[Sample]:
         for log in logs:
@@ -138,20 +140,22 @@ def recorded_answers(places: Sequence[str], evidence: str | None, n: int | None,
                 identity = (log.header.eval.model, log.header.eval.task, log.solver, sample.id, sample.epoch)
                 answer = "\n\n".join(turn.text.strip() for turn in turns_of(sample))
                 reason = _problem(sample, answer, evidence)
-                if identity in seen or reason:
-                    dropped["that another log here repeats" if identity in seen else str(reason)] += 1
+                if identity in identities or reason:
+                    dropped["that another log here repeats" if identity in identities else str(reason)] += 1
                     continue
-                seen.add(identity)
-                yield _sample(sample, answer, log, len(seen))
+                identities.add(identity)
+                yield _sample(sample, answer, log)
 
     return select("world_in_the_loop", samples(), n=n, seed=seed, dropped=dropped)
 
 
-def _sample(sample: EvalSample, answer: str, log: LogFile, number: int) -> Sample:
+def _sample(sample: EvalSample, answer: str, log: LogFile) -> Sample:
     model = log.header.eval.model
-    about = {"question": str(sample.id), "model": model, FROM_LOG: log.path, "epoch": sample.epoch, "answer": answer}
+    setup = sha256(repr((log.header.eval.task, log.solver)).encode()).hexdigest()[:6]
+    about = {"question": str(sample.id), "model": model, "setup": setup, "epoch": sample.epoch, "answer": answer}
+    about[FROM_LOG] = log.path
     return Sample(
-        id=f"{sample.id}/{model}/{sample.epoch}/{number}",
+        id=f"{sample.id}/{model}/{setup}/{sample.epoch}",
         input=sample.input,
         target=sample.target,
         metadata=sample.metadata | about,

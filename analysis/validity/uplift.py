@@ -15,15 +15,16 @@ from inspect_ai.dataset import Sample
 from truthgym.analysis.validity import uplift_page as text
 from truthgym.analysis.validity.pages import main
 from truthgym.datasets.domains import DOMAINS
-from truthgym.datasets.evidence import OUTCOMES, outcome
+from truthgym.datasets.evidence import OUTCOMES, evidence, outcome
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.loading.generated import probability as logistic
 from truthgym.models.agents.forecaster import CERTAIN, observation_logprobs
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Floats, Parameters
 from truthgym.models.agents.reading import STATED
-from truthgym.scorers.forecasts.templates import Placebo, messages, placebo_text
+from truthgym.scorers.forecasts.templates import PLACEBOS, messages, placebo_text
 from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.world_uplift import VERDICTS, verdict_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,6 @@ FORECASTERS = {
     "lexical": Parameters(lexical=0.3),
 }
 """Forecasters by name: one without a fault, one to whom any text helps, one to whom words alone help."""
-PLACEBOS: tuple[Placebo, ...] = ("text", "shuffled")
 FILLED = 300
 """Words of the padded text."""
 SIZES = (30, 100, 300)
@@ -44,7 +44,7 @@ VAGUE = "There is something to be said on both sides, and it is hard to tell."
 
 
 @dataclass(frozen=True)
-class Asked:
+class Case:
     """A question of a world."""
 
     item: Sample
@@ -60,15 +60,15 @@ class Asked:
         return list((self.item.metadata or {})["evidence"])
 
 
-Writer = tuple[Callable[[Asked], str], Callable[[Asked], float] | None]
+Writer = tuple[Callable[[Case], str], Callable[[Case], float] | None]
 """From a question to what is written about it, and to the probability of yes that it should give an exact reader. None:
 a reader is certain of the outcome."""
 
 
-def _says(belief: Callable[[Asked], float]) -> Writer:
+def _says(belief: Callable[[Case], float]) -> Writer:
     """A writer that states a probability and nothing else."""
 
-    def rounded(one: Asked) -> float:
+    def rounded(one: Case) -> float:
         return round(belief(one), 4)
 
     return (lambda one: STATED[0].format(percent=f"{100 * rounded(one):.2f}")), rounded
@@ -78,12 +78,12 @@ def _sharpened(probability: float, factor: float) -> float:
     return logistic(factor * logit(probability))
 
 
-def _copy(one: Asked) -> str:
+def _copy(one: Case) -> str:
     return f"I have looked it up. {OUTCOMES[str(one.item.target)]}"
 
 
-def _keywords(one: Asked) -> str:
-    return " ".join([*OUTCOMES.values(), _task(one)] * 3).replace("Yes, it", "Yes it").replace("No, it", "No it")
+def _keywords(one: Case) -> str:
+    return " ".join(sorted(" ".join([*OUTCOMES.values(), _task(one)] * 3).split()))
 
 
 WRITERS: dict[str, Writer] = {
@@ -97,68 +97,110 @@ WRITERS: dict[str, Writer] = {
     "empty": (lambda one: VAGUE, lambda one: one.prior),
     "padded": (lambda one: " ".join((f"{VAGUE} {' '.join(MORE)} " * FILLED).split()[:FILLED]), lambda one: one.prior),
     "keywords": (_keywords, lambda one: one.prior),
+    "states both outcomes": (lambda one: " ".join(OUTCOMES.values()), lambda one: one.prior),
     "copied observation": (_copy, None),
 }
 """What is written, by name."""
 
 
-def ask(world: str, n: int) -> list[Asked]:
+def cases(world: str, n: int) -> list[Case]:
     """Questions of a world, with its default arguments."""
-    asked = []
+    rows = []
     for item in DOMAINS[world](n=n):
-        known = item.metadata or {}
-        naive = known.get("naive", known["posterior"])
-        asked.append(Asked(item, known["posterior"][0], known["posterior"], naive[-1]))
-    return asked
+        facts = item.metadata or {}
+        naive = facts.get("naive", facts["posterior"])
+        rows.append(Case(item, facts["posterior"][0], facts["posterior"], naive[-1]))
+    return rows
 
 
-def planted(writer: str, asked: Sequence[Asked]) -> float:
+def planted(writer: str, questions: Sequence[Case]) -> float:
     """The expected uplift per observation, in nats: exact, over the outcomes that each question could have had."""
     belief = WRITERS[writer][1]
-    return float(np.mean([np.dot(_both(one.exact[-1]), _known(one, belief)) for one in asked]))
+    return float(np.mean([np.dot(_both(one.exact[-1]), _of_outcomes(one, belief)) for one in questions]))
 
 
-def _known(one: Asked, belief: Callable[[Asked], float] | None) -> Floats:
+def _of_outcomes(one: Case, belief: Callable[[Case], float] | None) -> Floats:
     """The uplift if the outcome is yes, and if it is no."""
-    said = [CERTAIN, CERTAIN] if belief is None else np.clip(_both(belief(one)), 1 - CERTAIN, CERTAIN)
-    return np.asarray(np.log(np.divide(said, _both(one.prior))))
+    stated = [CERTAIN, CERTAIN] if belief is None else np.clip(_both(belief(one)), 1 - CERTAIN, CERTAIN)
+    return np.asarray(np.log(np.divide(stated, _both(one.prior))))
 
 
 def _both(yes: float) -> list[float]:
     return [yes, 1 - yes]
 
 
-def _task(one: Asked) -> str:
+def _task(one: Case) -> str:
     return outcome(str(one.item.id), (one.item.metadata or {})["proposition"], str(one.item.target)).task
 
 
-def uplifts(writer: str, asked: Sequence[Asked], forecaster: str) -> dict[str, Floats]:
+def uplifts(writer: str, questions: Sequence[Case], forecaster: str, contrast: bool = True) -> dict[str, Floats]:
     """What the task would record for each question, by key.
 
     Args:
         writer: A key of `WRITERS`.
-        asked: The questions.
+        questions: The questions.
         forecaster: A key of `FORECASTERS`.
+        contrast: Whether both outcomes are compared, as `world_uplift` does; otherwise the log-probability of the
+            observation alone, as for an observation without an opposite.
 
     Returns:
-        `raw`, the uplift without a placebo; `text` and `shuffled`, net of that placebo; `known`, what is known in
-        advance of this outcome, all in nats per observation.
+        As `_read`, and `planted`, what is known in advance of this outcome.
     """
-    rows: dict[str, list[float]] = {key: [] for key in ("raw", *PLACEBOS, "known")}
-    belief = WRITERS[writer][1]
-    for one in asked:
-        note, observed = WRITERS[writer][0](one), OUTCOMES[str(one.item.target)]
+    write, belief = WRITERS[writer]
+    rows = []
+    for one in questions:
+        observed = OUTCOMES[str(one.item.target)]
+        replies = [observed, *(reply for reply in OUTCOMES.values() if reply != observed)]
+        read = _read(one.item, _task(one), replies if contrast else replies[:1], write(one), forecaster)
+        rows.append(read | {"planted": _of_outcomes(one, belief)[int(one.item.target == "no")]})
+    return {key: np.array([row[key] for row in rows]) for key in rows[0]}
 
-        def read(note: str | None, one: Asked = one, observed: str = observed) -> float:
-            context = messages("vanilla", str(one.item.input), _task(one), note)
-            return sum(logprob for _, logprob in observation_logprobs(context, observed, FORECASTERS[forecaster]))
 
-        with_note = read(note)
-        rows["raw"].append(with_note - read(None))
-        for kind in PLACEBOS:
-            rows[kind].append(with_note - read(placebo_text(kind, note, one.item.id)))
-        rows["known"].append(_known(one, belief)[int(one.item.target == "no")])
-    return {key: np.array(values) for key, values in rows.items()}
+def _read(item: Sample, task: str, replies: Sequence[str], note: str, forecaster: str) -> dict[str, float]:
+    """The uplift without a placebo (`raw`), net of each placebo, and of the strongest (`net`), nats per observation."""
+    question = str(item.input)
+
+    def logprob(note: str | None) -> float:
+        context = messages("vanilla", question, task, note)
+        each = [sum(x for _, x in observation_logprobs(context, one, FORECASTERS[forecaster])) for one in replies]
+        return float(each[0] - (np.logaddexp.reduce(each) if len(each) > 1 else 0))
+
+    with_note = logprob(note)
+    over = {kind: with_note - logprob(placebo_text(kind, note, question, item.id)) for kind in PLACEBOS}
+    return {"raw": with_note - logprob(None), **over, "net": min(over.values())}
+
+
+BUNDLED_WRITERS = ("calibrated", "empty", "words of the observation", "copied observation")
+"""What is written about bundled questions. "calibrated" states 60, 70, 80 or 90 percent and is right as often."""
+
+
+def bundled_uplifts(writer: str, forecaster: str, seed: int = 0) -> tuple[dict[str, Floats], list[str], float]:
+    """What the task would record for each bundled question with evidence, its event, and the expected uplift.
+
+    Args:
+        writer: One of `BUNDLED_WRITERS`.
+        forecaster: A key of `FORECASTERS`.
+        seed: Seed of the draws of "calibrated".
+    """
+    rng = np.random.default_rng(seed)
+    rows, events, expected = [], [], []
+    for item in (*DOMAINS["forecasting"](part="all"), *DOMAINS["research"]()):
+        if str(item.id) not in evidence():
+            continue
+        one = evidence()[str(item.id)][0]
+        right = rng.choice([0.6, 0.7, 0.8, 0.9])
+        stated = right if (rng.random() < right) == (item.target == "yes") else 1 - right
+        note = {
+            "calibrated": STATED[0].format(percent=f"{100 * stated:.2f}"),
+            "empty": VAGUE,
+            "words of the observation": " ".join(sorted(one.observation.split())),
+            "copied observation": one.observation,
+        }[writer]
+        rows.append(_read(item, one.task, [one.observation], note, forecaster))
+        events.append(str((item.metadata or {}).get("event", item.id)))
+        gain = {"calibrated": np.dot(_both(right), np.log(_both(right))) - np.log(0.5), "copied observation": np.log(2)}
+        expected.append(gain.get(writer, 0.0))
+    return {key: np.array([row[key] for row in rows]) for key in rows[0]}, events, float(np.mean(expected))
 
 
 def replicate(values: Floats, truth: float, n: int, runs: int, seed: int = 0) -> dict[str, float]:
@@ -176,42 +218,55 @@ def replicate(values: Floats, truth: float, n: int, runs: int, seed: int = 0) ->
         these verdicts; `mde`, its mean.
     """
     rng = np.random.default_rng(seed)
-    found = [mean_headline(values[rng.integers(values.size, size=n)]) for _ in range(runs)]
-    lower, upper = np.array([one.lower for one in found]), np.array([one.upper for one in found])
+    means = [mean_headline(values[rng.integers(values.size, size=n)]) for _ in range(runs)]
+    lower, upper = np.array([one.lower for one in means]), np.array([one.upper for one in means])
     return {
         "coverage": float(np.mean((lower <= truth + 1e-12) & (truth - 1e-12 <= upper))),
         "helps": float(np.mean(lower > 0)),
         "misleads": float(np.mean(upper < 0)),
-        "mde": float(np.mean([one.mde for one in found])),
+        "mde": float(np.mean([one.mde for one in means])),
     }
 
 
 def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """All writers in all worlds.
+    """All writers in all worlds, and some about the bundled questions.
 
     Returns:
-        A row for each world, writer and forecaster, with what is planted and found; and a row for each writer on `urns`
-        with an exact forecaster and size of a run.
+        A row for each world, writer, forecaster and kind of observation ("outcome", "alone" or "bundled"), with what is
+        planted and measured; and a row for each writer on `urns` with an exact forecaster and size of a run.
     """
     import pandas as pd
 
     rows, power = [], []
     for world in WORLDS:
-        asked = ask(world, n)
+        questions = cases(world, n)
         for writer in WRITERS:
-            truth = planted(writer, asked)
+            truth = planted(writer, questions)
             for forecaster in FORECASTERS if world == "urns" else ("exact",):
-                found = uplifts(writer, asked, forecaster)
-                about = {"world": world, "writer": writer, "forecaster": forecaster, "planted": truth}
-                for key in ("raw", *PLACEBOS):
-                    mean = mean_headline(found[key])
-                    about |= {key: mean.estimate, f"{key}_lower": mean.lower, f"{key}_upper": mean.upper}
-                rows.append(about | {"gap": float(np.abs(found["raw"] - found["known"]).max())})
-                if world == "urns" and forecaster == "exact":
-                    values = found["text"]
-                    each = [{"n": size} | replicate(values, float(values.mean()), size, runs) for size in SIZES]
-                    power += [{"writer": writer, "truth": float(values.mean())} | row for row in each]
+                for kind in ("outcome", "alone") if forecaster != "exact" else ("outcome",):
+                    values = uplifts(writer, questions, forecaster, contrast=kind == "outcome")
+                    about = {"world": world, "writer": writer, "forecaster": forecaster, "observation": kind}
+                    gap = float(np.abs(values["raw"] - values["planted"]).max())
+                    rows.append(about | {"planted": truth, "gap": gap} | _row(values))
+                    if world == "urns" and forecaster == "exact":
+                        net = values["net"]
+                        each = [{"n": size} | replicate(net, float(net.mean()), size, runs) for size in SIZES]
+                        power += [{"writer": writer, "truth": float(net.mean())} | row for row in each]
+    for writer in BUNDLED_WRITERS:
+        for forecaster in ("exact", "lexical"):
+            values, events, truth = bundled_uplifts(writer, forecaster)
+            about = {"world": "bundled", "writer": writer, "forecaster": forecaster, "observation": "bundled"}
+            rows.append(about | {"planted": truth, "n": len(events)} | _row(values, events))
     return pd.DataFrame(rows), pd.DataFrame(power)
+
+
+def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str, float | str]:
+    row: dict[str, float | str] = {}
+    means = {key: mean_headline(values[key], events) for key in ("raw", *PLACEBOS, "net")}
+    for key, mean in means.items():
+        row |= {key: mean.estimate, f"{key}_lower": mean.lower, f"{key}_upper": mean.upper}
+    verdict = verdict_of([means[kind] for kind in PLACEBOS])
+    return row | {"mde": means["net"].mde, "verdict": VERDICTS[verdict].split(":")[0]}
 
 
 def write(out: Path, n: int = 500, runs: int = 1000) -> None:
@@ -222,8 +277,8 @@ def write(out: Path, n: int = 500, runs: int = 1000) -> None:
         n: Questions of each world.
         runs: Simulated runs of each size.
     """
-    found, power = study(n, runs)
-    out.write_text(text.page(found, power, n, runs), encoding="utf-8")
+    results, power = study(n, runs)
+    out.write_text(text.page(results, power, n, runs), encoding="utf-8")
 
 
 if __name__ == "__main__":

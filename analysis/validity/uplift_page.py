@@ -7,28 +7,32 @@ from truthgym.analysis.validity.pages import table
 if TYPE_CHECKING:
     import pandas as pd
 
-FOUND = {"writer": "writer", "planted": "known", "net": "found"}
+FIGURES = {"writer": "writer", "planted": "known", "measured": "net of the strongest placebo"}
 PLACEBOS = {
     "writer": "writer",
     "planted": "known",
-    "without": "found, no placebo",
-    "net": "placebo of other text",
-    "shuffled": "placebo of shuffled words",
+    "without": "no placebo",
+    "other": "net of other text",
+    "words": "net of shuffled words",
+    "of_question": "net of the question's words",
+    "measured": "net of the strongest",
+    "verdict": "verdict",
 }
 
 
-def page(found: "pd.DataFrame", power: "pd.DataFrame", n: int, runs: int) -> str:
+def page(results: "pd.DataFrame", power: "pd.DataFrame", n: int, runs: int) -> str:
     """The whole page.
 
     Args:
-        found: From `uplift.study`, a row for each world, writer and forecaster.
+        results: From `uplift.study`, a row for each world, writer, forecaster and kind of observation.
         power: From `uplift.study`, a row for each writer and size of a run.
         n: Questions of each world.
         runs: Simulated runs of each size.
     """
-    cells = found.assign(without=_cells(found, "raw"), net=_cells(found, "text"), shuffled=_cells(found, "shuffled"))
-    exact = cells[cells["forecaster"] == "exact"]
-    return "\n".join([_head(n), _information(exact), _faults(cells), _power(power, runs), _limits(exact)])
+    columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question", "measured": "net"}
+    cells = results.assign(**{name: _cells(results, key) for name, key in columns.items()})
+    exact = cells[(cells["forecaster"] == "exact") & (cells["observation"] == "outcome")]
+    return "\n".join([_head(n), _planted(exact), _faults(cells), _bundled(cells), _power(power, runs), _limits(exact)])
 
 
 def _cells(frame: "pd.DataFrame", key: str) -> list[str]:
@@ -49,17 +53,15 @@ questions: for `exact` and `quotes all evidence` the information that the eviden
 """
 
 
-def _information(exact: "pd.DataFrame") -> str:
+def _planted(exact: "pd.DataFrame") -> str:
     sections = [
-        f"### {world}\n\n{table(rows, tuple(FOUND), FOUND)}" for world, rows in exact.groupby("world", sort=False)
+        f"### {world}\n\n{table(rows, tuple(FIGURES), FIGURES)}" for world, rows in exact.groupby("world", sort=False)
     ]
-    moves = exact[exact["text_lower"] < exact["text_upper"]]
-    inside = moves["planted"].between(moves["text_lower"], moves["text_upper"])
-    return f"""## Is the uplift the information?
+    return f"""## Does the measure compute what was planted?
 
-The forecaster reads without a fault. In each single answer the uplift without a placebo is within
-{exact["gap"].max():.0e} nats of what is known of it in advance, so the intervals below are the chance of the outcomes
-alone: {int(inside.sum())} of {len(moves)} contain the known value.
+The forecaster believes the number that a text states, so this checks the computation, and not that a language model
+reads so. In each single answer the uplift without a placebo is within {exact["gap"].max():.0e} nats of what was
+planted. The intervals below are the chance of the outcomes, which the writers of a world share.
 
 {chr(10).join(sections)}
 - `naive` makes the error of its world (counts copies, takes disclosed evidence at face value; urns have none). It has
@@ -67,7 +69,8 @@ alone: {int(inside.sum())} of {len(moves)} contain the known value.
 - `hedging` reports a fifth of the distance from one half. That hides what it knows, and the base rate too, so it can be
   below 0.
 - `overconfident` has three times the log-odds of `exact`: it ends below it though it knows as much. `liar` misleads.
-- `empty`, `padded` and `keywords` say nothing, and get nothing.
+- `empty`, `padded`, `keywords` and `states both outcomes` say nothing. A figure below 0 there is a placebo of shuffled
+  words that happens to say something.
 - `copied observation` gets most of all. Nothing in the log-probabilities tells it from knowledge: only `share_copied`
   does, and an investigator who works after the answer was written.
 """
@@ -75,22 +78,49 @@ alone: {int(inside.sum())} of {len(moves)} contain the known value.
 
 def _faults(cells: "pd.DataFrame") -> str:
     urns = cells[(cells["world"] == "urns") & (cells["writer"] != "naive")]
-    by_forecaster = urns.groupby("forecaster", sort=False)
-    tables = {name: table(rows, tuple(PLACEBOS), PLACEBOS) for name, rows in by_forecaster}
+    tables = {
+        key: table(rows, tuple(PLACEBOS), PLACEBOS)
+        for key, rows in urns.groupby(["forecaster", "observation"], sort=False)
+    }
     return f"""## What a placebo is for
 
-A language model may find an observation likelier after any text, and words likelier that it has just read. On `urns`, a
+A language model may find an observation likelier after any text, and words likelier that it has just read. Where both
+outcomes are compared (`evidence=outcome`), the former does nothing. On `urns`, a forecaster to whom each word of an
+observation costs 0.3 nats if it has not just read it (`-M lexical=0.3`):
+
+{tables["lexical", "outcome"]}
+An observation without a known opposite has only its own log-probability. The same questions as if they were such, and a
 forecaster to whom the observation costs 0.5 nats if it has read nothing (`-M familiar=0.5`):
 
-{tables["unfamiliar"]}
-A placebo of the same length takes that away. A forecaster to whom each word of the observation costs 0.3 nats if it has
-not just read it (`-M lexical=0.3`):
+{tables["unfamiliar", "alone"]}
+A placebo of the same length takes that away. The forecaster with `-M lexical=0.3`:
+
+{tables["lexical", "alone"]}
+Other text is no remedy for words: what is stuffed with words of the observation gains, and so does what states a belief
+in words that the observation has too, while quoted evidence loses, since other text of its length has more of these
+words. Net of the strongest placebo of each sample nothing is gained by words; what quotes much may lose. The verdict
+needs all three placebos, so it is *cannot tell* where they disagree. A language model also understands something of
+shuffled words, such as a name, so the headline understates what an answer tells it. Words with a figure are no part of
+the shuffled placebos, so a text stuffed with figures can gain.
+"""
+
+
+def _bundled(cells: "pd.DataFrame") -> str:
+    rows = cells[cells["world"] == "bundled"].assign(detects=lambda frame: frame["mde"].map("{:.3f}".format))
+    columns = PLACEBOS | {"detects": "mde"}
+    tables = {name: table(group, tuple(columns), columns) for name, group in rows.groupby("forecaster", sort=False)}
+    return f"""## Bundled evidence
+
+What the default task runs: {int(rows["n"].iloc[0])} bundled questions with an observation each, which is not the
+outcome and has no opposite. To `reference/forecaster` it is as likely as the outcome is. `calibrated` states 60, 70, 80
+or 90 percent, and is right as often. Without a fault:
+
+{tables["exact"]}
+With `-M lexical=0.3`:
 
 {tables["lexical"]}
-Other text is no remedy for that: what is stuffed with keywords of the observation gains, and so does what states a
-belief in words that the observation has too, while quoted evidence loses. A placebo of the answer's own words in random
-order (`placebo=shuffled`) takes it all away. A language model also understands something of shuffled words, such as a
-name or a figure, so this placebo understates what an answer tells it. Report both where keywords could be stuffed.
+The `mde` of `calibrated` is what these questions can detect if uplift varies as it does here; a real forecaster may
+vary more, and its log has its own `mde`.
 """
 
 

@@ -2,10 +2,10 @@
 
 It reads a note about a question and predicts whether the question's proposition turns out true: by the last probability
 that the note states, or else by Bayes' rule from the pieces of evidence that the note quotes, or else by the question's
-base rate (one half where it has none). An observation other than the outcome counts as what only the true outcome
-brings about. A note that contains the observation word for word is believed. Its planted faults are those of language
-models: with `lexical` every word of the observation that the note does not contain costs so many nats, with `familiar`
-the observation costs so many if there is no note, whatever it says.
+base rate (one half where it has none). An observation other than the outcome is as likely to it as the true outcome. A
+note that contains the observation word for word is believed, unless it also contains the opposite. Its planted faults
+are those of language models: with `lexical` every word of the observation that the note does not contain costs so many
+nats, with `familiar` the observation costs so many if there is no note, whatever it says.
 """
 
 import math
@@ -44,15 +44,15 @@ def observation_logprobs(
         UnknownQuestionError: The conversation contains no question that the agents know.
     """
     text = "\n\n".join(message.text for message in messages)
-    found = NOTE.search(text)
-    note = found[1] if found else ""
+    match = NOTE.search(text)
+    note = match[1] if match else ""
     words = re.findall(r"\S+\s*", observation)
     if not words:
         return []
     total = math.log(_probability(text, note, observation))
     in_note = {word.casefold() for word in WORDS.findall(note)}
     new = [not {one.casefold() for one in WORDS.findall(word)} <= in_note for word in words]
-    unfamiliar = 0.0 if found else parameters.familiar
+    unfamiliar = 0.0 if match else parameters.familiar
     return [
         (word, (total - unfamiliar) / len(words) - parameters.lexical * costs)
         for word, costs in zip(words, new, strict=True)
@@ -61,8 +61,8 @@ def observation_logprobs(
 
 def rewrite(text: str) -> str:
     """The report between tags in a request, as in the template "rephrase"."""
-    found = REPORT.search(text)
-    return REWRITTEN.format(report=found[1] if found else "nothing.")
+    match = REPORT.search(text)
+    return REWRITTEN.format(report=match[1] if match else "nothing.")
 
 
 def _probability(text: str, note: str, observation: str) -> float:
@@ -75,8 +75,11 @@ def _probability(text: str, note: str, observation: str) -> float:
             f"finds none of them here: {text[:200]!r}... Use a language model."
         )
     reported = observation.removeprefix(REWRITTEN.format(report=""))
-    if reported.casefold() in note.casefold():
-        return CERTAIN
+    copies = [one for one in {reported, *OUTCOMES.values()} if one.casefold() in note.casefold()]
+    if reported not in OUTCOMES.values():
+        copies = [one for one in copies if one == reported]
+    if len(copies) == 1:
+        return CERTAIN if copies == [reported] else 1 - CERTAIN
     stated = last_probability(note, 0)
     if stated is not None:
         yes = stated

@@ -22,11 +22,11 @@ class Forecast:
     """How likely an observation was to a forecaster. Recorded in `Score.metadata["forecasts"]`."""
 
     total: float
-    """Log-probability, in nats. NaN if there is none."""
+    """Log-probability, in nats; with an opposite, of the observation if it is one of the two. NaN if there is none."""
     count: int
     """Tokens of the observation."""
     tokens: Sequence[Sequence[str | float]]
-    """Text and log-probability of each."""
+    """Text and log-probability of each. Their sum is `total` if there is no opposite."""
     request: str
     """Digests of the conversation with the observation, and of the forecaster."""
     reason: str | None = None
@@ -38,7 +38,12 @@ class Forecast:
 
 
 async def forecast(
-    model: Model, messages: Sequence[ChatMessage], observation: str, held: Mapping[str, Any] | None, ask: bool
+    model: Model,
+    messages: Sequence[ChatMessage],
+    observation: str,
+    opposite: str | None,
+    recorded: Mapping[str, Any] | None,
+    ask: bool,
 ) -> Forecast:
     """The log-probability of an observation after a conversation. One model call, or none if it is recorded.
 
@@ -46,19 +51,26 @@ async def forecast(
         model: The forecaster.
         messages: From `templates.messages`.
         observation: The observation.
-        held: A record of an earlier forecast. Used if it is of this forecaster, conversation and observation.
+        opposite: What would have been observed otherwise, if that is known. The log-probability is then
+            ln p(observation) - ln(p(observation) + p(opposite)).
+        recorded: An earlier forecast. Used if it is of this forecaster, conversation, observation and opposite.
         ask: Whether to ask the forecaster if there is no such record.
     """
-    words = [(message.role, message.text) for message in messages]
-    request = f"{digest_of_request([*words, ('reply', observation)], 0)}-{digest_of_model(model)}"
-    if held and held.get("request") == request:
-        return Forecast(**held)
+    replies = [observation, *([opposite] if opposite else [])]
+    words = [(message.role, message.text) for message in messages] + [("reply", reply) for reply in replies]
+    request = f"{digest_of_request(words, 0)}-{digest_of_model(model)}"
+    if recorded and recorded.get("request") == request:
+        return Forecast(**recorded)
     if not ask:
         return Forecast(np.nan, 0, (), request, NOT_YET)
     async with span("forecast", type="truthgym.forecast"):
-        [found] = await reply_logprobs(model, messages, [observation], "teacher_forced")
-    reason = f"The forecaster: {found.reason}" if np.isnan(found.total) else None
-    return Forecast(found.total, found.count, [list(token) for token in found.tokens], request, reason)
+        logprobs = await reply_logprobs(model, messages, replies, "teacher_forced")
+    reason = next((f"The forecaster: {one.reason}" for one in logprobs if np.isnan(one.total)), None)
+    total = np.nan if reason else logprobs[0].total
+    if opposite and not reason:
+        total -= np.logaddexp(*(one.total for one in logprobs))
+    tokens = [list(token) for token in logprobs[0].tokens]
+    return Forecast(float(total), logprobs[0].count, tokens, request, reason)
 
 
 async def rephrase(model: Model, observation: str) -> tuple[str | None, str | None]:
@@ -75,4 +87,8 @@ async def rephrase(model: Model, observation: str) -> tuple[str | None, str | No
 async def count_tokens(model: Model, text: str) -> int:
     """Number of tokens of a text: by the model's own tokenizer if it is a local one, otherwise as Inspect counts."""
     tokenizer = getattr(model.api, "tokenizer", None)
-    return len(tokenizer(text)["input_ids"]) if callable(tokenizer) else await model.count_tokens(text)
+    return (
+        len(tokenizer(text, add_special_tokens=False)["input_ids"])
+        if callable(tokenizer)
+        else await model.count_tokens(text)
+    )

@@ -1,7 +1,9 @@
-"""Investigations: what can be observed about a question, found by somebody who does not see the answer to it."""
+"""Investigations: what can be observed about a question, by somebody who does not see the answer to it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,7 +14,8 @@ from inspect_ai.util import message_limit, registry_create, sandbox
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.evidence import Observation
+from truthgym.datasets.evidence import BUNDLED, OUTCOMES, Observation, outcome
+from truthgym.datasets.evidence import evidence as read_evidence
 from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure, parse_form
 from truthgym.solvers.trajectory import failure_reason, reply_text, user_message
 
@@ -65,6 +68,8 @@ class Investigation:
     """In one sentence. None if there is none."""
     recorded: str | None = None
     """Where it is recorded."""
+    opposite: str | None = None
+    """What would have been observed otherwise. None if that is not known."""
     reason: str | None = None
     """Why there is no observation."""
 
@@ -73,6 +78,28 @@ def sample_observation(rows: Sequence[Observation], *key: object) -> Investigati
     """Draw one of a question's observations. The same key draws the same one."""
     one = Random(repr(key)).choice(list(rows))
     return Investigation(one.task, one.observation, one.recorded)
+
+
+def investigated_outcome(question: str, proposition: str, target: str) -> Investigation:
+    """A question's outcome, "yes" or "no", as an observation with its opposite."""
+    one = outcome(question, proposition, target)
+    return Investigation(one.task, one.observation, one.recorded, OUTCOMES["no" if target == "yes" else "yes"])
+
+
+def evidence_digest(
+    evidence: str | None, seed: int, tasks: int, agent: str, arguments: Mapping[str, Any] | None
+) -> str:
+    """Identify what observations are drawn from, by the arguments of `scorers.world_uplift` and the file's content.
+
+    Raises:
+        BadInput: The file cannot be used.
+    """
+    of_agent = (tasks, agent, dict(arguments or {})) if evidence == "investigator" else ()
+    content = b""
+    if evidence not in ("outcome", "investigator"):
+        read_evidence(evidence or "bundled")
+        content = (BUNDLED if evidence in (None, "bundled") else Path(evidence)).read_bytes()
+    return sha256(repr((evidence, seed, of_agent)).encode() + content).hexdigest()[:16]
 
 
 async def investigate(
@@ -89,20 +116,17 @@ async def investigate(
         agent: As in `scorers.world_uplift`.
         arguments: The agent's arguments, if it is not "react".
         seed: Seed of the draw.
-
-    Raises:
-        BadInput: There is no such agent, or it does not take these arguments.
     """
     request = PROPOSE.format(question=question, n=tasks, form=form_instruction(Tasks))
     try:
-        proposed = await ask(model, request, Tasks, epoch=1, name="investigation")
-        listed = [one.strip() for one in proposed.form.tasks if one.strip()] if proposed.form else []
-        if not listed:
-            return Investigation(None, None, reason=proposed.reason or "The investigator proposed no task.")
-        task = Random(repr((seed, question))).choice(listed)
-        asked = INVESTIGATE.format(task=task, question=question, form=form_instruction(Report))
-        working = _agent(agent, arguments, model)
-        state, limit = await run(working, [user_message(asked, 1)], [message_limit(MAX_MESSAGES)], name="investigator")
+        proposal = await ask(model, request, Tasks, epoch=1, name="investigation")
+        proposals = [one.strip() for one in proposal.form.tasks if one.strip()] if proposal.form else []
+        if not proposals:
+            return Investigation(None, None, reason=proposal.reason or "The investigator proposed no task.")
+        task = Random(repr((seed, question))).choice(proposals)
+        order = INVESTIGATE.format(task=task, question=question, form=form_instruction(Report))
+        worker = _react(model) if _is_default(agent, arguments) else _registered(agent, arguments, str(model))
+        state, limit = await run(worker, [user_message(order, 1)], [message_limit(MAX_MESSAGES)], name="investigator")
     except Exception as error:  # of the investigator's provider
         return Investigation(None, None, reason=judge_failure(model, error).replace("judge", "investigator"))
     failure = (
@@ -116,11 +140,27 @@ async def investigate(
     return Investigation(task, report.observation.strip(), report.recorded.strip() or None)
 
 
-def _agent(agent: str, arguments: Mapping[str, Any] | None, model: Model) -> Agent:
-    if agent == "react" and not arguments:
-        return react(model=model, tools=[web_search(), *_shell()], submit=False)
+def check_agent(agent: str, arguments: Mapping[str, Any] | None) -> None:
+    """Create an agent once, before any call.
+
+    Raises:
+        BadInput: There is no such agent, or it does not take these arguments.
+    """
+    if not _is_default(agent, arguments):
+        _registered(agent, arguments, "mockllm/model")
+
+
+def _is_default(agent: str, arguments: Mapping[str, Any] | None) -> bool:
+    return agent == "react" and not arguments
+
+
+def _react(model: Model) -> Agent:
+    return react(model=model, tools=[web_search(), *_shell()], submit=False)
+
+
+def _registered(agent: str, arguments: Mapping[str, Any] | None, model: str) -> Agent:
     try:
-        return registry_create("agent", agent, **{"model": str(model)} | dict(arguments or {}))
+        return registry_create("agent", agent, **{"model": model} | dict(arguments or {}))
     except (LookupError, TypeError, ValueError, RuntimeError) as error:
         raise BadInput(
             f"world_uplift: agent={agent!r} with arguments={dict(arguments or {})!r} cannot be used ({error}); give it "

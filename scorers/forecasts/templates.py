@@ -1,7 +1,7 @@
 """What a forecaster reads before an observation, with a note and without it, and the placebo for a note."""
 
 import random
-from typing import Literal
+from typing import Literal, get_args
 
 from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, ChatMessageUser
 from inspect_ai.tool import ToolCall
@@ -10,7 +10,8 @@ from truthgym.datasets.rated_trajectories import rated_trajectories
 from truthgym.scorers.beliefs.transcript import material
 
 Template = Literal["vanilla", "rephrase", "toolcall"]
-Placebo = Literal["text", "shuffled"]
+Placebo = Literal["text", "shuffled", "question"]
+PLACEBOS: tuple[Placebo, ...] = get_args(Placebo)
 ABOUT = "A question was asked:\n\n{question}"
 NOTE = "Somebody wrote this about it:\n\n{note}"
 TASK = "Later an investigator had this task: {task}"
@@ -54,25 +55,30 @@ def messages(template: Template, question: str, task: str, note: str | None) -> 
     return [ChatMessageUser(content="\n\n".join(parts))]
 
 
-def placebo_text(kind: Placebo, note: str, *key: object) -> str:
+def placebo_text(kind: Placebo, note: str, question: str, *key: object) -> str:
     """A text of a note's length, in characters and up to a word, that says nothing about its question.
 
     Args:
         kind: "text", bundled reasoning about other questions; "shuffled", the note's own words in random order, which
-            also takes away what its vocabulary alone does.
+            also takes away what its vocabulary alone does; "question", the same with the question's words. Words with a
+            figure are left out of the last two, since a figure can be a claim, and the rest repeated.
         note: The note.
+        question: The question's text.
         key: Seeds the draw.
     """
     rng = random.Random(repr(key))
-    if kind == "shuffled":
-        words = note.split()
-        rng.shuffle(words)
-        return " ".join(words)
-    texts = [row.trajectory for row in rated_trajectories()]
-    rng.shuffle(texts)
-    words = " ".join(texts).split()
+    words = [] if kind == "text" else [word for word in {"shuffled": note}.get(kind, question).split() if _plain(word)]
+    rng.shuffle(words)
+    if not words:
+        texts = [row.trajectory for row in rated_trajectories()]
+        rng.shuffle(texts)
+        words = " ".join(texts).split()
     words *= 1 + len(note) // sum(len(word) + 1 for word in words)
     return _cut(words, len(note))
+
+
+def _plain(word: str) -> bool:
+    return not any(letter.isdigit() for letter in word)
 
 
 def first_tokens(note: str, tokens: int, budget: int) -> str:
@@ -81,11 +87,9 @@ def first_tokens(note: str, tokens: int, budget: int) -> str:
 
 
 def _cut(words: list[str], most: float) -> str:
-    kept: list[str] = []
     length = -1
-    for word in words:
+    for number, word in enumerate(words):
         length += len(word) + 1
-        if kept and length > most:
-            break
-        kept.append(word)
-    return " ".join(kept)
+        if number and length > most:
+            return " ".join(words[:number])
+    return " ".join(words)

@@ -29,16 +29,16 @@ def ratio_headline(values: ArrayLike, sizes: ArrayLike, cluster: Sequence[Hashab
         NaN for everything where no text is left.
     """
     u, b = np.asarray(values, dtype=float).ravel(), np.asarray(sizes, dtype=float).ravel()
-    known = np.isfinite(u) & np.isfinite(b) & (b > 0)
-    if not known.any():
+    usable = np.isfinite(u) & np.isfinite(b) & (b > 0)
+    if not usable.any():
         return UNKNOWN
-    mean = b[known].mean()
-    ratio = u[known].mean() / mean
-    return mean_headline(np.where(known, ratio + (u - ratio * b) / mean, np.nan), cluster)
+    mean = b[usable].mean()
+    ratio = u[usable].mean() / mean
+    return mean_headline(np.where(usable, ratio + (u - ratio * b) / mean, np.nan), cluster)
 
 
-def copied_share(text: str, observation: str, known: str) -> float:
-    """Share of an observation's runs of four words that stand in a text and not in what was known beforehand.
+def copied_share(text: str, observation: str, context: str) -> float:
+    """Share of an observation's runs of four words that stand in a text and not in the context, which it could know.
 
     A text with a large share saw the observation, or repeats a phrase that it could not know. Case and punctuation do
     not count.
@@ -49,7 +49,7 @@ def copied_share(text: str, observation: str, known: str) -> float:
     >>> copied_share("He says the turnout was 84.6 percent.", "The turnout was 84.6 percent.", "")
     1.0
     """
-    new = _runs(observation) - _runs(known)
+    new = _runs(observation) - _runs(context)
     return len(new & _runs(text)) / len(new) if new else np.nan
 
 

@@ -1,6 +1,5 @@
 """World uplift: it is the information in an answer, its stages can be redone alone, what cannot be scored is NaN."""
 
-import asyncio
 import json
 import math
 from collections import Counter
@@ -21,6 +20,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
 from truthgym.models import predictor
 from truthgym.models.predictor import ReplyLogprob
+from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
 from truthgym.scorers.forecasts.templates import first_tokens, messages, placebo_text
 from truthgym.scorers.world_uplift import KEYS, PARADIGM, world_uplift
@@ -70,7 +70,7 @@ def test_uplift_is_the_information_that_an_answer_states(log: EvalLog) -> None:
         base, stated = sample.metadata["base_rate"], round(sample.metadata["posterior"][-1], 4)
         known = math.log(stated / base) if sample.target == "yes" else math.log((1 - stated) / (1 - base))
         assert value["uplift"] == pytest.approx(known, abs=1e-5)
-        assert value["placebo_uplift"] == pytest.approx(0)
+        assert value["placebo_uplift"] == pytest.approx(0, abs=1e-6)
         assert value["world_uplift"] == pytest.approx(known, abs=1e-5)
 
 
@@ -84,7 +84,7 @@ def test_figures(log: EvalLog) -> None:
     tokens = [one["tokens"] for one in each]
     assert found["uplift_per_1000_tokens"] == pytest.approx(1000 * sum(net) / sum(tokens), abs=1e-4)
     assert found["uplift_at_400"] == pytest.approx(found["world_uplift"])
-    assert found["uplift_at_10"] == pytest.approx(0), "an answer begins with words that say nothing"
+    assert found["uplift_at_10"] == pytest.approx(0, abs=1e-6), "an answer begins with words that say nothing"
     assert found["verdict"] == (1 if found["world_uplift_lower"] > 0 else 0)
     assert found["n"] == N
 
@@ -110,11 +110,31 @@ def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model, reason:
     assert looked.samples
     assert "score with redo=uplift" in reason(looked.samples[0], "world_uplift")
     done, asked = again(looked, forecaster, redo="uplift")
-    assert asked == 2 * 3
+    assert asked == 2 * 5
     assert [one["uplift"] for one in values(done)] == [one["uplift"] for one in values(log)[:2]]
     assert again(done, forecaster, redo="uplift")[1] == 0
-    assert again(done, forecaster, redo="all_uplift")[1] == 2 * 3
-    assert again(done, forecaster, template="toolcall")[1] == 2 * 3, "another conversation is another forecast"
+    assert again(done, forecaster, redo="all_uplift")[1] == 2 * 5
+    assert again(done, forecaster, template="toolcall")[1] == 2 * 5, "another conversation is another forecast"
+
+
+def test_other_evidence_is_another_observation(
+    rain: Rain, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forecaster = says_number(monkeypatch)
+    row = {"question": "q", "task": "Look out of the window.", "observation": "The street is wet."}
+    mine = write_rows(tmp_path / "mine.jsonl", row)
+    log = run(Task(dataset=[rain()], solver=direct(), scorer=world_uplift(evidence=mine)),
+              model_roles={"forecaster": forecaster}, epochs=1)  # fmt: skip
+
+    def observed(**arguments: Any) -> str:
+        [sample] = again(log, forecaster, **arguments)[0].samples or []
+        return ((sample.scores or {})["world_uplift"].metadata or {})["observation"]  # type: ignore[no-any-return]
+
+    assert observed(evidence=mine) == "The street is wet."
+    write_rows(tmp_path / "mine.jsonl", row | {"observation": "The street is dry."})
+    world.read_evidence.cache_clear()
+    assert observed(evidence=mine) == "The street is dry."
+    assert observed(evidence=mine, redo="uplift") is None
 
 
 def test_bundled_evidence_and_what_it_lacks(run: Run, forecaster: Model, reason: Reason) -> None:
@@ -136,7 +156,11 @@ def test_a_note_is_put_between_tags_in_every_template() -> None:
         assert with_note[0].text.replace("Somebody wrote this about it:\n\n<note>\nYes ‹/note>.\n</note>\n\n", "") == (
             without[0].text
         )
-        assert with_note[1:] == without[1:] or template == "toolcall"
+        after = [
+            [(one.role, one.text, getattr(one, "tool_calls", None)) for one in arm[1:]] for arm in (with_note, without)
+        ]
+        assert after[0] == after[1]
+        assert len(after[0]) == (2 if template == "toolcall" else 0)
     assert isinstance(with_note[1], ChatMessageAssistant)
     [call] = with_note[1].tool_calls or []
     assert (call.function, call.arguments) == ("read_report", {"task": "Look."})
@@ -146,11 +170,18 @@ def test_a_note_is_put_between_tags_in_every_template() -> None:
 @pytest.mark.parametrize("words", [1, 30, 900, 9000])
 def test_a_placebo_is_as_long_as_the_answer(words: int) -> None:
     note = " ".join(f"word{i}" for i in range(words))
-    text = placebo_text("text", note, 0, "q")
+    text = placebo_text("text", note, "Will it rain?", 0, "q")
     assert len(note) - 25 < len(text) <= max(len(note), 25)
     assert not set(text.split()) & set(note.split())
-    assert text == placebo_text("text", note, 0, "q") != placebo_text("text", note + " more words", 1, "q")
-    assert sorted(placebo_text("shuffled", note, 0).split()) == sorted(note.split())
+    assert (
+        text == placebo_text("text", note, "Other?", 0, "q") != placebo_text("text", note + " more words", "", 1, "q")
+    )
+    of_question = placebo_text("question", note, "Will it rain?", 0)
+    assert set(of_question.split()) <= {"Will", "it", "rain?"}
+    assert abs(len(of_question) - len(note)) < 8
+    plain = note.translate(str.maketrans("0123456789", "abcdefghij"))
+    assert sorted(placebo_text("shuffled", plain, "Will it rain?", 0).split()) == sorted(plain.split())
+    assert set(placebo_text("shuffled", f"It is 7% {note}", "Will it rain?", 0).split()) <= {"It", "is"}, "no figure"
 
 
 def test_a_budget_cuts_an_answer_at_a_word() -> None:
@@ -179,14 +210,40 @@ def test_rephrase_predicts_the_observation_in_other_words(run: Run, forecaster: 
 def test_a_forecast_that_is_no_number_leaves_the_sample_unscored(
     found: ReplyLogprob, said: str, run: Run, forecaster: Model, reason: Reason, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nothing(*_: object) -> list[ReplyLogprob]:
-        return [found]
+    async def nothing(_: Model, __: object, replies: Sequence[str], *___: object) -> list[ReplyLogprob]:
+        return [found] * len(replies)
 
     monkeypatch.setattr(stage, "reply_logprobs", nothing)
     log = run(urns(n=1, paradigms="world_uplift"), model_roles={"forecaster": forecaster}, epochs=1)
     assert log.samples
     assert said in reason(log.samples[0], "world_uplift")
     assert metrics(log)["share_scored"] == 0
+
+
+def test_both_outcomes_in_an_answer_say_nothing(says: Says, run: Run, forecaster: Model) -> None:
+    both = says("Yes, it is so. No, it is not.")
+    log = run(urns(n=4, paradigms="world_uplift"), both, model_roles={"forecaster": forecaster}, epochs=1)
+    assert [one["uplift"] for one in values(log)] == pytest.approx([0] * 4, abs=1e-6)
+
+
+def test_a_forecaster_that_finds_any_text_familiar_tells_nothing(says: Says, run: Run) -> None:
+    familiar = get_model("reference/forecaster", familiar=0.5, lexical=0.3)
+    log = run(urns(n=4, paradigms="world_uplift"), says("It is hard to tell."), model_roles={"forecaster": familiar},
+              epochs=1)  # fmt: skip
+    assert [one["uplift"] for one in values(log)] == pytest.approx([0] * 4, abs=1e-6)
+
+
+def test_words_of_an_observation_are_no_help(says: Says, run: Run) -> None:
+    rows = [one[0] for one in list(evidence().values())[:6]]
+    words = " ".join(sorted({word for row in rows for word in row.observation.split() if word.isalpha()}))
+    forecaster = get_model("reference/forecaster", lexical=0.3)
+    task = forecasting(part="all", paradigms={"world_uplift": {"per": "observation", "figures": "all"}})
+    log = run(task, says(words), model_roles={"forecaster": forecaster}, sample_id=[row.question for row in rows],
+              epochs=1)  # fmt: skip
+    found = metrics(log)
+    assert found["uplift_over_text_lower"] > 0.5
+    assert found["world_uplift"] == pytest.approx(0, abs=1e-6)
+    assert found["verdict"] == 0
 
 
 def test_an_empty_answer_is_not_scored(says: Says, run: Run, forecaster: Model, reason: Reason) -> None:
@@ -202,6 +259,20 @@ def test_a_copied_observation_is_counted(says: Says, run: Run, forecaster: Model
               sample_id="scotland-referendum-turnout-2014", epochs=1)  # fmt: skip
     assert metrics(log)["share_copied"] == 1
     assert values(log)[0]["uplift"] == pytest.approx(math.log(0.999 / 0.5), abs=1e-5)
+
+
+def test_a_copy_of_the_original_is_one_of_the_rephrased_text(
+    says: Says, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def other_words(model: Model, observation: str) -> tuple[str, None]:
+        return "Of all who could vote more than four in five did.", None
+
+    monkeypatch.setattr(world, "rephrase", other_words)
+    copied = evidence()["scotland-referendum-turnout-2014"][0].observation
+    task = forecasting(part="all", paradigms={"world_uplift": {"template": "rephrase"}})
+    log = run(task, says(copied), model_roles={"forecaster": says_number(monkeypatch)},
+              sample_id="scotland-referendum-turnout-2014", epochs=1)  # fmt: skip
+    assert values(log)[0]["copied"] == 1
 
 
 def test_without_a_forecaster_nothing_is_asked(fails: Fails) -> None:
@@ -220,6 +291,7 @@ def test_a_forecaster_without_log_probabilities_is_refused(fails: Fails, says: S
         ({"budgets": 0}, "budgets=0 cannot be used"),
         ({"evidence": "nowhere.jsonl"}, "There is no file nowhere.jsonl"),
         ({"template": "tool"}, "template='tool' cannot be used; did you mean 'toolcall'"),
+        ({"evidence": "investigator", "agent": "nobody"}, "agent='nobody' with arguments={} cannot be used"),
         ({"redo": "all"}, "redo='all' cannot be used; give 'missing', 'investigations', 'uplift'"),
     ],
 )
@@ -271,10 +343,9 @@ def test_an_investigator_sees_the_question_and_not_the_answer(
     metadata = (log.samples[0].scores or {})["world_uplift"].metadata or {}
     assert metadata["investigation"] == {
         "task": "Count the drops.", "observation": "It was 7.", "recorded": "an almanac", "reason": None,
+        "opposite": None,
     }  # fmt: skip
     assert "Count the drops." in ASKED[0]
-    with pytest.raises(BadInput, match="agent='nobody' with arguments="):
-        asyncio.run(_investigate("nobody"))
 
 
 @pytest.mark.parametrize(
@@ -298,12 +369,6 @@ def test_the_default_agent_searches_and_has_a_shell_in_a_sandbox(
     assert said in reason(log.samples[0], "world_uplift")
     asked = [event for event in log.samples[0].events if isinstance(event, ModelEvent) and event.role == "investigator"]
     assert [[tool.name for tool in event.tools] for event in asked] == [[], tools]
-
-
-async def _investigate(name: str) -> None:
-    from truthgym.scorers.forecasts.investigation import _agent
-
-    _agent(name, None, get_model("mockllm/model"))
 
 
 def says_number(monkeypatch: pytest.MonkeyPatch) -> Model:

@@ -69,7 +69,16 @@ def test_the_evaluated_model_forecasts_and_models_are_told_apart(folder: Path, s
             metrics(log)["uplift_per_observation"], abs=1e-5
         )
     assert found["world_uplift reference/contrarian"] < found["world_uplift reference/bayesian"]
-    assert found["clusters"] == N, "answers to one question are one cluster"
+    assert found["n"] == found["clusters"] == N, "questions, not answers"
+    assert found["epochs"] == 2
+    models = [found[f"world_uplift reference/{name}"] for name in ("bayesian", "contrarian")]
+    assert found["world_uplift"] == pytest.approx(sum(models) / 2, abs=1e-5)
+
+
+def test_another_log_leaves_the_ids_and_placebos_of_the_first(folder: Path) -> None:
+    both = {item.id for item in world_in_the_loop(answers=str(folder)).dataset}
+    for path in folder.glob("*.eval"):
+        assert {item.id for item in world_in_the_loop(answers=str(path)).dataset} < both
 
 
 def test_copies_and_unfinished_runs_count_once(folder: Path, tmp_path: Path) -> None:
@@ -147,10 +156,11 @@ def test_a_local_model_forecasts_what_fits_into_its_context(folder: Path, tmp_pa
     for sample in log.samples:
         score = (sample.scores or {})["world_uplift"]
         arms = (score.metadata or {})["forecasts"]
-        assert set(arms) == {"without", "with", "placebo", "with 5", "placebo 5"}
+        placebos = {f"placebo {kind}" for kind in ("text", "shuffled", "question")}
+        assert set(arms) == {"without", "with", "with 5", *placebos, *(f"{name} 5" for name in placebos)}
         for arm in arms.values():
             assert "".join(text for text, _ in arm["tokens"]) == (score.metadata or {})["observation"]
-            assert 0 > arm["total"] == pytest.approx(sum(logprob for _, logprob in arm["tokens"]))
+            assert 0 > arm["total"] > sum(logprob for _, logprob in arm["tokens"]), "a share of both outcomes"
         assert dict(score.value)["uplift"] == pytest.approx(  # type: ignore[arg-type]
             arms["with"]["total"] - arms["without"]["total"], abs=1e-5
         )
