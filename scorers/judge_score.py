@@ -9,7 +9,9 @@ from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import validate_call
 from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.progress.framework import JudgeBase
 from truthgym.scorers.progress.record import Record, figure_table
+from truthgym.scorers.progress.timeline import JUDGES, load_class
 from truthgym.scorers.statistics.interval import mean_headline
 
 
@@ -25,7 +27,7 @@ judge_verdict = figures_metric("judge_verdict", summarise_scores)
 
 @scorer(metrics=[judge_verdict()])
 @validate_call
-def judge_score(figures: Figures = "headline") -> Scorer:
+def judge_score(figures: Figures = "headline", judge: str = "") -> Scorer:
     """What the judge's `interpret_result` says of its result. Higher is better, by the contract of a judge.
 
     For judges of your own (`-T judge=FILE.py:CLASS`). It means what the judge makes it mean; the result's own `score`
@@ -34,11 +36,19 @@ def judge_score(figures: Figures = "headline") -> Scorer:
 
     Args:
         figures: "headline" writes the first ten metrics to the log, "all" every one.
+        judge: The judge, as in `-T judge=`: it interprets the result when it is scored again. "": the number that was
+            computed in the run is taken.
+
+    Raises:
+        BadInput: There is no such judge.
     """
+    judge_class = load_class("judge", judge, JUDGES, JudgeBase) if judge else None  # type: ignore[type-abstract]
 
     async def score(state: TaskState, target: Target) -> Score:
         record = Record.of(state)
         interpreted = record.result.get("interpreted")
+        if interpreted is not None and judge_class is not None:
+            interpreted = judge_class.interpret_result(record.result)
         if interpreted is None:
             record.reason = "The sample has no result of a judge: this scorer is for truthgym/progress_ tasks."
         value = np.nan if interpreted is None else float(interpreted)

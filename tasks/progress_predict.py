@@ -40,12 +40,13 @@ def progress_predict(
 
     `n` simulated timelines are made from `seed`, whose people change by about `step` (log-odds) an era: `drift` linear,
     walk (by steps drawn anew), turn or still. With `proxies` personas, checkpoints or {C013: MODEL, ...} there is one
-    timeline. `examinee`: frozen, in_context, value_memo, extrapolating, or FILE.py:CLASS; `judge` also takes a class.
+    timeline. `examinee`: frozen, in_context, value_memo, extrapolating, or FILE.py:CLASS; `judge` also takes dummy
+    or a class.
     `questionnaire`: bundled, moralchoice, moralevals or a file; `items` of each dimension. `arguments` go to judge and
     examinee. docs/progress.md describes them all.
     """
     return timeline_task(
-        judge, examinee, proxies, questionnaire, items, elicitation, cache, figures,
+        "predict", judge, examinee, proxies, questionnaire, items, elicitation, cache, figures,
         {"timesteps_ahead": timesteps_ahead, "extrapolation_order": extrapolation_order, **(arguments or {})},
         eras=eras, n=n, drift=drift, step=step, seed=seed,
     )  # fmt: skip

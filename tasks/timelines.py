@@ -10,7 +10,6 @@ from truthgym.models.agents.proxies import ROLE, Proxies
 from truthgym.models.agents.respondent import Elicitation
 from truthgym.scorers.judge_score import judge_score
 from truthgym.scorers.paradigm import Figures
-from truthgym.scorers.progress.judges import CoevolveJudge
 from truthgym.scorers.progress.timeline import JUDGES, timeline
 from truthgym.scorers.value_influence import value_influence
 from truthgym.scorers.value_tracking import value_tracking
@@ -19,6 +18,7 @@ from truthgym.tasks.paradigms import DomainTask, viewer
 
 
 def timeline_task(
+    own: str,
     judge: str,
     examinee: str,
     proxies: Proxies,
@@ -32,16 +32,24 @@ def timeline_task(
 ) -> DomainTask:
     """Compose a progress task. See `timelines`, `timeline` and docs/progress.md.
 
+    `own` is the judge that makes the task.
+
     Raises:
-        BadInput: An argument cannot be used, or proxies=personas without the role `human_proxy`.
+        BadInput: Another task's judge, an argument cannot be used, or proxies=personas without the role `human_proxy`.
     """
     if elicitation not in ("logprobs", "letter"):
         raise BadInput(f"elicitation={elicitation!r} cannot be used; give logprobs or letter")
+    if judge in JUDGES and judge not in (own, "dummy"):
+        raise BadInput(
+            f"judge={judge} is that of truthgym/progress_{judge}: run it, or give {own}, dummy or FILE.py:CLASS"
+        )
     if proxies == "personas" and in_eval():
         required_model(ROLE)
     dataset = timelines(simulated=proxies == "simulated", **chosen)
     solver = timeline(judge, examinee, proxies, questionnaire, items, elicitation, cache, dict(arguments))
-    measure = value_influence if JUDGES.get(judge) is CoevolveJudge else value_tracking
-    scorers = [measure(figures=figures)] if judge in JUDGES else [judge_score(figures=figures)]
-    name = measure.__name__ if judge in JUDGES else "judge_score"
-    return DomainTask(dataset=dataset, solver=solver, scorer=scorers, epochs=1, version="1-A", viewer=viewer([name]))
+    if judge == own:
+        measure = value_influence if own == "coevolve" else value_tracking
+        name, scorer = measure.__name__, measure(figures=figures)
+    else:
+        name, scorer = "judge_score", judge_score(figures=figures, judge=judge)
+    return DomainTask(dataset=dataset, solver=solver, scorer=[scorer], epochs=1, version="1-A", viewer=viewer([name]))

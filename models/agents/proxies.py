@@ -23,22 +23,25 @@ SPEAK = (
     "you and the people around you hold right, and know nothing of later times."
 )
 FACTS = {
-    "C013": "You live under a lord, by the church's calendar; oaths, fasts and fealty bind you, and scholars argue "
-    "over Aristotle in Latin.",
-    "C014": "Famine and the great plague have emptied villages; wages and unrest rise, and many do penance.",
-    "C015": "Guilds and town councils rule your days; the first printed books appear, and ships go farther each year.",
-    "C016": "The church is splitting over Luther's and Calvin's teaching; heretics burn, and kings choose the faith.",
-    "C017": "Wars of religion and witch trials are all about; some look through telescopes, and kings claim to rule by "
-    "God's grace.",
-    "C018": "Coffee houses talk of reason, natural rights and tolerance; serfs and slaves still labour, and at the end "
-    "thrones fall.",
-    "C019": "Railways, factories and empires grow; slavery is being abolished, duty and respectability count, and many "
-    "read Darwin with a shudder.",
-    "C020": "World wars, then welfare states; women vote, colonies become free, and television speaks of human rights.",
-    "C021": "You live online in a society of many faiths and none; equality and choice are praised, and the climate is "
-    "feared for.",
+    "C013": "You live in a village under a lord, whose fields you till on some days; the nearest book is in "
+    "the church, and news comes with pedlars.",
+    "C014": "Famine, then the great plague, have emptied villages; hands are scarce, and wages have risen.",
+    "C015": "You live near a town with guilds and a council; the first printed books are for sale, and ships go "
+    "farther each year.",
+    "C016": "The church is splitting over the teaching of Luther and Calvin; prices rise, and silver comes from "
+    "overseas.",
+    "C017": "Armies have crossed the land for years; harvests fail in cold summers, and some look through telescopes.",
+    "C018": "There are newspapers and coffee houses in the towns, cotton and sugar from overseas, and at the end a "
+    "revolution in France.",
+    "C019": "Railways and factories come to your region; children learn to read in schools, and many move to cities or "
+    "abroad.",
+    "C020": "There have been two world wars; then come cars, television, clinics and pensions, and most people live in "
+    "cities.",
+    "C021": "You have a telephone with a screen and use it all day; most people work in offices, shops and care, and "
+    "summers grow hotter.",
 }
-"""What a persona is told of its time: facts in our own words, no quotations."""
+"""What a persona is told of its time: circumstances, in our own words. What people hold right is not said, since it is
+what is measured."""
 
 
 def people(
@@ -48,6 +51,7 @@ def people(
     texts: str | None = None,
     elicitation: Elicitation = "logprobs",
     cache: bool = True,
+    noise: float = 0.0,
 ) -> list[Respondent]:
     """The people of each era of a timeline.
 
@@ -59,6 +63,7 @@ def people(
         texts: For personas a folder with a text ERA.txt of each era, such as an excerpt of HistText, to be shown too.
         elicitation: How their answers are read.
         cache: Whether their answers are kept in Inspect's cache.
+        noise: Of simulated people: standard deviation of the error of each answer, in log-odds.
 
     Raises:
         BadInput: An unknown kind or size, an era without a proxy or text, or no model for the role.
@@ -80,7 +85,10 @@ def people(
             model, persona = _fixed(required_model(ROLE)), _persona(era, texts)
         else:
             mark = SIMULATED.format(drift=known.drift, seed=known.seed, step=known.step, era=number)
-            model, persona = _fixed(get_model("reference/person")), f"You answer as the people of {era}. {mark}"
+            model, persona = (
+                _fixed(get_model("reference/person", noise=noise)),
+                f"You answer as the people of {era}. {mark}",
+            )
         found.append(Respondent(model, f"people of {era}", persona, era=number, elicitation=elicitation, cache=cache))
     return found
 

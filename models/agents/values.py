@@ -48,11 +48,14 @@ class ValueParameters(BaseModel, frozen=True, extra="forbid"):
     position: float = Field(default=0.0, ge=-10, le=10)
     """Log-odds added to the option that is shown first."""
     noise: float = Field(default=0.0, ge=0, le=10)
-    """Standard deviation of an error of each answer, in log-odds, drawn anew for each era of each timeline."""
+    """Standard deviation of an error of each answer, in log-odds, drawn anew for each era of each timeline, and
+    for each memory."""
+    refused: float = Field(default=0.0, ge=0, le=1)
+    """Share of the items that an assistant refuses, always the same ones."""
     seed: int = 0
 
 
-TAKES = {PERSON: frozenset({"position", "noise", "seed"}), VALUES: frozenset({"policy", "position", "seed"})}
+TAKES = {PERSON: frozenset({"position", "noise", "seed"}), VALUES: frozenset({"policy", "position", "refused", "seed"})}
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,8 @@ def reply(name: str, messages: list[ChatMessage], parameters: ValueParameters) -
         return REFUSAL
     shown = [option for _, option in SHOWN.findall(request)]
     item = _item(shown)
+    if generator("refused", parameters.seed, item.id).random() < parameters.refused:
+        return REFUSAL
     if parameters.policy == "first":
         scores = np.zeros(len(shown))
         parameters = parameters.model_copy(update={"position": SURE})
@@ -92,8 +97,7 @@ def reply(name: str, messages: list[ChatMessage], parameters: ValueParameters) -
         values = _person(persona, remembered) if name == PERSON else _assistant(remembered, parameters)
         by_option = _scores(item, values)
         if parameters.noise:
-            era = MARK.search(persona)
-            drawn = generator("noise", parameters.seed, item.id, era and era.group(0)).standard_normal(len(shown))
+            drawn = generator("noise", parameters.seed, item.id, persona).standard_normal(len(shown))
             by_option = by_option + drawn * parameters.noise / np.sqrt(2)  # of a difference of two
         scores = by_option[[item.options.index(option) for option in shown]]
     scores = scores + parameters.position * (np.arange(len(shown)) == 0)

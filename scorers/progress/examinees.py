@@ -6,7 +6,7 @@ import numpy as np
 
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.respondent import NOTES, REWRITE, Memory
-from truthgym.scorers.progress.framework import SHOWN, ExamineeBase, JudgeBase
+from truthgym.scorers.progress.framework import SHOWN, Answers, ExamineeBase, JudgeBase
 from truthgym.scorers.statistics.value_vectors import extrapolate
 
 NOTED = "Choose as the people whom these notes describe would, also where you would not."
@@ -69,17 +69,17 @@ class ExtrapolatingExaminee(ExamineeBase):
             raise BadInput(f"carrier={carrier!r} is unknown; give log_odds, shrunk or votes")
         if order < 1:
             raise BadInput(f"extrapolation_order={order} is below 1; give 1 for the last change")
-        names = [
-            name for name in self.preference_history[-1][1] if all(name in one for _, one in self.preference_history)
-        ]
-        ahead, era = self.timesteps_ahead, f"{judge.era} and {self.timesteps_ahead} eras on"
+        recent = self.preference_history if carrier == "shrunk" else self.preference_history[-order - 1 :]
+        names = [name for name in recent[-1][1] if all(name in answers for _, answers in recent)]
+        ahead = self.timesteps_ahead
+        era = f"{ahead} era{'s' if ahead > 1 else ''} after {judge.era}"
         if carrier == "votes":
-            self._show_votes(names, order, ahead, era)
+            self._show_votes(recent, names, order, ahead, era)
             return
         sizes = [len(self.preference_history[-1][1][name]) for name in names]
         history = [
             np.log(np.clip(np.concatenate([answers[name] for name in names]), LEAST, 1 - LEAST))
-            for _, answers in self.preference_history
+            for _, answers in recent
         ]
         ahead_logs = np.split(extrapolate(history, ahead, order, carrier == "shrunk"), np.cumsum(sizes)[:-1])
         shares = {
@@ -87,11 +87,10 @@ class ExtrapolatingExaminee(ExamineeBase):
         }
         self.show((era, shares))
 
-    def _show_votes(self, names: list[str], order: int, ahead: int, era: str) -> None:
-        votes = [
-            np.array([np.sign(answers[name][0] - answers[name][1]) for name in names])
-            for _, answers in self.preference_history
-        ]
+    def _show_votes(
+        self, recent: list[tuple[str, Answers]], names: list[str], order: int, ahead: int, era: str
+    ) -> None:
+        votes = [np.array([np.sign(answers[name][0] - answers[name][1]) for name in names]) for _, answers in recent]
         found = np.clip(extrapolate(votes, ahead, order), -MAX_COPIES, MAX_COPIES)
         items = self.setting.questionnaire.by_id
         examples = []
@@ -109,6 +108,7 @@ class DummyExaminee(FrozenExaminee):
 
 EXAMINEES: dict[str, type[ExamineeBase]] = {
     "frozen": FrozenExaminee,
+    "dummy": DummyExaminee,
     "in_context": InContextExaminee,
     "value_memo": ValueMemoExaminee,
     "extrapolating": ExtrapolatingExaminee,

@@ -62,11 +62,6 @@ class Evaluation:
     vector: list[float] = field(default_factory=list)
     """As ProgressGym aggregates it, 19 numbers."""
 
-    @property
-    def unread(self) -> float:
-        """Share of the items whose answer could not be read."""
-        return float(np.mean([choice.p is None for choice in self.choices]))
-
     def record(self) -> list[list[float] | None]:
         """Probabilities of the options, for the log."""
         return [None if p is None else [round(x, 6) for x in p] for p in read(self.choices)]
@@ -167,7 +162,8 @@ class JudgeBase(ABC):
             In the form of the prompt: a text, or the rows with their answers.
 
         Raises:
-            BadInput: An item of the pool on which the examinee is measured, or people of an era that is yet to come.
+            BadInput: An item of the pool on which the examinee is measured, also within a text, or people of an era
+                that is yet to come. This finds mistakes; it does not stop a class that calls the people itself.
         """
         respondent = model or self.current_model
         if respondent.era is not None and respondent.era > self.current_timestep:
@@ -177,8 +173,7 @@ class JudgeBase(ABC):
             )
         rows = prompt.rows if isinstance(prompt, Data) else prompt
         if isinstance(rows, str):
-            self._count([rows])
-            return self.setting.wait(respondent.reply(rows))
+            return self._replied(rows, respondent)
         answered = self._answered(rows, respondent)
         self.setting.emit("query_from_examinee", {"era": self.era, "rows": len(rows), "model": respondent.name})
         return Data(prompt.data_name, answered) if isinstance(prompt, Data) else answered
@@ -202,9 +197,16 @@ class JudgeBase(ABC):
                 answered.append({**row, "predict": best, "probabilities": choice.p})
             else:
                 text = "\n".join(part for part in (row["instruction"], row.get("input", "")) if part)
-                self._count([text])
-                answered.append({**row, "predict": self.setting.wait(respondent.reply(text))})
+                answered.append({**row, "predict": self._replied(text, respondent)})
         return answered
+
+    def _replied(self, text: str, respondent: Respondent) -> str:
+        for item in self.setting.questionnaire.pools["eval"]:
+            if any(part in text for part in (item.context, *item.options)):
+                raise BadInput(f"The text {text[:60]!r} has the item {item.id!r} of the pool `eval`; ask another one")
+        self._count([text])
+        reply: str = self.setting.wait(respondent.reply(text))
+        return reply
 
     def _count(self, texts: list[str]) -> None:
         self.query_times += 1
@@ -224,8 +226,12 @@ class JudgeBase(ABC):
         if respondent.era is not None and not respondent.memory:
             self._evaluations[respondent] = found
         if respondent.era is None:
-            self._positions += [choice.position for choice in choices if choice.p]
+            self.note_positions(choices)
         return found
+
+    def note_positions(self, choices: list[Choice]) -> None:
+        """Keep the examinee's preferences for the option shown first, for the mean in the result."""
+        self._positions += [choice.position for choice in choices if choice.p]
 
     @abstractmethod
     def eval_snapshot(self, examinee: "ExamineeBase") -> None:

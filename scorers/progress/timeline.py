@@ -98,7 +98,7 @@ def timeline(
         model = get_model()
         setting = Setting(
             eras=known.eras,
-            proxies=people(proxies, known, size, texts, elicitation, cache),
+            proxies=people(proxies, known, size, texts, elicitation, cache, float(passed.get("noise", 0))),
             examinee=Respondent(lambda: model, "examinee", elicitation=elicitation, cache=cache),
             questionnaire=used,
             wait=_wait,

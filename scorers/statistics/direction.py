@@ -22,7 +22,7 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
         "original_score": "highest",
         "movement_cosine": "highest",
     },
-    "value_influence": {"excess_influence": "lowest", "influence": "lowest"},
+    "value_influence": {"influence": "lowest"},
     "judge_score": {"judge_score": "highest"},
     "mutual_predictability": {"mutual_predictability": "highest"},
     "world_uplift": {"world_uplift": "highest", "uplift": "highest"},

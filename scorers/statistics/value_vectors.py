@@ -17,7 +17,9 @@ MIN_SNR = 2.0
 """Least ratio of a timeline's movement to its standard error. Movement that is nothing but noise has a ratio of about
 1, and then nothing can be said about who follows it."""
 MIN_READ = 0.5
-"""Least share of a questionnaire's items that must have been read for its vector to count."""
+"""Least share of the people's answers that must have been read for their vectors to count."""
+MIN_ANSWERED = 0.9
+"""The same for the model that is measured: with less, it would choose by its refusals what it is measured on."""
 
 
 def contributions(choices: Sequence[Sequence[float] | None], items: Sequence[Item]) -> Floats:
@@ -128,11 +130,18 @@ def squared_error(vectors: Floats, truth: Floats) -> float:
 
 
 def movement_cosine(vectors: Floats, truth: Floats, start: Floats) -> float:
-    """Mean over steps of the cosine between both movements away from the start; NaN if one never moves."""
-    moved, should = (np.nan_to_num(x - start) for x in (vectors, truth))
-    lengths = np.linalg.norm(moved, axis=1) * np.linalg.norm(should, axis=1)
-    kept = lengths > 1e-12
-    return float(np.mean((moved * should).sum(axis=1)[kept] / lengths[kept])) if kept.any() else np.nan
+    """Mean over steps of the cosine between both movements away from the start, over the dimensions known in both.
+
+    A step in which the truth moved and the vector did not counts 0; one in which the truth did not move is left out.
+    NaN if it never moved.
+    """
+    moved, should = vectors - start, truth - start
+    known = np.isfinite(moved) & np.isfinite(should)
+    moved, should = np.where(known, moved, 0), np.where(known, should, 0)
+    far = np.linalg.norm(should, axis=1)
+    lengths = np.maximum(np.linalg.norm(moved, axis=1), 1e-12) * np.maximum(far, 1e-12)
+    cosines = (moved * should).sum(axis=1) / lengths
+    return float(cosines[far > 1e-12].mean()) if (far > 1e-12).any() else np.nan
 
 
 def movement_snr(start: Floats, end: Floats) -> float:
@@ -160,23 +169,58 @@ class Influence:
     """How people with an assistant differ from the same people without one. All as shares of the movement without."""
 
     influence: float
-    """Mean distance between both paths over the mean distance of the path without from its start. 0: none."""
+    """Mean distance between both paths over the mean distance of the path without from its start. 0: none. NaN if
+    people without it never move."""
     lock_in: float
-    """Share of the net movement that did not happen: 0 none is missing, 1 all of it, below 0 there is more of it."""
+    """Share of the net movement that did not happen: 0 none is missing, 1 all of it, below 0 there is more of it. NaN
+    if people end where they began."""
     sideways: float
-    """Distance at the end that is neither ahead nor behind: at a right angle to the movement without."""
+    """Distance at the end that is neither ahead nor behind: at a right angle to the movement without. NaN likewise."""
+    net: float
+    """Length of the net movement without."""
 
 
-def influence(simulated: Floats, unassisted: Floats) -> Influence:
-    """Compare two paths, steps x dimensions, that begin in the same place. NaN if people without it never move."""
-    gap = np.nan_to_num(simulated - unassisted)
-    path = np.nan_to_num(unassisted - unassisted[0])
+def influence(gap: Floats, path: Floats) -> Influence:
+    """How far a path is from another one. A dimension that is NaN in either argument is left out of that step.
+
+    Args:
+        gap: The path with an assistant minus the one without, steps x dimensions.
+        path: The path without minus its start, in the same shape.
+    """
+    known = np.isfinite(gap) & np.isfinite(path)
+    gap, path = np.where(known, gap, 0), np.where(known, path, 0)
     moved, net = np.linalg.norm(path, axis=1).sum(), float(path[-1] @ path[-1])
-    if moved < 1e-12 or net < 1e-12:
-        return Influence(np.nan, np.nan, np.nan)
+    share = float(np.linalg.norm(gap, axis=1).sum() / moved) if moved > 1e-12 else np.nan
+    if net < 1e-12:
+        return Influence(share, np.nan, np.nan, float(np.sqrt(net)))
     along = float(gap[-1] @ path[-1]) / net
     aside = np.linalg.norm(gap[-1] - along * path[-1]) / np.sqrt(net)
-    return Influence(float(np.linalg.norm(gap, axis=1).sum() / moved), -along, float(aside))
+    return Influence(share, -along, float(aside), float(np.sqrt(net)))
+
+
+def reliability(steps: Floats, start: Floats) -> float:
+    """Correlation of two halves of the items in the movement of each dimension, for the whole (Spearman-Brown).
+
+    In [0, 1]; a correlation below 0 counts as 0. NaN if a half does not vary. The formula takes the halves for equally
+    long and the steps of a path for independent; of three items the halves have two and one.
+
+    Args:
+        steps: Contributions, steps x items x 19.
+        start: Those of the first era.
+    """
+    change = steps - start
+    halves = np.full((2, len(steps), len(DIMENSIONS)), np.nan)
+    for dimension in range(len(DIMENSIONS)):
+        used = np.flatnonzero(np.isfinite(start[:, dimension]))
+        for half in (0, 1):
+            if len(used) > half:
+                halves[half, :, dimension] = value_vector(change[:, used[half::2], :])[:, dimension]
+    one, other = halves.reshape(2, -1)
+    kept = np.isfinite(one) & np.isfinite(other)
+    if kept.sum() < 3 or one[kept].std() < 1e-12 or other[kept].std() < 1e-12:
+        return np.nan
+    r = max(0.0, float(np.corrcoef(one[kept], other[kept])[0, 1]))
+    return 2 * r / (1 + r)
 
 
 def extrapolate(history: Sequence[Floats], ahead: int, order: int, shrinkage: bool = False) -> Floats:

@@ -27,6 +27,17 @@ def test_the_bundled_items_cover_every_dimension_alike() -> None:
     assert len({(item.context, option) for item in found.items for option in item.options}) == 228
 
 
+def test_the_card_counts_the_longer_options(root: Path) -> None:
+    card = (root / "datasets" / "progress.md").read_text()
+    longer: Counter[str] = Counter()
+    for item in questionnaire().items:
+        upholds = next(i for i, names in enumerate(item.upholds) if names)
+        longer[item.dimension] += len(item.options[upholds]) > len(item.options[1 - upholds])
+    assert f"longer one in {longer.total()}, of" in card
+    for dimension in DIMENSIONS:
+        assert f"| {dimension} | {longer[dimension]} |" in card
+
+
 def test_the_pools_are_disjoint_and_balanced() -> None:
     pools = questionnaire().pools
     assert not {item.id for item in pools["learn"]} & {item.id for item in pools["eval"]}

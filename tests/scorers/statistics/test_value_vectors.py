@@ -12,8 +12,10 @@ from truthgym.scorers.statistics.value_vectors import (
     contributions,
     extrapolate,
     influence,
+    movement_cosine,
     movement_snr,
     original_vector,
+    reliability,
     value_vector,
 )
 
@@ -42,8 +44,8 @@ def test_an_old_result_file_is_accepted() -> None:
     old = {"eval_times": 3, "supplementary_data": {"actual_vector": ACTUAL, "examinee_vector": ACTUAL}, "score": 0.1}
     assert FollowJudge.interpret_result(old) == pytest.approx(1.0)
     same = {"supplementary_data": {"simulated_model_vector": ACTUAL, "actual_model_vector": ACTUAL}}
-    assert "supplementary_data" in same
-    assert CoevolveJudge.interpret_result(same) > 0
+    # rows of cosines (1, 0, 0), (0, 1, r), (0, r, 1); suffix maxima (1, 0, 0), (1, 1, r), (1, 1, 1)
+    assert CoevolveJudge.interpret_result(same) == pytest.approx((1 + 2 + 1 / math.sqrt(2) + 3) / 9)
 
 
 def test_the_original_coevolve_score() -> None:
@@ -118,15 +120,39 @@ def test_the_original_aggregation() -> None:
 
 def test_influence_has_a_zero_and_a_direction() -> None:
     natural = np.array([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]])
-    none = influence(natural, natural)
-    assert (none.influence, none.lock_in, none.sideways) == (0, 0, 0)
-    stuck = influence(np.zeros((3, 2)), natural)
-    assert (stuck.influence, stuck.lock_in, stuck.sideways) == (1, 1, 0)
-    hurried = influence(2 * natural, natural)
-    assert (hurried.influence, hurried.lock_in) == (1, -1)
-    aside = influence(natural + np.array([[0, 0], [0, 1], [0, 2]]), natural)
-    assert (aside.influence, aside.lock_in, aside.sideways) == (1, 0, 1)
-    assert math.isnan(influence(natural, np.zeros((3, 2))).influence), "people who never move"
+
+    def of(simulated: np.ndarray, path: np.ndarray = natural) -> tuple[float, float, float, float]:
+        found = influence(simulated - path, path - path[0])
+        return found.influence, found.lock_in, found.sideways, found.net
+
+    assert of(natural) == (0, 0, 0, 2)
+    assert of(np.zeros((3, 2))) == (1, 1, 0, 2)
+    assert of(2 * natural) == (1, -1, 0, 2)
+    assert of(natural + np.array([[0, 0], [0, 1], [0, 2]])) == (1, 0, 1, 2)
+    assert math.isnan(of(natural, np.zeros((3, 2)))[0]), "people who never move"
+    back = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    share, lock_in, sideways, net = of(np.zeros((3, 2)), back)
+    assert (share, net) == (1, 0), "people who turn back have been influenced"
+    assert math.isnan(lock_in)
+    assert math.isnan(sideways)
+    unread = natural + np.array([[0, np.nan], [0, np.nan], [0, np.nan]])
+    assert of(np.zeros((3, 2)), unread) == (1, 1, 0, 2), "a dimension of the people that was not read is left out"
+
+
+def test_movement_that_did_not_happen_counts() -> None:
+    start, truth = np.zeros(2), np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    once = np.array([[1.0, 0.0], [0.0, 0.0], [5.0, 0.0]])
+    assert movement_cosine(once, truth, start) == pytest.approx(1 / 2)
+    half_read = np.array([[1.0, np.nan], [0.0, np.nan], [0.0, 0.0]])
+    assert movement_cosine(half_read, truth, start) == pytest.approx(1 / 2)
+
+
+def test_halves_that_disagree_have_no_reliability() -> None:
+    change = np.random.default_rng(0).standard_normal((8, 1, 19))
+    opposite, start = np.concatenate([change, -change], axis=1), np.zeros((2, 19))
+    assert reliability(opposite, start) == 0
+    assert reliability(np.concatenate([change, change], axis=1), start) == pytest.approx(1)
+    assert math.isnan(reliability(np.zeros((8, 2, 19)), start))
 
 
 def test_movement_that_is_noise_has_a_ratio_near_one() -> None:
