@@ -126,7 +126,7 @@ def shown(frame: "pd.DataFrame", headline: str, *others: str) -> str:
     return table(labelled, ("agent", headline, *others), {headline: f"`{headline}` [95 % interval]"})
 
 
-def page(timelines: int = 10) -> str:
+def page(timelines: int = 5) -> str:
     """The page, as Markdown."""
     follow = run("follow", FOLLOWERS, timelines, "linear,walk")
     linear = run("predict", FOLLOWERS, timelines, "linear")
@@ -158,8 +158,8 @@ distance from a fixed value that as many timelines detect. The coverage of the i
 
 {shown(noisy, "skill", "snr", "reliability", "read", "share_scored")}
 *n = {timelines} timelines.* The people's answers have an error of so many log-odds, drawn anew in each era.
-It counts as movement, so that following it is skill: read `snr` and `reliability`. `share_scored` of still people is how
-often noise passes for movement.
+It counts as movement, so that following it is skill: read `snr` and `reliability`. `share_scored` of still people is
+how often noise passes for movement.
 
 ## Who foresees? `progress_predict`, one era ahead, linear drift
 
@@ -194,7 +194,7 @@ the first one it remembers. The verdicts are those of [value_influence](../score
 """
 
 
-def write(out: Path, timelines: int = 10) -> None:
+def write(out: Path, timelines: int = 5) -> None:
     """Compute and write the page.
 
     Args:
