@@ -27,7 +27,7 @@ from truthgym.scorers.statistics.correlation import (
     cross_epoch_correlation,
 )
 from truthgym.scorers.statistics.multiplicity import holm, p_value
-from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clustered_fit
+from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clustered_fit, crossing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,8 +43,10 @@ ASSUMPTIONS = {
     ),
     "partial correlation": "What is given is constant: only differences within it count.",
     "corrected correlation": (
-        "The errors of both measures are independent of each other. Over set-ups both can come from the same answers, "
-        "whose errors are shared. Over questions, one epoch of x meets another of y, and shared errors do no harm."
+        "The errors of both measures are independent of each other. Over models and set-ups the error is what differs "
+        "between models on the same questions; a slope, such as the martingale score, has none that is known, and is "
+        "not corrected. There both can come from the same answers, whose errors are shared. Over questions, one epoch "
+        "of x meets another of y, and shared errors do no harm."
     ),
     "link": (
         "A regression over set-ups, as published for |martingale| and Brier. Nobody assigned the martingale score, so "
@@ -52,8 +54,9 @@ ASSUMPTIONS = {
     ),
     "two-stage least squares": (
         "The effect of x on y if (1) the setting was assigned: every answer of a question and model exists in each "
-        "setting; (2) the setting moves x, checked by the first-stage F; (3) the setting moves y through x alone, "
-        "which cannot be checked, and is implausible for most settings: a mode changes more than one thing."
+        "setting, with all other settings the same; (2) the setting moves x, checked by the first-stage F; (3) the "
+        "setting moves y through x alone, which cannot be checked with two levels, is not tested with more, and is "
+        "implausible for most settings: a mode changes more than one thing."
     ),
     "mediated": (
         "How much of the setting's effect on y goes through x (mediated) and how much does not (direct), if nothing "
@@ -109,7 +112,7 @@ def relations(
 
     notes: list[str] = []
     doubts: list[Doubt] = []
-    scores, errors = by_setup(headlines)
+    scores, errors = by_setup(headlines, answers)
     numbers = by_answer(answers)
     if max(len(scores.columns), len(numbers.columns)) < 2:
         known = ", ".join(scores.columns)
@@ -218,9 +221,9 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Do
             )
             continue
         means = shared.groupby("model").mean()
-        error = (errors.loc[shared.index, [x, y]] ** 2).groupby("model").sum() ** 0.5 / complete.sum()
-        noise = (error[x].to_numpy(), error[y].to_numpy())
-        yield from _correlations("models", x, y, "", correlate(means[x], means[y], errors=noise))
+        error = (errors.loc[shared.index, [x, y]] ** 2).groupby("model").sum(min_count=complete.sum()) ** 0.5
+        noise = tuple((error[one] / complete.sum()).to_numpy() for one in (x, y))  # NaN if one error is not known
+        yield from _correlations("models", x, y, "", correlate(means[x], means[y], errors=(noise[0], noise[1])))
 
 
 def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame") -> Iterator[dict[str, Any]]:
@@ -299,9 +302,13 @@ def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
         figures = {"estimate": fit.estimate[1], "lower": fit.lower[1], "upper": fit.upper[1], "p": fit.p[1]}
         sizes = {"n": fit.n, "clusters": fit.clusters}
         yield _row("set-ups", "link", x, y, _words(given), **{k: float(v) for k, v in figures.items()}, **sizes)
-        if not given and fit.estimate[1] > 0 and fit.lower[1] > 0:
-            at = (CHANCE - fit.estimate[0]) / fit.estimate[1]
-            notes.append(f"The fitted Brier score passes {CHANCE}, that of always saying one half, at {x} = {at:.3f}.")
+        if not given and fit.lower[1] > 0:
+            at = crossing(both[x], both[y], list(clusters), CHANCE)
+            if both[x].min() <= at.estimate <= both[x].max():
+                notes.append(
+                    f"The fitted Brier score passes {CHANCE}, that of always saying one half, at {x} = "
+                    f"{at.estimate:.3f} [{at.lower:.3f}, {at.upper:.3f}]."
+                )
 
 
 def _words(given: Sequence[str]) -> str:
@@ -365,11 +372,14 @@ def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart | None
     )
     subtitle = f"{len(points)} models in set-ups"
     heading = alt.Title("published link, in form", subtitle=subtitle, anchor="start", frame="group")
-    layered: alt.LayerChart | alt.FacetChart = alt.layer(
+    known = points["model"].nunique() >= MIN_CLUSTERS_REGRESSED and (link["lower"] * link["upper"] > 0).all()
+    line = base.transform_regression("size", "brier").mark_line(color="black", strokeWidth=1.5)
+    layers = [
         alt.Chart().mark_rule(strokeDash=[4, 4], color="gray").encode(y=alt.datum(CHANCE)),
-        base.transform_regression("size", "brier").mark_line(color="black", strokeWidth=1.5),
+        *[line] * bool(known),  # of an interval that is not too short, and without 0
         base.mark_point(size=60, color="#0072B2", opacity=1).encode(tooltip=["model", "setup", "size", "brier"]),
-    ).properties(width=360, height=260, title=heading)
+    ]
+    layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(width=360, height=260, title=heading)
     return layered
 
 

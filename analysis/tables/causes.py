@@ -8,6 +8,7 @@ import numpy as np
 from truthgym.analysis.tables.design import CROSSED, factors
 from truthgym.analysis.tables.questions import Doubt
 from truthgym.datasets.errors import one_of
+from truthgym.scorers.statistics.multiplicity import p_value
 from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, mediated, two_stage
 from truthgym.scorers.statistics.slopes import MIN_F, ROUNDING_ERROR
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BRIER = "brier: brier_score"
-UNIT = ["model", "domain", "sample_id"]
 MOST_LEVELS = 6
 """Settings above which there is no mediation: each is compared with the first."""
 
@@ -25,8 +25,8 @@ def causes(
 ) -> Iterator[dict[str, Any]]:
     """The rows of `relationship` of the kinds "two-stage least squares", "mediated" and "direct".
 
-    All numbers are taken within the answers of one model to one question, in which every setting occurs, so that
-    neither is a reason for a difference.
+    All numbers are taken within the answers of one model to one question with all other settings the same, in which
+    every level of the setting occurs, so that none of these is a reason for a difference.
 
     Args:
         answers: A row for each answer and number.
@@ -47,13 +47,16 @@ def causes(
         return
     nothing = f"No effect of the {setting}"
     effect = y or (BRIER if BRIER in numbers else str(numbers.columns[0]))
-    by_run = dict(zip(answers["eval_id"], levels[setting], strict=True))
+    others = [str(name) for name in levels if name != setting]
+    by_run = levels.set_axis(answers["eval_id"]).loc[lambda one: ~one.index.duplicated()]
     rows = numbers.reset_index()
-    rows["setting"] = rows["eval_id"].map(by_run)
+    rows = rows.assign(**{name: rows["eval_id"].map(by_run[name]) for name in others})
+    rows["setting"] = rows["eval_id"].map(by_run[setting])
+    unit = [*others, "sample_id"]
     for cause in [x] if x else [name for name in numbers if name != effect]:
         both = rows.dropna(subset=[cause, effect])
         number = both["setting"].nunique()
-        complete = both.groupby(UNIT)["setting"].transform("nunique") == number
+        complete = both.groupby(unit)["setting"].transform("nunique") == number
         if number < 2:
             doubts.append(Doubt(nothing, f"{cause} and {effect}", f"no two values of {setting} have both numbers"))
             continue
@@ -62,11 +65,11 @@ def causes(
             reason = f"{100 * CROSSED:.0f} % must be to questions that were asked in every {setting}"
             doubts.append(Doubt(nothing, f"{cause} and {effect}: {share:.0f} % of the answers", reason))
             continue
-        yield from _effects(both[complete].reset_index(drop=True), str(cause), effect, setting, doubts)
+        yield from _effects(both[complete].reset_index(drop=True), str(cause), effect, setting, unit, doubts)
 
 
 def _effects(
-    rows: "pd.DataFrame", cause: str, effect: str, setting: str, doubts: list[Doubt]
+    rows: "pd.DataFrame", cause: str, effect: str, setting: str, unit: list[str], doubts: list[Doubt]
 ) -> Iterator[dict[str, Any]]:
     events = list(rows["domain"] + " " + rows["event"].astype(str))
     if len(set(events)) < MIN_CLUSTERS_REGRESSED:
@@ -77,13 +80,9 @@ def _effects(
     if not deviation > ROUNDING_ERROR:
         return
     first, *others = sorted(rows["setting"].unique())
-    unit = [rows[name] for name in UNIT]
-
-    def within(values: "pd.Series[float]") -> "np.ndarray[Any, np.dtype[np.float64]]":
-        return (values - values.groupby(unit).transform("mean")).to_numpy(dtype=float)
-
-    x, y = within(rows[cause] / deviation), within(rows[effect])
-    moved = np.column_stack([within((rows["setting"] == level).astype(float)) for level in others])
+    rows = rows.assign(x=rows[cause] / deviation, y=rows[effect], event=events)
+    x, y, *indicators = _within(rows, unit, others)
+    moved = np.column_stack(indicators)
     facts = {"level": "answers", "x": cause, "y": effect, "n": len(rows), "clusters": len(set(events))}
     found = two_stage(y, x, moved, np.ones((len(rows), 1)), events)
     if found.first_stage < MIN_F:
@@ -93,13 +92,20 @@ def _effects(
         )
         doubts.append(Doubt("No effect by two-stage least squares", what, reason))
     slope = {"estimate": found.slope.estimate, "lower": found.slope.lower, "upper": found.slope.upper, "p": found.p}
-    given = f"instrument: {setting}; model and question"
+    constant = ", ".join(["model", *(name for name in unit[:-1] if name not in ("model", "domain"))]) + " and question"
+    given = f"instrument: {setting}; {constant}"
     yield {"kind": "two-stage least squares", "given": given, **facts, **slope, "strength": found.first_stage}
     for level in others[:MOST_LEVELS]:
-        pair = rows["setting"].isin([first, level]).to_numpy()
-        treated = moved[pair][:, others.index(level)]
-        chosen = [event for event, keep in zip(events, pair, strict=True) if keep]
-        for kind, one in mediated(treated, x[pair], y[pair], chosen).items():
-            bounds = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper, "p": one.p}
-            given = f"{setting} {level} against {first}; model and question"
-            yield {"kind": kind, "given": given, **facts, **bounds, "n": int(pair.sum()), "strength": float("nan")}
+        pair = rows[rows["setting"].isin([first, level])]
+        x, y, treated = _within(pair, unit, [level])
+        for kind, one in mediated(treated, x, y, list(pair["event"])).items():
+            bounds = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper, "p": p_value(one)}
+            given = f"{setting} {level} against {first}; {constant}"
+            yield {"kind": kind, "given": given, **facts, **bounds, "n": len(pair), "strength": float("nan")}
+
+
+def _within(rows: "pd.DataFrame", unit: list[str], levels: list[str]) -> "list[np.ndarray[Any, np.dtype[np.float64]]]":
+    """x, y and an indicator of each level of the setting, minus their means in a unit of these rows."""
+    columns = [rows["x"], rows["y"], *((rows["setting"] == level).astype(float) for level in levels)]
+    means = [one.groupby([rows[name] for name in unit]).transform("mean") for one in columns]
+    return [(one - mean).to_numpy(dtype=float) for one, mean in zip(columns, means, strict=True)]

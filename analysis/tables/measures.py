@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from truthgym.analysis.tables.design import CROSSED
 from truthgym.analysis.tables.scores import ordered_keys, score_name
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.scorers.statistics.direction import direction
-from truthgym.scorers.statistics.interval import LEVEL, quantile
+from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.tasks.paradigms import PARADIGMS
 
 if TYPE_CHECKING:
@@ -19,24 +20,54 @@ BY_ANSWER = {"martingale": "change"}
 """The key that stands for a paradigm whose score is no mean of answers. It counts without its sign."""
 
 
-def by_setup(headlines: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """The headline of each paradigm (columns) of each model in each set-up (rows), and its standard error.
+def by_setup(headlines: "pd.DataFrame", answers: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
+    """The headline of each paradigm (columns) of each model in each set-up (rows), and its error between models.
 
-    A measure whose best value is 0, such as the martingale score, counts without its sign, as in `|martingale|`.
-    Several runs are averaged. The standard error is a quarter of the width of the 95 % interval, about.
+    Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
+    sign, as in `|martingale|`.
 
     Args:
         headlines: From `performance.load`.
+        answers: A row for each answer and number, as `tables.answers` returns.
+
+    Returns:
+        Scores and errors, of one shape. The error is the standard error of what differs between models: of the mean of
+        an answer's number minus its mean over models, clustered by event. How hard a question is for all models is no
+        part of it. NaN where that is not known: of a headline that is no mean of answers (a slope) or has no sign, and
+        where the models of a set-up share less than nine in ten of the questions.
     """
-    normal = quantile((1 + LEVEL) / 2, 10**9)
-    rows = headlines.assign(error=(headlines["upper"] - headlines["lower"]) / (2 * normal))
+    import pandas as pd
+
+    rows = headlines.copy()
     zero = rows["scorer"].map(_is_best_at_zero)
-    rows["score"] = rows["score"].abs().where(zero, rows["score"])
     rows["measure"] = rows["scorer"].where(~zero, "|" + rows["scorer"] + "|")
-    grouped = rows.groupby(["model", "setup", "domain", "mode", "measure"])
-    scores = grouped["score"].mean().unstack("measure")
-    errors = grouped["error"].agg(lambda one: np.sqrt((one**2).sum()) / len(one)).unstack("measure")
+    means = rows.groupby(["model", "setup", "domain", "mode", "measure"])["score"].mean().unstack("measure")
+    scores = means.apply(lambda one: one.abs() if str(one.name).startswith("|") else one)
+    errors = pd.DataFrame(np.nan, index=scores.index, columns=scores.columns)
+    parts = answers[answers["scorer"].isin(rows["scorer"][~zero])].groupby(["setup", "scorer"])
+    for (setup, scorer), part in parts:
+        here = scores.index.get_level_values("setup") == setup
+        found = _errors(part, scores.loc[here, scorer].droplevel(["setup", "domain", "mode"]))
+        errors.loc[here, scorer] = found.reindex(scores.index[here].get_level_values("model")).to_numpy()
     return scores, errors
+
+
+def _errors(answers: "pd.DataFrame", headline: "pd.Series[float]") -> "pd.Series[float]":
+    """The standard error of each model's headline that is not shared by the models. Empty if it is not known."""
+    import pandas as pd
+
+    for _, part in answers.groupby("key"):
+        values = part.groupby(["event", "sample_id", "model"])["value"].mean().unstack("model")
+        if not np.allclose(values.mean().reindex(headline.index), headline, atol=1e-6):
+            continue  # not the mean of this number
+        shared = values[headline.index].dropna()
+        models = len(headline)
+        if models < 2 or len(shared) < CROSSED * len(values):
+            break
+        rest = shared.sub(shared.mean(axis=1), axis=0) * np.sqrt(models / (models - 1))
+        events = [str(event) for event in rest.index.get_level_values("event")]
+        return pd.Series({model: mean_headline(one, events).stderr for model, one in rest.items()})
+    return pd.Series(dtype=float)
 
 
 def by_answer(answers: "pd.DataFrame") -> "pd.DataFrame":

@@ -123,6 +123,8 @@ def _without_each(x: Floats, y: Floats, design: Floats, codes: Codes) -> Floats:
         sums = np.stack([np.bincount(codes, one, clusters) for one in (np.ones(x.size), x, y, x * x, x * y, y * y)])
         n, sx, sy, xx, xy, yy = sums.sum(axis=1, keepdims=True) - sums
         xx, xy, yy = xx - sx**2 / n, xy - sx * sy / n, yy - sy**2 / n
+        # Sums of squares that are rounding errors of the whole ones: the measure is constant without the cluster.
+        xx, yy = (np.where(one > ROUNDING_ERROR * (v @ v), one, np.nan) for one, v in ((xx, x), (yy, y)))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(xy / np.sqrt(xx * yy))
 
@@ -130,6 +132,8 @@ def _without_each(x: Floats, y: Floats, design: Floats, codes: Codes) -> Floats:
 def _p(estimate: float, error: float, degrees: int) -> float:
     from scipy.special import stdtr  # scipy.stats takes half a second longer to load
 
+    if not np.isfinite(error):
+        return np.nan
     return float(2 * stdtr(degrees, -abs(estimate) / error)) if error > 0 else 0.0
 
 

@@ -1,4 +1,5 @@
 import gc
+import re
 from typing import Any
 
 import numpy as np
@@ -7,8 +8,8 @@ import pytest
 
 from tests.analysis.made import Values, made
 from truthgym.analysis.relationship import chart, relations, report
+from truthgym.analysis.tables.measures import by_setup
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics import regression
 from truthgym.scorers.statistics.correlation import cross_epoch_correlation
 
 SLOPE = 0.5
@@ -18,7 +19,6 @@ MODES = ("direct", "self_debate")
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels collects garbage with every correction
-    monkeypatch.setattr(regression, "MEDIATION_DRAWS", 40)
 
 
 def headlines(slope: float = SLOPE, models: int = 12, seed: int = 0) -> pd.DataFrame:
@@ -62,12 +62,55 @@ def test_the_published_link_is_found_in_form() -> None:
     assert link["lower"] < SLOPE < link["upper"]
     assert (link["n"], link["clusters"]) == (48, 12)
     at = next(note for note in frame.attrs["notes"] if "passes 0.25" in note)
-    assert float(at.rpartition("= ")[2].rstrip(".")) == pytest.approx((0.25 - 0.15) / SLOPE, abs=0.05)
+    estimate, lower, upper = map(float, re.findall(r"[=\[ ](0\.\d+)", at.partition("martingale")[2]))
+    assert lower < (0.25 - 0.15) / SLOPE < upper
+    assert lower < estimate < upper
+    small = headlines()
+    small.loc[small["scorer"] == "brier", "score"] -= 0.2  # 0.25 is passed at 0.6, where there are no models
+    assert not any("passes 0.25" in note for note in relations(small, answers()).attrs["notes"])
     models = by_kind(frame, "models", "brier", "|martingale|")
     assert models["correlation", ""]["lower"] > 0.8
-    assert models["corrected correlation", ""]["estimate"] >= models["correlation", ""]["estimate"]
+    assert ("corrected correlation", "") not in models  # the error of a slope between models is not known
     none = by_kind(relations(headlines(slope=0), answers()), "set-ups", "|martingale|", "brier")["link", ""]
     assert none["lower"] < 0 < none["upper"]
+
+
+def test_a_correlation_over_models_is_corrected_by_what_differs_between_them() -> None:
+    """Questions that are hard for all models make the scores of all worse, and are no error of their correlation."""
+    rng = np.random.default_rng(0)
+    models, questions = 12, 200
+    ability = rng.normal(0, 0.03, models)
+    true = {"brier": ability, "qualitative": ability + rng.normal(0, 0.02, models)}
+    tables, rows = [], []
+    for scorer, level in true.items():
+        hard, noise = rng.normal(0, 0.25, questions), rng.normal(0, 0.1, (models, questions))
+        values = level[:, None] + hard + noise
+        key = {"brier": "brier_score", "qualitative": "quality"}[scorer]
+        tables.append(made({(f"m{i}", "direct"): one[:, None] for i, one in enumerate(values)}, scorer=scorer, key=key))
+        facts = {"domain": "urns", "mode": "direct", "setup": "urns, direct", "scorer": scorer}
+        width = 2 * 1.97 * values.std(axis=1, ddof=1) / np.sqrt(questions)
+        rows += [
+            {**facts, "model": f"m{i}", "score": one.mean(), "lower": one.mean() - w / 2, "upper": one.mean() + w / 2}
+            for i, (one, w) in enumerate(zip(values, width, strict=True))
+        ]
+    frame = relations(pd.DataFrame(rows), pd.concat(tables, ignore_index=True))
+    found = by_kind(frame, "models", "brier", "qualitative")
+    # Noise of 0.1 in 200 questions is a variance of 0.00005 of a mean: reliabilities of 0.95 and 0.96.
+    variances = [np.var(frame_of, ddof=1) for frame_of in (pd.DataFrame(rows).groupby("scorer")["score"].agg(list))]
+    strength = np.prod([1 - 0.1**2 / questions / one for one in variances])
+    corrected, plain = found["corrected correlation", ""], found["correlation", ""]
+    assert corrected["strength"] == pytest.approx(strength, abs=0.02)
+    assert corrected["estimate"] == pytest.approx(plain["estimate"] / np.sqrt(strength), abs=0.01)
+    unread = pd.concat(tables, ignore_index=True).query("scorer == 'brier' or model != 'm3'")
+    none = by_kind(relations(pd.DataFrame(rows), unread), "models", "brier", "qualitative")
+    assert ("corrected correlation", "") not in none  # an error that is not known is not 0
+
+
+def test_a_score_of_both_signs_counts_by_the_size_of_its_mean() -> None:
+    twice = headlines(models=6)
+    twice = pd.concat([twice, twice.assign(score=twice["score"].where(twice["scorer"] == "brier", -twice["score"]))])
+    scores, _ = by_setup(twice, answers())
+    assert scores["|martingale|"].tolist() == pytest.approx([0.0] * 24)
 
 
 def test_few_models_are_not_clustered_and_say_so() -> None:
@@ -112,6 +155,36 @@ def test_mediated_and_direct_effects_sum_to_the_total() -> None:
     assert sum(parts) == pytest.approx(means["self_debate"] - means["direct"], abs=0.1)
 
 
+def test_a_third_mode_does_not_bias_mediation() -> None:
+    """In the third mode something else moves both numbers of a question, which is no part of the other two."""
+    rng = np.random.default_rng(1)
+    hidden = 3 * rng.normal(size=(400, 1))
+    x = {mode: (mode == "self_debate") + rng.normal(size=(400, 1)) for mode in MODES}
+    y = {mode: 0.5 * x[mode] + rng.normal(size=(400, 1)) for mode in MODES}
+    x["other"], y["other"] = hidden + rng.normal(size=(400, 1)), -2 * hidden + rng.normal(size=(400, 1))
+    tables = (
+        made({("a", mode): one for mode, one in y.items()}),
+        made({("a", mode): one for mode, one in x.items()}, scorer="length", key="words"),
+    )
+    found = by_kind(relations(headlines(), pd.concat(tables)), "answers", "length: words", "brier: brier_score")
+    pair = "mode self_debate against direct; model and question"
+    assert found["mediated", pair]["estimate"] == pytest.approx(0.5, abs=0.15)
+    assert found["direct", pair]["estimate"] == pytest.approx(0.0, abs=0.2)
+
+
+def test_an_instrument_is_compared_within_all_other_settings() -> None:
+    frame = answers(effect=-0.5, strength=2.0)
+    other = frame.assign(task=frame["mode"].map({"direct": "draws=2", "self_debate": "draws=4"}))
+    mixed = relations(headlines(), other)
+    assert "two-stage least squares" not in set(mixed["kind"])
+    assert "0 % of the answers (90 % must be to questions that were asked in every mode)" in " ".join(
+        mixed.attrs["notes"]
+    )
+    crossed = pd.concat([frame.assign(task=f"draws={k}", eval_id=frame["eval_id"] + f" {k}") for k in (2, 4)])
+    given = relations(headlines(), crossed).query("kind == 'two-stage least squares'")["given"]
+    assert set(given) == {"instrument: mode; model, draws and question"}
+
+
 def test_a_weak_instrument_and_one_mode_say_so() -> None:
     weak = relations(headlines(), answers(strength=0.0))
     row = weak[weak["kind"] == "two-stage least squares"].iloc[0]
@@ -153,3 +226,7 @@ def test_every_kind_is_printed_with_its_assumptions_and_drawn_with_a_baseline() 
     assert panels[0]["layer"][0]["encoding"]["x"]["datum"] == 0
     assert panels[5]["layer"][0]["encoding"]["y"]["datum"] == 0.25
     assert panels[5]["title"]["subtitle"] == "48 models in set-ups"
+    assert [layer["mark"]["type"] for layer in panels[5]["layer"]] == ["rule", "line", "point"]
+    for few in (headlines(models=5), headlines(slope=0)):  # too few models to cluster, and no link
+        link = chart(relations(few, answers())).to_dict()["vconcat"][-1]
+        assert [layer["mark"]["type"] for layer in link["layer"]] == ["rule", "point"]

@@ -60,3 +60,13 @@ def test_too_few_or_constant_is_nan() -> None:
     assert np.isnan(correlate([], []).found.estimate)
     with pytest.raises(ValueError, match="3 values of x and 2 of y"):
         correlate([1, 2, 3], [1, 2])
+
+
+@pytest.mark.parametrize("controlled", [False, True])
+def test_what_varies_in_one_cluster_alone_has_no_p_value(controlled: bool) -> None:
+    rng = np.random.default_rng(0)
+    x, cluster = np.zeros(40), [i // 4 for i in range(40)]
+    x[:4] = [0.1, 0.2, 0.3, 0.7]
+    found = correlate(x, rng.normal(size=40), cluster, rng.normal(size=(40, 1)) if controlled else None)
+    assert np.isnan([found.p, found.found.lower, found.found.upper]).all()
+    assert np.isfinite(found.found.estimate)

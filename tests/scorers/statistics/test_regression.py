@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from truthgym.scorers.statistics.regression import clustered_fit, two_stage
+from truthgym.scorers.statistics.multiplicity import p_value
+from truthgym.scorers.statistics.regression import clustered_fit, crossing, mediated, two_stage
 
 QUESTION = np.repeat(np.arange(40), 6)
 MODE = np.tile([0, 0, 1, 1, 2, 2], 40)
@@ -57,3 +58,32 @@ def test_weak_instruments_give_no_effect_and_rarely_an_alarm() -> None:
     assert all(np.isnan(one.slope.estimate) == (not one.first_stage >= 10) for one in found)
     assert np.mean([np.isnan(one.slope.estimate) for one in found]) > 0.9
     assert np.mean([one.p < 0.05 for one in found]) <= 0.13
+
+
+def test_mediated_parts_have_intervals_that_hold_the_truth() -> None:
+    inside, tiny = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        treated, cluster = np.tile([-0.5, 0.5], 36), np.repeat(np.arange(12), 6)
+        x = 2 * treated + rng.normal(size=72)
+        y = 0.5 * x + 0.3 * treated + rng.normal(size=72)
+        parts = mediated(treated, x, y, cluster.tolist())
+        inside.append([parts["mediated"].lower < 1.0 < parts["mediated"].upper,
+                       parts["direct"].lower < 0.3 < parts["direct"].upper])  # fmt: skip
+        tiny.append(p_value(parts["mediated"]))
+    assert np.mean(inside, axis=0).min() >= 0.87  # three standard errors below 0.95
+    assert min(tiny) < 0.002  # below that of 500 simulated draws
+    few = mediated(treated[:54], x[:54], y[:54], cluster[:54].tolist())["mediated"]
+    assert np.isnan(few.lower)
+    assert np.isfinite(few.estimate)
+
+
+def test_where_a_line_crosses_a_level_has_an_interval() -> None:
+    rng = np.random.default_rng(1)
+    inside = []
+    for _ in range(60):
+        x = rng.uniform(0, 0.4, 40)
+        found = crossing(x, 0.15 + 0.5 * x + rng.normal(0, 0.02, 40), range(40), 0.25)
+        inside.append(found.lower < 0.2 < found.upper)
+    assert np.mean(inside) >= 0.87
+    assert 0.0 < found.upper - found.lower < 0.1
