@@ -27,6 +27,7 @@ QUESTION = "Can the answers be read, and what went wrong?"
 PROBLEMS = {
     "read": "answers with a score",
     "unread": "answers that the scorer could not read, so that they have no score",
+    "missing": "samples that this scorer did not score, as after an error",
     "judge": "answers without a score because a judge, grader or reader model failed",
     "error": "samples that ended in an error",
     "limit": "samples that a limit ended (time, tokens, messages)",
@@ -37,7 +38,7 @@ PROBLEMS = {
     "coarse": FLAGS["coarse"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
 }
 """The values of `problem`."""
-COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7"}
+COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7", "missing": "#D55E00"}
 TRUNCATED = ("max_tokens", "model_length")
 JUDGED = re.compile(r"\b(judge|grader|reader)\b", re.IGNORECASE)
 BELIEFS = ("belief", "prior", "posterior")
@@ -61,7 +62,7 @@ def load(logs: Places) -> "pd.DataFrame":
     Returns:
         A row for each run, scorer, problem and reason, worst first: the columns of the run as in `answers`; `scorer`,
         "" where the answer itself is concerned; `problem`, a key of `PROBLEMS`, `reason` as the log says it, without
-        what differs between samples; `count`, `of` all answers that reached the scorer (or all samples), `share` in
+        what differs between samples; `count`, `of` all samples (for "fifties" and "coarse" all beliefs), `share` in
         [0, 1]. Each scorer has a row "read". "fifties" and "coarse" are there only where the reports are suspicious.
 
     Raises:
@@ -109,7 +110,7 @@ def chart(frame: "pd.DataFrame") -> alt.Chart:
         alt.Chart(rows)
         .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(
-            x=alt.X("share:Q", title="share of the answers (more read is better)", axis=alt.Axis(format="%"))
+            x=alt.X("share:Q", title="share of the samples (more read is better)", axis=alt.Axis(format="%"))
             .scale(domain=[0, 1]),
             y=alt.Y("run:N", title=None, sort=alt.EncodingSortField("read", op="min"), axis=alt.Axis(labelLimit=420)),
             row=alt.Row("scorer:N", title=None, spacing=14, header=HEADER),
@@ -146,7 +147,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         )
     if figure:
         n = int(frame.loc[frame["problem"] == "read", "of"].sum())
-        lines.insert(0, f"![Share of answers read]({figure})\n\n*n = {n:,} scores.{_drawn(frame)}*\n")
+        lines.insert(0, f"![Share of answers read]({figure})\n\n*n = {n:,} samples.{_drawn(frame)}*\n")
     return "\n".join(lines)
 
 
@@ -178,8 +179,10 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
         if coarse(percents):
             yield _row(run, scorer, "coarse", "", int((percents % 10 == 0).sum()), percents.size)
         found.setdefault((scorer, "read", ""), 0)
+        if missing := samples - scored[scorer]:
+            found[scorer, "missing", ""] = missing
     for (scorer, problem, reason), count in found.items():
-        yield _row(run, scorer, problem, reason, count, scored[scorer] if scorer else samples)
+        yield _row(run, scorer, problem, reason, count, samples)
 
 
 def _row(run: Run, scorer: str, problem: str, reason: str, count: int, of: int) -> dict[str, Any]:

@@ -25,13 +25,14 @@ from truthgym.analysis.tables.policies import (
     read_pairs,
     without,
 )
-from truthgym.analysis.tables.questions import UNREAD
+from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs, scorer_label
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.evallog.header import ScorerResults
 from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED, Paradigm
+from truthgym.scorers.statistics.interval import t_headline
 from truthgym.tasks.paradigms import PARADIGMS
 
 if TYPE_CHECKING:
@@ -42,12 +43,15 @@ QUESTION = "How does each model score?"
 FEWEST_DRAWN = 10
 """Rows with fewer questions are in the table, but not in the chart: their intervals would set its scale."""
 REASONS = {
+    "failed": f"more than {100 * (1 - LEAST_SHARE_SCORED):.0f} % of the samples ended in an error, and may be harder",
     "few_questions": f"fewer than {FEW_QUESTIONS} questions have a score",
     "unread": UNREAD,
     "spans_reference": "the interval contains the value with which the score is compared",
+    "inspect_stderr": "the interval is from Inspect's stderr by Student's t, and may count questions as independent",
     "not_in_log": "the log's ten figures hold neither verdict nor reason; score it again with figures=all",
 }
 """Why a row has no verdict, besides the reasons that its scorer declares."""
+ONE_EPOCH = "one epoch: a question's own noise counts as a difference between questions"
 LABELS = {"share": "read", "tokens": "tokens read / written"}
 
 
@@ -86,7 +90,8 @@ def load(
           else the solver with its arguments; `task`, the task arguments that differ between the evals of a domain;
           `scorer` with the options that differ from its defaults.
         - `figure`, the name of the headline, its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
-          `share_read` in [0, 1], of the answers that reached the scorer. NaN if the log has none.
+          `share_read` in [0, 1], of the answers that reached the scorer. NaN if the log has none. The interval and n
+          of scorers that report only Inspect's `stderr` come from it and from the number of scored questions.
         - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's `Paradigm.reasons`. A scorer that
           gives no verdict itself but has a reference gets "below" or "above" it, by its interval. `flags`, keys too,
           with commas: what to doubt.
@@ -186,7 +191,8 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         paradigm = PARADIGMS.get(bare_name(str(name)))
         heading = f"### `{name}`\n\n" + (f"{paradigm.question} {_sentence(paradigm.better)}\n\n" if paradigm else "")
         labels = LABELS | {"score": f"{rows['figure'].iloc[0]} [95 % interval]"}
-        columns = ("setup", "model", "score", "mde", "n", "epochs", "share", "verdict", "flags", "tokens")
+        failed = ["failed"] * bool(rows["failed"].any())
+        columns = ("setup", "model", "score", "mde", "n", "epochs", *failed, "share", "verdict", "flags", "tokens")
         sections.append(heading + table(rows, columns, labels) + _legend(frame.loc[rows.index], paradigm))
     if correlations := frame.attrs.get("correlations"):
         ranked = pd.DataFrame([{**one, "words": in_words(one)} for one in correlations])
@@ -221,7 +227,18 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         "eval_id": header.eval.eval_id,
     }
     newest = {figures["scorer"]: figures for figures in map(_figures, results.scores) if figures}
-    yield from (row | figures for name, figures in newest.items() if not only or bare_name(name) == only)
+    for name, figures in newest.items():
+        if only and bare_name(name) != only:
+            continue
+        if math.isnan(figures["n"]):
+            figures["n"] = header.eval.dataset.samples or math.nan
+        if row["failed"] > (1 - LEAST_SHARE_SCORED) * answers:
+            figures |= {
+                "verdict": "",
+                "reason": "failed",
+                "flags": ", ".join(filter(None, ["failed", figures["flags"]])),
+            }
+        yield row | figures
 
 
 def _figures(found: ScorerResults) -> dict[str, Any]:
@@ -231,10 +248,16 @@ def _figures(found: ScorerResults) -> dict[str, Any]:
     figures = {name: math.nan if one.value is None else float(one.value) for name, one in found.metrics.items()}
     name = next(iter(figures))
     paradigm = PARADIGMS.get(bare_name(found.scorer))
-    share, n = figures.get("share_scored", math.nan), figures.get("n", math.nan)
+    scored = math.nan if found.scored_samples is None else float(found.scored_samples)
+    n = figures.get("n", scored)
+    share = figures.get("share_scored", scored / max(scored + (found.unscored_samples or 0), 1))
     general = {"unread": share < LEAST_SHARE_SCORED, "few_questions": n < FEW_QUESTIONS}
     flags = [key for key in figures if key.startswith("flag_")] + [key for key, raised in general.items() if raised]
     lower, upper = (figures.get(f"{name}_{side}", math.nan) for side in ("lower", "upper"))
+    if f"{name}_lower" not in figures and "stderr" in figures and n > 1:
+        own = t_headline(figures[name], figures["stderr"], n - 1, int(n))
+        lower, upper = own.lower, own.upper
+        flags.append("inspect_stderr")
     code, verdict, reason = figures.get("verdict", math.nan), "", ""
     if paradigm and paradigm.verdicts:
         reasons = [key for key in figures if key.startswith(("unidentified_", "cannot_tell_"))]
@@ -298,7 +321,27 @@ def _excluded(frame: "pd.DataFrame") -> str:
     return f" Left out by the user: {', '.join(names)}." * bool(names)
 
 
+def _doubts(frame: "pd.DataFrame") -> Iterator[Doubt]:
+    """What scores in a table do not allow to conclude, the weightiest first."""
+    care = "Read with care"
+    names = frame["scorer"] + " of " + frame["model"] + " in " + frame["setup"]
+    for key in ("unread", "failed", "few_questions"):
+        flagged = [key in flags.split(", ") for flags in frame["flags"]]
+        yield from (Doubt(care, name, REASONS[key]) for name in names[flagged])
+    for (scorer, setup), rows in frame.groupby(["scorer", "setup"]):
+        fewest, most = rows["n"].min(), rows["n"].max()
+        if fewest < most:
+            why = "models with other questions; the leaderboard compares them on those that both have"
+            yield Doubt("Do not compare rows", f"{scorer} in {setup}: {fewest:.0f} to {most:.0f} questions", why)
+        missing = set(frame.loc[frame["setup"] == setup, "model"]) - set(rows["model"])
+        for model in sorted(missing):
+            yield Doubt("Not shown", f"{scorer} of {model} in {setup}", "other models of the set-up have this score")
+    once = frame[frame["epochs"] == 1]
+    yield from (Doubt(care, name, ONE_EPOCH) for name in once["model"] + " in " + once["setup"])
+
+
 def _notes(frame: "pd.DataFrame", y: str) -> Iterator[str]:
+    yield from grouped(_doubts(frame))
     if y == "log" and (number := int((frame["score"] <= 0).sum())):
         yield f"{number} scores are 0 or less and have no logarithm; they are not drawn."
     if y == "log" and (number := int((frame["lower"] <= 0).sum())):

@@ -103,6 +103,9 @@ class ScorerResults(msgspec.Struct):
     """The arguments that the scorer was made with."""
     metrics: dict[str, Figure] = {}
     """Headline first."""
+    scored_samples: int | None = None
+    """Questions with a score, of their epochs together."""
+    unscored_samples: int | None = None
 
 
 class Results(msgspec.Struct):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from inspect_ai import eval, score
-from inspect_ai.log import write_eval_log
+from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import get_model
 from scipy import stats
 
@@ -131,6 +131,33 @@ def test_the_chart_shows_direction_reference_and_doubt(run: Run, tmp_path: Path)
     assert rule["encoding"]["x"]["datum"] == 0.25
     assert "lower is better" in interval["encoding"]["x"]["title"]
     assert point["encoding"]["fill"]["condition"]["test"] == "datum.share_read >= 0.9"
+
+
+def test_what_scores_do_not_show_is_in_the_notes(run: Run, says: Says, tmp_path: Path) -> None:
+    run(urns(n=12, paradigms="brier"), epochs=1)
+    path = run(urns(n=10), says("I would rather not say."), epochs=2).location
+    log = read_eval_log(path)
+    assert log.results
+    log.results.completed_samples -= 3
+    write_eval_log(log, path)
+    frame = load(tmp_path / "logs")
+    silent = by_scorer_and_model(frame)["martingale", "mockllm/model"]
+    assert (silent["verdict"], silent["failed"]) == ("", 3)
+    assert "failed" in silent["flags"].split(", ")
+    assert frame.attrs["notes"] == [
+        "Read with care: brier of mockllm/model in urns, direct; martingale of mockllm/model in urns, direct (less "
+        "than 90 % of the answers could be read, and the others may be harder).",
+        "Read with care: brier of mockllm/model in urns, direct; martingale of mockllm/model in urns, direct (more "
+        "than 10 % of the samples ended in an error, and may be harder).",
+        "Read with care: brier of reference/bayesian in urns, direct; brier of mockllm/model in urns, direct; "
+        "martingale of mockllm/model in urns, direct (fewer than 30 questions have a score).",
+        "Do not compare rows: brier in urns, direct: 0 to 12 questions (models with other questions; the leaderboard "
+        "compares them on those that both have).",
+        "Not shown: martingale of reference/bayesian in urns, direct (other models of the set-up have this score).",
+        "Read with care: reference/bayesian in urns, direct (one epoch: a question's own noise counts as a difference "
+        "between questions).",
+    ]
+    assert "| failed |" in report(frame)
 
 
 def test_a_page_keeps_its_own_text(run: Run, tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from click.testing import CliRunner
-from inspect_ai.log import EvalError, read_eval_log, write_eval_log
+from inspect_ai.log import EvalError, EvalMetric, read_eval_log, write_eval_log
 from markupsafe import escape
 
-from truthgym.analysis import catalog, health
+from truthgym.analysis import catalog, health, performance
 from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis
 from truthgym.analysis.site.build import build
@@ -69,7 +69,24 @@ def test_logs_of_other_projects_get_what_applies_and_reasons(plain: Path, tmp_pa
     scores = findings["performance"].frame
     assert scores is not None
     assert list(scores["scorer"]) == ["match"]
+    assert scores["n"].tolist() == [1]
     assert "There is no chart: None of 1 scores has 10" in (tmp_path / "performance.html").read_text()
+
+
+def test_a_log_of_another_project_is_drawn_with_inspects_interval(plain: Path, tmp_path: Path) -> None:
+    log = read_eval_log(str(plain))
+    assert log.results
+    score = log.results.scores[0]
+    log.eval.dataset.samples, log.results.total_samples = 50, 50
+    log.results.completed_samples = score.scored_samples = 50
+    score.metrics = {name: EvalMetric(name=name, value=value) for name, value in (("accuracy", 0.6), ("stderr", 0.07))}
+    write_eval_log(log, str(tmp_path / "log.eval"))
+    frame = performance.load(tmp_path)
+    row = frame.iloc[0]
+    half = 2.00958 * 0.07  # t quantile with 49 degrees of freedom
+    assert [row["n"], row["score"], row["lower"], row["upper"]] == pytest.approx([50, 0.6, 0.6 - half, 0.6 + half])
+    assert "inspect_stderr" in row["flags"]
+    assert performance.chart(frame).to_dict()["vconcat"][0]["title"]["text"] == "match"
 
 
 def test_an_analysis_that_fails_does_not_cost_the_others(
@@ -141,14 +158,19 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     others = [sample.model_copy(deep=True, update={"id": i, "uuid": f"u{i}"}) for i in range(4)]
     others[0].output.choices[0].stop_reason = "max_tokens"
     others[1].error = EvalError(message="Timeout after 5 s", traceback="", traceback_ansi="")
+    others[1].scores = {}
     for one, reason in ((others[2], "The judge returned an empty reply."), (others[3], "No number.")):
         (one.scores or {})["match"].value = float("nan")
         (one.scores or {})["match"].reason = reason
     log.samples = others
     write_eval_log(log, str(tmp_path / "log.eval"))
-    found = {(row["problem"], row["reason"]): row["count"] for row in health.load(tmp_path).to_dict("records")}
+    frame = health.load(tmp_path)
+    assert set(frame["of"]) == {4}
+    assert "Of 1 runs, 0 have a score for every answer." in health.report(frame)
+    found = {(row["problem"], row["reason"]): row["count"] for row in frame.to_dict("records")}
     assert found == {
-        ("read", ""): 2,
+        ("read", ""): 1,
+        ("missing", ""): 1,
         ("truncated", "max_tokens"): 1,
         ("error", "Timeout after ... s"): 1,
         ("judge", "The judge returned an empty reply."): 1,
