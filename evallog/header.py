@@ -44,6 +44,8 @@ class Spec(msgspec.Struct, kw_only=True):
     task: str
     model: str
     model_args: dict[str, Any] = {}
+    model_base_url: str | None = None
+    model_generate_config: dict[str, Any] = {}
     task_args: dict[str, Any] = {}
     metadata: dict[str, Any] | None = None
     config: Config = msgspec.field(default_factory=Config)

@@ -125,8 +125,8 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
 
     It measures truth-seeking if what predicts answers is the truth, which both models see and neither invents.
     **It cannot see** a consistent liar, unless the predictor expects honesty; a copier in other words, which gets
-    the most; or common errors of models with the same training. Identical replies are skipped, the same family is
-    flagged, and the matrix of models shows a clique.
+    the most; or common errors of models with the same training. Pairs of models with identical replies are left
+    out, the same family is flagged, and the matrix of models shows a clique.
 
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
 
@@ -175,7 +175,8 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
         value = {key: finite_mean(np.array([one[key] for one in each])) for key in KEYS}
         reason = None
         if not np.isfinite(value[NAME]):
-            reason = next((trial["reason"] for trial in trials if trial.get("reason")), "There is no trial.")
+            none = f"The evaluated model: {facts['unread']}." if facts.get("unread") else "There is no trial."
+            reason = next((trial["reason"] for trial in trials if trial.get("reason")), none)
         return Score(
             value=cast(Value, {key: round(number, 6) for key, number in value.items()}),
             answer=None if reason else f"{value[NAME]:.4g}",

@@ -28,8 +28,16 @@ from truthgym.models.agents.predictor import SIDES, request
 from truthgym.models.predictor import Method, check_method, reply_logprobs
 from truthgym.scorers.mutual_predictability import NAME, RESULTS, Scoring, mutual_predictability
 from truthgym.scorers.paradigm import Figures
-from truthgym.scorers.peers.answers import Answers, Form, read_answers
-from truthgym.scorers.peers.trials import Choice, ContextQuestions, Design, TargetQuestion, Trial, draw_trials
+from truthgym.scorers.peers.answers import Answers, Form, Respondent, read_answers
+from truthgym.scorers.peers.trials import (
+    Choice,
+    ContextQuestions,
+    Design,
+    TargetQuestion,
+    Trial,
+    candidates,
+    draw_trials,
+)
 from truthgym.solvers.local_model import generate
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model
@@ -117,6 +125,9 @@ def mutual_prediction(
     if skipped:
         parts = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
         warn_once(logger, f"mutual_prediction leaves out: {parts}.")
+    for pair, share in found.copies.items() if predicted != "evaluated" else ():
+        names = " and ".join(sorted(pair))
+        warn_once(logger, f"{names} gave the same reply to {share:.0%} of their questions: neither predicts the other.")
     if predicted != "evaluated" and (commands := found.missing()):
         warn_once(
             logger, "Answers that only some of the models gave. These commands make them:\n" + "\n".join(commands)
@@ -237,22 +248,26 @@ async def _rating(model: Model, text: str, epoch: int) -> float | str:
 
 
 def _samples(answers: Answers, design: Design, scoring: Scoring, n: int | None, skipped: Counter[str]) -> list[Sample]:
-    pairs = [(source, name) for source in answers.respondents for name in source.answers]
+    pairs = [(source, name) for source in answers.respondents for name in source.uuids]
     order = range(len(pairs)) if n is None else generator("mutual prediction", design.seed, "n").permutation(len(pairs))
     samples: dict[int, Sample] = {}
     for index in order:
         if len(samples) == n:
             break
         source, name = pairs[index]
-        drawn = draw_trials(answers, source, name, design, skipped)
-        if not drawn:
+        reason = source.unread.get(name, "")
+        if reason and not _could_be_asked(answers, source, name, design):
+            skipped[reason] += 1
+            continue
+        drawn = [] if reason else draw_trials(answers, source, name, design, skipped)
+        if not drawn and not reason:
             continue
         text, question = answers.questions[name]
         metadata = {
             "source": source.name,
             "source_model": source.model,
-            "log": source.log.path,
-            "eval_id": source.log.header.eval.eval_id,
+            "log": source.asked_in[name].path,
+            "eval_id": source.asked_in[name].header.eval.eval_id,
             "uuids": source.uuids[name],
             "question": name,
             "domain": question.domain,
@@ -261,9 +276,21 @@ def _samples(answers: Answers, design: Design, scoring: Scoring, n: int | None, 
             "scoring": scoring,
             "trials": [trial.model_dump() for trial in drawn],
         }
+        metadata |= {"unread": reason} if reason else {}
         identity = f"{source.name} | {name}"
-        samples[int(index)] = Sample(id=identity, input=text, target=drawn[0].answer, metadata=metadata)
+        samples[int(index)] = Sample(
+            id=identity, input=text, target=drawn[0].answer if drawn else "", metadata=metadata
+        )
     return [samples[index] for index in sorted(samples)]
+
+
+def _could_be_asked(answers: Answers, source: Respondent, name: str, design: Design) -> bool:
+    """Whether an answer that can be read would have had a trial: a model that abstains gains nothing by it."""
+    return (
+        design.predicted != "random_non_evaluated"
+        or design.target_question != "evaluated_question"
+        or bool(candidates(answers, source, name, design))
+    )
 
 
 def _trials(sample: Sample) -> list[Trial]:
@@ -278,5 +305,6 @@ def _able(trial: Trial, sample: Sample, predictor: Choice) -> bool:
 def _nothing(answers: Answers, skipped: Counter[str], places: str) -> str:
     reasons = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
     names = ", ".join(one.name for one in answers.respondents)
-    remedy = f"run {answers.respondents[0].command} --model ANOTHER, or ask about more questions"
+    one = answers.respondents[0]
+    remedy = f"run {one.command(one.logs[0], 'ANOTHER')}, or ask about more questions"
     return f"answers={places} (answers of {names}): no prediction can be made ({reasons}); {remedy}"

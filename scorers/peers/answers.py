@@ -1,12 +1,15 @@
 """Answers of several models to the same questions, read from finished logs."""
 
+import json
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from logging import getLogger
-from typing import Literal
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Literal
 
 from inspect_ai.log import EvalSample, read_eval_log
 from inspect_ai.util import Store
@@ -17,19 +20,27 @@ from truthgym.datasets.question import Question
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.models.agents.predictor import SIDES
 from truthgym.scorers.beliefs.parsing import read_belief
+from truthgym.scorers.judges.asking import VENDORS, model_vendor
 from truthgym.solvers.thoughts import split_thought
 from truthgym.solvers.trajectory import recorded_answer, recorded_end
-
-logger = getLogger(__name__)
 
 Form = Literal["short", "text"]
 """What of an answer is shown and predicted: the side on which its belief is, "Yes" or "No"; or its text."""
 OWN_TASKS = ("mutual_prediction", "world_in_the_loop")
 """Tasks whose logs hold predictions of answers, and no answers."""
-FAMILIES = {"gpt": "openai", "o": "openai", "chatgpt": "openai", "codex": "openai"}
-"""Families whose models have different names."""
-SHOWN = 5
-"""Sample ids that a command names; more are counted."""
+RUN_ARGUMENTS = ("n", "seed", "paradigms", "figures")
+"""Arguments of tasks that say which questions are asked and how answers are scored: they change no answer."""
+RUN_CONFIG = (
+    "max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections", "adaptive_connections",
+    "cache", "cache_prompt", "batch",
+)  # fmt: skip
+"""Settings of model calls that change no answer."""
+MIN_WORDS = 5
+"""Words that two replies need, beside numbers, yes and no, to count as the same reply."""
+COPIES = 0.2
+"""Share of the common questions with the same reply from which two models count as one."""
+BELIEF = re.compile(r"\\finalBeliefProb\{[^}]*\}|\d+(?:\.\d+)?\s*%?|\b(?:yes|no|not)\b", re.IGNORECASE)
+"""What of a reply says yes or no. Without it, two replies can be compared whether or not they agree."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +50,12 @@ class Answer:
     shown: str
     """As predictors see it: "Yes", "No" or a text."""
     text: str
-    """The whole reply. Two replies with the same text are the same answer."""
+    """The whole reply."""
+
+    @cached_property
+    def wording(self) -> str:
+        """The reply without its belief, numbers, yes and no."""
+        return " ".join(BELIEF.sub(" ", self.text).split())
 
 
 @dataclass
@@ -50,27 +66,46 @@ class Respondent:
     """The model, with the setting where the logs have several of this model."""
     model: str
     """Inspect's name of it."""
-    log: LogFile
+    logs: list[LogFile] = field(default_factory=list)
+    """Newest first."""
     answers: dict[str, list[Answer]] = field(default_factory=lambda: defaultdict(list))
-    """By question: the answers that could be read, of all epochs."""
+    """By question: the answers that could be read, of all epochs of the newest log that has the question."""
     uuids: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By question: the samples."""
+    """By question: the samples, also those that could not be read."""
+    asked_in: dict[str, LogFile] = field(default_factory=dict)
+    """By question: the log that has it."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """By question: why no answer to it could be read."""
 
     @property
     def family(self) -> str:
-        """Whom the model resembles, by its name: models that share weights or training agree for that reason."""
-        return family_of(self.model)
+        """The model's vendor, or where its name does not tell one, the name. Models of a vendor may share training."""
+        vendor = model_vendor(self.model)
+        return vendor if vendor in VENDORS else self.model.rpartition("/")[2].lower()
 
-    @property
-    def command(self) -> str:
-        """The command that made the log, without the model and the questions."""
-        run = self.log.header.eval
-        arguments = [
-            f"-T {shlex.quote(f'{name}={value}')}" for name, value in run.task_args.items() if value is not None
+    @cached_property
+    def wordings(self) -> Counter[str]:
+        """Number of questions with a reply of this wording. More than one is a form, whatever the question."""
+        return Counter(wording for replies in self.answers.values() for wording in {one.wording for one in replies})
+
+    def command(self, questions: LogFile, model: str = "") -> str:
+        """The command that asks this model in its setting, or another `model`, the questions of a log."""
+        log = self.logs[0]
+        run, task = log.header.eval, questions.header.eval
+        words = ["inspect eval", task.task, *_options("-T", task.task_args)]
+        words += [f"--solver {run.solver}"] if run.solver else []
+        words += _options("-S", run.solver_args or {})
+        if model:
+            return " ".join([*words, "--model", model])
+        words += ["--model", run.model, *_options("-M", run.model_args)]
+        words += [f"--model-base-url {run.model_base_url}"] if run.model_base_url else []
+        words += [
+            f"--{name.replace('_', '-')} {shlex.quote(str(value))}"
+            for name, value in _generate_config(log).items()
+            if isinstance(value, int | float | str) and not isinstance(value, bool)
         ]
-        solver = [f"--solver {run.solver}"] if run.solver else []
-        solver += [f"-S {shlex.quote(f'{name}={value}')}" for name, value in (run.solver_args or {}).items()]
-        return " ".join(["inspect eval", run.task, *arguments, *solver])
+        words += [f"--epochs {run.config.epochs}"] if run.config.epochs else []
+        return " ".join([*words, f"--log-dir {shlex.quote(str(Path(log.path).parent))}"])
 
 
 @dataclass
@@ -84,50 +119,75 @@ class Answers:
     """Number of logs and samples that are not used, by reason."""
 
     def missing(self) -> list[str]:
-        """The commands that would make the answers which only some respondents have."""
-        return [
-            f"{one.command} --model {one.model} --sample-id {shlex.quote(','.join(absent))}"
-            for one in self.respondents
-            if (absent := [name for name in self.questions if name not in one.answers])
-        ]
+        """The commands that ask each model the questions that others were asked in the same task and setting."""
+        commands = []
+        for one in self.respondents:
+            tasks = {_setting(log) for log in one.logs}
+            absent: dict[str, list[str]] = defaultdict(list)
+            logs: dict[str, LogFile] = {}
+            seen = set(one.uuids)
+            for other in self.respondents:
+                for name, log in other.asked_in.items():
+                    if name not in seen and _setting(log) in tasks:
+                        seen.add(name)
+                        logs[log.path] = log
+                        absent[log.path].append(name)
+            commands += [
+                f"{one.command(logs[path])} --sample-id {shlex.quote(','.join(names))}"
+                for path, names in absent.items()
+            ]
+        return commands
+
+    @cached_property
+    def copies(self) -> dict[frozenset[str], float]:
+        """Pairs of respondents that count as one, by their names: the share of common questions with the same reply.
+
+        Beliefs, numbers, yes and no do not count, so a pair is no likelier to be here if its answers agree. Nor do
+        short replies, and forms that the model uses for several questions.
+        """
+        found = {}
+        for one, other in combinations(self.respondents, 2):
+            common = one.answers.keys() & other.answers.keys()
+            same = sum(
+                any(is_copy(one, a, other, b) for a in one.answers[name] for b in other.answers[name])
+                for name in common
+            )
+            if one.model != other.model and common and same / len(common) >= COPIES:
+                found[frozenset((one.name, other.name))] = same / len(common)
+        return found
 
 
-def family_of(model: str) -> str:
-    """The family of a model, by its name: "openai" for openai/gpt-5.4, "qwen" for together/Qwen/Qwen3-8B.
-
-    Simulated agents are their own families.
-    """
-    if model.startswith(("reference/", "mockllm/")):
-        return model
-    word = re.match(r"[a-z]+", model.rpartition("/")[2].lower())
-    return FAMILIES.get(word[0], word[0]) if word else model
+def is_copy(one: Respondent, reply: Answer, other: Respondent, answer: Answer) -> bool:
+    """Whether two replies to one question have the same words, which neither model uses for other questions."""
+    wording = reply.wording
+    unique = one.wordings[wording] <= 1 and other.wordings[wording] <= 1
+    return wording == answer.wording and unique and len(wording.split()) >= MIN_WORDS
 
 
 def read_answers(places: Sequence[str], form: Form) -> Answers:
-    """Read the answers of all finished logs: of each model and setting, the newest log.
+    """Read the answers of all finished logs: of each model and setting, and each question, the newest log that has it.
 
     Args:
         places: Logs and folders of logs.
-        form: "short" reads beliefs: an answer without one, or of one half, is left out.
+        form: "short" reads beliefs: an answer without one, or of one half, is unread.
 
     Raises:
         BadInput: A place does not exist, no log is finished, or no answer can be read.
     """
-    found, left_out = find_logs(places)
-    newest: dict[str, LogFile] = {}
-    for log in found:  # newest first
+    logs, left_out = find_logs(places)
+    settings: dict[str, Respondent] = {}
+    questions: dict[str, tuple[str, Question]] = {}
+    for log in logs:  # newest first
         run = log.header.eval
         if run.task.rpartition("/")[2] in OWN_TASKS:
             left_out["logs of predictions"] += 1
-        elif (key := repr((run.model, run.model_args, run.task, run.task_args, log.solver))) in newest:
-            left_out["older logs of the same model and setting"] += 1
-        else:
-            newest[key] = log
-    questions: dict[str, tuple[str, Question]] = {}
-    respondents = [_respondent(log, form, questions, left_out) for log in newest.values()]
-    respondents = _named([one for one in respondents if one.answers])
-    if not respondents:
-        reasons = "; ".join(f"{number} {reason}" for reason, number in left_out.items())
+            continue
+        key = repr((run.model, run.model_args, run.model_base_url, log.solver, _generate_config(log), _setting(log)))
+        _add(settings.setdefault(key, Respondent(run.model, run.model)), log, form, questions, left_out)
+    respondents = _named([one for one in settings.values() if one.uuids])
+    if not any(one.answers for one in respondents):
+        unread = left_out + Counter(reason for one in respondents for reason in one.unread.values())
+        reasons = "; ".join(f"{number} {reason}" for reason, number in unread.items())
         raise BadInput(
             f"answers={','.join(places)}: no answer can be read in these logs ({reasons or 'they have no samples'}); "
             + ("name logs of yes-or-no questions, or use -T form=text" if form == "short" else "name other logs")
@@ -135,41 +195,59 @@ def read_answers(places: Sequence[str], form: Form) -> Answers:
     return Answers(respondents, questions, left_out)
 
 
-def _respondent(
-    log: LogFile, form: Form, questions: dict[str, tuple[str, Question]], left_out: Counter[str]
-) -> Respondent:
-    run = log.header.eval
-    one = Respondent(run.model, run.model, log)
+def _add(
+    one: Respondent,
+    log: LogFile,
+    form: Form,
+    questions: dict[str, tuple[str, Question]],
+    left_out: Counter[str],
+) -> None:
+    """Add what a log says, except answers to questions that a newer log has."""
+    one.logs.append(log)
     for item in read_eval_log(log.path, exclude_fields={"events", "attachments"}).samples or []:
-        reason, answer = _answer(item, form)
-        if answer is None:
+        reason = _unusable(item)
+        name = str(item.id)
+        if not reason and one.asked_in.get(name, log) is not log:
+            reason = "answers of which there are newer ones"
+        if not reason:
+            text = item.input if isinstance(item.input, str) else item.input[-1].text
+            question = Question.model_validate(item.metadata)
+            if form == "short" and not question.proposition:
+                reason = "answers to a question that is not of yes or no"
+            elif questions.setdefault(name, (text, question))[0] != text:
+                reason = "answers to another question with the same id"
+        if reason:
             left_out[reason] += 1
             continue
-        name = str(item.id)
-        text = item.input if isinstance(item.input, str) else item.input[-1].text
-        question = Question.model_validate(item.metadata)
-        if questions.setdefault(name, (text, question))[0] != text:
-            left_out["answers to another question with the same id"] += 1
-            continue
-        one.answers[name].append(answer)
+        one.asked_in[name] = log
         one.uuids[name].append(str(item.uuid))
-    return one
+        reason, answer = _answer(item, form)
+        if answer:
+            one.answers[name].append(answer)
+            one.unread.pop(name, None)
+        elif name not in one.answers:
+            one.unread[name] = reason
+
+
+def _unusable(item: EvalSample) -> str:
+    """Why a sample is no answer that a model could be credited with or blamed for. Empty if it is one."""
+    try:
+        Question.model_validate(item.metadata)
+    except ValidationError:
+        return "samples without a Truthgym question"
+    if item.metadata.get("arm", "neutral") != "neutral":
+        return "answers to a question with an opinion"
+    return "samples that failed" if item.error else ""
 
 
 def _answer(item: EvalSample, form: Form) -> tuple[str, Answer | None]:
     store = Store(item.store)
     text = split_thought(recorded_answer(store) or ("" if recorded_end(store) else item.output.completion))[1] or ""
-    try:
-        question = Question.model_validate(item.metadata)
-    except ValidationError:
-        return "samples without a Truthgym question", None
-    if item.metadata.get("arm", "neutral") != "neutral":
-        return "answers to a question with an opinion", None
-    if item.error or not text.strip():
+    if not text.strip():
         return "samples without an answer", None
     if form == "text":
         return "", Answer(text.strip(), text)
-    belief = read_belief(text, decimal=True) if question.proposition else None
+    belief = read_belief(text, decimal=True)
     if belief is None:
         return "answers that state no belief", None
     if belief == 0.5:
@@ -177,13 +255,35 @@ def _answer(item: EvalSample, form: Form) -> tuple[str, Answer | None]:
     return "", Answer(SIDES[0] if belief > 0.5 else SIDES[1], text)
 
 
+def _setting(log: LogFile) -> str:
+    """The task with those of its arguments that change answers."""
+    run = log.header.eval
+    return " ".join([run.task.removeprefix("truthgym/"), *_words(run.task_args, RUN_ARGUMENTS)])
+
+
+def _generate_config(log: LogFile) -> dict[str, Any]:
+    config = log.header.eval.model_generate_config
+    return {name: value for name, value in sorted(config.items()) if value is not None and name not in RUN_CONFIG}
+
+
+def _words(arguments: Mapping[str, Any], but: Sequence[str] = ()) -> list[str]:
+    return [
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in sorted(arguments.items())
+        if value is not None and name not in but
+    ]
+
+
+def _options(flag: str, arguments: Mapping[str, Any]) -> list[str]:
+    return [f"{flag} {shlex.quote(word)}" for word in _words(arguments)]
+
+
 def _named(respondents: list[Respondent]) -> list[Respondent]:
     """Name respondents of the same model by their settings."""
     counts = Counter(one.model for one in respondents)
     for one in respondents:
         if counts[one.model] > 1:
-            run = one.log.header.eval
-            given = {**run.model_args, **run.task_args}
-            words = [f"{name}={value}" for name, value in given.items() if value is not None]
-            one.name = " ".join([one.model, run.task.removeprefix("truthgym/"), one.log.solver, *words])
+            log = one.logs[0]
+            words = _words({**log.header.eval.model_args, **_generate_config(log)})
+            one.name = " ".join([one.model, _setting(log), log.solver, *words])
     return respondents

@@ -15,8 +15,6 @@ from truthgym.scorers.peers.answers import Answer, Answers, Respondent
 Choice = Literal["evaluated", "random_non_evaluated", "random_any"]
 TargetQuestion = Literal["evaluated_question", "random_non_evaluated_question", "random_any_question"]
 ContextQuestions = Literal["evaluated_question", "k_random_non_evaluated"]
-MIN_COPIED = 5
-"""Words that two replies need to count as the same answer."""
 SOURCE, OTHER = "A", "B"
 """How a request names the evaluated model, and another one whose answer is predicted."""
 
@@ -88,11 +86,7 @@ def _draw(answers: Answers, source: Respondent, asked: str, design: Design, rng:
     target = _target_question(answers, asked, design, rng)
     if target is None:
         return "no other question"
-    others = [one for one in answers.respondents if one is not source and target in one.answers]
-    if design.same_family == "exclude":
-        others = [one for one in others if one.family != source.family]
-    pool = {"evaluated": [source], "random_non_evaluated": others, "random_any": [source, *others]}[design.predicted]
-    pool = [one for one in pool if target in one.answers]
+    pool = candidates(answers, source, target, design)
     if not pool:
         return "no other model answered the question"
     predicted = pool[rng.integers(len(pool))]
@@ -102,13 +96,13 @@ def _draw(answers: Answers, source: Respondent, asked: str, design: Design, rng:
         chosen = [asked]
         if predicted is source and asked == target:
             return "the answer itself would be shown"
+        if asked not in source.answers:
+            return source.unread.get(asked, "no answer to show")
     else:
         chosen = _others(answers, source, question, {asked, target}, design.k_context, rng)
         if len(chosen) < design.k_context:
             return f"fewer than {design.k_context} other questions"
-    given = [_one(source.answers[name], rng) for name in chosen]
-    if any(is_copy(one, answer) for one in given):
-        return "identical answers"
+    shown = [_one(source.answers[name], rng) for name in chosen]
     elsewhere = _others(answers, source, question, {asked, target, *chosen}, len(chosen), rng)
     if len(elsewhere) < len(chosen):
         return "no other answers for the permutation null"
@@ -127,24 +121,39 @@ def _draw(answers: Answers, source: Respondent, asked: str, design: Design, rng:
         event=question.event,
         answer=answer.shown,
         respondent=SOURCE if predicted is source else OTHER,
-        context=[(text, one.shown) for text, one in zip(texts, given, strict=True)],
+        context=[(text, one.shown) for text, one in zip(texts, shown, strict=True)],
         null=[(text, _one(source.answers[name], rng).shown) for text, name in zip(texts, elsewhere, strict=True)],
         behavior=[(answers.questions[name][0], _one(predicted.answers[name], rng).shown) for name in behavior],
         same_family=predicted is not source and predicted.family == source.family,
     )
 
 
-def is_copy(one: Answer, other: Answer) -> bool:
-    """Whether two replies are the same, apart from spaces. Two of little more than a number may be so by chance."""
-    words = one.text.split()
-    return len(words) >= MIN_COPIED and words == other.text.split()
+def candidates(answers: Answers, source: Respondent, target: str, design: Design) -> list[Respondent]:
+    """Whose answer to a question can be predicted: another model's, unless it repeats the evaluated one."""
+    others = [
+        one
+        for one in answers.respondents
+        if one.model != source.model and frozenset((one.name, source.name)) not in answers.copies
+    ]
+    if design.same_family == "exclude":
+        others = [one for one in others if one.family != source.family]
+    pool = {"evaluated": [source], "random_non_evaluated": others, "random_any": [source, *others]}[design.predicted]
+    return [one for one in pool if target in one.answers]
 
 
 def _target_question(answers: Answers, asked: str, design: Design, rng: np.random.Generator) -> str | None:
     if design.target_question == "evaluated_question":
         return asked
-    event = answers.questions[asked][1].event
-    names = [name for name, (_, question) in answers.questions.items() if question.event != event]
+    shown = answers.questions[asked][1]
+    names = [
+        name
+        for name, (_, question) in answers.questions.items()
+        if question.event != shown.event
+        and (
+            design.context_questions != "evaluated_question"
+            or may_be_shown_with(question, shown.event, shown.proposition, shown.opened_on)
+        )
+    ]
     names += [asked] * (design.target_question == "random_any_question")
     return names[rng.integers(len(names))] if names else None
 
