@@ -36,6 +36,8 @@ FORECASTERS = {
     "lexical": Parameters(lexical=0.3),
 }
 """Forecasters by name: one without a fault, one to whom any text helps, one to whom words alone help."""
+KINDS = {"exact": ("outcome",), "unfamiliar": ("alone",), "lexical": ("outcome", "alone")}
+"""Kinds of observation on the page, by forecaster."""
 FILLED = 300
 """Words of the padded text."""
 SIZES = (30, 100, 300)
@@ -243,7 +245,7 @@ def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
         for writer in WRITERS:
             truth = planted(writer, questions)
             for forecaster in FORECASTERS if world == "urns" else ("exact",):
-                for kind in ("outcome", "alone") if forecaster != "exact" else ("outcome",):
+                for kind in KINDS[forecaster]:
                     values = uplifts(writer, questions, forecaster, contrast=kind == "outcome")
                     about = {"world": world, "writer": writer, "forecaster": forecaster, "observation": kind}
                     gap = float(np.abs(values["raw"] - values["planted"]).max())
@@ -269,7 +271,7 @@ def _row(values: dict[str, Floats], events: list[str] | None = None) -> dict[str
     return row | {"mde": means["net"].mde, "verdict": VERDICTS[verdict].split(":")[0]}
 
 
-def write(out: Path, n: int = 500, runs: int = 1000) -> None:
+def write(out: Path, n: int = 200, runs: int = 1000) -> None:
     """Compute everything and write the page.
 
     Args:

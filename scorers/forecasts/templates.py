@@ -72,7 +72,9 @@ def placebo_text(kind: Placebo, note: str, question: str, *key: object) -> str:
     if not words:
         texts = [row.trajectory for row in rated_trajectories()]
         rng.shuffle(texts)
-        words = " ".join(texts).split()
+        for text in texts:
+            if sum(len(word) + 1 for word in words) <= len(note):
+                words += text.split()
     words *= 1 + len(note) // sum(len(word) + 1 for word in words)
     return _cut(words, len(note))
 

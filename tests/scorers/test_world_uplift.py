@@ -105,6 +105,7 @@ def test_each_stage_can_be_redone_alone(log: EvalLog, forecaster: Model, reason:
     assert asked == 0
     assert nothing.samples
     assert "score with redo=missing" in reason(nothing.samples[0], "world_uplift")
+    assert again(plain, forecaster, redo="investigations", template="rephrase")[1] == 0, "no rephrasing either"
     looked, asked = again(plain, forecaster, redo="investigations")
     assert asked == 0
     assert looked.samples
