@@ -126,7 +126,7 @@ def shown(frame: "pd.DataFrame", headline: str, *others: str) -> str:
     return table(labelled, ("agent", headline, *others), {headline: f"`{headline}` [95 % interval]"})
 
 
-def page(timelines: int = 5) -> str:
+def page(timelines: int = 3) -> str:
     """The page, as Markdown."""
     follow = run("follow", FOLLOWERS, timelines, "linear,walk")
     linear = run("predict", FOLLOWERS, timelines, "linear")
@@ -194,7 +194,7 @@ the first one it remembers. The verdicts are those of [value_influence](../score
 """
 
 
-def write(out: Path, timelines: int = 5) -> None:
+def write(out: Path, timelines: int = 3) -> None:
     """Compute and write the page.
 
     Args:

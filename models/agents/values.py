@@ -85,7 +85,7 @@ def reply(name: str, messages: list[ChatMessage], parameters: ValueParameters) -
         return REFUSAL
     shown = [option for _, option in SHOWN.findall(request)]
     item = _item(shown)
-    if generator("refused", parameters.seed, item.id).random() < parameters.refused:
+    if parameters.refused and generator("refused", parameters.seed, item.id).random() < parameters.refused:
         return REFUSAL
     if parameters.policy == "first":
         scores = np.zeros(len(shown))
