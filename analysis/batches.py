@@ -51,7 +51,7 @@ def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
         raise BadInput(
             f"batches: {len(batches)} folder of logs; give two or more, as in: truthgym report A B --out DIR"
         )
-    first, *others = (main_scores(answers(batch))[0] for batch in batches)
+    first, *others = (main_scores(answers(batch, among=batches))[0] for batch in batches)
     found = [
         row | {"batch": str(name)}
         for name, other in zip(batches[1:], others, strict=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 
 from truthgym.analysis.charts import main
-from truthgym.analysis.tables.setups import Places, Run, with_setups
+from truthgym.analysis.tables.setups import Places, Run, repeated, with_setups
 from truthgym.analysis.validity.pages import table
 from truthgym.evallog.discovery import every_log
 
@@ -132,17 +132,15 @@ def _counts(runs: tuple[Run, ...]) -> Iterator[str]:
     """A key of `COUNTS` for each run, of runs from the newest to the oldest."""
     completed = {run.log.header.eval.task_id for run in runs if run.log.finished}
     copies: set[str] = set()
-    later: set[tuple[str, str, tuple[str, ...]]] = set()
+    again = repeated(runs)
     for run in runs:
         header = run.log.header.eval
-        same = (run.model, run.setup, tuple(run.scorers.values()))
         if header.eval_id in copies:
             yield "copy"
         elif not run.log.finished:
             yield "superseded" if header.task_id in completed else "unfinished"
         else:
-            yield "repeated" if same in later else "yes"
-            later.add(same)
+            yield "repeated" if run in again else "yes"
         copies.add(header.eval_id)
 
 

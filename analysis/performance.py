@@ -27,7 +27,7 @@ from truthgym.analysis.tables.policies import (
 )
 from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
-from truthgym.analysis.tables.setups import Places, Run, bare_name, runs, scorer_label
+from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.evallog.header import ScorerResults
@@ -226,7 +226,8 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         "log": run.log.path,
         "eval_id": header.eval.eval_id,
     }
-    newest = {figures["scorer"]: figures for figures in map(_figures, results.scores) if figures}
+    figured = (_figures(one, run.scorer_label(one)) for one in results.scores)
+    newest = {figures["scorer"]: figures for figures in figured if figures}
     for name, figures in newest.items():
         if only and bare_name(name) != only:
             continue
@@ -241,7 +242,7 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         yield row | figures
 
 
-def _figures(found: ScorerResults) -> dict[str, Any]:
+def _figures(found: ScorerResults, scorer: str) -> dict[str, Any]:
     """The headline of a scorer, its verdict, and what to doubt. Nothing if it has no metric."""
     if not found.metrics:
         return {}
@@ -268,7 +269,7 @@ def _figures(found: ScorerResults) -> dict[str, Any]:
         reason = next((key for key, raised in general.items() if raised), "" if side else "spans_reference")
         verdict = "" if reason else f"{side} {paradigm.reference:g}"
     return {
-        "scorer": scorer_label(found),
+        "scorer": scorer,
         "figure": name,
         "score": figures[name],
         "lower": lower,

@@ -23,6 +23,8 @@ class Scorer(msgspec.Struct):
 
 class Config(msgspec.Struct):
     epochs: int | None = None
+    sample_shuffle: bool | int | None = None
+    """Whether the questions were shuffled, or the seed."""
 
 
 class Revision(msgspec.Struct):
@@ -46,6 +48,8 @@ class Spec(msgspec.Struct, kw_only=True):
     model_args: dict[str, Any] = {}
     model_base_url: str | None = None
     model_generate_config: dict[str, Any] = {}
+    model_roles: dict[str, Any] | None = None
+    """By role, a model with its settings or a list of them."""
     task_args: dict[str, Any] = {}
     metadata: dict[str, Any] | None = None
     config: Config = msgspec.field(default_factory=Config)

@@ -6,13 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs, scorer_label
+from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedSample, LoggedScore, Message, Outcome
 from truthgym.scorers.statistics.direction import LETTERS
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
 SAMPLE = ("sample_id", "epoch", "event", "split", "target")
 """Columns with the facts of a sample."""
@@ -24,7 +26,7 @@ BELIEFS = {"brier": "belief", "martingale": "posterior"}
 Rows = Callable[[Run], Iterator[tuple[Any, ...]]]
 
 
-def answers(logs: Places, *, scorer: str = "", features: bool = False) -> "pd.DataFrame":
+def answers(logs: Places, *, scorer: str = "", features: bool = False, among: Places = ()) -> "pd.DataFrame":
     """Read the scores of all answers. Memory grows with the table, not with the logs.
 
     Of several passes of a scorer with the same options the newest counts, and a copied log counts once. The same
@@ -34,6 +36,7 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False) -> "pd.Da
         logs: Logs and folders of logs, of finished evals.
         scorer: Read the scores of this scorer only, in all its options. "": of all scorers.
         features: Also read the conversations, and describe each.
+        among: Logs whose differences name models and setups, too, as in `runs`.
 
     Returns:
         A row for each answer (a question in an epoch) and number of its scores:
@@ -41,8 +44,9 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False) -> "pd.Da
         - of the run: `log`, `eval_id`, `created`, `model` with its arguments, `domain`, `task` (the task arguments that
           differ between the evals of a domain), `mode` (the solver, or `mode` in the task's metadata), and `setup`:
           domain, task and mode in one text.
-        - of the sample: `sample_id`, `epoch`, `event` (the clustering unit; the sample's id where the log names none),
-          `split` ("" where the log names none), `target`.
+        - of the sample: `sample_id` (with the target where samples of a domain have the same id and other targets, and
+          with the order where evals numbered their samples in other random orders), `epoch`, `event` (the clustering
+          unit; the sample's id where the log names none), `split` ("" where the log names none), `target`.
         - of the score: `scorer` with the options that differ from its defaults, `key` of the number (the scorer's name
           if the score is a single number), `value` (NaN if the answer could not be scored), and the `reason` ("" if it
           could). Texts have no row, but Inspect's letters for correct and incorrect are numbers.
@@ -52,12 +56,13 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False) -> "pd.Da
 
         A sample without a score, as after an error, has no row. Texts have the dtype object.
         `frame.attrs["left_out"]` holds the number of logs left out, by reason. `frame.attrs["higher_is_better"]` holds
-        the direction of each scorer whose logs declare one (`graded`).
+        the direction of each scorer whose logs declare one (`graded`), and `frame.attrs["notes"]` what is taken
+        together or apart.
 
     Raises:
         BadInput: No log of a finished eval, or none with a score (of `scorer`).
     """
-    found = runs(logs)
+    found = runs(logs, among)
     return _answers(found, scorer, features).copy()
 
 
@@ -67,10 +72,10 @@ def _answers(found: Runs, scorer: str, features: bool) -> "pd.DataFrame":
     frame = tabulate(found, columns, lambda run: _rows(run, scorer, features))
     if frame.empty:
         raise no_scores(found, scorer)
-    results = [one for run in found if run.log.header.results for one in run.log.header.results.scores]
+    results = [(run, one) for run in found if run.log.header.results for one in run.log.header.results.scores]
     frame.attrs["higher_is_better"] = {
-        scorer_label(one): bool(one.metrics["higher_is_better"].value)
-        for one in results
+        run.scorer_label(one): bool(one.metrics["higher_is_better"].value)
+        for run, one in results
         if "higher_is_better" in one.metrics
     }
     return frame
@@ -116,7 +121,46 @@ def tabulate(found: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
         data[name] = pd.Series(joined, dtype=joined.dtype)
     frame = pd.DataFrame(data, copy=False)
     frame.attrs["left_out"] = dict(found.left_out)
+    frame.attrs["notes"] = [*found.notes, *(_tell_apart(frame, found) if len(frame) else [])]
     return frame
+
+
+def _tell_apart(frame: "pd.DataFrame", found: Runs) -> list[str]:
+    """Give other ids to samples that have the same id but are other questions. Returns a note for each reason."""
+    import numpy as np
+
+    notes = []
+    orders: dict[str, dict[str, str]] = {}
+    for run in found:
+        spec = run.log.header.eval
+        order = spec.eval_id if spec.config.sample_shuffle is True else str(spec.config.sample_shuffle or "")
+        orders.setdefault(run.domain, {})[spec.eval_id] = order
+    shuffled = {log: order for logs in orders.values() if len(set(logs.values())) > 1 for log, order in logs.items()}
+    order = frame["eval_id"].map(lambda log: shuffled.get(log, ""))
+    numbered = ((order != "") & frame["sample_id"].str.isdigit()).to_numpy()
+    if numbered.any():
+        _rename(frame, numbered, order)
+        notes.append(
+            "Some evals numbered their samples in another random order (`--sample-shuffle`): a number is another "
+            "question in each, so they share no question. Give the samples ids."
+        )
+    pairs = frame[["domain", "sample_id", "target"]].drop_duplicates()
+    clash = pairs[pairs.duplicated(["domain", "sample_id"])][["domain", "sample_id"]].drop_duplicates()
+    if len(clash):
+        keys = set(clash.itertuples(index=False, name=None))
+        same = [key in keys for key in zip(frame["domain"], frame["sample_id"], strict=True)]
+        _rename(frame, np.array(same), frame["target"])
+        verb = "ids stand" if len(clash) > 1 else "id stands"
+        notes.append(f"{len(clash)} {verb} for questions with other targets, which count as different questions.")
+    return notes
+
+
+def _rename(frame: "pd.DataFrame", rows: "NDArray[np.bool_]", by: "pd.Series[str]") -> None:
+    """Add a text in brackets to the ids of rows, and to the events that are only the id."""
+    ids = frame.loc[rows, "sample_id"]
+    new = ids + " (" + by[rows] + ")"
+    frame.loc[rows, "event"] = frame.loc[rows, "event"].where(frame.loc[rows, "event"] != ids, new)
+    frame.loc[rows, "sample_id"] = new
 
 
 def sample_facts(sample: Outcome) -> tuple[str, int, str, str, str]:
@@ -195,8 +239,11 @@ def texts(logs: Places, wanted: Collection[tuple[str, str, int]]) -> dict[tuple[
     written: dict[tuple[str, str, int], str] = {}
     for run in runs(logs).tracked():
         for _, sample in run.log.reader.samples():
-            key = (run.log.header.eval.eval_id, str(sample.id), sample.epoch)
-            if key in wanted:
+            log, spec = run.log.header.eval.eval_id, run.log.header.eval.config
+            plain, *_, target = sample_facts(sample)
+            order = log if spec.sample_shuffle is True else str(spec.sample_shuffle or "")
+            ids = (plain, f"{plain} ({target})", f"{plain} ({order})", f"{plain} ({order}) ({target})")
+            for key in [(log, one, sample.epoch) for one in ids if (log, one, sample.epoch) in wanted]:
                 parts = (part for message in own_replies(sample) for part in message.parts)
                 written[key] = "\n\n".join(part.text or part.reasoning or "" for part in parts)
     return written

@@ -1,7 +1,8 @@
 """The runs of a folder of logs: which model answered which questions in which setting, as the logs themselves say."""
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from inspect import signature
@@ -16,8 +17,18 @@ Places = str | Path | Sequence[str | Path]
 """Logs and folders of logs."""
 DEFAULT = "direct"
 """The solver of a task that names none."""
-UNNAMED = ("paradigms", "metric", "figures", "n", "sha256")
+UNNAMED = {"paradigms", "metric", "figures", "n"}
 """Task arguments that do not change what is asked, or have a column of their own."""
+WITHOUT_EFFECT = {
+    "adaptive_connections", "attempt_timeout", "batch", "batch_size", "cache", "device", "device_map",
+    "max_connections", "max_retries", "seed", "timeout",
+}  # fmt: skip
+"""Model arguments and generation settings that do not make it another model."""
+PREPARE = "truthgym/prepare"
+GRADER = "grader"
+"""The model role of Inspect's own scorers."""
+SCORER_ROLES = {GRADER, "forecaster", "investigator", "judge", "reader"}
+"""Model roles that do not change what the model was asked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +37,14 @@ class Run:
 
     log: LogFile
     model: str
-    """With its arguments."""
+    """With its arguments, and the generation settings that differ between its evals."""
     domain: str
     task: str
     """The task arguments that differ between the evals of a domain."""
     mode: str
     """`mode` in the task's metadata (as in examples/sweep.py), or else the solver with its arguments."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """The models in roles, such as the judge, that differ between the evals of a domain."""
 
     @property
     def setup(self) -> str:
@@ -61,8 +74,23 @@ class Run:
         for found in results.scores if results else []:
             # Inspect's own metrics of a dict have a result for each key, under the key's name.
             for name in (found.name, bare_name(found.scorer)):
-                labels.setdefault(name, scorer_label(found))
+                labels.setdefault(name, self.scorer_label(found))
         return labels
+
+    def scorer_label(self, found: ScorerResults) -> str:
+        """A scorer's name with the options that differ from its defaults, and the judges that differ between evals."""
+        paradigm = PARADIGMS.get(bare_name(found.scorer))
+        defaults = signature(paradigm.scorer).parameters if paradigm else {}
+        changed = {
+            name: value
+            for name, value in found.params.items()
+            if name != "figures" and (name not in defaults or value != defaults[name].default)
+        }
+        judges = {}
+        if self.roles:
+            used = paradigm.roles(**found.params) if paradigm else (GRADER,)
+            judges = {role: model for role, model in self.roles.items() if role in used}
+        return " ".join([bare_name(found.scorer), *options(changed | judges)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +114,12 @@ class Runs:
         """The places in one text, for errors."""
         return ", ".join(self.places)
 
+    @cached_property
+    def notes(self) -> list[str]:
+        """What the tables take together."""
+        again = Counter((run.model, run.setup) for run in repeated(self.runs))
+        return [f"{n + 1} runs of {model} in {setup} are taken together." for (model, setup), n in again.items()]
+
     def tracked(self) -> Iterable[Run]:
         """The runs, with progress on the terminal while their samples are read."""
         from rich.console import Console
@@ -95,60 +129,65 @@ class Runs:
         return track(self.runs, "Reading logs", console=Console(stderr=True), transient=True, disable=quiet)
 
 
-def runs(logs: Places) -> Runs:
+def runs(logs: Places, among: Places = ()) -> Runs:
     """Find the finished evals, reading only the logs' headers. A copied log counts once.
 
     The same unchanged files are read once in a process.
 
     Args:
         logs: Logs and folders of logs, local or remote.
+        among: Logs whose differences name the setups, too, so that several calls give the same names.
 
     Raises:
         BadInput: A place does not exist, a file is not a log, or no log is of a finished eval.
     """
-    places = tuple(map(str, [logs] if isinstance(logs, str | Path) else logs))
-    if any("://" in place for place in places):
-        return _find.__wrapped__(places, ())
-    files = ((path, Path(path).stat()) for path in log_paths(places))
-    return _find(places, tuple((path, file.st_size, file.st_mtime_ns) for path, file in files))
+    places, others = (tuple(map(str, [some] if isinstance(some, str | Path) else some)) for some in (logs, among))
+    if any("://" in place for place in (*places, *others)):
+        return _find.__wrapped__(places, others, ())
+    files = ((path, Path(path).stat()) for path in log_paths([*places, *others]))
+    return _find(places, others, tuple((path, file.st_size, file.st_mtime_ns) for path, file in files))
 
 
 @lru_cache(maxsize=4)
-def _find(places: tuple[str, ...], files: tuple[tuple[str, int, int], ...]) -> Runs:
+def _find(places: tuple[str, ...], among: tuple[str, ...], files: tuple[tuple[str, int, int], ...]) -> Runs:
     """The runs of files in a certain state, which is the key of the cache."""
     found, left_out = find_logs(places)
     logs = {log.header.eval.eval_id: log for log in reversed(found)}  # the newest copy of each
-    return Runs(places, with_setups(logs.values()), {reason: number for reason, number in left_out.items() if number})
+    others = find_logs(among)[0] if among else []
+    reasons = {reason: number for reason, number in left_out.items() if number}
+    return Runs(places, with_setups(logs.values(), others), reasons)
 
 
-def with_setups(logs: Collection[LogFile]) -> tuple[Run, ...]:
-    """The runs of logs, newest first. Of copies the one that counts is first."""
-    differing = _differing(logs)
-    every = [
-        Run(
-            log,
-            model=" ".join([log.header.eval.model, *options(log.header.eval.model_args)]),
-            domain=log.header.eval.task.removeprefix("truthgym/"),
-            task=" ".join(options({name: log.header.eval.task_args.get(name) for name in sorted(differing[task])})),
-            mode=_mode(log),
-        )
-        for log in logs
-        for task in [log.header.eval.task]
+def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> tuple[Run, ...]:
+    """The runs of logs, newest first. Of copies the one that counts is first.
+
+    Args:
+        logs: Logs, also of unfinished evals, whose differences name no setup unless all are unfinished.
+        among: Logs whose differences name the setups, too.
+    """
+    every = [*logs, *among]
+    compared = [log for log in every if log.finished] or every
+    models = _groups(compared, _base)
+    tasks = _groups(compared, lambda log: log.header.eval.task)
+    named = [_run(log, models.get(_base(log), [log]), tasks.get(log.header.eval.task, [log])) for log in logs]
+    named.sort(key=_newest, reverse=True)
+    return tuple(named)
+
+
+def repeated(found: Iterable[Run]) -> list[Run]:
+    """The finished runs whose model answered again later in the same setup, with the same scorers.
+
+    Args:
+        found: Runs, newest first.
+    """
+    later: dict[tuple[str, str, tuple[str, ...]], str] = {}
+    return [
+        run
+        for run in found
+        if run.log.finished
+        and later.setdefault((run.model, run.setup, tuple(run.scorers.values())), run.columns["eval_id"])
+        != run.columns["eval_id"]
     ]
-    every.sort(key=_newest, reverse=True)
-    return tuple(every)
-
-
-def scorer_label(found: ScorerResults) -> str:
-    """A scorer's name with the options that differ from its defaults."""
-    paradigm = PARADIGMS.get(bare_name(found.scorer))
-    defaults = signature(paradigm.scorer).parameters if paradigm else {}
-    changed = {
-        name: value
-        for name, value in found.params.items()
-        if name != "figures" and (name not in defaults or value != defaults[name].default)
-    }
-    return " ".join([bare_name(found.scorer), *options(changed)])
 
 
 def options(given: Mapping[str, Any]) -> list[str]:
@@ -156,7 +195,7 @@ def options(given: Mapping[str, Any]) -> list[str]:
     return [
         f"{name}={value}"
         for name, value in given.items()
-        if value is not None and not (isinstance(value, str) and Path(value).is_absolute()) and name != "model_path"
+        if value is not None and not (isinstance(value, str) and Path(value).is_absolute())
     ]
 
 
@@ -170,17 +209,92 @@ def bare_name(name: str) -> str:
     return unnumbered if unnumbered in PARADIGMS else short
 
 
-def _differing(logs: Iterable[LogFile]) -> dict[str, set[str]]:
-    """The task arguments that differ between the evals of a task, and the domain that a task takes."""
-    values: dict[str, dict[str, set[str]]] = {}
-    for log in logs:
-        arguments = values.setdefault(log.header.eval.task, {})
-        for name, value in log.header.eval.task_args.items():
-            arguments.setdefault(name, set()).add(str(value))
-    return {
-        task: {name for name, some in names.items() if name not in UNNAMED and (len(some) > 1 or name == "domain")}
-        for task, names in values.items()
+def _run(log: LogFile, same_model: Sequence[LogFile], same_task: Sequence[LogFile]) -> Run:
+    """A run, named by how it differs from those of the same model and those of the same task."""
+    spec = log.header.eval
+    settings = _differing([one.header.eval.model_generate_config for one in same_model]) - WITHOUT_EFFECT
+    arguments = [_without(one.header.eval.model_args) for one in same_model]
+    task_args = [one.header.eval.task_args for one in same_task]
+    asked = (_differing(task_args) - UNNAMED) | (spec.task_args.keys() & {"domain"})
+    roles = {
+        role: _role(spec.model_roles, role)
+        for role in sorted(_differing([_roles(one) for one in same_task]))
+        if role in (spec.model_roles or {})
     }
+    partners = {role: model for role, model in roles.items() if role not in SCORER_ROLES}
+    return Run(
+        log,
+        model=" ".join(
+            [
+                spec.model,
+                *options(_short(_without(spec.model_args), arguments)),
+                *options({name: spec.model_generate_config.get(name) for name in sorted(settings)}),
+            ]
+        ),
+        domain=spec.task.removeprefix("truthgym/"),
+        task=" ".join(options({name: _short(spec.task_args, task_args).get(name) for name in sorted(asked)})),
+        mode=" ".join([_mode(log, same_task), *options(partners)]),
+        roles=roles,
+    )
+
+
+def _base(log: LogFile) -> str:
+    """A model with its arguments, without paths."""
+    arguments = _without(log.header.eval.model_args)
+    return " ".join([log.header.eval.model, *options({n: v for n, v in arguments.items() if not _is_path(n, v)})])
+
+
+def _groups(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str, list[LogFile]]:
+    groups: dict[str, list[LogFile]] = {}
+    for log in logs:
+        groups.setdefault(key(log), []).append(log)
+    return groups
+
+
+def _without(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in WITHOUT_EFFECT}
+
+
+def _differing(records: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Names whose values differ. One that a record lacks is None there."""
+    names = {name for record in records for name in record}
+    return {name for name in names if len({str(record.get(name)) for record in records}) > 1}
+
+
+def _is_path(name: str, value: object) -> bool:
+    return isinstance(value, str) and (name == "model_path" or Path(value).is_absolute())
+
+
+def _short(record: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A record without paths that are the same in all records. Of others the last parts that tell them apart."""
+    shortened = dict(record)
+    differing = _differing(records)
+    for name, value in record.items():
+        if name == "sha256" and value:
+            shortened[name] = str(value)[:8]
+        elif not _is_path(name, value):
+            continue
+        elif name not in differing:
+            del shortened[name]
+        else:
+            paths = {Path(one[name]).parts for one in records if _is_path(name, one.get(name))}
+            most = max(map(len, paths), default=1)
+            count = next((n for n in range(1, most) if len({parts[-n:] for parts in paths}) == len(paths)), most)
+            shortened[name] = "/".join(Path(value).parts[-count:])
+    return shortened
+
+
+def _roles(log: LogFile) -> dict[str, str]:
+    return {role: _role(log.header.eval.model_roles, role) for role in log.header.eval.model_roles or {}}
+
+
+def _role(roles: Mapping[str, Any] | None, role: str) -> str:
+    """The model of a role with its arguments; several with commas."""
+    models = (roles or {})[role]
+    return ", ".join(
+        " ".join([str(one.get("model")), *options(one.get("args") or {})])
+        for one in (models if isinstance(models, list) else [models])
+    )
 
 
 def _newest(run: Run) -> tuple[str, str, bool, str, float]:
@@ -188,8 +302,19 @@ def _newest(run: Run) -> tuple[str, str, bool, str, float]:
     return header.eval.created, header.eval.eval_id, run.log.finished, header.completed_at, run.log.modified
 
 
-def _mode(log: LogFile) -> str:
-    metadata, steps = log.header.eval.metadata or {}, log.header.plan.steps
+def _mode(log: LogFile, same_task: Sequence[LogFile]) -> str:
+    """`mode` in the metadata, or the last step of the plan after those that not all evals of the task have."""
+    metadata, steps = log.header.eval.metadata or {}, _steps(log)
     if "mode" in metadata or not steps:
         return str(metadata.get("mode", DEFAULT))
-    return " ".join([bare_name(steps[-1].solver), *options(steps[-1].params_passed or {})])
+    shared = set.intersection(*(set(_steps(one)) for one in same_task))
+    return " + ".join([*(step for step in steps[:-1] if step not in shared), steps[-1]])
+
+
+def _steps(log: LogFile) -> list[str]:
+    """The steps of the plan with their arguments, without that with which Truthgym prepares every task."""
+    return [
+        " ".join([bare_name(step.solver), *options(step.params_passed or {})])
+        for step in log.header.plan.steps
+        if step.solver != PREPARE
+    ]

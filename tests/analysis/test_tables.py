@@ -86,7 +86,7 @@ def test_a_frame_is_the_readers_own_and_a_copied_log_counts_once(mixed_logs: Pat
     frame.attrs["left_out"]["mine"] = 1
     again = answers(mixed_logs)
     assert not (again["value"] == 0).all()
-    assert again.attrs == {"left_out": {}, "higher_is_better": {}}
+    assert again.attrs == {"left_out": {}, "higher_is_better": {}, "notes": []}
     for path in mixed_logs.glob("*.eval"):
         shutil.copy(path, tmp_path / f"copy-{path.name}")
     assert len(answers([mixed_logs, tmp_path])) == len(again)

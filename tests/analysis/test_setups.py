@@ -1,0 +1,128 @@
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalPlanStep, read_eval_log, write_eval_log
+from inspect_ai.model import GenerateConfig, ModelConfig
+
+from truthgym.analysis import catalog
+from truthgym.analysis.batches import load as compare_batches
+from truthgym.analysis.tables.answers import answers, texts
+from truthgym.analysis.tables.setups import Run, repeated, runs
+from truthgym.datasets.errors import BadInput
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(mixed_logs: Path, tmp_path: Path) -> Write:
+    """Writes a log of one answer with other facts of the run."""
+    log = read_eval_log(str(next(mixed_logs.glob("*plain*"))))
+
+    def written(name: str, target: str = "right", steps: Any = (), status: Any = "success", **facts: Any) -> Path:
+        one = log.model_copy(deep=True)
+        assert one.samples
+        one.status, one.samples[0].target = status, target
+        one.eval = one.eval.model_copy(update={"eval_id": name, "task_id": name, "model_args": {}, **facts})
+        one.plan.steps = [EvalPlanStep(solver=s, params=p, params_passed=p) for s, p in steps or [("generate", {})]]
+        path = tmp_path / f"{name}.eval"
+        path.parent.mkdir(exist_ok=True)
+        write_eval_log(one, str(path))
+        return path
+
+    return written
+
+
+def named(paths: list[Path], part: str) -> list[str]:
+    by_id: dict[str, Run] = {run.columns["eval_id"]: run for run in runs(paths)}
+    return [run.columns[part] for _, run in sorted(by_id.items())]
+
+
+def test_weights_in_other_folders_are_other_models(write: Write) -> None:
+    places = [{"model_path": path, "device": device} for path, device in [("/x/a", "cpu"), ("/x/b", "cuda:1")]]
+    paths = [write(f"w{n}", model_args=place) for n, place in enumerate(places)]
+    assert named(paths, "model") == ["mockllm/model model_path=a", "mockllm/model model_path=b"]
+    assert named(paths[:1], "model") == ["mockllm/model"]
+    same = write("w2", model_args={"model_path": "/y/a"})
+    assert named([*paths, same], "model") == [f"mockllm/model model_path={name}" for name in ("x/a", "x/b", "y/a")]
+
+
+def test_other_data_under_one_name_are_another_setup(write: Write) -> None:
+    sources = [{"source": f"/data/{n}/rows.jsonl", "sha256": str(n) * 64} for n in range(2)]
+    paths = [write(f"d{n}", task_args=source) for n, source in enumerate(sources)]
+    assert named(paths, "task") == [f"sha256={str(n) * 8} source={n}/rows.jsonl" for n in range(2)]
+
+
+def test_generation_settings_name_the_model(write: Write) -> None:
+    settings = [GenerateConfig(temperature=t, max_connections=c, top_p=0.5) for t, c in [(0.0, 1), (1.0, 2)]]
+    paths = [write(f"g{n}", model_generate_config=one) for n, one in enumerate(settings)]
+    assert named(paths, "model") == ["mockllm/model temperature=0.0", "mockllm/model temperature=1.0"]
+    assert named(paths[:1], "model") == ["mockllm/model"]
+
+
+def test_another_judge_is_another_scorer(write: Write) -> None:
+    roles = [
+        {"grader": ModelConfig(model=f"m/{n}", args={"k": 1}), "critic": ModelConfig(model="m/c")} for n in range(2)
+    ]
+    paths = [write(f"j{n}", model_roles=one) for n, one in enumerate(roles)]
+    assert set(answers(paths)["scorer"]) == {"match grader=m/0 k=1", "match grader=m/1 k=1"}
+    assert set(named(paths, "mode")) == {"generate"}
+    other = write("j2", model_roles={"critic": ModelConfig(model="m/d")})
+    assert named([paths[0], other], "mode") == ["generate critic=m/c", "generate critic=m/d"]
+
+
+def test_an_argument_that_a_log_lacks_differs(write: Write) -> None:
+    paths = [write("a0", task_args={"draws": 2}), write("a1", task_args={})]
+    assert named(paths, "task") == ["draws=2", ""]
+
+
+def test_steps_that_differ_are_in_the_mode(write: Write) -> None:
+    start, end = ("truthgym/prepare", {}), ("generate", {})
+    plans = [[start, ("system_message", {"template": "x"}), end], [start, ("chain_of_thought", {}), end], [end]]
+    paths = [write(f"s{n}", steps=steps) for n, steps in enumerate(plans)]
+    modes = ["system_message template=x + generate", "chain_of_thought + generate", "generate"]
+    assert named(paths, "mode") == modes
+    assert named(paths[:1], "mode") == ["generate"]
+
+
+def test_an_id_with_other_targets_is_two_questions(write: Write) -> None:
+    paths = [write("q0"), write("q1", target="left")]
+    frame = answers(paths)
+    assert set(frame["sample_id"]) == set(frame["event"]) == {"7 (right)", "7 (left)"}
+    assert "1 id stands for questions with other targets" in frame.attrs["notes"][-1]
+    assert answers(paths[:1])["sample_id"].tolist() == ["7"]
+    key = ("q1", "7 (left)", 1)
+    assert texts(paths, {key})[key].startswith("Perhaps 12.5")
+
+
+def test_numbers_of_samples_in_other_orders_are_not_paired(write: Write) -> None:
+    config = read_eval_log(str(write("o"))).eval.config
+    paths = [
+        write(f"o{n}", config=config.model_copy(update={"sample_shuffle": order})) for n, order in enumerate((5, True))
+    ]
+    frame = answers(paths)
+    assert set(frame["sample_id"]) == {"7 (5)", "7 (o1)"}
+    assert "--sample-shuffle" in frame.attrs["notes"][-1]
+    assert texts(paths, {("o1", "7 (o1)", 1)})
+
+
+def test_batches_name_their_setups_together(write: Write) -> None:
+    write("before/one", task_args={"system_prompt": "x"})
+    last = write("after/one", task_args={"system_prompt": "y"})
+    folders = [last.parent.parent / name for name in ("before", "after")]
+    with pytest.raises(BadInput, match="no batch has a model, setup"):
+        compare_batches(folders)
+    write("after/two", task_args={"system_prompt": "x"})
+    assert compare_batches(folders)["setup"].tolist() == ["plain system_prompt=x, generate"]
+
+
+def test_repeated_runs_are_noted_and_unfinished_ones_name_nothing(write: Write) -> None:
+    paths = [write("r0", created="2026-01-01T00:00:00"), write("r1", created="2026-01-02T00:00:00")]
+    found = runs(paths)
+    assert [run.columns["eval_id"] for run in repeated(found)] == ["r0"]
+    assert answers(paths).attrs["notes"] == ["2 runs of mockllm/model in plain, generate are taken together."]
+    started = write("r2", status="started", task_args={"draws": 2}, created="2026-01-03T00:00:00")
+    frame = catalog.load([*paths, started])
+    assert frame["counts"].tolist() == ["unfinished", "yes", "repeated"]
+    assert set(frame["setup"]) == {"plain, generate"}
