@@ -43,7 +43,7 @@ CAUTION = (
     "An assigned factor was set by whoever ran the evals, and all of its levels answered the same questions: its "
     "effect is what changing it does on these questions, by whatever it does to the trajectories. An observed feature "
     "is only associated: nobody set it, and what causes it can also cause the score. Its effect is within questions, "
-    "with all settings the same."
+    "with all settings the same, unless a note says that each question has one answer."
 )
 
 
@@ -80,7 +80,8 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         (with the one that it is compared with; for a number its unit), `kind` ("assigned" or "observed"), `effect` on
         the score, `lower`, `upper` (95 %), `p`, `p_adjusted`, `real` (whether it is below 5 %), `explains`, the share
         of the score's variance that is lost without the column, `mixed`, `mixed_lower`, `mixed_upper` (mixed effects,
-        with a random intercept for each question; NaN where it did not converge), `n` and `clusters`.
+        with a random intercept for each question; NaN where it did not converge, and bounds NaN where questions share
+        an event), `n` and `clusters`.
         `frame.attrs["checks"]` lists for each score the checks of the regression's assumptions, with their results.
         `frame.attrs["notes"]` says what cannot be concluded.
 
@@ -188,7 +189,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     shown = frame.assign(
         interval=_intervals(frame["lower"], frame["upper"]),
         mixed=[
-            "-" if np.isnan(one) else f"{one:.3f} {interval}"
+            "-" if np.isnan(one) else f"{one:.3f} {interval}".removesuffix(" -")
             for one, interval in zip(
                 frame["mixed"], _intervals(frame["mixed_lower"], frame["mixed_upper"]), strict=True
             )
@@ -239,7 +240,10 @@ _NONE = (np.nan, np.nan, np.nan)
 
 
 def _mixed(frame: "pd.DataFrame", matrix: "np.ndarray[Any, np.dtype[np.float64]]") -> Any:  # noqa: ANN401
-    """Estimates and bounds with a random intercept for each question. None if it is too large or did not converge."""
+    """Estimates and bounds with a random intercept for each question. None if it is too large or did not converge.
+
+    The bounds are NaN if questions share an event, which the intercepts do not know.
+    """
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     questions = frame["domain"] + " " + frame["sample_id"].astype(str)
@@ -251,7 +255,9 @@ def _mixed(frame: "pd.DataFrame", matrix: "np.ndarray[Any, np.dtype[np.float64]]
             except (np.linalg.LinAlgError, ValueError):
                 return None
         if fit.converged and np.isfinite(fit.bse_fe).all():
-            return np.column_stack([fit.fe_params, fit.conf_int()[: matrix.shape[1]]])
+            alone = (frame["domain"] + " " + frame["event"].astype(str)).nunique() == questions.nunique()
+            bounds = fit.conf_int()[: matrix.shape[1]] if alone else np.full((matrix.shape[1], 2), np.nan)
+            return np.column_stack([fit.fe_params, bounds])
     return None
 
 

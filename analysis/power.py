@@ -6,6 +6,7 @@ python -m truthgym.analysis.power LOGS OUT.md --effect 0.02      (tables, with t
 import math
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,13 @@ import numpy as np
 
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
-from truthgym.analysis.tables.questions import Questions, by_question, by_reason, main_scores, notes
+from truthgym.analysis.tables.questions import by_question, by_reason, main_scores, notes
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.paradigm import FEW_QUESTIONS
+from truthgym.scorers.statistics.proper_scores import row_mean
+from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.variance import MOST_QUESTIONS, Components, variance_components
 
 if TYPE_CHECKING:
@@ -58,8 +61,9 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
           questions, `epochs`, the standard deviations `sd_event`, `sd_question`, `sd_epoch` between events, between the
           questions of an event and between the epochs of a question, and `now`, the minimum detectable effect of a run
           of this size;
-        - of the plan `planned_epochs`, `questions` and their minimum detectable effect `mde`; and `effect` with the
-          `needed` questions that detect it with so many epochs (infinite above 100,000).
+        - of the plan `planned_epochs`, `questions` (those of the log; a range for the subject that needs most) and
+          their minimum detectable effect `mde`; and `effect` with the `needed` questions that detect it with so many
+          epochs (infinite above 100,000).
 
         `frame.attrs["notes"]` says what has no plan, and why.
 
@@ -72,19 +76,21 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
     found, left_out = main_scores(answers(logs, scorer=scorer))
     plans, refused, single, few = [], defaultdict[str, list[str]](list), [], []
     for (setup, score), scored in found.groupby(["setup", "score"], sort=True):
-        for kind, subject, values in _subjects(scored):
-            parts = variance_components(values.values, values.event)
+        ready: list[tuple[dict[str, Any], Components]] = []
+        for kind, subject, parts, epochs in _subjects(scored):
             name = f"{score} of {subject} in {setup}"
-            now = parts.mde(parts.n, values.values.shape[1])
+            now = parts.mde(parts.n, epochs)
             if parts.n < FEWEST or math.isnan(now):
                 refused[f"fewer than {FEWEST} questions, or than three events"].append(name)
                 continue
             run = dict(zip(SUBJECT, (setup, score, kind, subject), strict=True))
-            run |= {"n": parts.n, "epochs": values.values.shape[1], "now": now, "effect": wanted}
+            run |= {"n": parts.n, "epochs": epochs, "now": now, "effect": wanted}
             run |= {f"sd_{part}": math.sqrt(getattr(parts, part)) for part in ("event", "question", "epoch")}
-            plans += [run | plan for plan in _plans(parts, wanted)]
+            ready.append((run, parts))
             single += [name] * math.isnan(parts.epoch)
             few += [name] * (len(parts.sizes) < FEW_QUESTIONS)
+        most = {run["kind"]: run for run, _ in sorted(ready, key=lambda one: _need(one[1], wanted))}  # the last counts
+        plans += [run | plan for run, parts in ready for plan in _plans(parts, wanted, run is most[run["kind"]])]
     if not plans:
         raise BadInput(f"No log allows a plan: {'; '.join([*refused, *left_out])}; ask more questions")
     frame = pd.DataFrame(plans)
@@ -114,7 +120,7 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
 
 
 def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
-    drawn = rows[rows["subject"] == rows.sort_values("needed", na_position="first")["subject"].iloc[-1]]
+    drawn = rows[rows["subject"] == rows["subject"].value_counts().idxmax()]  # the one with a curve
     run = drawn.iloc[0]
     x = alt.X("questions:Q", title="questions", scale=LOG, axis=alt.Axis(format="~s", tickCount=5))
     y = alt.Y("mde:Q", title="minimum detectable effect (lower is better)", scale=LOG, axis=alt.Axis(tickCount=4))
@@ -146,6 +152,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         plans = plans.assign(epochs_text=plans["planned_epochs"].astype(str), count=plans["needed"].map(_count))
         wide = plans.pivot(index=SUBJECT[2:], columns="epochs_text", values="count").fillna("-")
         shown = plans.drop_duplicates(SUBJECT).merge(wide, on=SUBJECT[2:])
+        shown["epochs"] = shown["epochs"].map("{:.3g}".format)
         planned = sorted(int(epochs) for epochs in wide.columns)
         columns = (*SUBJECT[2:], "n", "epochs", "sd_event", "sd_question", "sd_epoch", "now", *map(str, planned))
         labels = LABELS | {str(epochs): f"needed with {epochs} epoch{'s' * (epochs > 1)}" for epochs in planned}
@@ -168,29 +175,56 @@ CAPTION = (
 )
 
 
-def _subjects(scored: "pd.DataFrame") -> Iterator[tuple[str, str, Questions]]:
-    """Each model's values, and the differences of each pair of models on the questions that both answered."""
+def _subjects(scored: "pd.DataFrame") -> Iterator[tuple[str, str, Components, float]]:
+    """Each model's components, and those of the differences of each pair of models on the questions of both.
+
+    With each the epochs of a question: the harmonic mean, by which the variance between epochs is divided.
+    """
     models = {str(model): by_question(part) for model, part in scored.groupby("model", sort=True)}
-    for model, values in models.items():
-        yield LEVEL, model, values
-    for (one, first), (other, second) in combinations(models.items(), 2):
+    for model, one in models.items():
+        yield LEVEL, model, variance_components(one.values, one.event), _epochs(one.values)
+    for (name, first), (other, second) in combinations(models.items(), 2):
         rows = {question: i for i, question in enumerate(second.question)}
         both = [(i, rows[question]) for i, question in enumerate(first.question) if question in rows]
         if both:
             left, right = (list(side) for side in zip(*both, strict=True))
-            epochs = min(first.values.shape[1], second.values.shape[1])
-            difference = first.values[left, :epochs] - second.values[right, :epochs]
-            events, targets = ([facts[i] for i in left] for facts in (first.event, first.target))
-            asked = [first.question[i] for i in left]
-            yield DIFFERENCE, f"{one} minus {other}", Questions(asked, difference, events, targets)
+            sides = (first.values[left], second.values[right])
+            yield DIFFERENCE, f"{name} minus {other}", *_difference(sides, [first.event[i] for i in left])
 
 
-def _plans(parts: Components, effect: float) -> Iterator[dict[str, Any]]:
+def _difference(sides: tuple[Floats, Floats], events: list[str]) -> tuple[Components, float]:
+    """The components of the difference of two models: its noise of an epoch is that of both."""
+    one, other = (row_mean(side) for side in sides)
+    used = np.isfinite(one - other)
+    means = variance_components((one - other)[:, None], events)
+    read = [name for name, use in zip(events, used, strict=True) if use]
+    noise = np.array([variance_components(side[used], read).epoch for side in sides])
+    share = np.array([1 / _epochs(side[used]) for side in sides])
+    if np.isfinite(noise).all():
+        in_means = float(noise @ share)
+        epochs = float(noise.sum()) / in_means if in_means else 1 / float(share.mean())
+        return replace(means, question=max(0.0, means.question - in_means), epoch=float(noise.sum())), round(epochs, 6)
+    hidden = float(np.nansum(noise * (1 - share)))  # of one epoch each, where the means are over more
+    return replace(means, question=means.question + hidden), 1.0
+
+
+def _epochs(values: Floats) -> float:
+    count = np.isfinite(values).sum(axis=1)
+    return round(1 / float(np.mean(1 / count[count > 0])), 6) if count.any() else 1.0
+
+
+def _need(parts: Components, effect: float) -> tuple[float, float]:
+    """What is larger for a subject that needs more questions."""
+    return parts.questions(effect, 1), parts.event + parts.question + float(np.nan_to_num(parts.epoch))
+
+
+def _plans(parts: Components, effect: float, curve: bool) -> Iterator[dict[str, Any]]:
     epochs = EPOCHS[:1] if math.isnan(parts.epoch) else EPOCHS
     needed = {k: parts.questions(effect, k) for k in epochs}
     most = max([parts.n, *(n for n in needed.values() if math.isfinite(n))])
+    sizes = np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)) if curve else [parts.n]
     for k in epochs:
-        for n in np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)):
+        for n in sizes:
             yield {"planned_epochs": k, "questions": int(n), "mde": parts.mde(int(n), k), "needed": needed[k]}
 
 

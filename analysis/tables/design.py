@@ -105,8 +105,9 @@ def settings(frame: "pd.DataFrame") -> Design:
 def with_trajectories(design: Design, frame: "pd.DataFrame", names: Sequence[str] = tuple(FEATURES)) -> Design:
     """The design with the features of the trajectories added, within questions and in standard deviations.
 
-    The mean of each question is taken out of a feature where questions have several answers, so that a hard question
-    that makes all answers long is no reason for an effect of length.
+    The mean of each question is taken out of a feature, so that a hard question that makes all answers long is no
+    reason for an effect of length. A question with one answer then says nothing. Only if each question has one answer
+    are features between questions, with a note.
     """
     import pandas as pd
 
@@ -121,10 +122,16 @@ def with_trajectories(design: Design, frame: "pd.DataFrame", names: Sequence[str
         "confidence": frame["confidence"],
     }
     numbers: dict[str, pd.Series[float]] = {name: pd.Series(scaled[name]).astype(float) for name in names}
-    several = pd.Series(1, index=frame.index).groupby(question).transform("sum").gt(1).all()
+    several = pd.Series(1, index=frame.index).groupby(question).transform("sum") > 1
+    between = not several.any()
+    if between:
+        wider.notes.append(
+            "Each question has one answer, so the effects of trajectories are between questions: what makes a question "
+            "hard can make its answer long."
+        )
     for name, values in numbers.items():
-        within = values - values.groupby(question).transform("mean") if several else values - values.mean()
-        deviation = float(within.std())
+        within = values - (values.mean() if between else values.groupby(question).transform("mean"))
+        deviation = float(within[several | between].std())
         unit = f"{FEATURES[name]}, 1 sd = {deviation:.3g}"
         if not deviation > ROUNDING_ERROR:
             continue

@@ -32,7 +32,7 @@ class Components:
         """Questions."""
         return sum(self.sizes)
 
-    def mde(self, questions: int, epochs: int) -> float:
+    def mde(self, questions: int, epochs: float) -> float:
         """Minimum detectable effect of so many questions, in events of the same sizes, and epochs.
 
         NaN with fewer than three effective clusters, or for several epochs if their variance is unknown.

@@ -78,6 +78,27 @@ def test_settings_that_always_come_together_are_said() -> None:
     assert any("mode self_debate" in note and "always come together" in note for note in found.attrs["notes"])
 
 
+def test_a_question_with_one_answer_leaves_effects_within_questions() -> None:
+    frame = answers(1, length=LENGTH_EFFECT)
+    alone = frame[(frame["sample_id"] != "q0") | (frame["eval_id"] == "a direct") & (frame["epoch"] == 1)]
+    whole, part = (effects(one).set_index("feature").loc["characters"] for one in (frame, alone))
+    assert part["effect"] == pytest.approx(whole["effect"], abs=0.005)
+    assert float(part["level"].rpartition("= ")[2]) == pytest.approx(np.sqrt(7 / 8), abs=0.05)  # of 8 answers
+    once = effects(frame.query("eval_id == 'a direct' and epoch == 1"))
+    assert "Each question has one answer" in " ".join(once.attrs["notes"])
+
+
+def test_mixed_effects_of_questions_that_share_an_event_have_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attribution, "MOST_MIXED", 100)
+    frame = answers(n=22, mode=MODE_EFFECT)
+    frame["event"] = "e" + (frame["sample_id"].str[1:].astype(int) // 2).astype(str)
+    shared = effects(frame)
+    row = shared.set_index("feature").loc["mode"]
+    assert row["mixed"] == pytest.approx(row["effect"], abs=0.01)
+    assert np.isnan([row["mixed_lower"], row["mixed_upper"]]).all()
+    assert f"| {row['mixed']:.3f} | {row['n']}" in report(shared)
+
+
 def test_other_questions_make_a_factor_observed() -> None:
     one, other = answers(1), answers(2)
     frame = pd.concat([one, other.assign(domain="forecasting", task="draws=2")], ignore_index=True)

@@ -57,6 +57,42 @@ def test_what_a_plan_promises_is_what_runs_of_that_size_have(table: Tables) -> N
     assert np.mean(sizes) == pytest.approx(plan["mde"], rel=0.05)
 
 
+def test_runs_on_other_questions_add_questions_and_no_epochs(table: Tables) -> None:
+    shared = np.random.default_rng(1).normal(0.3, 0.3, 80)
+    one, other = planted(shared, 0.1, "a", 1, epochs=3), planted(shared, 0.1, "b", 2, epochs=3)
+    table(one, other)
+    whole = load("logs").drop_duplicates(["subject", "planned_epochs"])
+    halves = one.assign(eval_id=np.where(one["sample_id"] < "q0040", "first", "second"))
+    table(halves, other)
+    split = load("logs").drop_duplicates(["subject", "planned_epochs"])
+    assert set(split["epochs"]) == {3}
+    for figure in ("now", "needed", "sd_question", "sd_epoch"):
+        assert split[figure].tolist() == pytest.approx(whole[figure].tolist())
+    values = one.groupby("sample_id")["value"].mean()
+    # The variance between questions and between epochs is taken apart and put together again.
+    assert split["now"].iloc[0] == pytest.approx(mean_headline(values).mde, rel=0.001)
+
+
+def test_the_subject_that_needs_most_has_a_curve_and_others_a_plan(table: Tables) -> None:
+    shared = np.random.default_rng(2).normal(0.3, 0.2, 40)
+    table(
+        *(
+            planted(shared, own, model, i)
+            for i, (model, own) in enumerate(zip("abcd", (0.1, 0.1, 0.1, 0.5), strict=True))
+        )
+    )
+    frame = load("logs")
+    rows = frame.groupby(["kind", "subject"]).size()
+    curves = rows[rows > len(power.EPOCHS)]
+    assert len(rows) == 4 + 6
+    assert [kind for kind, _ in curves.index] == [DIFFERENCE, LEVEL]
+    assert all("d" in subject.replace("minus", "") for _, subject in curves.index)
+    titles = [panel["title"]["subtitle"][1] for panel in chart(frame).to_dict()["concat"]]
+    assert all(
+        title.startswith(f"{subject}: 40") for title, (_, subject) in zip(titles, curves.index[::-1], strict=True)
+    )
+
+
 def test_one_epoch_plans_one_epoch_and_few_events_are_named(table: Tables) -> None:
     few = planted(np.zeros(9), 0.1, "few", 0)
     once = planted(np.zeros(20), 0.1, "once", 1, epochs=1)
