@@ -92,7 +92,7 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
 
     rows: list[dict[str, Any]] = []
     checks: list[dict[str, Any]] = []
-    notes: list[str] = []
+    notes: list[str] = list(frame.attrs.get("notes", []))
     for name, best, part in directed_scores(frame, key):
         read = part[part["value"].notna()].reset_index(drop=True)
         share = len(read) / len(part)

@@ -141,7 +141,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         )
         for row in compared[~tested].to_dict("records")
     ]
-    compared.attrs["notes"] = grouped(doubts)
+    compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(doubts)]
     compared.attrs["ranks"] = leaderboard(compared).to_dict("records")
     return compared
 

@@ -95,6 +95,7 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
         raise BadInput(f"No log allows a plan: {'; '.join([*refused, *left_out])}; ask more questions")
     frame = pd.DataFrame(plans)
     frame.attrs["notes"] = [
+        *found.attrs.get("notes", []),
         *left_out,
         *by_reason(refused),
         *by_reason({"one epoch does not show how much epochs differ": single}, "Planned for one epoch only"),
