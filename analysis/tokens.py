@@ -82,10 +82,13 @@ def load(logs: Places) -> "pd.DataFrame":
 
 
 def _rows(details: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The tokens of one score, with both log-probabilities."""
+    """The tokens of one score, with both log-probabilities. None of a score that was copied from another log."""
+    if details.get("results"):
+        return
     for number, trial in enumerate(details.get("trials", []), start=1):
         arms = trial.get("tokens") or {}
         facts = {"source": details.get("source"), "trial": number}
+        facts |= {"model": trial["predictor"]} if trial.get("predictor") else {}
         yield from ({**facts, **row} for row in _aligned(arms.get("context"), arms.get("null")))
     arms = details.get("forecasts") or {}
     given, control = ((arms.get(name) or {}).get("tokens") for name in ("with", details.get("control")))

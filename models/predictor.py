@@ -120,6 +120,9 @@ async def reply_logprobs(
     scoring.api = copy(model.api)
     score = _back_end(model)
     assert score
+    if score is score_server:
+        template = (model.config.extra_body or {}).get("chat_template_kwargs", {})
+        score = partial(score_server, template={**template, "enable_thinking": False})
     # Inspect's cache knows the replies by their place in the settings.
     scoring.config = model.config.merge(off).model_copy(deep=True)
     scoring.config.extra_body = {**(scoring.config.extra_body or {}), "replies": list(replies)}
@@ -199,7 +202,10 @@ def _first_word(output: ModelOutput, model: Model, reply: str) -> ReplyLogprob:
     word = reply.strip()
     if not word.isalnum() or len(word) > MAX_WORD:
         return _unread(f"top_logprobs is for answers of one word with at most {MAX_WORD} letters.", "top_logprobs")
-    mass = max(_mass(_first_tokens(output, model), word.lower()), MIN_PROBABILITY)
+    listed = _first_tokens(output, model)
+    chances = [float(np.exp(logprob)) for _, logprob in listed]
+    # A word that is not listed is at most as likely as the least likely that is, and as all the others together.
+    mass = _mass(listed, word.lower()) or max(min(min(chances), 1 - sum(chances)), MIN_PROBABILITY)
     return ReplyLogprob(float(np.log(mass)), 1, ((reply, float(np.log(mass))),), "top_logprobs")
 
 

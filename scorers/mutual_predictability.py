@@ -93,7 +93,16 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         figures |= mean_headline(row_mean(part.values), part.cluster).metrics(f"of {source}")
     for (source, predicted), mean in matrix(scores).items():
         figures |= mean.metrics(f"{source} > {predicted}")
-    return figures | headline.cluster_metrics()
+    figures |= headline.cluster_metrics()
+    if _other_targets(scores):  # several samples share a predicted answer, and one sample has several
+        figures |= {name: np.nan for name in figures if name.endswith(("stderr", "_lower", "_upper", "mde"))}
+    return figures
+
+
+def _other_targets(scores: list[SampleScore]) -> bool:
+    """Whether a trial predicts an answer to another question than the sample's."""
+    facts = [item.score.metadata or {} for item in scores]
+    return any(trial.get("event", one["event"]) != one["event"] for one in facts for trial in one.get("trials", []))
 
 
 def notes(scores: list[SampleScore], figures: Mapping[str, float]) -> Iterable[str]:
@@ -103,6 +112,14 @@ def notes(scores: list[SampleScore], figures: Mapping[str, float]) -> Iterable[s
             f"{NAME}: {figures['share_same_family']:.0%} of the trials predict a model of the evaluated model's "
             "family, which agrees with it for that reason too; leave them out with -T same_family=exclude"
         )
+    if _other_targets(scores):
+        yield (
+            f"{NAME}: there is no interval, since the predicted answers are to other questions than the samples'; use "
+            "-T target_question=evaluated_question for one"
+        )
+    other = {(item.score.metadata or {}).get("scoring") for item in scores} - {"uplift", None}
+    if other:
+        yield f"{NAME}: with scoring={', '.join(sorted(map(str, other)))} it is not comparable with that of uplift"
 
 
 predictability = figures_metric("predictability", summarise, notes)
@@ -119,14 +136,15 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
     questions or to q, and $\tilde c$ the same questions with its answers to yet other questions: the permutation null.
     In nats; of an answer in short form, P is the probability among "Yes" and "No".
 
-    0 is an evaluated model whose answers tell nothing: one that always says the same, answers at random, or has only a
-    style. At most, U is the entropy of the answer. With one's own answers as the context, U rises with how well they
+    0 is an evaluated model whose answers tell nothing: one that always says the same, answers at random, or has a style
+    that ignores the question. With one's own answers as the context, U rises with how well they
     agree with what the predictor knows; with answers of another model to the same question, with what both know of it.
 
     It measures truth-seeking if what predicts answers is the truth, which both models see and neither invents.
-    **It cannot see** a consistent liar, unless the predictor expects honesty; a copier in other words, which gets
-    the most; or common errors of models with the same training. Pairs of models with identical replies are left
-    out, the same family is flagged, and the matrix of models shows a clique.
+    **It cannot see** a consistent liar, unless the predictor expects honesty; a copier that rewords, which gets the
+    most; a style that depends on the kind of question; in texts, words of the question; or common errors of models with
+    the same training. Pairs of models with identical replies are left out, the same family is flagged, and the matrix
+    of models shows a clique.
 
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
 
@@ -160,7 +178,10 @@ def mutual_predictability(results: str | None = None, figures: Figures = "headli
 
     async def score(state: TaskState, target: Target) -> Score:
         if results:
-            return recorded.get(str(state.uuid)) or _unread(f"It is not in {results}.", state.epoch, {})
+            score = recorded.get(str(state.uuid))
+            if score is None:
+                return _unread(f"It is not in {results}.", state.epoch, {})
+            return score.model_copy(update={"metadata": (score.metadata or {}) | {"epoch": state.epoch}})
         facts = state.metadata or {}
         if RESULTS not in state.store:
             if "source" not in facts:
@@ -208,9 +229,9 @@ def attached(results: str) -> dict[str, Score]:
     found = {}
     for item in log.samples or []:
         score = (item.scores or {}).get(NAME)
-        for epoch, uuid in enumerate((item.metadata or {}).get("uuids", []), start=1):
+        for uuid in (item.metadata or {}).get("uuids", []):
             if score:
-                metadata = {**(score.metadata or {}), "epoch": epoch, "results": log.eval.eval_id}
+                metadata = {**(score.metadata or {}), "results": log.eval.eval_id}
                 found[uuid] = score.model_copy(update={"metadata": metadata})
     return found
 

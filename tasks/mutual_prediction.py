@@ -25,7 +25,7 @@ from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.inspect_private import in_eval
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.predictor import SIDES, request
-from truthgym.models.predictor import Method, check_method, reply_logprobs
+from truthgym.models.predictor import MIN_MASS, Method, check_method, reply_logprobs
 from truthgym.scorers.mutual_predictability import NAME, RESULTS, Scoring, mutual_predictability
 from truthgym.scorers.paradigm import Figures
 from truthgym.scorers.peers.answers import Answers, Form, Respondent, read_answers
@@ -171,6 +171,7 @@ def predict_answers(
             trial = Trial.model_validate(given)
             able = [model for model in predictors() if _may_predict(model, trial, facts["source_model"], predictor)]
             result: dict[str, Any] = {"predicted": trial.predicted, "same_family": trial.same_family}
+            result["event"] = trial.event
             if able:
                 rng = generator("predictor", seed, str(state.sample_id), number)
                 model = able[rng.integers(len(able))]
@@ -229,7 +230,10 @@ async def _predict(
         chosen = found[trial.answer]
         total = chosen.total
         if form == "short":  # among the two, so that knowing the form of an answer is no knowledge of it
-            total -= float(np.logaddexp.reduce([one.total for one in found.values()]))
+            mass = float(np.logaddexp.reduce([one.total for one in found.values()]))
+            if chosen.method == "top_logprobs" and mass < np.log(MIN_MASS):
+                return {"reason": f"Yes and No have a probability of only {np.exp(mass):.2g} together."}
+            total -= mass
         result |= {arm: total, "method": chosen.method, "count": chosen.count}
         tokens[arm] = list(chosen.tokens) if form == "text" else [(trial.answer, total)]
     if tokens:

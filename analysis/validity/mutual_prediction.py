@@ -2,7 +2,7 @@
 
     python -m truthgym.analysis.validity.mutual_prediction docs/validity_mutual_prediction.md
 
-The predictor is that of `reference/predictor`, with its exact probabilities, and the scorer's own arithmetic.
+The predictor is that of `reference/predictor`, with its exact probabilities, and the scorer's formula.
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ AGENTS: dict[str, Callable[[World, np.random.Generator], Floats]] = {
         rng.random(seen.truth.shape) < 0.8
     ).astype(float),
     "consistent liar (0.90, then the opposite)": lambda seen, rng: 1 - accurate(0.90)(seen.truth, rng),
-    "copier of the other model, in other words": lambda seen, rng: seen.peer,
+    "copier of the other model that rewords": lambda seen, rng: seen.peer,
     "copies half of the other model's answers, else random": lambda seen, rng: np.where(
         rng.random(seen.truth.shape) < 0.5, seen.peer, rng.random(seen.truth.shape) < 0.5
     ),
@@ -226,14 +226,16 @@ LIMITS = """## What it cannot see
 - **A consistent liar in the design `own`.** Its answers predict its answers: {liar:.4f}, and those of an honest model
   as accurate {honest:.4f}. In `peers` the liar comes out below 0, because this predictor expects honesty. One that
   expects as many liars as honest models cannot tell them apart (last table).
-- **A copier in other words.** In `peers` it gets the most of all. Only identical replies are skipped. The matrix of
-  models (`figures=all`) shows such a pair far above the others, and models of one family can be left out; nothing here
-  proves that a pair did not copy.
-- **That a model repeats the predictor.** In `own`, one that says what the predictor believes gets more than one that
+- **A copier that rewords.** In `peers` it gets the most of all. Only pairs of models with one wording are left
+  out. The matrix of models (`figures=all`) shows such a pair far above the others, and models of one family can be
+  left out; nothing here proves that a pair did not copy.
+- **A model that repeats the predictor.** In `own`, one that says what the predictor believes gets more than one that
   knows more, and one that says the opposite gets even more. Take several predictors, and `peers`.
-- **Little, in the design `own`.** Its values are a tenth of those of `peers`, so it needs many more questions. A
-  predictor that knows nothing of the questions itself sees nothing at all in it.
-- **Style** raises `uplift`, and `null_uplift` as much: above the null nothing is left of it, or of always yes.
+- **The design `own` sees little.** Its values are about a ninth of those of `peers` at most, so it needs many more
+  questions. A predictor that knows nothing of the questions itself sees nothing at all in it.
+- **A style that ignores the question** raises `uplift`, and `null_uplift` as much: above the null nothing is left.
+  A style that depends on the kind of question, and texts (`form=text`), are not in these tables and can be above 0.
+- **The task's own draws.** This page draws contexts and nulls itself, from independent questions without dates.
 """
 
 if __name__ == "__main__":

@@ -103,7 +103,10 @@ def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # n
         cache = None
         if shared:
             prefix = torch.tensor([rows[0][0][:shared]], device=network.device)
-            cache = network(input_ids=prefix, use_cache=True, logits_to_keep=1).past_key_values
+            output = network(input_ids=prefix, use_cache=True, logits_to_keep=1)
+            cache = getattr(output, "past_key_values", None)
+            if not all(hasattr(layer, "batch_repeat_interleave") for layer in getattr(cache, "layers", [None])):
+                shared, cache = 0, None  # a recurrent layer, whose state cannot be shared
         for batch in _batches(rows, most_positions(network)):
             for index, logprobs in zip(batch, _forward(network, [rows[i] for i in batch], shared, cache), strict=True):
                 found[index] = logprobs
@@ -162,7 +165,7 @@ def _forward(network: Any, rows: Sequence[Row], shared: int, prefix: Any) -> Ite
         targets = ids[:, end - keep + 1 : end + 1, None]
         chosen = logits.gather(2, targets).squeeze(2) - logits.logsumexp(dim=2)
         logprobs[:, end - keep - first : end - first] = chosen.cpu()
-        cache = output.past_key_values if use_cache else None
+        cache = getattr(output, "past_key_values", None) if use_cache else None
         begin, end = end, min(width, end + step)
     for row, (prompt, reply) in enumerate(rows):
         at = len(prompt) - shared - 1 - first

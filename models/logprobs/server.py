@@ -28,16 +28,22 @@ EVERY_TOKEN = 10**6
 """More tokens than any vocabulary has."""
 
 
-async def score_server(api: Any, messages: list[ChatMessage], replies: Sequence[str]) -> tuple[list[Scored], int]:  # noqa: ANN401
+async def score_server(
+    api: Any,  # noqa: ANN401
+    messages: list[ChatMessage],
+    replies: Sequence[str],
+    template: dict[str, Any] | None = None,
+) -> tuple[list[Scored], int]:
     """The log-probabilities of replies in a conversation, by the server of an Inspect provider.
 
     Args:
         api: Inspect's `OpenAICompatibleAPI` or a class made from it. A `vllm` server is started if it does not run.
         messages: The conversation.
         replies: Texts.
+        template: Arguments of the chat template.
 
     Returns:
-        What each reply scored, and the number of tokens read.
+        What each reply scored, and the number of tokens sent. llama.cpp reads those of the prompt once.
 
     Raises:
         BadInput: The server gives no log-probabilities of a given text.
@@ -51,12 +57,12 @@ async def score_server(api: Any, messages: list[ChatMessage], replies: Sequence[
     async with httpx.AsyncClient(base_url=root, headers=headers, timeout=TIMEOUT) as client:
         is_llama_cpp = (await client.get("/props")).is_success
         server = (LlamaCpp if is_llama_cpp else Echo)(client, api.service_model_name())
-        prompt = await server.encode_chat(chat)
+        prompt = await server.encode_chat({"messages": chat, "chat_template_kwargs": template or {}})
         scored: list[Scored] = []
-        read = len(prompt)
+        read = len(prompt) if is_llama_cpp else 0
         for reply in replies:
             tokens = await server.encode(reply)
-            read += len(tokens)
+            read += len(tokens) if is_llama_cpp or not tokens else len(prompt) + len(tokens)
             try:
                 scored.append(await server.score(prompt, tokens) if tokens else EMPTY)
             except httpx.HTTPStatusError as error:
@@ -73,9 +79,9 @@ class Echo:
         self.client = client
         self.model = model
 
-    async def encode_chat(self, chat: list[dict[str, str]]) -> list[int]:
+    async def encode_chat(self, chat: dict[str, Any]) -> list[int]:
         """The tokens of a conversation, with the beginning of the reply."""
-        return await self._tokenize({"messages": chat, "add_generation_prompt": True})
+        return await self._tokenize({**chat, "add_generation_prompt": True})
 
     async def encode(self, text: str) -> list[int]:
         """The tokens of a text, without special ones."""
@@ -113,9 +119,9 @@ class LlamaCpp:
         self.client = client
         self.bytes: dict[int, bytes] = {}
 
-    async def encode_chat(self, chat: list[dict[str, str]]) -> list[int]:
+    async def encode_chat(self, chat: dict[str, Any]) -> list[int]:
         """The tokens of a conversation, with the beginning of the reply."""
-        text = (await _post(self.client, "/apply-template", {"messages": chat}))["prompt"]
+        text = (await _post(self.client, "/apply-template", chat))["prompt"]
         return await self._tokenize(text, add_special=True, parse_special=True)
 
     async def encode(self, text: str) -> list[int]:

@@ -38,6 +38,7 @@ def vllm(request: dict[str, Any], path: str) -> dict[str, Any] | None:
     if path == "/tokenize":
         chat = "messages" in request
         assert request.get("add_generation_prompt") if chat else request["add_special_tokens"] is False
+        assert not chat or request["chat_template_kwargs"] == {"enable_thinking": False}
         text = PROMPT if chat else request["prompt"]
         return {"count": len(text), "max_model_len": 40, "tokens": encode(text), "token_strs": None}
     if path != "/v1/completions":
@@ -73,6 +74,7 @@ def llama_cpp(request: dict[str, Any], path: str) -> dict[str, Any] | None:
     if path == "/props":
         return {"total_slots": 1, "build_info": "b11549"}
     if path == "/apply-template":
+        assert request["chat_template_kwargs"] == {"enable_thinking": False}
         return {"prompt": PROMPT}
     if path == "/tokenize":
         special = request["content"] == PROMPT
