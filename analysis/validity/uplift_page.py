@@ -98,10 +98,10 @@ A placebo of the same length takes that away. The forecaster with `-M lexical=0.
 {tables["lexical", "alone"]}
 Other text is no remedy for words: what is stuffed with words of the observation gains, and so does what states a belief
 in words that the observation has too, while quoted evidence loses, since other text of its length has more of these
-words. Net of the strongest placebo of each sample nothing is gained by words; what quotes much may lose. The verdict
+words. Net of the strongest placebo of each sample words gain next to nothing here; what quotes much may lose. The verdict
 needs all three placebos, so it is *cannot tell* where they disagree. A language model also understands something of
 shuffled words, such as a name, so the headline understates what an answer tells it. Words with a figure are no part of
-the shuffled placebos, so a text stuffed with figures can gain.
+the shuffled placebos, so a text stuffed with figures gains (next section).
 """
 
 
@@ -119,6 +119,9 @@ or 90 percent, and is right as often. Without a fault:
 With `-M lexical=0.3`:
 
 {tables["lexical"]}
+`words of the observation` still helps such a forecaster: these are the figures that it contains. The headline of `empty`
+is below 0 though it says nothing, since the greatest of three noisy placebos is above each; its verdict is right.
+
 The `mde` of `calibrated` is what these questions can detect if uplift varies as it does here; a real forecaster may
 vary more, and its log has its own `mde`.
 """
@@ -134,22 +137,22 @@ def _power(power: "pd.DataFrame", runs: int) -> str:
         for one in group.to_dict("records"):
             n = one["n"]
             row[f"coverage, n={n}"] = f"{one['coverage']:.3f}"
-            row[f"verdict, n={n}"] = f"{one['helps']:.2f} / {one['misleads']:.2f}"
+            row[f"above / below 0, n={n}"] = f"{one['helps']:.2f} / {one['misleads']:.2f}"
             row[f"mde, n={n}"] = float(one["mde"])
         rows.append(row)
-    columns = ("writer", "uplift", *(f"{what}, n={n}" for what in ("coverage", "verdict", "mde") for n in sizes))
+    columns = ("writer", "uplift", *(f"{what}, n={n}" for what in ("coverage", "above / below 0", "mde") for n in sizes))
     moving = power[power["mde"] > 0]
     least = moving.sort_values("coverage").iloc[0]
     return f"""## Coverage and power
 
 {runs} runs of each size, drawn from the questions above (`urns`, an exact forecaster). *Coverage* is the share of 95 %
-intervals that contain the mean of all questions; *verdict* the shares of runs that say *helps* and *misleads*; `mde` is
-its mean.
+intervals that contain the mean of all questions; *above / below 0* the shares of runs whose interval of the headline is;
+`mde` is its mean. A verdict needs the intervals over all three placebos, so *misleads* is rarer than below 0.
 
 {table(pd.DataFrame(rows), columns)}
 Coverage is {moving["coverage"].min():.3f} to {moving["coverage"].max():.3f} where uplift varies, and lowest for
-`{least["writer"]}` with {least["n"]} questions: rare large losses make a mean of few hard to bound. Texts that say
-nothing have no spread at all with this forecaster, so their intervals are a point at 0.
+`{least["writer"]}` with {least["n"]} questions: rare large losses make a mean of few hard to bound. `empty` and
+`padded` have no spread at all with this forecaster, so their intervals are a point at 0.
 """
 
 
