@@ -140,7 +140,11 @@ def _power(power: "pd.DataFrame", runs: int) -> str:
             row[f"above / below 0, n={n}"] = f"{one['helps']:.2f} / {one['misleads']:.2f}"
             row[f"mde, n={n}"] = float(one["mde"])
         rows.append(row)
-    columns = ("writer", "uplift", *(f"{what}, n={n}" for what in ("coverage", "above / below 0", "mde") for n in sizes))
+    columns = (
+        "writer",
+        "uplift",
+        *(f"{what}, n={n}" for what in ("coverage", "above / below 0", "mde") for n in sizes),
+    )
     moving = power[power["mde"] > 0]
     least = moving.sort_values("coverage").iloc[0]
     return f"""## Coverage and power
