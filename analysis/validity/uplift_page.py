@@ -98,8 +98,8 @@ A placebo of the same length takes that away. The forecaster with `-M lexical=0.
 {tables["lexical", "alone"]}
 Other text is no remedy for words: what is stuffed with words of the observation gains, and so does what states a belief
 in words that the observation has too, while quoted evidence loses, since other text of its length has more of these
-words. Net of the strongest placebo of each sample words gain next to nothing here; what quotes much may lose. The verdict
-needs all three placebos, so it is *cannot tell* where they disagree. A language model also understands something of
+words. Net of the strongest placebo of each sample words gain little here; what quotes much may lose. The verdict
+needs all three placebos, so it is *cannot tell* where they disagree. A language model also reads something of
 shuffled words, such as a name, so the headline understates what an answer tells it. Words with a figure are no part of
 the shuffled placebos, so a text stuffed with figures gains (next section).
 """
@@ -119,8 +119,8 @@ or 90 percent, and is right as often. Without a fault:
 With `-M lexical=0.3`:
 
 {tables["lexical"]}
-`words of the observation` still helps such a forecaster: these are the figures that it contains. The headline of `empty`
-is below 0 though it says nothing, since the greatest of three noisy placebos is above each; its verdict is right.
+`words of the observation` still helps such a forecaster: by the figures that it contains. The headline of
+`empty` is below 0 though it says nothing, since the greatest of three noisy placebos is above each; its verdict is right.
 
 The `mde` of `calibrated` is what these questions can detect if uplift varies as it does here; a real forecaster may
 vary more, and its log has its own `mde`.
@@ -150,7 +150,7 @@ def _power(power: "pd.DataFrame", runs: int) -> str:
     return f"""## Coverage and power
 
 {runs} runs of each size, drawn from the questions above (`urns`, an exact forecaster). *Coverage* is the share of 95 %
-intervals that contain the mean of all questions; *above / below 0* the shares of runs whose interval of the headline is;
+intervals that contain the mean of all questions; *above / below 0* the shares of runs whose headline interval is;
 `mde` is its mean. A verdict needs the intervals over all three placebos, so *misleads* is rarer than below 0.
 
 {table(pd.DataFrame(rows), columns)}
