@@ -120,7 +120,7 @@ With `-M lexical=0.3`:
 
 {tables["lexical"]}
 `words of the observation` still helps such a forecaster: by the figures that it contains. The headline of
-`empty` is below 0 though it says nothing, since the greatest of three noisy placebos is above each; its verdict is right.
+`empty` is below 0 though it says nothing, since the greatest of three placebos is above each; its verdict is right.
 
 The `mde` of `calibrated` is what these questions can detect if uplift varies as it does here; a real forecaster may
 vary more, and its log has its own `mde`.
