@@ -14,7 +14,7 @@ import numpy as np
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import no_scores, sample_facts
 from truthgym.analysis.tables.questions import by_reason, notes
-from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
+from truthgym.analysis.tables.setups import Places, Run, bare_name, runs, scorer_label
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import corrected_posterior
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from inspect_ai.scorer import SampleScore
 
 QUESTION = "How did beliefs move?"
-RUN = ["setup", "model", "scorer"]
+RUN = ["setup", "model", "scorer", "log"]
 """The columns that name a panel."""
 MOST_LINES, MOST_RUNS = 200, 12
 """The most paths in a panel, and the most panels: more cannot be told apart."""
@@ -53,9 +53,10 @@ def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
     Returns:
         A row for each sample, epoch and elicitor: `setup`, `model`, `scorer` with its options, `log`, `question`,
         `epoch`, `domain`, `event`, `outcome` (1, 0 or NaN), `elicitor`, `prior`, `step 1` and so on if they were
-        elicited, `posterior`, and `corrected`: the posterior with the slope of the log's own martingale score removed
-        (of the first elicitor; NaN if the slope is not identified). `slope`, `slope_lower` and `slope_upper` are that
-        score from prior to posterior, for the rows of the first elicitor.
+        elicited, `posterior`, and `corrected`: the posterior with the slope from prior to posterior removed
+        (of the first elicitor; NaN if the slope is not identified). `slope`, `slope_lower` and `slope_upper` are the
+        slope from prior to posterior, for the rows of the first elicitor; `score`, `score_lower` and `score_upper` the
+        martingale score in the log, with the scorer's own options (NaN if the log has none).
 
     Raises:
         BadInput: No log of a finished eval, or none with such a score.
@@ -87,7 +88,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     """Draw each path from prior to posterior, coloured by the outcome, and the update against the prior.
 
     Points: mean update by the prior of *another* epoch, whose error is not in the update, with 95 % intervals. They are
-    at 0 for beliefs whose updates cannot be predicted. Blue: the martingale score as a line.
+    at 0 for beliefs whose updates cannot be predicted. Blue: the slope from prior to posterior.
 
     Args:
         frame: From `load`.
@@ -110,13 +111,17 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         figure: File name of its chart. "": without one.
     """
     parts = []
-    for (setup, model, scorer, elicitor), rows in frame.groupby([*RUN, "elicitor"], sort=True):
+    for (setup, model, scorer, _, elicitor), rows in frame.groupby([*RUN, "elicitor"], sort=True):
         heading = f"### {setup}: {model}, `{scorer}`, {elicitor}\n\n"
         first = rows.iloc[0]
-        slope = f"Martingale score {_interval(first['slope'], first['slope_lower'], first['slope_upper'])}, "
+        numbers = {"Martingale score": "score", "slope from prior to posterior": "slope"}
+        slopes = "".join(
+            f"{words} {_interval(*(first[f'{name}{side}'] for side in ('', '_lower', '_upper')))}, "
+            for words, name in numbers.items()
+        )
         n = f"{rows['question'].nunique()} questions, epochs: {rows['epoch'].nunique()}.\n\n"
         stages = table(_by_stage(rows), ("stage", "stated", "belief", "moved", "brier"), LABELS)
-        parts.append(heading + slope * bool(np.isfinite(first["slope"])) + n + stages)
+        parts.append(heading + slopes * bool(np.isfinite(first["slope"])) + n + stages)
     parts.append(LEGEND)
     if figure:
         counts = frame.groupby([*RUN, "elicitor"])["question"].nunique()
@@ -131,7 +136,7 @@ LEGEND = (
 )
 CAPTION = (
     "Left: beliefs from prior to posterior, of {least} to {most} questions. Right: mean update by the prior of another "
-    "epoch, with 95 % intervals; at 0 (dashed) if updates cannot be predicted. Blue: the martingale score as a line."
+    "epoch, with 95 % intervals; at 0 (dashed) if updates cannot be predicted. Blue: the slope from prior to posterior."
 )
 
 
@@ -162,6 +167,7 @@ def _rows(
     groups = cluster_codes(beliefs.domain)
     ends = beliefs.prior[beliefs.first], beliefs.posterior[beliefs.first]
     corrected = corrected_posterior(*ends, found.estimate, groups)
+    logged = _logged(run, name)
     place = {question: i for i, question in enumerate(beliefs.questions.question)}
     for score, (question, epoch, event, *_) in scored:
         metadata = score.score.metadata or {}
@@ -182,8 +188,18 @@ def _rows(
             row = facts | {
                 "elicitor": elicitor,
                 **dict(zip(("slope", "slope_lower", "slope_upper"), slope, strict=True)),
+                **dict(zip(("score", "score_lower", "score_upper"), logged, strict=True)),
             }
             yield row | path | {"corrected": corrected[place[question], epoch - 1] if own else np.nan}
+
+
+def _logged(run: Run, name: str) -> tuple[float, ...]:
+    """The headline of a scorer in a log, with its interval."""
+    results = run.log.header.results
+    figures = {scorer_label(one): one.metrics for one in results.scores if one.metrics} if results else {}
+    headline = next(iter(figures.get(name, {})), "")
+    values = [figures[name].get(f"{headline}{side}") if headline else None for side in ("", "_lower", "_upper")]
+    return tuple(np.nan if one is None or one.value is None else one.value for one in values)
 
 
 def _stages(rows: "pd.DataFrame") -> list[str]:

@@ -75,7 +75,7 @@ def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
             refused[reason].append(name)
             continue
         figures = run | {"n": len(y), "epochs": p.shape[1], "share_read": share} | _figures(p, y)
-        for point in reliability_diagram(p, y):
+        for point in reliability_diagram(p, y, events=[event[i] for i in np.flatnonzero(read)]):
             band = INSIDE if point.lower <= point.frequency <= point.upper else OUTSIDE
             rows.append(point._asdict() | {"questions": point.n, "band": band} | figures)
         if len(set(event)) < len(event):
@@ -84,7 +84,7 @@ def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
         why = "; ".join(refused) or "no question has a known outcome"
         raise BadInput(f"No log allows a reliability diagram: {why}; ask more questions with a known outcome")
     frame = pd.DataFrame(rows)
-    remark = "questions share events and resolve together, so that the band is too narrow"
+    remark = "questions share events: the band is that of events whose questions all resolve the same way"
     frame.attrs["notes"] = by_reason(refused) + by_reason({remark: shared}, "Read with care")
     return frame
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 
 from truthgym.analysis.charts import main
+from truthgym.analysis.cost import money_of
 from truthgym.analysis.tables.setups import Places, Run, repeated, with_setups
 from truthgym.analysis.validity.pages import table
 from truthgym.evallog.discovery import every_log
@@ -41,7 +42,7 @@ def load(logs: Places) -> "pd.DataFrame":
         A row for each file, newest first: `created` and `completed` (ISO 8601; "" if it did not end), `status` as
         Inspect writes it, `counts` (a key of `COUNTS`), `model`, `domain`, `task`, `mode` and `setup` as in `answers`,
         `scorers` with commas, `questions`, `epochs`, `answers` that ended and samples that `failed`, `tokens_in`,
-        `tokens_out` in the whole run, `cost` in US dollars (NaN if Inspect was not given prices), `commit` with "+" if
+        `tokens_out` in the whole run, `cost` in US dollars (NaN if Inspect lacked a price), `commit` with "+" if
         files were changed after it ("" if it is unknown), `eval_id`, `task_id`, `log`.
 
     Raises:
@@ -107,7 +108,6 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
 def _row(run: Run) -> dict[str, Any]:
     header, usage = run.log.header, run.log.header.stats.model_usage.values()
     results, revision = header.results, header.eval.revision
-    costs = [used.total_cost for used in usage if used.total_cost is not None]
     completed = results.completed_samples if results else 0
     return {
         **{name: text for name, text in run.columns.items() if name not in ("log", "eval_id")},
@@ -120,7 +120,7 @@ def _row(run: Run) -> dict[str, Any]:
         "failed": (results.total_samples if results else 0) - completed,
         "tokens_in": sum(used.read for used in usage),
         "tokens_out": sum(used.output_tokens for used in usage),
-        "cost": sum(costs) if costs else math.nan,
+        "cost": money_of(header.stats.model_usage, {}),
         "commit": f"{revision.commit}{'+' * bool(revision.dirty)}" if revision else "",
         "eval_id": header.eval.eval_id,
         "task_id": header.eval.task_id,

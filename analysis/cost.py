@@ -59,7 +59,7 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     wanted = _positive(width)
     known = prices_in(prices)
     frame = performance.load(logs, scorer)
-    paid = {run.log.path: _money(run.log.header.stats.model_usage, known) for run in runs(logs)}
+    paid = {run.log.path: money_of(run.log.header.stats.model_usage, known) for run in runs(logs)}
     asked = frame["answers"] + frame["failed"]
     frame["interval"] = frame["upper"] - frame["lower"]
     frame["tokens_in"], frame["tokens_out"] = (frame[side] * asked for side in ("tokens_in", "tokens_out"))
@@ -177,7 +177,7 @@ def prices_in(path: str) -> dict[str, "ModelCost"]:
         raise BadInput(f"{path} does not hold prices ({reason}); give a YAML or JSON file of {form}") from None
 
 
-def _money(usage: Mapping[str, "Usage"], prices: Mapping[str, "ModelCost"]) -> float:
+def money_of(usage: Mapping[str, "Usage"], prices: Mapping[str, "ModelCost"]) -> float:
     """Dollars of an eval: as the log has it, or by the prices. NaN if a model has neither."""
     total = 0.0
     for model, one in usage.items():

@@ -175,11 +175,11 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
             if len(first):
                 gap = tuple(-first[["difference", "upper", "lower"]].iloc[0])
             low, high = ranges[name]
-            rank = str(low) if low == high else f"{low}-{high}"
+            ranks = {"best_rank": low, "worst_rank": high, "rank": str(low) if low == high else f"{low}-{high}"}
             if (own["better"] == NOT_TESTED).all():
-                low, high, rank = math.nan, math.nan, ""
+                ranks = {"best_rank": math.nan, "worst_rank": math.nan, "rank": ""}
             rows.append(
-                {"score": score, "setup": setup, "model": name, "best_rank": low, "worst_rank": high, "rank": rank}
+                {"score": score, "setup": setup, "model": name, **ranks}
                 | dict(zip(("gap", "lower", "upper"), gap, strict=True))
                 | {"best": pairs["best"].iloc[0], "n": own["n"].min()}
             )

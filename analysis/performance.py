@@ -102,8 +102,9 @@ def load(
 
         `frame.attrs["left_out"]` holds the number of logs left out, by reason; `frame.attrs["excluded"]` what the user
         left out; `frame.attrs["correlations"]`, for each scorer and set-up, and over the set-ups that all models have
-        (`ACROSS`), Spearman's correlation of the score with x: `rho`, `lower`, `upper`, `p`, `p_adjusted` (Holm, by
-        scorer) and `n` models; `frame.attrs["notes"]` what cannot be concluded.
+        (`ACROSS`), Spearman's correlation of the score, as it is, with x, of rows that are drawn and read: `rho`,
+        `lower`, `upper`, `p`, `p_adjusted` (Holm, by scorer) and `n` models; `frame.attrs["notes"]` what cannot be
+        concluded.
 
     Raises:
         BadInput: No log of a finished eval; none has a score, or one of `scorer`; an unknown scorer or column; a table
@@ -125,7 +126,8 @@ def load(
     frame["group"] = first_match(frame["model"], read_pairs(groups, "groups"), "" if groups else None)
     frame["group"] = frame["group"].where(frame["group"] != "", "others") if groups else frame["label"]
     frame["x"] = frame["model"].map(positions(x, ability, list(frame["model"].unique())))
-    correlations, notes = rank_correlations(frame, x)
+    drawn = _drawn(frame)
+    correlations, notes = rank_correlations(drawn[~(drawn["share_read"] < LEAST_SHARE_SCORED)], x)
     frame.attrs.update(
         left_out=dict(found.left_out),
         excluded=excluded,
@@ -233,7 +235,7 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
             continue
         if math.isnan(figures["n"]):
             figures["n"] = header.eval.dataset.samples or math.nan
-        if row["failed"] > (1 - LEAST_SHARE_SCORED) * answers:
+        if results.total_samples - results.completed_samples > (1 - LEAST_SHARE_SCORED) * answers:
             figures |= {
                 "verdict": "",
                 "reason": "failed",

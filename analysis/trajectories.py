@@ -21,14 +21,19 @@ from truthgym.scorers.statistics.direction import direction
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 QUESTION = "Which trajectories are best, and which repeat one another?"
 KEY = ["eval_id", "sample_id", "epoch"]
 """The columns that identify a trajectory, also for `truthgym convert --trajectories`."""
 BATCH = 512
 """About as many texts are embedded at once."""
+MOST_COMPARED = 20_000
+"""Trajectories that `among="all"` compares: their embeddings and similarities are in memory at once."""
 SHOWN = 10
 """The best trajectories that the report lists."""
+BARS = 20
+"""Of the histogram."""
 UNIQUE, REPEAT = "unique", "near-duplicate"
 LABELS = {"n": "trajectories", "repeats": "near-duplicates", "value": "score", "duplicate_of": "repeats rank"}
 
@@ -79,6 +84,11 @@ def load(
     unread = int(frame["value"].isna().sum())
     frame = _filtered(frame[frame["value"].notna()], filter)
     order = ["value", *KEY]
+    if among == "all" and len(frame) > MOST_COMPARED:
+        raise BadInput(
+            f"among='all' compares {len(frame):,} trajectories with each other; {MOST_COMPARED:,} are the most: add a "
+            "filter, or compare among='question'"
+        )
     frame = frame.sort_values(order, ascending=[end == "lowest", True, True, True], ignore_index=True)
     frame["best"] = end
     frame["rank"] = np.arange(1, len(frame) + 1)
@@ -106,22 +116,34 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
         raise BadInput("There is no trajectory to draw; use another filter")
     low = frame["best"].iloc[0] == "lowest"
     panels = sorted(frame.groupby(["setup", "model"]), key=lambda part: part[1]["value"].mean(), reverse=not low)
+    edges = np.histogram_bin_edges(frame["value"], BARS)
     x = alt.X(
-        "value:Q",
-        bin=alt.Bin(maxbins=20, extent=[float(frame["value"].min()), float(frame["value"].max())]),
+        "left:Q",
+        bin="binned",
         title=f"{frame['score'].iloc[0]} ({'lower' if low else 'higher'} is better)",
     )
     kinds = alt.Scale(domain=[UNIQUE, REPEAT], range=["#0072B2", "#E69F00"])
     color = alt.Color("kind:N", title=None, scale=kinds, legend=alt.Legend(orient="top"))
     bars = [
-        alt.Chart(rows.assign(kind=np.where(rows["duplicate_of"].isna(), UNIQUE, REPEAT))[["value", "kind"]])
+        alt.Chart(_binned(rows, edges))
         .mark_bar(stroke="white", strokeWidth=0.5)
-        .encode(x=x, y=alt.Y("count():Q", title="trajectories"), color=color, tooltip=["kind:N", "count():Q"])
+        .encode(x=x, x2="right:Q", y="trajectories:Q", color=color, tooltip=["kind", "left", "right", "trajectories"])
         .properties(width=250, height=140, title=alt.Title(str(model), subtitle=f"{setup}: {len(rows):,}", limit=280))
         for (setup, model), rows in panels
     ]
     charts: alt.ConcatChart = alt.concat(*bars, columns=3)
     return charts
+
+
+def _binned(rows: "pd.DataFrame", edges: "NDArray[np.float64]") -> "pd.DataFrame":
+    """The number of trajectories in each bin, by kind."""
+    import pandas as pd
+
+    parts = []
+    for kind, repeats in ((UNIQUE, False), (REPEAT, True)):
+        counts, _ = np.histogram(rows.loc[rows["duplicate_of"].notna() == repeats, "value"], edges)
+        parts.append(pd.DataFrame({"left": edges[:-1], "right": edges[1:], "trajectories": counts, "kind": kind}))
+    return pd.concat(parts).query("trajectories > 0")
 
 
 def report(frame: "pd.DataFrame", figure: str = "") -> str:

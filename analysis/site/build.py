@@ -209,7 +209,7 @@ def _overview(found: Runs, findings: Sequence[Finding], bundle: bool) -> str:
         "## All questions\n",
     ]
     rows = [f"| [{one.question}]({one.name}.html) | {_state(one)} |" for one in findings]
-    parts += ["\n".join(["| question | answer |", "|---|---|", *rows]), "\n## What cannot be concluded\n"]
+    parts += ["\n".join(["| question | shown |", "|---|---|", *rows]), "\n## What cannot be concluded\n"]
     for one in findings:
         if one.notes:
             more = len(one.notes) - NOTES_SHOWN

@@ -116,7 +116,8 @@ def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -
     found = [one for one in attrs["correlations"] if (one["scorer"], one["setup"]) == (scorer, setup)]
     heading = alt.Title(
         f"{scorer}, {setup}",
-        subtitle=[f"Spearman {in_words(one)}" for one in found] or "too few models for a rank correlation",
+        subtitle=[f"Spearman{' of the untransformed score' * (attrs['y'] != 'score')} {in_words(one)}" for one in found]
+        or "too few models for a rank correlation",
     )
     heading.anchor, heading.frame = "start", "group"
     layered: alt.LayerChart | alt.FacetChart = alt.layer(*layers).properties(width=420, height=260, title=heading)

@@ -4,6 +4,8 @@ Each takes one forecast per question: repeats of a question share its outcome, a
 understate the noise. Score several epochs one at a time and average the results.
 """
 
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +59,9 @@ class ReliabilityBin(NamedTuple):
     """Questions with a forecast in the bin."""
 
 
-def reliability_diagram(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> list[ReliabilityBin]:
+def reliability_diagram(
+    p: ArrayLike, y: ArrayLike, bins: int = BINS, events: Sequence[Hashable] | None = None
+) -> list[ReliabilityBin]:
     r"""Frequency against forecast, with consistency bands: what a calibrated forecaster's diagram looks like.
 
     Consistency resampling draws as many questions as there are, and an outcome with exactly the forecast probability
@@ -66,13 +70,16 @@ def reliability_diagram(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> list[Re
     $$(n_1,\dots,n_K)\sim\mathrm{Multinomial}(N, w),\qquad s_k\sim\mathrm{Binomial}(n_k,\bar p_k)$$
 
     The band is the central 95 % of $s_k/n_k$. It is of each bin alone: of ten bins of a calibrated forecaster, one is
-    outside in four diagrams of ten. Questions count as independent: with events that resolve together it is too narrow.
+    outside in four diagrams of ten. Questions of one event may resolve together. In place of N, the band draws the
+    effective number $N^2 / \sum_g n_g^2$ of events g with $n_g$ questions: all of an event resolve the same way, the
+    worst case.
 
     Args:
         p: Forecasts in [0, 1]: one per question, or questions x epochs. The epochs of a question share its outcome:
             they add to the frequencies, but N counts the question once. Pairs with NaN are left out.
         y: Outcomes, 0 or 1, one per question.
         bins: As in `murphy_decomposition`.
+        events: The event of each question. None: questions are independent.
 
     Returns:
         The bins by forecast. None with fewer than two questions.
@@ -93,7 +100,7 @@ def reliability_diagram(p: ArrayLike, y: ArrayLike, bins: int = BINS) -> list[Re
     bin_of = _bins(forecast, min(bins, n // 2))
     size, mean_p, mean_y = _bin_means(bin_of, forecast, outcome)
     rng = np.random.default_rng(0)
-    drawn = rng.multinomial(n, size / size.sum(), BAND_DRAWS)
+    drawn = rng.multinomial(_effective(n, np.unique(question), events), size / size.sum(), BAND_DRAWS)
     shares = rng.binomial(drawn, np.clip(mean_p, 0, 1)) / np.where(drawn, drawn, np.nan)
     lower, upper = np.nanquantile(shares, (0.025, 0.975), axis=0)
     counts = [np.unique(question[bin_of == k]).size for k in range(size.size)]
@@ -271,6 +278,14 @@ def _without_singletons(label: NDArray[np.float64], forecast: NDArray[np.float64
         bin_of = np.where(bin_of == alone, nearest, bin_of)
         bin_of = np.unique(bin_of, return_inverse=True)[1]
     return bin_of
+
+
+def _effective(n: int, questions: NDArray[np.intp], events: Sequence[Hashable] | None) -> int:
+    """The number of independent questions that say as much as n questions of some events."""
+    if events is None:
+        return n
+    size = np.array(list(Counter(events[i] for i in questions).values()))
+    return max(round(n**2 / int((size**2).sum())), 1)
 
 
 def _bin_means(

@@ -45,6 +45,23 @@ def test_the_table_holds_what_the_log_holds(run: Run, tmp_path: Path) -> None:
     assert "belief" in (tmp_path / "paths.html").read_text()
 
 
+def test_the_score_is_that_of_the_log_and_runs_are_apart(urn_logs: Path, tmp_path: Path) -> None:
+    log = read_eval_log(str(next(urn_logs.glob("*.eval"))))
+    assert log.results
+    for i, value in enumerate((0.111, 0.222)):
+        log.eval.eval_id = f"run {i}"
+        for one in log.results.scores:
+            if one.scorer.endswith("martingale"):
+                one.metrics["martingale_score"].value = value
+        write_eval_log(log, str(tmp_path / f"{i}.eval"))
+    frame = load(tmp_path)
+    assert frame.groupby("log")["score"].first().tolist() == [0.111, 0.222]
+    page = report(frame)
+    assert page.count("\n\nMartingale score 0.") == 2
+    assert page.count("40 questions, epochs: 2.") == 2
+    assert "slope from prior to posterior" in page
+
+
 def test_the_newest_pass_counts(run: Run) -> None:
     log = run(urns(n=12, paradigms="martingale"), get_model("reference/bayesian", noise=0.1), epochs=2)
     other = get_model("reference/bayesian", noise=0.1, seed=9)
@@ -98,6 +115,7 @@ def test_a_prior_is_compared_with_the_update_of_another_epoch() -> None:
     frame["prior"] = belief + rng.normal(0, 0.15, 800)  # noise alone: the true belief never moves
     frame["posterior"] = belief + rng.normal(0, 0.15, 800)
     same: dict[str, Any] = {
+        **dict.fromkeys(("score", "score_lower", "score_upper"), np.nan),
         "setup": "s",
         "model": "m",
         "scorer": "martingale",

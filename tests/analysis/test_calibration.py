@@ -81,8 +81,8 @@ def test_what_has_no_diagram_is_named_with_the_reason(table: Tables) -> None:
         "Not shown: one-sided in urns, direct (all outcomes are equal).",
         "Not shown: silent in urns, direct (less than 90 % of the answers could be read, and the others may be "
         "harder).",
-        "Read with care: m in urns, direct (questions share events and resolve together, so that the band is too "
-        "narrow).",
+        "Read with care: m in urns, direct (questions share events: the band is that of events whose questions "
+        "all resolve the same way).",
     ]
     assert "- Not shown: few in urns, direct" in report(frame)
 

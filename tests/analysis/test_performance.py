@@ -224,6 +224,8 @@ def test_scores_are_compared_with_an_ability(by_skill: Path, tmp_path: Path) -> 
     assert interval["encoding"]["y"]["title"].startswith("minus brier (untransformed: lower is better")
     assert label["encoding"]["text"]["field"] == "label"
     assert point["encoding"]["x"]["title"] == "elo"
+    subtitle = chart(frame).to_dict()["vconcat"][0]["title"]["subtitle"]
+    assert subtitle[0].startswith("Spearman of the untransformed score")
     assert "5 models" in report(frame)
 
 
@@ -234,6 +236,18 @@ def test_what_the_user_leaves_out_is_on_the_figure(by_skill: Path) -> None:
     assert drawn["title"]["text"] == "Left out: reference/contrarian, reference/bayesian noise=0.4"
     assert drawn["vconcat"][0]["layer"][0]["encoding"]["x"]["datum"] == pytest.approx(math.log(0.25))
     assert "Left out by the user: reference/contrarian" in report(frame, "x.svg")
+
+
+def test_what_is_not_drawn_is_not_correlated(by_skill: Path, tmp_path: Path) -> None:
+    for path in by_skill.glob("*.eval"):
+        log = read_eval_log(str(path))
+        assert log.results
+        if log.eval.model_args.get("noise") == 0.4:
+            log.results.scores[0].metrics["share_scored"].value = 0.5
+        write_eval_log(log, str(tmp_path / path.name))
+    frame = load(tmp_path, x="elo", ability=arena(by_skill), y="negated")
+    assert frame.attrs["correlations"] == []
+    assert any("4 models with a known elo are too few" in note for note in frame.attrs["notes"])
 
 
 def test_too_few_models_have_no_rank_correlation(by_skill: Path, tmp_path: Path) -> None:

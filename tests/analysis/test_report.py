@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from inspect_ai.log import EvalError, EvalMetric, read_eval_log, write_eval_log
+from inspect_ai.model import ModelUsage
 from markupsafe import escape
 
 from truthgym.analysis import catalog, health, performance
@@ -176,6 +177,16 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
         ("judge", "The judge returned an empty reply."): 1,
         ("unread", "No number."): 1,
     }
+
+
+def test_a_cost_of_which_a_part_is_unknown_is_unknown(mixed_logs: Path, tmp_path: Path) -> None:
+    log = read_eval_log(next(str(path) for path in mixed_logs.glob("*urns*")))
+    log.stats.model_usage["reference/bayesian"].total_cost = 1.5
+    write_eval_log(log, str(tmp_path / "a.eval"))
+    assert catalog.load(tmp_path)["cost"].tolist() == [1.5]
+    log.stats.model_usage["judge"] = ModelUsage(input_tokens=5, output_tokens=5)
+    write_eval_log(log, str(tmp_path / "a.eval"))
+    assert catalog.load(tmp_path)["cost"].isna().all()
 
 
 def test_the_catalog_marks_what_does_not_count(mixed_logs: Path, tmp_path: Path) -> None:

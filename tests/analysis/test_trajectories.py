@@ -83,6 +83,18 @@ def test_trajectories_are_sorted_marked_and_filtered(table: Tables) -> None:
     assert "| 4 | 0.300 | m | urns, direct | q1 | 1 | 9 | 2 |" in report(frame)
     panel = chart(frame).to_dict()["concat"][0]
     assert "lower is better" in panel["encoding"]["x"]["title"]
+    drawn = chart(pd.concat([frame] * 30)).to_dict()
+    (bins,) = drawn["datasets"].values()
+    assert sum(row["trajectories"] for row in bins) == 30 * len(frame)
+    assert len(bins) < 10  # not a row for each trajectory
+
+
+def test_too_many_trajectories_are_not_all_compared(table: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trajectories, "MOST_COMPARED", 2)
+    table(answer_rows({"q1": [0.3, 0.1, 0.2]}))
+    with pytest.raises(BadInput, match="among='all' compares 3 trajectories with each other; 2 are the most"):
+        load("logs", among="all")
+    assert len(load("logs")) == 3
 
 
 def test_what_is_chosen_here_is_what_convert_takes(urn_logs: Path, tmp_path: Path) -> None:

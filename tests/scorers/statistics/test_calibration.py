@@ -158,6 +158,17 @@ def test_a_calibrated_forecaster_is_in_its_band_and_a_bold_one_is_not() -> None:
     assert np.mean(outside, axis=0)[1] > 0.5
 
 
+def test_questions_that_share_an_event_widen_the_band() -> None:
+    rng = np.random.default_rng(7)
+    p = rng.choice([0.2, 0.5, 0.8], 600)
+    y = rng.random(600) < p
+    events = [f"e{i // 4}" for i in range(600)]
+    alone, shared = (
+        np.mean([one.upper - one.lower for one in reliability_diagram(p, y, events=of)]) for of in (None, events)
+    )
+    assert shared / alone == pytest.approx(2, rel=0.1)  # 150 events say as much as 600 / 4 questions
+
+
 def test_epochs_do_not_narrow_the_band() -> None:
     rng = np.random.default_rng(6)
     p = rng.choice([0.2, 0.5, 0.8], 60)
