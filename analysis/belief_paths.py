@@ -14,7 +14,7 @@ import numpy as np
 from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import no_scores, sample_facts
 from truthgym.analysis.tables.questions import by_reason, notes
-from truthgym.analysis.tables.setups import Places, Run, bare_name, runs, scorer_label
+from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import corrected_posterior
@@ -196,7 +196,7 @@ def _rows(
 def _logged(run: Run, name: str) -> tuple[float, ...]:
     """The headline of a scorer in a log, with its interval."""
     results = run.log.header.results
-    figures = {scorer_label(one): one.metrics for one in results.scores if one.metrics} if results else {}
+    figures = {run.scorer_label(one): one.metrics for one in results.scores if one.metrics} if results else {}
     headline = next(iter(figures.get(name, {})), "")
     values = [figures[name].get(f"{headline}{side}") if headline else None for side in ("", "_lower", "_upper")]
     return tuple(np.nan if one is None or one.value is None else one.value for one in values)
