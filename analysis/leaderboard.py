@@ -175,7 +175,11 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
             if len(first):
                 gap = tuple(-first[["difference", "upper", "lower"]].iloc[0])
             low, high = ranges[name]
-            ranks = {"best_rank": low, "worst_rank": high, "rank": str(low) if low == high else f"{low}-{high}"}
+            ranks: dict[str, object] = {
+                "best_rank": low,
+                "worst_rank": high,
+                "rank": str(low) if low == high else f"{low}-{high}",
+            }
             if (own["better"] == NOT_TESTED).all():
                 ranks = {"best_rank": math.nan, "worst_rank": math.nan, "rank": ""}
             rows.append(

@@ -230,12 +230,13 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
     }
     figured = (_figures(one, run.scorer_label(one)) for one in results.scores)
     newest = {figures["scorer"]: figures for figures in figured if figures}
+    lost = results.total_samples - results.completed_samples
     for name, figures in newest.items():
         if only and bare_name(name) != only:
             continue
         if math.isnan(figures["n"]):
             figures["n"] = header.eval.dataset.samples or math.nan
-        if results.total_samples - results.completed_samples > (1 - LEAST_SHARE_SCORED) * answers:
+        if lost > (1 - LEAST_SHARE_SCORED) * results.total_samples:
             figures |= {
                 "verdict": "",
                 "reason": "failed",

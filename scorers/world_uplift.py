@@ -266,7 +266,7 @@ def world_uplift(
                 **{f"placebo_{kind}": arms[f"placebo {kind}"].total - base for kind in PLACEBOS},
                 "observation_tokens": count,
                 "tokens": tokens,
-                "copied": np.fmax(*shares),
+                "copied": np.fmax.reduce(shares),
             }
             value |= {f"uplift_at_{b}": arms[f"with {b}"].total - arms[_strongest(arms, f" {b}")].total for b in at}
         return Score(
@@ -334,7 +334,8 @@ def forecasting_model(only_model: bool) -> Model:
 
 def _earlier(state: TaskState, source: str) -> tuple[Investigation | None, dict[str, Any]]:
     """The newest investigation of this evidence, and the usable forecasts by arm, of earlier scoring."""
-    investigation, forecasts = None, {}
+    investigation: Investigation | None = None
+    forecasts: dict[str, Any] = {}
     for one in earlier_scores(state):
         metadata = one.metadata or {}
         if metadata.get("evidence") == source and (metadata.get("investigation") or {}).get("observation"):

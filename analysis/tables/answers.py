@@ -136,10 +136,10 @@ def _tell_apart(frame: "pd.DataFrame", found: Runs) -> list[str]:
         order = spec.eval_id if spec.config.sample_shuffle is True else str(spec.config.sample_shuffle or "")
         orders.setdefault(run.domain, {})[spec.eval_id] = order
     shuffled = {log: order for logs in orders.values() if len(set(logs.values())) > 1 for log, order in logs.items()}
-    order = frame["eval_id"].map(lambda log: shuffled.get(log, ""))
-    numbered = ((order != "") & frame["sample_id"].str.isdigit()).to_numpy()
+    orders_of_rows = frame["eval_id"].map(lambda log: shuffled.get(log, ""))
+    numbered = ((orders_of_rows != "") & frame["sample_id"].str.isdigit()).to_numpy()
     if numbered.any():
-        _rename(frame, numbered, order)
+        _rename(frame, numbered, orders_of_rows)
         notes.append(
             "Some evals numbered their samples in another random order (`--sample-shuffle`): a number is another "
             "question in each, so they share no question. Give the samples ids."

@@ -168,7 +168,9 @@ def _read(item: Sample, task: str, replies: Sequence[str], note: str, forecaster
         return float(each[0] - (np.logaddexp.reduce(each) if len(each) > 1 else 0))
 
     with_note = logprob(note)
-    over = {kind: with_note - logprob(placebo_text(kind, note, question, item.id)) for kind in PLACEBOS}
+    over: dict[str, float] = {
+        kind: with_note - logprob(placebo_text(kind, note, question, item.id)) for kind in PLACEBOS
+    }
     return {"raw": with_note - logprob(None), **over, "net": min(over.values())}
 
 

@@ -62,7 +62,7 @@ def _answers(scores: list[SampleScore], budgets: Sequence[int]) -> Answers:
     keys = [*KEYS, *(f"uplift_at_{budget}" for budget in budgets)]
     tables = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in keys}
     values = {key: table.values for key, table in tables.items()}
-    net = {kind: values["uplift"] - values[f"placebo_{kind}"] for kind in PLACEBOS}
+    net: dict[str, NDArray[np.float64]] = {kind: values["uplift"] - values[f"placebo_{kind}"] for kind in PLACEBOS}
     net["net"] = np.min(list(net.values()), axis=0)
     net["not_copied"] = np.where(values["copied"] > COPIED, np.nan, net["net"])
     columns = net | {"uplift": values["uplift"], "placebo": values["uplift"] - net["net"]}

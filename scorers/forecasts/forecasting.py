@@ -68,8 +68,8 @@ async def forecast(
     reason = next((f"The forecaster: {one.reason}" for one in logprobs if np.isnan(one.total)), None)
     total = np.nan if reason else logprobs[0].total
     if opposite and not reason:
-        total -= np.logaddexp(*(one.total for one in logprobs))
-    tokens = [list(token) for token in logprobs[0].tokens]
+        total -= np.logaddexp(logprobs[0].total, logprobs[1].total)
+    tokens: list[list[str | float]] = [[text, logprob] for text, logprob in logprobs[0].tokens]
     return Forecast(float(total), logprobs[0].count, tokens, request, reason)
 
 

@@ -133,7 +133,8 @@ class CoevolveJudge(JudgeBase):
         return section
 
     def _people(self, kind: str, *memory: Memory) -> Respondent:
-        return self.model_list[0].remembering(f"{kind} people in {self.era}", HEARD, *memory)
+        people: Respondent = self.model_list[0].remembering(f"{kind} people in {self.era}", HEARD, *memory)
+        return people
 
     def _memory(self, influencer: Respondent, epochs: float, comment: str) -> tuple[Memory, float]:
         items = self.learn_items()

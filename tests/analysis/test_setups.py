@@ -78,7 +78,8 @@ def test_an_argument_that_a_log_lacks_differs(write: Write) -> None:
 
 
 def test_steps_that_differ_are_in_the_mode(write: Write) -> None:
-    start, end = ("truthgym/prepare", {}), ("generate", {})
+    start: tuple[str, dict[str, str]] = ("truthgym/prepare", {})
+    end: tuple[str, dict[str, str]] = ("generate", {})
     plans = [[start, ("system_message", {"template": "x"}), end], [start, ("chain_of_thought", {}), end], [end]]
     paths = [write(f"s{n}", steps=steps) for n, steps in enumerate(plans)]
     modes = ["system_message template=x + generate", "chain_of_thought + generate", "generate"]

@@ -18,12 +18,14 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, Model, get_model
 from tests.fixtures import Fails, Rain, Reason, Run, Says, metrics, write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
+from truthgym.datasets.evidence import evidence as read_evidence
 from truthgym.models import predictor
 from truthgym.models.predictor import ReplyLogprob
 from truthgym.scorers import world_uplift as world
 from truthgym.scorers.forecasts import forecasting as stage
+from truthgym.scorers.forecasts.answers import KEYS
 from truthgym.scorers.forecasts.templates import first_tokens, messages, placebo_text
-from truthgym.scorers.world_uplift import KEYS, PARADIGM, world_uplift
+from truthgym.scorers.world_uplift import PARADIGM, world_uplift
 from truthgym.solvers.direct import direct
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.urns import urns
@@ -133,7 +135,7 @@ def test_other_evidence_is_another_observation(
 
     assert observed(evidence=mine) == "The street is wet."
     write_rows(tmp_path / "mine.jsonl", row | {"observation": "The street is dry."})
-    world.read_evidence.cache_clear()
+    read_evidence.cache_clear()
     assert observed(evidence=mine) == "The street is dry."
     assert observed(evidence=mine, redo="uplift") is None
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from inspect_ai.scorer import SampleScore, Score
 
-from truthgym.scorers.world_uplift import PARADIGM, Per, summarise
+from truthgym.scorers.forecasts.answers import Per
+from truthgym.scorers.world_uplift import PARADIGM, summarise
 
 
 def answer(

@@ -1,7 +1,7 @@
 """Which trials are drawn: no choice may depend on what the answers say."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Any, get_args
 
@@ -32,11 +32,11 @@ def own(name: str) -> Wording:
 def asked(number: int, day: date | None = None) -> tuple[str, Question]:
     event, proposition = f"e{number}", f"It happens {number} times."
     return f"Is it {number}?", Question(
-        domain="forecasting", kind="binary", split="test", event=event, proposition=proposition, opened_on=day
+        domain="forecasting", form="binary", split="test", event=event, proposition=proposition, opened_on=day
     )
 
 
-def respondent(model: str, says: Sequence[bool], words: Wording) -> Respondent:
+def respondent(model: str, says: Iterable[bool], words: Wording) -> Respondent:
     one = Respondent(model, model, [])
     for number, yes in enumerate(says):
         side = SIDES[0] if yes else SIDES[1]
