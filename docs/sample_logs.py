@@ -17,7 +17,7 @@ from typing import Any
 
 from inspect_ai import Task, eval, task_with
 from inspect_ai.log import list_eval_logs, read_eval_log, write_eval_log
-from inspect_ai.model import Model, get_model
+from inspect_ai.model import GenerateConfig, Model, get_model
 from inspect_ai.solver import Solver
 
 from truthgym.tasks import (
@@ -28,10 +28,13 @@ from truthgym.tasks import (
     forecasting,
     intellectual,
     length_control,
+    mutual_prediction,
+    progress_follow,
     run_agent,
     self_debate,
     sycophancy,
     urns,
+    world_in_the_loop,
 )
 
 OUT = Path(__file__).resolve().parent.parent / "logs" / "sample"
@@ -78,6 +81,8 @@ def others() -> Iterator[tuple[Task, Sequence[Model], int]]:
     yield sycophancy(domain="urns", n=6), [get_model("reference/sycophant", noise=0.05)], 1
     yield intellectual(n=8), agents("bayesian", "entrenched"), 1
     yield forecasting(n=8, paradigms={"graded": {"grader": "python_brier"}}), first, 1
+    yield world_in_the_loop(domain="urns", n=30), agents("bayesian", "entrenched"), 1
+    yield progress_follow(n=4), [get_model("reference/values")], 1
 
 
 def agents(*names: str) -> list[Model]:
@@ -90,17 +95,20 @@ def main(models: Sequence[Model]) -> None:
         os.chdir(folder)  # logs name relative paths only
         run(urns(n=8, split="train", paradigms="brier"), agents("bayesian"), "train", 1)
         next(Path("train").iterdir()).rename(EXAMPLES)
-        for task, some, epochs in (*core(agents(*AGENTS), 30, 2), *others(), *core(models, 12, 1)):
+        for task, some, epochs in core(agents(*AGENTS), 30, 2):
+            run(task, some, "logs", epochs)
+        run(mutual_prediction(answers="logs", n=60), [get_model("reference/predictor")], "logs", 1)
+        for task, some, epochs in (*others(), *core(models, 12, 1)):
             run(task, some, "logs", epochs)
         shutil.rmtree(OUT, ignore_errors=True)
         OUT.mkdir(parents=True)
-        for found in list_eval_logs("logs"):
-            log = read_eval_log(found)
+        for file in list_eval_logs("logs"):
+            log = read_eval_log(file)
             for sample in log.samples or []:
                 sample.events, sample.attachments = [], {}
             log.eval.dataset.location = None
             log.eval.revision = None
-            write_eval_log(log, str(OUT / Path(found.name).name))
+            write_eval_log(log, str(OUT / Path(file.name).name))
     size = sum(path.stat().st_size for path in OUT.iterdir())
     print(f"{OUT.name}: {len(list(OUT.iterdir()))} logs, {size / 1e6:.2f} MB")
     if size > MOST:
@@ -110,6 +118,7 @@ def main(models: Sequence[Model]) -> None:
 def run(task: Task, models: Sequence[Model], folder: str, epochs: int) -> None:
     if models:
         roles: dict[str, str | Model] = {
+            "forecaster": "reference/forecaster",
             "interviewer": "reference/interviewer",
             "interlocutor": "reference/entrenched",
             "judge": get_model("reference/judge", noise=0.05),
@@ -123,6 +132,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="*", help="names of models, as in inspect eval --model")
     parser.add_argument("--model-path", help="folder of an hf/ model")
-    asked = parser.parse_args()
-    place = {"model_path": asked.model_path} if asked.model_path else {}
-    main([get_model(name, **place) for name in asked.model])
+    args = parser.parse_args()
+    place = {"model_path": args.model_path} if args.model_path else {}
+    short = GenerateConfig(max_tokens=96)  # a small model does not stop by itself
+    main([get_model(name, config=short, **place) for name in args.model])
