@@ -221,7 +221,9 @@ def _run(log: LogFile, same_model: Sequence[LogFile], same_task: Sequence[LogFil
         for role in sorted(_differing([_roles(one) for one in same_task]))
         if role in (spec.model_roles or {})
     }
-    partners = {role: model for role, model in roles.items() if role not in SCORER_ROLES}
+    # A mode that the task names itself, in its metadata, is told apart by that name.
+    named = "mode" in (spec.metadata or {})
+    partners = {role: model for role, model in roles.items() if role not in SCORER_ROLES and not named}
     return Run(
         log,
         model=" ".join(
