@@ -231,12 +231,12 @@ def _comparisons(
         )
     if beliefs is not None:
         wording = beliefs["stage"].str.fullmatch("prior 2")
-        told = beliefs.assign(
+        by_stage = beliefs.assign(
             value=beliefs["belief"],
             stage=beliefs["stage"].mask(wording, "prior"),
             rater=beliefs["elicitor"] + wording.map({True: ", second wording", False: ""}),
         )
-        for stage, part in told.groupby("stage"):
+        for stage, part in by_stage.groupby("stage"):
             yield from _split("elicitors", str(stage), part, ["domain"], ANSWER, "rater")
 
 

@@ -17,7 +17,7 @@ from truthgym.analysis.tables.panels import COLORS, SHAPES
 from truthgym.analysis.tables.questions import by_reason, notes
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.analysis.validity.pages import table
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, positive
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     Raises:
         BadInput: `width` is not above 0; prices that cannot be read; no log of a finished eval with a score and tokens.
     """
-    wanted = _positive(width)
+    wanted = positive("width", width, "the width of an interval, such as 0.05")
     known = prices_in(prices)
     frame = performance.load(logs, scorer)
     paid = {run.log.path: money_of(run.log.header.stats.model_usage, known) for run in runs(logs)}
@@ -200,16 +200,6 @@ def price_of(
         input_tokens_cache_read=round(cache_read),
     )  # fmt: skip
     return compute_model_cost(price, usage)
-
-
-def _positive(width: float | str) -> float:
-    try:
-        number = float(width)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise BadInput(f"width={width!r} is not a number above 0; give the width of an interval, such as 0.05")
-    return number
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.questions import by_question, by_reason, main_scores, notes
 from truthgym.analysis.tables.setups import Places
 from truthgym.analysis.validity.pages import table
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, positive
 from truthgym.scorers.paradigm import FEW_QUESTIONS
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.slopes import Floats
@@ -72,7 +72,7 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
     """
     import pandas as pd
 
-    wanted = _positive(effect)
+    wanted = positive("effect", effect, "the difference to detect, such as 0.02")
     found, left_out = main_scores(answers(logs, scorer=scorer))
     plans, refused, single, few = [], defaultdict[str, list[str]](list), [], []
     for (setup, score), scored in found.groupby(["setup", "score"], sort=True):
@@ -231,16 +231,6 @@ def _plans(parts: Components, effect: float, curve: bool) -> Iterator[dict[str, 
 
 def _count(n: float) -> str:
     return f"{n:,.0f}" if math.isfinite(n) else f"over {MOST_QUESTIONS:,}"
-
-
-def _positive(effect: float | str) -> float:
-    try:
-        number = float(effect)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise BadInput(f"effect={effect!r} is not a number above 0; give the difference to detect, such as 0.02")
-    return number
 
 
 if __name__ == "__main__":

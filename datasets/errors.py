@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from difflib import get_close_matches
 from functools import cache, wraps
+from math import inf
 from typing import ParamSpec, TypeVar
 
 import pydantic
@@ -45,6 +46,21 @@ def names_in(value: object) -> list[str]:
     """The names in a list, or in a text that separates them by commas, without spaces around them."""
     names = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple | set) else [value]
     return [text for name in names if (text := str(name).strip())]
+
+
+def positive(name: str, value: float | str, remedy: str) -> float:
+    """A finite number above 0, from a number or a text.
+
+    Raises:
+        BadInput: It is none; `remedy` says what to give.
+    """
+    try:
+        number = float(value)
+    except ValueError:
+        number = inf
+    if not 0 < number < inf:
+        raise BadInput(f"{name}={value!r} is not a number above 0; give {remedy}")
+    return number
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -50,7 +50,7 @@ def judge_score(figures: Figures = "headline", judge: str = "") -> Scorer:
         if interpreted is not None and judge_class is not None:
             interpreted = judge_class.interpret_result(record.result)
         if interpreted is None:
-            record.reason = "The sample has no result of a judge: this scorer is for truthgym/progress_ tasks."
+            record.reason = "The sample has no result of a judge: this scorer is for a progress task."
         value = np.nan if interpreted is None else float(interpreted)
         return Score(
             value={"judge_score": value},
@@ -65,7 +65,7 @@ PARADIGM = Paradigm(
     scorer=judge_score,
     question="What does a progress judge of your own say?",
     better="higher is better",
-    needs="a timeline: truthgym/progress_ tasks",
+    needs="a timeline: a progress task",
     columns={"judge_score": "Judge"},
     headline=(
         "judge_score", "stderr", "judge_score_lower", "judge_score_upper", "mde", "n", "share_scored", "clusters",

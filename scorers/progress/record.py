@@ -53,7 +53,7 @@ class Record:
         for key in keys:
             if key not in result or not items:
                 record.reason = (
-                    f"The sample has no {key}: this scorer is for truthgym/progress_ tasks and their judges."
+                    f"The sample has no {key}: this scorer is for the progress tasks and their judges."
                 )
                 return record
             least = MIN_ANSWERED if key.startswith("examinee") else MIN_READ
