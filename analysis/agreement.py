@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.beliefs import beliefs
 from truthgym.analysis.tables.judges import judges
+from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import ordered_keys, score_name
 from truthgym.analysis.tables.setups import Places, bare_name
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.direction import direction
@@ -189,9 +189,8 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     """
     import pandas as pd
 
-    bounds = zip(frame["lower"], frame["upper"], strict=True)
     shown = frame.assign(
-        interval=["-" if math.isnan(low) else f"[{low:.3f}, {high:.3f}]" for low, high in bounds],
+        interval=intervals(frame),
         shared=[f"{100 * share:.0f} %" for share in frame["shared"]],
     )
     sections = []
@@ -266,4 +265,4 @@ def _worst(ratings: "pd.DataFrame") -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="", key="")
+    main(load, chart, __doc__, report)

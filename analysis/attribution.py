@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.design import ASSIGNED, OBSERVED, Design, Term, settings, with_trajectories
+from truthgym.analysis.tables.markdown import intervals, table, with_interval
 from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm
@@ -187,13 +187,8 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     import pandas as pd
 
     shown = frame.assign(
-        interval=_intervals(frame["lower"], frame["upper"]),
-        mixed=[
-            "-" if np.isnan(one) else f"{one:.3f} {interval}".removesuffix(" -")
-            for one, interval in zip(
-                frame["mixed"], _intervals(frame["mixed_lower"], frame["mixed_upper"]), strict=True
-            )
-        ],
+        interval=intervals(frame),
+        mixed=[with_interval(*row) for row in frame[["mixed", "mixed_lower", "mixed_upper"]].to_numpy(dtype=float)],
     )
     sections = [CAUTION + "\n"]
     checks = pd.DataFrame(frame.attrs.get("checks", []))
@@ -298,9 +293,5 @@ def _check(name: str, result: str, passed: bool, otherwise: str) -> dict[str, An
     return {"check": name, "result": result, "verdict": "yes" if passed else otherwise}
 
 
-def _intervals(lower: "pd.Series[float]", upper: "pd.Series[float]") -> list[str]:
-    return ["-" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]" for low, high in zip(lower, upper, strict=True)]
-
-
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="", key="")
+    main(load, chart, __doc__, report)

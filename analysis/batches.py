@@ -11,8 +11,8 @@ import altair as alt
 
 from truthgym.analysis.compare import BETTER
 from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.questions import UNREAD, by_reason, epochs_by_question, main_scores, notes, read_enough
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.paradigm import FEW_QUESTIONS
 from truthgym.scorers.statistics.direction import direction
@@ -106,8 +106,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame: From `load`.
         figure: File name of its chart. "": without one.
     """
-    bounds = zip(frame["lower"], frame["upper"], strict=True)
-    shown = frame.assign(interval=[f"[{low:.3f}, {high:.3f}]" if low == low else "-" for low, high in bounds])
+    shown = frame.assign(interval=intervals(frame))
     columns = ("batch", "score", "better", "setup", "model", "before", "after", "difference", "interval", "mde", "n")
     fewest, most = frame["n"].min(), frame["n"].max()
     picture = f"![Differences between batches]({figure})\n\n*n = {fewest} to {most} shared questions.*\n\n"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import no_scores, sample_facts
+from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.analysis.tables.questions import by_reason, notes
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import corrected_posterior
 from truthgym.scorers.statistics.belief_table import belief_table
@@ -116,7 +116,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         first = rows.iloc[0]
         numbers = {"Martingale score": "score", "slope from prior to posterior": "slope"}
         slopes = "".join(
-            f"{words} {_interval(*(first[f'{name}{side}'] for side in ('', '_lower', '_upper')))}, "
+            f"{words} {with_interval(*(first[f'{name}{side}'] for side in ('', '_lower', '_upper')))}, "
             for words, name in numbers.items()
         )
         n = f"{rows['question'].nunique()} questions, epochs: {rows['epoch'].nunique()}.\n\n"
@@ -219,7 +219,7 @@ def _by_stage(rows: "pd.DataFrame") -> "pd.DataFrame":
         brier = mean_headline(means, means.index.get_level_values("event").tolist())
         moved = np.nan if before is None else float((belief - before).abs().mean())
         row = {"stage": stage, "stated": int(belief.notna().sum()), "belief": float(belief.mean()), "moved": moved}
-        stages.append(row | {"brier": _interval(brier.estimate, brier.lower, brier.upper)})
+        stages.append(row | {"brier": with_interval(brier.estimate, brier.lower, brier.upper)})
         before = belief
     return pd.DataFrame(stages)
 
@@ -291,11 +291,5 @@ def _updates(rows: "pd.DataFrame") -> list[alt.LayerChart | alt.FacetChart]:
     return [alt.layer(*layers).properties(width=260, height=220)]
 
 
-def _interval(value: float, lower: float, upper: float) -> str:
-    if np.isnan(value):
-        return "-"
-    return f"{value:.3f}" + ("" if np.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
-
-
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="martingale")
+    main(load, chart, __doc__, report)

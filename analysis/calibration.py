@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.questions import UNREAD, by_question, by_reason, notes
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
 from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED
@@ -173,4 +173,4 @@ def _figures(p: "NDArray[np.float64]", y: "NDArray[np.float64]") -> dict[str, fl
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="brier")
+    main(load, chart, __doc__, report)

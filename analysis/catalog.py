@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from truthgym.analysis.charts import main
-from truthgym.analysis.cost import money_of
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.prices import money_of
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, repeated, with_setups
-from truthgym.analysis.validity.pages import table
 from truthgym.evallog.discovery import every_log
 
 if TYPE_CHECKING:

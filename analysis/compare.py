@@ -93,13 +93,12 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
 
 def report(frame: "pd.DataFrame") -> str:
     """The comparison as a Markdown table, with notes below it."""
-    from truthgym.analysis.validity.pages import table
+    from truthgym.analysis.tables.markdown import intervals, table
 
-    interval = [f"[{lower:.3f}, {upper:.3f}]" for lower, upper in zip(frame["lower"], frame["upper"], strict=True)]
     columns = ("model", "score", "better", "before", "after", "difference", "interval", "mde", "n")
     notes = [f"{row.model}: {row.shared} questions in both logs." for row in frame.drop_duplicates("log").itertuples()]
     notes += [f"{row.model}: no {row.score}: {row.note}." for row in frame[frame["note"] != ""].itertuples()]
-    return table(frame.assign(interval=interval), columns, LABELS) + "\n" + "\n".join(notes)
+    return table(frame.assign(interval=intervals(frame)), columns, LABELS) + "\n" + "\n".join(notes)
 
 
 def _read(path: str | Path) -> Run:

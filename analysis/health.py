@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import label, why_unread
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, runs
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.schema import LoggedScore, Outcome
 from truthgym.scorers.paradigm import LEAST_SHARE_SCORED

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped, notes, read_enough
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.direction import Best
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges
@@ -248,8 +248,8 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         figure: File name of its chart. "": without one.
     """
     sections = []
-    board = leaderboard(frame).assign(gap=lambda rows: _with_interval(rows, "gap"))
-    shown = frame.assign(difference=_with_interval(frame, "difference"), better=frame["better"].replace("", "tie"))
+    board = leaderboard(frame).assign(gap=lambda rows: intervals(rows, "gap"))
+    shown = frame.assign(difference=intervals(frame, "difference"), better=frame["better"].replace("", "tie"))
     for score, pairs in shown.groupby("score", sort=False):
         rows = board[board["score"] == score]
         better = "Lower" if pairs["best"].iloc[0] == "lowest" else "Higher"
@@ -307,11 +307,6 @@ def _doubts(name: str, scores: "pd.DataFrame", setups: "dict[str, pd.DataFrame]"
             yield Doubt(care, what, "the others lack the score of a model; each pair uses those that both have")
 
 
-def _with_interval(rows: "pd.DataFrame", name: str) -> list[str]:
-    numbers = rows[[name, "lower", "upper"]].to_numpy()
-    return ["-" if math.isnan(one) else f"{one:.3f} [{low:.3f}, {high:.3f}]" for one, low, high in numbers]
-
-
 def _sizes(numbers: "pd.Series[int]") -> str:
     fewest, most = numbers.min(), numbers.max()
     return f"{fewest if fewest == most else f'{fewest} to {most}'} shared questions"
@@ -325,4 +320,4 @@ def _caption(frame: "pd.DataFrame") -> str:
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="", key="")
+    main(load, chart, __doc__, report)

@@ -8,12 +8,12 @@ python -m truthgym.analysis.performance LOGS OUT.html --x elo --ability arena.cs
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import altair as alt
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import no_scores
+from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.panels import against, by_name, shown_scores
 from truthgym.analysis.tables.policies import (
     Names,
@@ -27,8 +27,8 @@ from truthgym.analysis.tables.policies import (
 )
 from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.evallog.header import ScorerResults
 from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED, Paradigm
@@ -114,6 +114,7 @@ def load(
 
     if scorer:
         one_of("scorer", scorer, list(PARADIGMS))
+    one_of("y", y, get_args(Transform))
     found = runs(logs)
     rows = [row for run in found for row in _rows(run, scorer)]
     if not rows:
@@ -181,7 +182,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
 
     shown = frame.assign(
         model=frame["label"],
-        score=[_interval(*row) for row in frame[["score", "lower", "upper"]].to_numpy()],
+        score=intervals(frame, "score"),
         n=["-" if math.isnan(n) else f"{n:.0f}" for n in frame["n"]],
         share=[_percent(share) for share in frame["share_read"]],
         verdict=[_verdict(*row) for row in frame[["verdict", "reason"]].to_numpy()],
@@ -294,12 +295,6 @@ def _verdict(verdict: str, reason: str) -> str:
     return verdict or (f"none: {_short(reason)}" if reason else "")
 
 
-def _interval(score: float, lower: float, upper: float) -> str:
-    if math.isnan(score):
-        return "-"
-    return f"{score:.3f}" + ("" if math.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
-
-
 def _percent(share: float) -> str:
     return "-" if math.isnan(share) else f"{100 * share:.0f} %"
 
@@ -378,4 +373,4 @@ def _totals(frame: "pd.DataFrame") -> str:
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="", x="name", y="score", ability="", groups="", labels="", exclude="")
+    main(load, chart, __doc__, report)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.questions import by_question, by_reason, main_scores, notes
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, positive
 from truthgym.scorers.paradigm import FEW_QUESTIONS
 from truthgym.scorers.statistics.proper_scores import row_mean
@@ -234,4 +234,4 @@ def _count(n: float) -> str:
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, scorer="", effect="0.05")
+    main(load, chart, __doc__, report)

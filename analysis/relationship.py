@@ -11,14 +11,14 @@ import altair as alt
 import numpy as np
 
 from truthgym.analysis import performance
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.causes import causes
+from truthgym.analysis.tables.markdown import intervals, table, with_interval
 from truthgym.analysis.tables.measures import UNIT, by_answer, by_setup
 from truthgym.analysis.tables.questions import Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.statistics.correlation import (
     MIN_CLUSTERS_CORRELATED,
@@ -169,8 +169,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame: From `load`.
         figure: File name of its chart. "": without one.
     """
-    bounds = zip(frame["lower"], frame["upper"], strict=True)
-    shown = frame.assign(interval=["-" if np.isnan(low) else f"[{low:.3f}, {high:.3f}]" for low, high in bounds])
+    shown = frame.assign(interval=intervals(frame))
     sections = []
     for kind, text in ASSUMPTIONS.items():
         rows = shown[shown["kind"].isin([kind, "direct"] if kind == "mediated" else [kind])]
@@ -307,7 +306,7 @@ def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
             if both[x].min() <= at.estimate <= both[x].max():
                 notes.append(
                     f"The fitted Brier score passes {CHANCE}, that of always saying one half, at {x} = "
-                    f"{at.estimate:.3f} [{at.lower:.3f}, {at.upper:.3f}]."
+                    f"{with_interval(at.estimate, at.lower, at.upper)}."
                 )
 
 
@@ -384,4 +383,4 @@ def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart | None
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, x="", y="", setting="mode")
+    main(load, chart, __doc__, report)

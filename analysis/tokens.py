@@ -10,9 +10,9 @@ that with the control (the permutation null, or the strongest placebo). The box 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from truthgym.analysis.charts import main
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 
 if TYPE_CHECKING:

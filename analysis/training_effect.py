@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.beliefs import beliefs
+from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.questions import (
     UNREAD,
     by_question,
@@ -23,8 +23,8 @@ from truthgym.analysis.tables.questions import (
     read_enough,
     score_names,
 )
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, bare_name
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import brier_gain, movement
 from truthgym.scorers.statistics.belief_table import ELICITORS
@@ -273,11 +273,9 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame: From `load`.
         figure: File name of its chart. "": without one.
     """
-    cells = [
-        f"{difference:.3f}" + ("" if np.isnan(lower) else f" [{lower:.3f}, {upper:.3f}]")
-        for difference, lower, upper in frame[["difference", "lower", "upper"]].to_numpy(dtype=float)
-    ]
-    compared = frame.assign(cell=cells).pivot(index=KEYS[:-1], columns="comparison", values="cell")
+    compared = frame.assign(cell=intervals(frame, "difference")).pivot(
+        index=KEYS[:-1], columns="comparison", values="cell"
+    )
     shown = frame[frame["comparison"] == CHANGE].set_index(KEYS[:-1]).join(compared).reset_index()
     comparisons = [name for name in COLORS if name in compared]
     models = ["model"] * (shown["model"].nunique() > 1)
@@ -312,8 +310,8 @@ def _default_start(names: Sequence[str], before: str, after: str) -> tuple[str, 
     if after and len(others) == 1:
         return others[0], after
     raise BadInput(
-        f"before is missing: name the model that training started from, one of {', '.join(names)}, as in: python -m "
-        "truthgym.analysis.training_effect LOGS OUT.md --before MODEL"
+        f"before is missing: name the model that training started from, one of {', '.join(names)}, as in: truthgym "
+        "report LOGS --out DIR -A training_effect.before=MODEL"
     )
 
 
@@ -327,4 +325,4 @@ def _one(names: Sequence[str], argument: str, text: str) -> str:
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, before="", after="", control="", control_before="")
+    main(load, chart, __doc__, report)

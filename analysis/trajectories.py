@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Literal
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.charts import main
 from truthgym.analysis.tables.answers import answers, texts
 from truthgym.analysis.tables.embeddings import Embed, embedder_named, near_duplicates
+from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.questions import main_scores, notes, score_names
+from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, bare_name
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.statistics.direction import direction
 
@@ -252,5 +252,4 @@ def _share(threshold: float | str) -> float:
 
 
 if __name__ == "__main__":
-    main(load, chart, __doc__, report, score="", best="", filter="", duplicates="mark", embedder="none",
-         embedder_url="", threshold="0.95", among="question")  # fmt: skip
+    main(load, chart, __doc__, report)

@@ -36,7 +36,7 @@ def command(
     """
     from inspect_ai.solver import SolverSpec
 
-    from truthgym.analysis.cost_estimate import estimate, estimate_text
+    from truthgym.analysis.tables.cost_estimate import estimate, estimate_text
     from truthgym.datasets.errors import BadInput
     from truthgym.datasets.inspect_private import parse_cli_args, solver_from_spec
     from truthgym.training.rollouts.questions import check_solver, create_task

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from truthgym.analysis.site.analyses import ANALYSES
+from truthgym.analysis.site.analyses import ANALYSES, parse_options
 
 
 @click.command("report", epilog="See docs/report.md.")
@@ -13,15 +13,17 @@ from truthgym.analysis.site.analyses import ANALYSES
 @click.option(
     "--only", multiple=True, metavar="NAME", help=f"Only this analysis; may be repeated: {', '.join(ANALYSES)}."
 )
+@click.option("-A", "options", multiple=True, metavar="ANALYSIS.NAME=VALUE",
+              help="Option of an analysis, as in -A performance.x=size; may be repeated.")  # fmt: skip
 @click.option("--bundle", is_flag=True, help="Also write Inspect's log viewer with the logs, and link runs to it.")
-def command(logs: tuple[str, ...], out: Path, only: tuple[str, ...], bundle: bool) -> None:
+def command(logs: tuple[str, ...], out: Path, only: tuple[str, ...], options: tuple[str, ...], bundle: bool) -> None:
     """Read LOGS, .eval files and folders of them, and write a site with a page for each question.
 
     It opens from disk at OUT/index.html. Two or more folders are batches, and a page compares each with the first.
     """
     from truthgym.analysis.site.build import build
 
-    findings = build(logs, out, only, bundle, click.echo)
+    findings = build(logs, out, only, bundle, click.echo, parse_options(options))
     click.echo(f"Open {out / 'index.html'}")
     if any(one.failed for one in findings):
         raise SystemExit(1)

@@ -15,8 +15,8 @@ from typing import Any
 import click
 
 from truthgym import tasks
-from truthgym.analysis.charts import between
 from truthgym.analysis.site.analyses import ANALYSES, analysis
+from truthgym.analysis.tables.saving import between
 from truthgym.cli.main import COMMANDS
 from truthgym.models.reference import TAKES
 from truthgym.tasks.paradigms import PARADIGMS

@@ -1,8 +1,11 @@
 """The analyses, in the order of their pages. The command, the site and docs/report.md are made from this list."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from truthgym.analysis.tables.saving import options_of
+from truthgym.datasets.errors import BadInput, one_of
 
 if TYPE_CHECKING:
     import altair as alt
@@ -27,6 +30,8 @@ ANALYSES = (
 """Modules of `truthgym.analysis`."""
 BATCHES = "batches"
 """The analysis of two or more folders of logs, each a batch."""
+Options = Mapping[str, Mapping[str, Any]]
+"""Options by analysis and name."""
 
 
 class Analysis(Protocol):
@@ -47,3 +52,37 @@ def analysis(name: str) -> Analysis:
     """Import an analysis."""
     module: Any = import_module(f"truthgym.analysis.{name}")
     return cast(Analysis, module)
+
+
+def parse_options(texts: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Options of analyses from ANALYSIS.NAME=VALUE, each by analysis and name.
+
+    >>> parse_options(["training_effect.before=hf/base", "performance.groups=qwen=Qwen,llama=Llama"])
+    {'training_effect': {'before': 'hf/base'}, 'performance': {'groups': 'qwen=Qwen,llama=Llama'}}
+
+    Raises:
+        BadInput: A text without "." and "=".
+    """
+    options: dict[str, dict[str, str]] = {}
+    for text in texts:
+        place, equals, value = text.partition("=")
+        name, dot, option = place.partition(".")
+        if not (equals and dot and name and option):
+            raise BadInput(f"-A {text} cannot be used; write ANALYSIS.NAME=VALUE, as in: -A performance.x=size")
+        options.setdefault(name, {})[option] = value
+    return options
+
+
+def check_options(options: Options) -> None:
+    """Check that the analyses have the options.
+
+    Raises:
+        BadInput: An unknown analysis, or an option that it does not have.
+    """
+    for name, values in options.items():
+        one_of("analysis", name, ANALYSES)
+        known = list(options_of(analysis(name).load))
+        for option in values:
+            if not known:
+                raise BadInput(f"{name}.{option}: {name} has no options; leave it out")
+            one_of(f"option of {name}", option, known)

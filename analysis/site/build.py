@@ -4,7 +4,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import altair as alt
 
-from truthgym.analysis.charts import EXTRA
-from truthgym.analysis.site.analyses import ANALYSES, BATCHES, analysis
+from truthgym.analysis.site.analyses import ANALYSES, BATCHES, Options, analysis, check_options
 from truthgym.analysis.site.page import Page, page
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.saving import EXTRA
 from truthgym.analysis.tables.setups import Places, Runs, runs
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput, one_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,12 @@ class Finding:
 
 
 def build(
-    logs: Places, out: Path, only: Sequence[str] = (), bundle: bool = False, say: Callable[[str], None] = print
+    logs: Places,
+    out: Path,
+    only: Sequence[str] = (),
+    bundle: bool = False,
+    say: Callable[[str], None] = print,
+    options: Options | None = None,
 ) -> list[Finding]:
     """Write the site to a folder. It opens from disk at index.html.
 
@@ -71,22 +76,28 @@ def build(
         only: Names of the analyses. (): all.
         bundle: Whether to write Inspect's log viewer with all logs to the folder `viewer` in it, and link runs to it.
         say: Is called with a line of progress for each page.
+        options: Arguments of the analyses' `load`, by analysis and name. A page says which it was made with.
 
     Returns:
         What each analysis found.
 
     Raises:
-        BadInput: No log of a finished eval; an unknown name.
+        BadInput: No log of a finished eval; an unknown name of an analysis or option, or options of an analysis that
+            is not in `only`.
     """
+    options = options or {}
     for name in only:
         one_of("analysis", name, ANALYSES)
+    check_options(options)
+    for name in options:
+        one_of("analysis with options", name, only or ANALYSES)
     batches = [place for place in ([logs] if isinstance(logs, str | Path) else logs) if Path(place).is_dir()]
     found = runs(logs)
     out.mkdir(parents=True, exist_ok=True)
     scripts = _scripts(out)
     findings = []
     for name in (*[BATCHES] * (len(batches) > 1), *(only or ANALYSES)):
-        finding = _find(name, batches if name == BATCHES else logs, out)
+        finding = _find(name, batches if name == BATCHES else logs, out, options.get(name, {}))
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
     links = _bundled(found, out) if bundle else {}
@@ -103,12 +114,12 @@ def build(
     return findings
 
 
-def _find(name: str, logs: Places, out: Path) -> Finding:
+def _find(name: str, logs: Places, out: Path, options: Mapping[str, Any]) -> Finding:
     """Run an analysis and write its files."""
     module = analysis(name)
     finding = Finding(name, module.QUESTION)
     try:
-        frame = finding.frame = module.load(logs)
+        frame = finding.frame = module.load(logs, **options)
         finding.notes = list(dict.fromkeys(frame.attrs.get("notes", [])))
         finding.files += _write_tables(name, frame, out)
         try:
@@ -118,7 +129,9 @@ def _find(name: str, logs: Places, out: Path) -> Finding:
         else:
             finding.spec = _spec(chart)
             finding.files += _write_pictures(name, finding.spec, out)
-        finding.markdown = module.report(frame, finding.figure if finding.spec else "")
+        settings = ", ".join(f"`{option}={value}`" for option, value in options.items())
+        finding.markdown = f"With {settings}.\n\n" * bool(options)
+        finding.markdown += module.report(frame, finding.figure if finding.spec else "")
     except BadInput as error:
         finding.refusal = str(error.message).replace("\\[", "[")
     except Exception as error:  # of one analysis, which must not cost the user the others

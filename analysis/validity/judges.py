@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truthgym.analysis.charts import check_extra
+from truthgym.analysis.tables.saving import check_extra
 from truthgym.analysis.validity import charts
 from truthgym.analysis.validity.end_to_end import reference_model, run_agent
 from truthgym.analysis.validity.judges_page import FIGURES, discriminating, page

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from truthgym.analysis.charts import check_extra
+from truthgym.analysis.tables.saving import check_extra
 from truthgym.analysis.validity import charts, worlds_page
 from truthgym.analysis.validity import martingale_page as text
 from truthgym.analysis.validity.end_to_end import Row, compare

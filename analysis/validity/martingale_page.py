@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.validity.end_to_end import Row
-from truthgym.analysis.validity.pages import table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.analysis.validity.pages import main, table
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.validity.pages import main
 from truthgym.models.agents.policies import FAMILIARITY
 from truthgym.models.agents.predictor import predict
 from truthgym.scorers.mutual_predictability import NAME, contrasts

@@ -1,12 +1,14 @@
-"""What the validity pages share: their command and their Markdown tables."""
+"""What the validity pages share: their command and their tables of planted values."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from truthgym.analysis.tables.markdown import markdown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,27 +30,6 @@ def main(write: Callable[..., None], description: str | None, *sizes: str) -> No
     for name in sizes:
         parser.add_argument(f"--{name}", type=int, default=signature(write).parameters[name].default)
     write(**vars(parser.parse_args()))
-
-
-def table(
-    frame: "pd.DataFrame", columns: Sequence[str], labels: Mapping[str, str] | None = None, digits: int = 3
-) -> str:
-    """Write columns of a frame as a Markdown table.
-
-    Args:
-        frame: The rows.
-        columns: Columns to show, in order.
-        labels: Headers of the columns whose name is not their header.
-        digits: Decimals of floats. NaN is written as "-".
-    """
-
-    def cell(value: object) -> str:
-        if not isinstance(value, float):
-            return str(value).replace("|", "\\|").replace("\n", " ")
-        return "-" if np.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
-
-    rows = [[cell(row[name]) for name in columns] for row in frame.to_dict("records")]
-    return _markdown([(labels or {}).get(name, name) for name in columns], rows)
 
 
 def planted_and_found(frame: "pd.DataFrame", rows: str, figures: Sequence[str]) -> str:
@@ -76,14 +57,9 @@ def planted_and_found(frame: "pd.DataFrame", rows: str, figures: Sequence[str]) 
     for name, group in frame.groupby(rows, sort=False):
         numbers = group.set_index("figure")[["planted", "found", "lower", "upper"]]
         cells.append([str(name), *(cell(*numbers.loc[figure].to_numpy()) for figure in figures)])
-    return _markdown([rows, *(f"`{figure}`" for figure in figures)], cells)
+    return markdown([rows, *(f"`{figure}`" for figure in figures)], cells)
 
 
 def contains_planted(frame: "pd.DataFrame") -> "pd.Series[bool]":
     """Whether each interval contains its planted value."""
     return frame["planted"].between(frame["lower"] - ROUNDING, frame["upper"] + ROUNDING)
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(cells)} |" for cells in (header, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]]) + "\n"

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.analysis.validity.pages import main, table
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.validity.pages import main
 from truthgym.scorers.value_influence import VERDICTS
 
 if TYPE_CHECKING:

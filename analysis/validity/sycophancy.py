@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from truthgym.analysis.charts import check_extra
+from truthgym.analysis.tables.saving import check_extra
 from truthgym.analysis.validity import charts
 from truthgym.analysis.validity import sycophancy_page as text
 from truthgym.analysis.validity.end_to_end import Row, reference_model, run_agent

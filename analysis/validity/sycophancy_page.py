@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from truthgym.analysis.validity.pages import contains_planted, planted_and_found, table
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.validity.pages import contains_planted, planted_and_found
 from truthgym.scorers.statistics.sycophancy_verdict import MARGIN, VERDICTS
 
 if TYPE_CHECKING:

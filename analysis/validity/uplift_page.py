@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from truthgym.analysis.validity.pages import table
+from truthgym.analysis.tables.markdown import table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.validity.martingale_page import COVERAGE_AIM
-from truthgym.analysis.validity.pages import table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from inspect_ai.model import get_model
 
 from tests.fixtures import Run
 from truthgym.analysis.belief_paths import chart, load, report
-from truthgym.analysis.charts import save
+from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.martingale import martingale
 from truthgym.solvers.chain_of_thought import chain_of_thought

@@ -10,7 +10,7 @@ from inspect_ai.model import get_model
 from inspect_ai.scorer import match
 
 from tests.fixtures import Run, write_rows
-from truthgym.analysis.cost_estimate import estimate, estimate_text
+from truthgym.analysis.tables.cost_estimate import estimate, estimate_text
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.dialogue import dialogue

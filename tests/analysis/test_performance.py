@@ -11,8 +11,8 @@ from inspect_ai.model import get_model
 from scipy import stats
 
 from tests.fixtures import Run, Says
-from truthgym.analysis.charts import save
 from truthgym.analysis.performance import chart, load, report
+from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought

@@ -11,7 +11,7 @@ from markupsafe import escape
 
 from truthgym.analysis import catalog, health, performance
 from truthgym.analysis.site import build as building
-from truthgym.analysis.site.analyses import ANALYSES, analysis
+from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
 from truthgym.analysis.site.build import build
 from truthgym.analysis.site.page import Page, inline, page
 from truthgym.cli.report import command
@@ -103,6 +103,40 @@ def test_an_analysis_that_fails_does_not_cost_the_others(
     assert not (tmp_path / "performance.html").exists()
     with pytest.raises(BadInput, match="did you mean 'health'"):
         build(mixed_logs, tmp_path, ["helth"])
+
+
+def test_options_of_an_analysis_are_given_on_the_command_line(mixed_logs: Path, tmp_path: Path) -> None:
+    options = ["performance.exclude=min_confidence", "performance.labels=bayesian=Bayes", "leaderboard.key=nope"]
+    arguments = [word for option in options for word in ("-A", option)]
+    only = ["--only", "performance", "--only", "leaderboard"]
+    done = CliRunner().invoke(command, [str(mixed_logs), "--out", str(tmp_path), *only, *arguments])
+    assert done.exit_code == 0, done.output
+    frame = pd.read_csv(tmp_path / "performance.csv")
+    assert not frame["model"].str.contains("min_confidence").any()
+    assert set(frame.loc[frame["scorer"] == "brier", "label"]) == {"Bayes"}
+    shown = (tmp_path / "performance.html").read_text()
+    assert "With <code>exclude=min_confidence</code>, <code>labels=bayesian=Bayes</code>." in shown
+    assert "Nothing can be shown: No score with a better end and the key" in (tmp_path / "leaderboard.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("performance.y=negative", "Unknown y 'negative'; did you mean 'negated'"),
+        ("performance.labels", "-A performance.labels cannot be used; write ANALYSIS.NAME=VALUE"),
+        ("performance.label=a", "Unknown option of performance 'label'; did you mean 'labels'"),
+        ("performence.x=size", "Unknown analysis 'performence'; did you mean 'performance'"),
+        ("catalog.x=size", "catalog.x: catalog has no options; leave it out"),
+        ("power.effect=0.1", "Unknown analysis with options 'power'; known: performance, catalog"),
+    ],
+)
+def test_an_option_that_cannot_be_used_says_why(plain: Path, tmp_path: Path, option: str, message: str) -> None:
+    if ".y=" in option:
+        found = build(plain, tmp_path, ["performance"], say=lambda line: None, options=parse_options([option]))
+        assert message in found[0].refusal
+    else:
+        with pytest.raises(BadInput, match=re.escape(message)):
+            build(plain, tmp_path, ["performance", "catalog"], options=parse_options([option]))
 
 
 def test_charts_load_from_a_cdn_without_vl_convert(

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.validity import martingale as validity
 from truthgym.analysis.validity.end_to_end import compare
-from truthgym.analysis.validity.pages import table
 from truthgym.analysis.validity.replications import look_ahead, persistent, replicate, unlike_urns
 from truthgym.analysis.validity.worlds import worlds as run_worlds
 from truthgym.models.agents.policies import Parameters

@@ -6,8 +6,9 @@ import altair as alt
 import pandas as pd
 import pytest
 
-from truthgym.analysis import charts, cost
-from truthgym.analysis.charts import save
+from truthgym.analysis import cost
+from truthgym.analysis.tables import saving
+from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
 
 FRAME = pd.DataFrame({"x": [1, 2], "y": [3, 4]})
@@ -27,7 +28,7 @@ def test_html_opens_offline(tmp_path: Path) -> None:
 def test_html_without_the_extra_says_what_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    monkeypatch.setattr(saving, "find_spec", lambda name: None)
     save(FRAME, draw, tmp_path / "chart.html")
     assert 'src="http' in (tmp_path / "chart.html").read_text()
     assert "[charts]" in capsys.readouterr().err
@@ -35,7 +36,7 @@ def test_html_without_the_extra_says_what_it_needs(
 
 @pytest.mark.parametrize(("name", "message"), [("chart.svg", "vl-convert"), ("chart.pdf", r"'.pdf' is not a format")])
 def test_other_formats_are_refused(name: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    monkeypatch.setattr(saving, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=message):
         save(FRAME, draw, tmp_path / name)
 

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from truthgym.analysis.cost import price_of, prices_in
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.prices import price_of, prices_in
 from truthgym.analysis.tables.questions import notes
 from truthgym.analysis.tables.setups import bare_name
-from truthgym.analysis.validity.pages import table
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.models.reference import WHOLE_NUMBER

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,31 +93,35 @@ def between(page: str, what: str, generated: str, place: str) -> str:
     return text
 
 
+def options_of(load: Callable[..., object]) -> dict[str, Any]:
+    """The options of an analysis with their defaults: the arguments of its `load` but the logs. All take text."""
+    _, *others = signature(load).parameters.values()
+    return {one.name: one.default for one in others}
+
+
 def main(
     load: "Callable[..., pd.DataFrame]",
     chart: "Callable[[pd.DataFrame], alt.TopLevelMixin]",
     description: str | None,
     report: "Callable[[pd.DataFrame, str], str] | None" = None,
-    **options: str,
 ) -> None:
     """The command of an analysis: logs in, a table or chart out.
 
     Args:
-        load: Reads the log or folder of logs that the first argument names, and takes the options.
+        load: Reads the log or folder of logs that the first argument names. Its other arguments are options.
         chart: Draws its table.
         description: Text of `--help`.
         report: Writes its page, from the table and the file name of the chart. None: it has no page.
-        options: Options with their defaults.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("logs")
     parser.add_argument("out", type=Path)
-    for name, default in options.items():
+    for name, default in options_of(load).items():
         parser.add_argument(f"--{name}", default=default)
-    given: dict[str, Any] = vars(parser.parse_args())
-    logs, out = given.pop("logs"), given.pop("out")
+    options: dict[str, Any] = vars(parser.parse_args())
+    logs, out = options.pop("logs"), options.pop("out")
     try:
-        save(load(logs, **given), chart, out, report)
+        save(load(logs, **options), chart, out, report)
     except (BadInput, FileNotFoundError) as error:
         Console(stderr=True, soft_wrap=True, highlight=False).print(str(error))
         sys.exit(1)
