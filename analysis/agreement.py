@@ -15,11 +15,10 @@ from truthgym.analysis.tables.judges import judges
 from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import ordered_keys, score_name
+from truthgym.analysis.tables.scores import main_keys, score_name
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
-from truthgym.scorers.statistics.direction import direction
 from truthgym.scorers.statistics.judge_reliability import agreement_headline
 
 if TYPE_CHECKING:
@@ -216,8 +215,7 @@ def _comparisons(
     bases = answers["scorer"].map(bare_name)
     setting = (answers["task"] + " " + answers["mode"]).str.strip()
     for base, part in answers.assign(base=bases, setting=setting).groupby("base", sort=True):
-        keys = ordered_keys(str(base), part.loc[part["value"].notna(), "key"])
-        chosen = key or next((one for one in keys if direction(str(base), one, {})), next(iter(keys), ""))
+        chosen = key or main_keys(part)[str(part["scorer"].iloc[0])]
         rows = part[part["key"] == chosen]
         yield from _split("scorers", score_name(str(base), chosen), rows, ["domain"], ANSWER, "scorer")
         for scorer, own in rows.groupby("scorer"):

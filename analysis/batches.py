@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
-from truthgym.analysis.compare import BETTER
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import intervals, table
-from truthgym.analysis.tables.questions import UNREAD, by_reason, epochs_by_question, main_scores, notes, read_enough
+from truthgym.analysis.tables.questions import UNREAD, by_reason, epochs_by_question, notes, read_enough
+from truthgym.analysis.tables.scores import BETTER, ends, main_scores
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.paradigm import FEW_QUESTIONS
-from truthgym.scorers.statistics.direction import direction
 from truthgym.scorers.statistics.paired import compare_means
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str,
     bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
     yield {
         **facts,
-        "better": BETTER[direction(scorer.partition(" ")[0], key, {})],
+        "better": BETTER.get(ends(before)[scorer, key] or "", ""),
         "before": found.before,
         "after": found.after,
         "difference": difference.estimate,

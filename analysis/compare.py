@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.analysis.tables.scores import BETTER, score_name
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.reader import LogReader
 from truthgym.scorers.statistics.direction import direction, numbers
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 Scores = Mapping[str, Sequence["LoggedScore"]]
 """The scores of one scorer, one per epoch, by question."""
-BETTER = {"lowest": "lower", "highest": "higher", None: ""}
 LABELS = {
     "before": "first log",
     "after": "this log",
@@ -122,8 +122,12 @@ def _means(
     best = {key: direction(name, key, metadata) for key in first if key in second}
     for key in best:
         if best[key] or not any(best.values()):
-            score = name if key == name else f"{name}/{key}"
-            yield score, BETTER[best[key]], compare_means(second[key], first[key], events), ""
+            yield (
+                score_name(name, key),
+                BETTER.get(best[key] or "", ""),
+                compare_means(second[key], first[key], events),
+                "",
+            )
 
 
 def _by_key(name: str, scores: Scores) -> dict[str, dict[str, list[float]]]:

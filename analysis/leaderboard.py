@@ -12,6 +12,8 @@ import altair as alt
 
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import intervals, table
+from truthgym.analysis.tables.panels import left_out_sentence, left_out_title
+from truthgym.analysis.tables.policies import ACROSS, Names, Pairs, relabelled, without
 from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped, notes, read_enough
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import directed_scores
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 QUESTION = "Which model is better, and which differences are real?"
-ACROSS = "all set-ups"
-"""The set-up of a comparison across set-ups."""
 NOT_TESTED = "not tested"
 FEWEST_QUESTIONS = 10
 """Shared questions below which two models are not compared."""
@@ -44,21 +44,27 @@ LABELS = {
 }
 
 
-def load(logs: Places, scorer: str = "", key: str = "") -> "pd.DataFrame":
+def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", exclude: Names = "") -> "pd.DataFrame":
     """Compare all pairs of models on the questions that both have answered.
 
     Args:
         logs: Logs and folders of logs.
         scorer: Compare by this paradigm only. "": by all scorers.
         key: Compare by this key of the scores. "": of each scorer by its first, such as `brier_score`.
+        labels: Names to show: a part of a model's name and the text, as in "qwen=Qwen,llama=Llama".
+        exclude: Models and setups to leave out: parts of their names. The chart says which.
 
     Returns:
         See `differences`.
 
     Raises:
-        BadInput: No log of a finished eval; no two models have the same set-up and a score with a direction.
+        BadInput: No log of a finished eval; no two models have the same setup and a score with a direction; two models
+            with one label; an `exclude` that is in no name.
     """
-    return differences(answers(logs, scorer=scorer), key)
+    frame, excluded = without(answers(logs, scorer=scorer), exclude)
+    compared = differences(relabelled(frame, labels), key)
+    compared.attrs["excluded"] = excluded
+    return compared
 
 
 def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
@@ -202,7 +208,8 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     if board.empty:
         raise BadInput("No two models share three independent events, so no rank can be drawn; ask about more events")
     panels = [_panel(rows) for _, rows in board.groupby(["score", "setup"], sort=False)]
-    charts: alt.VConcatChart = alt.vconcat(*panels, spacing=24).configure_axis(titleLimit=500)
+    title = left_out_title(frame.attrs.get("excluded", []))
+    charts: alt.VConcatChart = alt.vconcat(*panels, spacing=24, title=title).configure_axis(titleLimit=500)
     return charts
 
 
@@ -316,6 +323,7 @@ def _caption(frame: "pd.DataFrame") -> str:
     return (
         f"Ranks that each model can have after Holm's correction at 5 %, and its paired difference from the best with "
         f"a 95 % interval, on {_sizes(frame['n'])}. Models whose bars overlap were not told apart."
+        f"{left_out_sentence(frame.attrs.get('excluded', []))}"
     )
 
 

@@ -14,7 +14,7 @@ import altair as alt
 
 from truthgym.analysis.tables.answers import no_scores
 from truthgym.analysis.tables.markdown import intervals, table
-from truthgym.analysis.tables.panels import against, by_name, shown_scores
+from truthgym.analysis.tables.panels import against, by_name, left_out_sentence, left_out_title, shown_scores
 from truthgym.analysis.tables.policies import (
     Names,
     Pairs,
@@ -28,6 +28,7 @@ from truthgym.analysis.tables.policies import (
 from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
+from truthgym.analysis.tables.scores import headline_best
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.evallog.header import ScorerResults
@@ -52,6 +53,10 @@ REASONS = {
 }
 """Why a row has no verdict, besides the reasons that its scorer declares."""
 ONE_EPOCH = "one epoch: a question's own noise counts as a difference between questions"
+DIRECTED = (
+    "Each score counts so that more is better: one whose lower end is better is negated, as is the size of one that is "
+    "best at 0."
+)
 LABELS = {"share": "read", "tokens": "tokens read / written"}
 
 
@@ -89,7 +94,8 @@ def load(
         - `model` with its arguments; `domain`; `mode`, the `mode` in the task's metadata (as in examples/sweep.py), or
           else the solver with its arguments; `task`, the task arguments that differ between the evals of a domain;
           `scorer` with the options that differ from its defaults.
-        - `figure`, the name of the headline, its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
+        - `figure`, the name of the headline, its `best` value ("lowest", "highest", "zero", or "" if none is
+          declared), its `score`, `lower` and `upper` (95 %), `mde`, `n` questions, `epochs`,
           `share_read` in [0, 1], of the answers that reached the scorer. NaN if the log has none. The interval and n
           of scorers that report only Inspect's `stderr` come from it and from the number of scored questions.
         - `verdict`, or "" with the `reason`: a key of `REASONS` or of the scorer's `Paradigm.reasons`. A scorer that
@@ -102,9 +108,9 @@ def load(
 
         `frame.attrs["left_out"]` holds the number of logs left out, by reason; `frame.attrs["excluded"]` what the user
         left out; `frame.attrs["correlations"]`, for each scorer and set-up, and over the set-ups that all models have
-        (`ACROSS`), Spearman's correlation of the score, as it is, with x, of rows that are drawn and read: `rho`,
-        `lower`, `upper`, `p`, `p_adjusted` (Holm, by scorer) and `n` models; `frame.attrs["notes"]` what cannot be
-        concluded.
+        (`ACROSS`), Spearman's correlation with x of the score, counted so that more is better, of rows that are drawn
+        and read: `rho`, `lower`, `upper`, `p`, `p_adjusted` (Holm, by scorer) and `n` models; `frame.attrs["notes"]`
+        what cannot be concluded.
 
     Raises:
         BadInput: No log of a finished eval; none has a score, or one of `scorer`; an unknown scorer or column; a table
@@ -163,10 +169,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
             raise BadInput(f"No model has a known {frame.attrs['x']}, so there is no chart; give a table as ability=")
         parts = known.groupby(["scorer", "setup"], sort=True)
         panels = [against(rows, groups, frame.attrs) for _, rows in parts]
-    excluded = frame.attrs.get("excluded") or []
-    title = (
-        alt.Title(f"Left out: {', '.join(excluded)}", fontSize=11, fontWeight="normal") if excluded else alt.Undefined
-    )
+    title = left_out_title(frame.attrs.get("excluded", []))
     charts: alt.VConcatChart = alt.vconcat(*panels, title=title).configure_axis(titleLimit=700)
     return charts
 
@@ -199,9 +202,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         sections.append(heading + table(rows, columns, labels) + _legend(frame.loc[rows.index], paradigm))
     if correlations := frame.attrs.get("correlations"):
         ranked = pd.DataFrame([{**one, "words": in_words(one)} for one in correlations])
-        heading = (
-            f"### Rank correlation with {frame.attrs['x']}\n\nOf scores as they are; p by Holm, for each scorer.\n\n"
-        )
+        heading = f"### Rank correlation with {frame.attrs['x']}\n\n{DIRECTED} p by Holm, for each scorer.\n\n"
         sections.append(heading + table(ranked, ("scorer", "setup", "words", "p_adjusted"), {"words": "Spearman"}))
     if figure:
         sections.append(f"### Chart\n\n![Scores with 95 % intervals]({figure})\n\n*{_caption(frame)}*\n")
@@ -263,6 +264,7 @@ def _figures(found: ScorerResults, scorer: str) -> dict[str, Any]:
         own = t_headline(figures[name], figures["stderr"], n - 1, int(n))
         lower, upper = own.lower, own.upper
         flags.append("inspect_stderr")
+    declared = bool(figures["higher_is_better"]) if "higher_is_better" in figures else None
     code, verdict, reason = figures.get("verdict", math.nan), "", ""
     if paradigm and paradigm.verdicts:
         reasons = [key for key in figures if key.startswith(("unidentified_", "cannot_tell_"))]
@@ -275,6 +277,7 @@ def _figures(found: ScorerResults, scorer: str) -> dict[str, Any]:
     return {
         "scorer": scorer,
         "figure": name,
+        "best": headline_best(scorer, declared),
         "score": figures[name],
         "lower": lower,
         "upper": upper,
@@ -311,13 +314,8 @@ def _caption(frame: "pd.DataFrame") -> str:
     return (
         f"Scores with their 95 % intervals on {fewest if fewest == most else f'{fewest} to {most}'} questions. Hollow: "
         f"less than {_percent(LEAST_SHARE_SCORED)} of the answers could be read. Dashed: the value to compare with."
-        f"{omitted * bool(left_out)}{_excluded(frame)}"
+        f"{omitted * bool(left_out)}{left_out_sentence(frame.attrs.get('excluded', []))}"
     )
-
-
-def _excluded(frame: "pd.DataFrame") -> str:
-    names = frame.attrs.get("excluded") or []
-    return f" Left out by the user: {', '.join(names)}." * bool(names)
 
 
 def _doubts(frame: "pd.DataFrame") -> Iterator[Doubt]:

@@ -15,8 +15,9 @@ import numpy as np
 
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
-from truthgym.analysis.tables.questions import by_question, by_reason, main_scores, notes
+from truthgym.analysis.tables.questions import by_question, by_reason, notes
 from truthgym.analysis.tables.saving import main
+from truthgym.analysis.tables.scores import main_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, positive
 from truthgym.scorers.paradigm import FEW_QUESTIONS

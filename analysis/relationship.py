@@ -18,6 +18,7 @@ from truthgym.analysis.tables.measures import UNIT, by_answer, by_setup
 from truthgym.analysis.tables.questions import Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
+from truthgym.analysis.tables.scores import toward_better
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.scorers.statistics.correlation import (
@@ -38,7 +39,9 @@ CHANCE = 0.25
 """The Brier score of always saying one half."""
 ASSUMPTIONS = {
     "correlation": (
-        "Nothing is assumed about causes. Over set-ups the clusters are models, and the set-ups are taken as they are; "
+        "Every number counts so that more is better: one whose lower end is better is negated, as is the size of one "
+        "that is best at 0, so that above 0 what is better by one is better by the other. Nothing is assumed about "
+        "causes. Over set-ups the clusters are models, and the set-ups are taken as they are; "
         "over questions and answers the clusters are events."
     ),
     "partial correlation": "What is given is constant: only differences within it count.",
@@ -72,8 +75,8 @@ def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> "pd.D
 
     Args:
         logs: Logs and folders of logs.
-        x: The cause in the causal part: a number of an answer, such as "length: words". "": each but y.
-        y: The effect there. "": `brier: brier_score`, or else the first number with a better end.
+        x: The cause in the causal part: a number of an answer, such as "length/words". "": each but y.
+        y: The effect there. "": `brier/brier_score`, or else the first number with a better end.
         setting: The setting that was assigned: "mode", or an argument of the task, such as "system_prompt".
 
     Returns:
@@ -112,16 +115,17 @@ def relations(
 
     notes: list[str] = []
     doubts: list[Doubt] = []
-    scores, errors = by_setup(headlines, answers)
-    numbers = by_answer(answers)
+    scores, errors, best = by_setup(headlines, answers)
+    numbers, best_of_answer = by_answer(answers)
+    better, better_numbers = toward_better(scores, best), toward_better(numbers, best_of_answer)
     if max(len(scores.columns), len(numbers.columns)) < 2:
         known = ", ".join(scores.columns)
         raise BadInput(f"The logs have one measure ({known}), and two are needed; score them by another paradigm too")
     rows = [
-        *_over_models(scores, errors, doubts),
-        *_over_setups(scores, errors),
-        *_over_questions(numbers, notes),
-        *_over_answers(numbers),
+        *_over_models(better, errors, doubts),
+        *_over_setups(better, errors),
+        *_over_questions(better_numbers, notes),
+        *_over_answers(better_numbers),
         *_link(scores, notes),
     ]
     if len(numbers.columns) > 1:
@@ -129,6 +133,11 @@ def relations(
             if value:
                 one_of(name, value, list(numbers.columns))
         rows += causes(answers, numbers, x, y, setting, doubts)
+    doubts += [
+        Doubt("Counts as it is in correlations", name, "it has no better end")
+        for name, end in (best | best_of_answer).items()
+        if not end
+    ]
     frame = pd.DataFrame(rows)
     frame["p_adjusted"] = float("nan")
     for _, family in frame.groupby(["level", "kind"]):
@@ -147,7 +156,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     drawn = frame.dropna(subset=["lower", "upper"])
     related = drawn[drawn["kind"].isin(CORRELATIONS)]
     panels = [
-        _forest(rows, f"over {level}", "correlation (0: unrelated)", [-1.0, 1.0])
+        _forest(rows, f"over {level}", "correlation, with more as better (0: unrelated)", [-1.0, 1.0])
         for level, rows in related.groupby("level", sort=False)
     ]
     effects = drawn[drawn["kind"].isin(("two-stage least squares", "mediated", "direct"))]

@@ -18,17 +18,15 @@ from truthgym.analysis.tables.questions import (
     by_question,
     by_reason,
     epochs_by_question,
-    main_scores,
     notes,
     read_enough,
-    score_names,
 )
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.setups import Places, bare_name
+from truthgym.analysis.tables.scores import BETTER, ends, main_scores, score_name, score_names
+from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.belief_movement import brier_gain, movement
 from truthgym.scorers.statistics.belief_table import ELICITORS
-from truthgym.scorers.statistics.direction import direction
 from truthgym.scorers.statistics.interval import Headline
 from truthgym.scorers.statistics.paired import compare_means, difference_in_differences
 
@@ -48,7 +46,6 @@ FORM = {
 CHANGE, CONTROL, BEYOND = "after minus before", "control minus its start", "change beyond the control"
 COLORS = {CHANGE: "#0072B2", CONTROL: "#999999", BEYOND: "#D55E00"}
 SHAPES = ["circle", "square", "diamond"]
-BETTER = {"lowest": "lower", "highest": "higher"}
 TIDY = ["setup", "split", "of", "measure", "better", "model", "sample_id", "event", "value"]
 KEYS = ["setup", "split", "of", "measure", "model", "comparison"]
 LABELS = {"first": "before", "last": "after", "n": "questions", "mde": "smallest detectable"}
@@ -154,10 +151,7 @@ def _scores(found: "pd.DataFrame") -> "pd.DataFrame":
     """The numbers that have a better end, by `measure`."""
     chosen = main_scores(found)[0]["score"].unique()
     scores = found.assign(measure=score_names(found))
-    keys = scores[["measure", "scorer", "key"]].drop_duplicates().astype(str)
-    better = {
-        measure: BETTER.get(direction(bare_name(scorer), key, {}) or "", "") for measure, scorer, key in keys.to_numpy()
-    }
+    better = {score_name(*pair): BETTER.get(end or "", "") for pair, end in ends(found).items()}
     scores["of"] = np.where(scores["measure"].isin(chosen), "score", "other score")
     scores["better"] = scores["measure"].map(better)
     return scores.loc[(scores["of"] == "score") | (scores["better"] != ""), TIDY]

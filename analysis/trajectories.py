@@ -13,11 +13,11 @@ import numpy as np
 from truthgym.analysis.tables.answers import answers, texts
 from truthgym.analysis.tables.embeddings import Embed, embedder_named, near_duplicates
 from truthgym.analysis.tables.markdown import table
-from truthgym.analysis.tables.questions import main_scores, notes, score_names
+from truthgym.analysis.tables.questions import notes
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.setups import Places, bare_name
+from truthgym.analysis.tables.scores import ends, main_scores, score_names
+from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.scorers.statistics.direction import direction
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,12 +189,13 @@ def _scored(found: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame
     if len(chosen) != 1:
         problem = f"may be {', '.join(chosen)}" if chosen else f"is not in the logs, which have {', '.join(known)}"
         raise BadInput(f"score={score!r} {problem}; give one of them as SCORER/KEY")
-    scorer, _, key = chosen[0].partition("/")
-    end = best or direction(bare_name(scorer), key, {})
+    rows = named[named["score"] == chosen[0]]
+    scorer, key = rows[["scorer", "key"]].iloc[0]
+    end = best or ends(found)[scorer, key]
     if end is None:
         raise BadInput(f"score={chosen[0]!r} does not say which end is better; add best=lowest or best=highest")
     one_of("best", end, ["lowest", "highest"])
-    return named[named["score"] == chosen[0]], end
+    return rows, end
 
 
 def _filtered(frame: "pd.DataFrame", condition: str) -> "pd.DataFrame":

@@ -15,7 +15,7 @@ from truthgym.scorers.statistics.slopes import MIN_F, ROUNDING_ERROR
 if TYPE_CHECKING:
     import pandas as pd
 
-BRIER = "brier: brier_score"
+BRIER = "brier/brier_score"
 MOST_LEVELS = 6
 """Settings above which there is no mediation: each is compared with the first."""
 

@@ -5,11 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from truthgym.analysis.tables.design import CROSSED
-from truthgym.analysis.tables.scores import ordered_keys, score_name
+from truthgym.analysis.tables.scores import HeadlineBest, ends, main_keys, score_name
 from truthgym.analysis.tables.setups import bare_name
-from truthgym.scorers.statistics.direction import direction
 from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.tasks.paradigms import PARADIGMS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,7 +18,9 @@ BY_ANSWER = {"martingale": "change"}
 """The key that stands for a paradigm whose score is no mean of answers. It counts without its sign."""
 
 
-def by_setup(headlines: "pd.DataFrame", answers: "pd.DataFrame") -> "tuple[pd.DataFrame, pd.DataFrame]":
+def by_setup(
+    headlines: "pd.DataFrame", answers: "pd.DataFrame"
+) -> "tuple[pd.DataFrame, pd.DataFrame, dict[str, HeadlineBest]]":
     """The headline of each paradigm (columns) of each model in each set-up (rows), and its error between models.
 
     Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
@@ -31,15 +31,16 @@ def by_setup(headlines: "pd.DataFrame", answers: "pd.DataFrame") -> "tuple[pd.Da
         answers: A row for each answer and number, as `tables.answers` returns.
 
     Returns:
-        Scores and errors, of one shape. The error is the standard error of what differs between models: of the mean of
-        an answer's number minus its mean over models, clustered by event. How hard a question is for all models is no
-        part of it. NaN where that is not known: of a headline that is no mean of answers (a slope) or has no sign, and
-        where the models of a set-up share less than nine in ten of the questions.
+        Scores and errors, of one shape, and the best value of each measure. The error is the standard error of what
+        differs between models: of the mean of an answer's number minus its mean over models, clustered by event. How
+        hard a question is for all models is no part of it. NaN where that is not known: of a headline that is no mean
+        of answers (a slope) or has no sign, and where the models of a set-up share less than nine in ten of the
+        questions.
     """
     import pandas as pd
 
     rows = headlines.copy()
-    zero = rows["scorer"].map(_is_best_at_zero)
+    zero = rows["best"] == "zero"
     rows["measure"] = rows["scorer"].where(~zero, "|" + rows["scorer"] + "|")
     means = rows.groupby(["model", "setup", "domain", "mode", "measure"])["score"].mean().unstack("measure")
     scores = means.apply(lambda one: one.abs() if str(one.name).startswith("|") else one)
@@ -49,7 +50,7 @@ def by_setup(headlines: "pd.DataFrame", answers: "pd.DataFrame") -> "tuple[pd.Da
         here = scores.index.get_level_values("setup") == setup
         found = _errors(part, scores.loc[here, scorer].droplevel(["setup", "domain", "mode"]))
         errors.loc[here, scorer] = found.reindex(scores.index[here].get_level_values("model")).to_numpy()
-    return scores, errors
+    return scores, errors, dict(zip(rows["measure"], rows["best"], strict=True))
 
 
 def _errors(answers: "pd.DataFrame", headline: "pd.Series[float]") -> "pd.Series[float]":
@@ -70,32 +71,28 @@ def _errors(answers: "pd.DataFrame", headline: "pd.Series[float]") -> "pd.Series
     return pd.Series(dtype=float)
 
 
-def by_answer(answers: "pd.DataFrame") -> "pd.DataFrame":
-    """A number of each paradigm (columns) for each answer (rows).
+def by_answer(answers: "pd.DataFrame") -> "tuple[pd.DataFrame, dict[str, HeadlineBest]]":
+    """A number of each paradigm (columns) for each answer (rows), and the best value of each.
 
-    Of each scorer that is the first key with a better end, or else the viewer's first column; of `martingale` it is the
-    size of the change of belief.
+    Of each scorer that is the number that stands for it; of `martingale` it is the size of the change of belief.
 
     Args:
         answers: A row for each answer and number, as `tables.answers` returns.
     """
     import pandas as pd
 
-    columns = {}
+    columns: dict[str, pd.Series[float]] = {}
+    best: dict[str, HeadlineBest] = {}
+    keys, known = main_keys(answers), ends(answers)
     for scorer, part in answers.groupby("scorer", sort=True):
         base = bare_name(str(scorer))
-        keys = ordered_keys(str(scorer), part.loc[part["value"].notna(), "key"])
-        chosen = BY_ANSWER.get(base) or next((key for key in keys if direction(base, key, {})), next(iter(keys), ""))
+        chosen = BY_ANSWER.get(base, keys[str(scorer)])
         rows = part[part["key"] == chosen]
-        if rows.empty:
+        if rows["value"].isna().all():
             continue
         values, name = rows["value"], score_name(str(scorer), chosen)
         if base in BY_ANSWER:
             values, name = values.abs(), f"|{name}|"
         columns[name] = values.groupby([rows[column] for column in [*UNIT, "eval_id"]]).mean()
-    return pd.DataFrame(columns)
-
-
-def _is_best_at_zero(scorer: str) -> bool:
-    paradigm = PARADIGMS.get(bare_name(scorer))
-    return paradigm is not None and paradigm.reference == 0
+        best[name] = known[str(scorer), chosen] or ""
+    return pd.DataFrame(columns), best

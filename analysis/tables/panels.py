@@ -19,6 +19,16 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
+def left_out_title(names: Sequence[str]) -> Any:  # noqa: ANN401
+    """The title of a figure from which the user left something out; undefined if nothing."""
+    return alt.Title(f"Left out: {', '.join(names)}", fontSize=11, fontWeight="normal") if names else alt.Undefined
+
+
+def left_out_sentence(names: Sequence[str]) -> str:
+    """The same for a caption."""
+    return f" Left out by the user: {', '.join(names)}." * bool(names)
+
+
 def shown_scores(rows: "pd.DataFrame", y: str) -> "dict[str, pd.Series[float]]":
     """Score and bounds as the chart shows them."""
     import numpy as np
@@ -100,7 +110,7 @@ def by_name(rows: "pd.DataFrame", groups: list[str], y: str) -> alt.LayerChart |
 
 def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -> alt.LayerChart | alt.FacetChart:
     """Scores against a size or ability, with their rank correlation."""
-    scorer, setup = rows[["scorer", "setup"]].iloc[0]
+    scorer, setup, best = rows[["scorer", "setup", "best"]].iloc[0]
     title, reference = _title(rows, attrs["y"])
     scale = alt.Scale(type="log", padding=30) if attrs["x"] == "size" else alt.Scale(zero=False, padding=30)
     name = "billions of parameters" if attrs["x"] == "size" else attrs["x"]
@@ -116,7 +126,7 @@ def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -
     found = [one for one in attrs["correlations"] if (one["scorer"], one["setup"]) == (scorer, setup)]
     heading = alt.Title(
         f"{scorer}, {setup}",
-        subtitle=[f"Spearman{' of the untransformed score' * (attrs['y'] != 'score')} {in_words(one)}" for one in found]
+        subtitle=[f"Spearman of {name} and {'better scores' if best else scorer}: {in_words(one)}" for one in found]
         or "too few models for a rank correlation",
     )
     heading.anchor, heading.frame = "start", "group"

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.analysis.tables.scores import SIGN
 from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.scorers.statistics.judge_reliability import rank_correlation
 from truthgym.scorers.statistics.multiplicity import holm
@@ -77,6 +78,20 @@ def first_match(models: "pd.Series[str]", pairs: Mapping[str, str], default: "st
         for model in models.unique()
     }
     return models.map(texts)
+
+
+def relabelled(frame: "pd.DataFrame", labels: Pairs) -> "pd.DataFrame":
+    """Rows whose models have the names that the user gives them.
+
+    Raises:
+        BadInput: Two models with one label, which would be one model.
+    """
+    models = frame["model"].drop_duplicates()
+    names = first_match(models, read_pairs(labels, "labels"))
+    for name, group in models.groupby(names.to_numpy()):
+        if len(group) > 1:
+            raise BadInput(f"labels: {', '.join(group)} would all be {name!r}; give longer parts of their names")
+    return frame.assign(model=frame["model"].map(dict(zip(models, names, strict=True))))
 
 
 def size(model: str) -> float:
@@ -155,7 +170,7 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
     """Spearman's correlation of scores with `x`, in each set-up and over those that all models have, by scorer.
 
     Args:
-        frame: Columns `scorer`, `setup`, `model`, `score` and `x`.
+        frame: Columns `scorer`, `best`, `setup`, `model`, `score` and `x`.
         x: What `x` is; "name" has no correlation.
 
     Returns:
@@ -166,6 +181,8 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
     rows: list[dict[str, Any]] = []
     notes = [f"{model} has no known {x}, and is left out of the comparison with it." for model in _unknown(frame)]
     known = frame.dropna(subset=["x", "score"])
+    sizes = known["score"].abs().where(known["best"] == "zero", known["score"])
+    known = known.assign(score=sizes * known["best"].map(SIGN))  # more is better
     for scorer, part in known.groupby("scorer", sort=True):
         means = part.groupby(["setup", "model"])[["score", "x"]].mean()
         whole = means["score"].unstack("setup").dropna(axis="columns")

@@ -3,10 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from truthgym.analysis.tables.setups import bare_name
 from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
-from truthgym.scorers.statistics.direction import direction
-from truthgym.tasks.paradigms import PARADIGMS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,33 +51,6 @@ def read_enough(rows: "pd.DataFrame", by: Sequence[str]) -> "pd.Series[bool]":
     """
     share = rows["value"].notna().groupby([rows[name] for name in by]).transform("mean")
     return share >= LEAST_SHARE_SCORED
-
-
-def main_scores(found: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
-    """The rows of one number of each scorer: the first that its paradigm gives a better end, or its only one.
-
-    Returns:
-        The rows of `answers`, with the name of the number in `score` (`brier/brier_score`; the scorer's name alone
-        if its score is a single number), and a note for each scorer that has no such number.
-    """
-    chosen: dict[str, str] = {}
-    left_out = []
-    for scorer in sorted(map(str, found["scorer"].unique())):
-        keys = found.loc[found["scorer"] == scorer, "key"].unique()
-        paradigm = PARADIGMS.get(bare_name(scorer))
-        declared = [key for key in (paradigm.directions if paradigm else ()) if key in keys]
-        declared += [key for key in keys if direction(bare_name(scorer), key, {})]
-        if declared or len(keys) == 1:
-            chosen[scorer] = (declared or list(keys))[0]
-        else:
-            left_out.append(f"`{scorer}` is left out: no number of a single answer is better or worse.")
-    rows = found[found["key"] == found["scorer"].map(chosen)]
-    return rows.assign(score=score_names(rows)), left_out
-
-
-def score_names(rows: "pd.DataFrame") -> "pd.Series[str]":
-    """SCORER/KEY of each row; SCORER where the score is a single number."""
-    return rows["scorer"].where(rows["key"] == rows["scorer"].str.partition(" ")[0], rows["scorer"] + "/" + rows["key"])
 
 
 def notes(frame: "pd.DataFrame") -> str:

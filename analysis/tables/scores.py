@@ -1,7 +1,7 @@
-"""The scores of a table of answers that have a better end: what models are compared by, and what is explained."""
+"""The numbers that scorers give: their names, which end is better, and the one that stands for a scorer."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
@@ -11,33 +11,114 @@ from truthgym.tasks.paradigms import PARADIGMS
 if TYPE_CHECKING:
     import pandas as pd
 
+HeadlineBest = Literal["lowest", "highest", "zero", ""]
+"""The best value of a headline: its lowest, its highest, 0, or none that is declared."""
+DECLARED: dict[str, HeadlineBest] = {"lower is better": "lowest", "higher is better": "highest", "0 is": "zero"}
+"""How `Paradigm.better` begins."""
+BETTER = {"lowest": "lower", "highest": "higher"}
+"""How a table says which end is better."""
+SIGN = {"lowest": -1.0, "zero": -1.0, "highest": 1.0, "": 1.0}
+"""By what a number, or the size of one that is best at 0, is multiplied so that more is better."""
 
-def directed_scores(frame: "pd.DataFrame", key: str = "") -> "Iterator[tuple[str, Best, pd.DataFrame]]":
-    """The rows of each score that has a better end.
+
+def score_name(scorer: str, key: str) -> str:
+    """SCORER/KEY; the scorer's name if its value is a single number."""
+    return scorer if key == bare_name(scorer) else f"{scorer}/{key}"
+
+
+def score_names(rows: "pd.DataFrame") -> "pd.Series[str]":
+    """`score_name` of each row of `answers`."""
+    single = rows["key"] == rows["scorer"].map({scorer: bare_name(scorer) for scorer in rows["scorer"].unique()})
+    return rows["scorer"].where(single, rows["scorer"] + "/" + rows["key"])
+
+
+def ends(frame: "pd.DataFrame") -> dict[tuple[str, str], Best | None]:
+    """Which end of each number is better, by scorer and key; None if nothing declares it.
+
+    Args:
+        frame: A row for each answer and number, as `answers` returns. What the logs of `graded` declare is in `attrs`.
+    """
+    declared = frame.attrs.get("higher_is_better", {})
+    return {
+        (scorer, key): direction(bare_name(scorer), key, {"higher_is_better": declared.get(scorer)})
+        for scorer, key in _pairs(frame)
+    }
+
+
+def headline_best(scorer: str, higher_is_better: bool | None = None) -> HeadlineBest:
+    """The best value of a scorer's headline.
+
+    Args:
+        scorer: The scorer, with or without its options.
+        higher_is_better: What the log declares, as `graded` does. None: nothing.
+    """
+    if higher_is_better is not None:
+        return "highest" if higher_is_better else "lowest"
+    name = bare_name(scorer)
+    if name not in PARADIGMS:
+        return direction(name, name, {}) or ""
+    return next((best for words, best in DECLARED.items() if PARADIGMS[name].better.startswith(words)), "")
+
+
+def main_keys(frame: "pd.DataFrame") -> dict[str, str]:
+    """The key that stands for each scorer: the first that has a better end, or else the first.
+
+    The columns of the log viewer come first, in their order. Keys without a number count only if no key has one.
 
     Args:
         frame: A row for each answer and number, as `answers` returns.
-        key: The key of the scores. "": of each scorer the first that has a better end, in the order of the viewer's
-            columns, such as `brier_score`.
+    """
+    best, read = ends(frame), set(_pairs(frame[frame["value"].notna()]))
+    chosen = {}
+    for scorer in sorted({scorer for scorer, _ in best}):
+        keys = ordered_keys(scorer, (key for one, key in best if one == scorer))
+        keys = [key for key in keys if (scorer, key) in read] or keys
+        chosen[scorer] = next((key for key in keys if best[scorer, key]), keys[0])
+    return chosen
+
+
+def main_scores(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
+    """The rows of the number that stands for each scorer: one with a better end, or the only one.
+
+    Returns:
+        The rows of `answers`, with the name of the number in `score`, and a note for each scorer that has no such
+        number.
+    """
+    best = ends(frame)
+    chosen = {
+        scorer: key
+        for scorer, key in main_keys(frame).items()
+        if best[scorer, key] or sum(one == scorer for one, _ in best) == 1
+    }
+    left_out = [
+        f"`{scorer}` is left out: no number of a single answer is better or worse."
+        for scorer in sorted({scorer for scorer, _ in best} - set(chosen))
+    ]
+    rows = frame[frame["key"] == frame["scorer"].map(chosen)]
+    return rows.assign(score=score_names(rows)), left_out
+
+
+def directed_scores(frame: "pd.DataFrame", key: str = "") -> "Iterator[tuple[str, Best, pd.DataFrame]]":
+    """The rows of one number of each scorer, if it has a better end.
+
+    Args:
+        frame: A row for each answer and number, as `answers` returns.
+        key: The key of the number. "": the one that stands for the scorer.
 
     Yields:
-        Its name (scorer and key), its better end and its rows, sorted by name.
+        Its name, its better end and its rows, sorted by scorer.
 
     Raises:
         BadInput: No scorer has the key, or none has a score with a better end.
     """
-    found = False
+    best, keys, none = ends(frame), main_keys(frame), True
     for scorer, part in frame.groupby("scorer", sort=True):
-        declared = {"higher_is_better": frame.attrs.get("higher_is_better", {}).get(scorer)}
-        for one in ordered_keys(str(scorer), part["key"]):
-            end = direction(bare_name(str(scorer)), one, declared) if key in ("", one) else None
-            if end:
-                found = True
-                yield score_name(str(scorer), one), end, part[part["key"] == one]
-                break
-    if not found:
-        pairs = frame[["scorer", "key"]].drop_duplicates().itertuples(index=False)
-        known = ", ".join(sorted({score_name(bare_name(scorer), one) for scorer, one in pairs}))
+        one = key or keys[str(scorer)]
+        if end := best.get((str(scorer), one)):
+            none = False
+            yield score_name(str(scorer), one), end, part[part["key"] == one]
+    if none:
+        known = ", ".join(sorted({score_name(bare_name(scorer), one) for scorer, one in best}))
         raise BadInput(
             f"No score with a better end{f' and the key {key!r}' * bool(key)}; the logs have {known}. Score them with: "
             "inspect score LOG --scorer truthgym/brier"
@@ -48,10 +129,20 @@ def ordered_keys(scorer: str, keys: Iterable[str]) -> list[str]:
     """The keys of a scorer's value: first the columns of the log viewer, in their order."""
     present = list(dict.fromkeys(keys))
     paradigm = PARADIGMS.get(bare_name(scorer))
-    shown = [key for key in (paradigm.columns if paradigm else ()) if key in present]
-    return [*shown, *(key for key in present if key not in shown)]
+    first = [key for key in (paradigm.columns if paradigm else ()) if key in present]
+    return [*first, *(key for key in present if key not in first)]
 
 
-def score_name(scorer: str, key: str) -> str:
-    """Scorer and key in one text; the scorer's name if its value is a single number."""
-    return scorer if key == bare_name(scorer) else f"{scorer}: {key}"
+def toward_better(numbers: "pd.DataFrame", best: "dict[str, HeadlineBest]") -> "pd.DataFrame":
+    """Columns of numbers, each multiplied so that more is better. A column without a better end stays as it is.
+
+    Args:
+        numbers: A column for each measure. One that is best at 0 holds sizes.
+        best: The best value of each column.
+    """
+    return numbers * [SIGN[best.get(str(name), "")] for name in numbers]
+
+
+def _pairs(rows: "pd.DataFrame") -> list[tuple[str, str]]:
+    """Scorers and keys, each pair once, in the order of the rows."""
+    return list(rows[["scorer", "key"]].drop_duplicates().itertuples(index=False, name=None))

@@ -55,8 +55,8 @@ def test_every_kind_of_second_score_is_compared() -> None:
     }
     rows = frame.set_index(["kind", "measure"])
     assert rows["alpha"]["judges", "quality"] > 0.95
-    assert rows["n"]["scorers", "brier: brier_score"] == 160
-    assert rows["shared"]["scorers", "brier: brier_score"] == 0.5  # of 320 answers
+    assert rows["n"]["scorers", "brier/brier_score"] == 160
+    assert rows["shared"]["scorers", "brier/brier_score"] == 0.5  # of 320 answers
 
 
 def test_questions_that_disagree_most_come_first() -> None:
@@ -65,7 +65,7 @@ def test_questions_that_disagree_most_come_first() -> None:
     frame = agreements(made({("a", "direct"): values}))
     worst = frame.attrs["worst"][0]
     assert (worst["question"], worst["model"], round(worst["spread"])) == ("q17", "a", 2)
-    assert "| brier: brier_score | a | q17 |" in report(frame)
+    assert "| brier/brier_score | a | q17 |" in report(frame)
 
 
 def test_what_says_nothing_is_said_and_not_drawn() -> None:

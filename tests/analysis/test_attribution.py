@@ -132,7 +132,7 @@ def test_the_chart_shows_direction_baseline_and_doubt() -> None:
     frame = effects(answers(mode=MODE_EFFECT))
     rule, interval, point = chart(frame).to_dict()["vconcat"][0]["layer"]
     assert rule["encoding"]["x"]["datum"] == 0
-    assert interval["encoding"]["x"]["title"] == "effect on brier: brier_score (below 0 is better)"
+    assert interval["encoding"]["x"]["title"] == "effect on brier/brier_score (below 0 is better)"
     assert point["encoding"]["fill"]["condition"]["test"] == "datum.real"
     page = report(frame, "x.svg")
     assert "| mode | self_debate (against direct) | assigned |" in page

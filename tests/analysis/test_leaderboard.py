@@ -84,7 +84,7 @@ def test_what_cannot_be_compared_is_said() -> None:
         assert part in notes
     with pytest.raises(BadInput, match="a and b share 9 questions"):
         differences(made({("a", "direct"): noise(0, 9), ("b", "direct"): noise(1, 9)}))
-    with pytest.raises(BadInput, match="No score with a better end; the logs have brier: belief"):
+    with pytest.raises(BadInput, match="No score with a better end; the logs have brier/belief"):
         differences(made(values, key="belief"))
     slopes = made({("a", "direct"): noise(0, 30)}, scorer="martingale", key="change")
     both = differences(pd.concat([made({("a", "direct"): noise(0, 30), ("b", "direct"): noise(1, 30)}), slopes]))
@@ -97,7 +97,7 @@ def test_a_model_with_many_unread_answers_has_no_rank() -> None:
     values["c", "direct"] -= 1  # what it answered would make it the best
     frame = differences(made(values))
     assert set(frame["model"]) | set(frame["other"]) == {"a", "b"}
-    assert "Not compared: brier: brier_score of c in urns, direct (less than 90 %" in " ".join(frame.attrs["notes"])
+    assert "Not compared: brier/brier_score of c in urns, direct (less than 90 %" in " ".join(frame.attrs["notes"])
     del values["b", "direct"]
     with pytest.raises(BadInput, match="less than 90 % of the answers could be read"):
         differences(made(values))
@@ -117,10 +117,10 @@ def test_what_was_not_tested_is_no_tie() -> None:
 def test_doubts_of_one_kind_are_one_note() -> None:
     values = {("a", "direct"): noise(0, 30), ("b", "direct"): noise(1, 30)}
     values |= {("c", f"m{i}"): noise(i, 30) for i in range(7)}
-    only = "; ".join(f"brier: brier_score, urns, m{i}: only c" for i in range(5))
+    only = "; ".join(f"brier/brier_score, urns, m{i}: only c" for i in range(5))
     assert differences(made(values)).attrs["notes"] == [
         f"Not compared: {only}; and 2 more (one model alone was run).",
-        "Not compared across set-ups: brier: brier_score (no two models have all 8 set-ups).",
+        "Not compared across set-ups: brier/brier_score (no two models have all 8 set-ups).",
     ]
 
 
@@ -128,7 +128,7 @@ def test_the_chart_has_a_panel_for_each_set_up_with_a_baseline() -> None:
     frame = differences(made(planted(("direct", "self_debate"))))
     panels = leaderboard.chart(frame).to_dict()["vconcat"]
     assert [panel["title"]["text"] for panel in panels] == [
-        f"brier: brier_score, {setup}" for setup in (ACROSS, "urns, direct", "urns, self_debate")
+        f"brier/brier_score, {setup}" for setup in (ACROSS, "urns, direct", "urns, self_debate")
     ]
     assert panels[1]["title"]["subtitle"] == "120 shared questions"
     ranks, gaps = panels[1]["hconcat"]
@@ -165,7 +165,7 @@ def test_logs_are_read(folder: Path) -> None:
     kinds = frame.groupby("kind")["measure"].agg(set).to_dict()
     assert kinds["judges"] == {"quality"}
     assert kinds["elicitors"] == {"prior", "posterior"}
-    assert kinds["set-ups"] == kinds["epochs"] == {"brier: brier_score"}
+    assert kinds["set-ups"] == kinds["epochs"] == {"brier/brier_score"}
     explained = attribution.load(folder, scorer="brier")
     kind = dict(zip(explained["feature"], explained["kind"], strict=True))
     assert kind["model"] == kind["mode"] == "assigned"

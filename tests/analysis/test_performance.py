@@ -216,7 +216,7 @@ def test_scores_are_compared_with_an_ability(by_skill: Path, tmp_path: Path) -> 
     frame = load(by_skill, x="elo", ability=arena(tmp_path), y="negated", groups="noise=noisy", labels="bayesian=Bayes")
     ranks = stats.spearmanr(*frame.dropna(subset="x")[["x", "score"]].to_numpy().T).statistic
     (found,) = frame.attrs["correlations"]
-    assert (found["rho"], found["n"], found["setup"]) == (pytest.approx(ranks), 5, "urns, direct")
+    assert (found["rho"], found["n"], found["setup"]) == (pytest.approx(-ranks), 5, "urns, direct")
     assert "reference/contrarian has no known elo" in " ".join(frame.attrs["notes"])
     assert set(frame["group"]) == {"noisy", "others"}
     rule, interval, point, label = chart(frame).to_dict()["vconcat"][0]["layer"]
@@ -225,7 +225,7 @@ def test_scores_are_compared_with_an_ability(by_skill: Path, tmp_path: Path) -> 
     assert label["encoding"]["text"]["field"] == "label"
     assert point["encoding"]["x"]["title"] == "elo"
     subtitle = chart(frame).to_dict()["vconcat"][0]["title"]["subtitle"]
-    assert subtitle[0].startswith("Spearman of the untransformed score")
+    assert subtitle[0].startswith("Spearman of elo and better scores: ")
     assert "5 models" in report(frame)
 
 

@@ -14,6 +14,7 @@ from truthgym.scorers.statistics.correlation import cross_epoch_correlation
 
 SLOPE = 0.5
 MODES = ("direct", "self_debate")
+BEST = {"martingale": "zero", "brier": "lowest", "qualitative": "highest", "value_tracking": "highest", "length": ""}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +32,8 @@ def headlines(slope: float = SLOPE, models: int = 12, seed: int = 0) -> pd.DataF
             scores = {"martingale": here * rng.choice([-1, 1]), "brier": 0.15 + slope * here + rng.normal(0, 0.02)}
             facts = {"model": f"m{model}", "domain": "urns", "mode": f"s{setup}", "setup": f"urns, s{setup}"}
             rows += [
-                {**facts, "scorer": scorer, "score": score, "lower": score - 0.04, "upper": score + 0.04}
+                {**facts, "scorer": scorer, "best": BEST[scorer], "score": score}
+                | {"lower": score - 0.04, "upper": score + 0.04}
                 for scorer, score in scores.items()
             ]
     return pd.DataFrame(rows)
@@ -87,7 +89,7 @@ def test_a_correlation_over_models_is_corrected_by_what_differs_between_them() -
         values = level[:, None] + hard + noise
         key = {"brier": "brier_score", "qualitative": "quality"}[scorer]
         tables.append(made({(f"m{i}", "direct"): one[:, None] for i, one in enumerate(values)}, scorer=scorer, key=key))
-        facts = {"domain": "urns", "mode": "direct", "setup": "urns, direct", "scorer": scorer}
+        facts = {"domain": "urns", "mode": "direct", "setup": "urns, direct", "scorer": scorer, "best": BEST[scorer]}
         width = 2 * 1.97 * values.std(axis=1, ddof=1) / np.sqrt(questions)
         rows += [
             {**facts, "model": f"m{i}", "score": one.mean(), "lower": one.mean() - w / 2, "upper": one.mean() + w / 2}
@@ -110,8 +112,22 @@ def test_a_correlation_over_models_is_corrected_by_what_differs_between_them() -
 def test_a_score_of_both_signs_counts_by_the_size_of_its_mean() -> None:
     twice = headlines(models=6)
     twice = pd.concat([twice, twice.assign(score=twice["score"].where(twice["scorer"] == "brier", -twice["score"]))])
-    scores, _ = by_setup(twice, answers())
+    scores, *_ = by_setup(twice, answers())
     assert scores["|martingale|"].tolist() == pytest.approx([0.0] * 24)
+
+
+@pytest.mark.parametrize("scorer", ["value_tracking", "qualitative", "length"])
+def test_more_is_better_in_correlations(scorer: str) -> None:
+    """A number that rises with the Brier score, of which less is better."""
+    frame = headlines()
+    other = frame[frame["scorer"] == "brier"]
+    other = other.assign(scorer=scorer, best=BEST[scorer], score=other["score"] - 0.3)  # of both signs
+    frame = relations(pd.concat([frame, other]), answers())
+    x, y = sorted(["brier", scorer])
+    models = by_kind(frame, "models", x, y)["correlation", ""]
+    assert models["estimate"] == pytest.approx(-1.0)
+    listed = "Counts as it is in correlations: length; " in " ".join(frame.attrs["notes"])
+    assert listed == (scorer == "length")
 
 
 def test_few_models_are_not_clustered_and_say_so() -> None:
@@ -139,18 +155,18 @@ def test_an_error_that_an_answers_numbers_share_is_no_relation_of_questions() ->
 
 def test_an_assigned_setting_finds_the_effect_that_a_correlation_misses() -> None:
     frame = relations(headlines(), answers(effect=-0.5, strength=2.0))
-    found = by_kind(frame, "answers", "length: words", "brier: brier_score")
+    found = by_kind(frame, "answers", "length/words", "brier/brier_score")
     slope = found["two-stage least squares", "instrument: mode; model and question"]
     spread = answers(strength=2.0).query("key == 'words'")["value"].std()  # effects are of 1 sd
     assert slope["lower"] < -0.5 * spread < slope["upper"]
     assert slope["upper"] < 0
     assert slope["strength"] > 10
-    assert by_kind(frame, "answers", "brier: brier_score", "length: words")["correlation", ""]["estimate"] > -0.3
+    assert by_kind(frame, "answers", "brier/brier_score", "length/words")["correlation", ""]["estimate"] < 0.3
 
 
 def test_mediated_and_direct_effects_sum_to_the_total() -> None:
     frame = answers(effect=-0.5, strength=2.0, direct=0.8)
-    found = by_kind(relations(headlines(), frame), "answers", "length: words", "brier: brier_score")
+    found = by_kind(relations(headlines(), frame), "answers", "length/words", "brier/brier_score")
     parts = [row["estimate"] for (kind, _), row in found.items() if kind in ("mediated", "direct")]
     means = frame.query("key == 'brier_score'").groupby("mode")["value"].mean()
     assert sum(parts) == pytest.approx(means["self_debate"] - means["direct"], abs=0.1)
@@ -167,7 +183,7 @@ def test_a_third_mode_does_not_bias_mediation() -> None:
         made({("a", mode): one for mode, one in y.items()}),
         made({("a", mode): one for mode, one in x.items()}, scorer="length", key="words"),
     )
-    found = by_kind(relations(headlines(), pd.concat(tables)), "answers", "length: words", "brier: brier_score")
+    found = by_kind(relations(headlines(), pd.concat(tables)), "answers", "length/words", "brier/brier_score")
     pair = "mode self_debate against direct; model and question"
     assert found["mediated", pair]["estimate"] == pytest.approx(0.5, abs=0.15)
     assert found["direct", pair]["estimate"] == pytest.approx(0.0, abs=0.2)
@@ -190,7 +206,7 @@ def test_a_weak_instrument_and_one_mode_say_so() -> None:
     weak = relations(headlines(), answers(strength=0.0))
     row = weak[weak["kind"] == "two-stage least squares"].iloc[0]
     assert np.isnan(row["estimate"])
-    assert "length: words and brier: brier_score: F 0." in " ".join(weak.attrs["notes"])
+    assert "length/words and brier/brier_score: F 0." in " ".join(weak.attrs["notes"])
     one = relations(headlines(), answers(epochs=1).query("mode == 'direct'"))
     notes = " ".join(one.attrs["notes"])
     assert "all answers have the same mode" in notes
@@ -209,7 +225,7 @@ def test_doubts_of_one_kind_are_one_note() -> None:
 def test_what_cannot_be_related_is_refused() -> None:
     with pytest.raises(BadInput, match=r"one measure \(brier\), and two are needed"):
         relations(headlines().query("scorer == 'brier'"), answers().query("scorer == 'brier'"))
-    with pytest.raises(BadInput, match="Unknown x 'length: word'; did you mean 'length: words'"):
+    with pytest.raises(BadInput, match="Unknown x 'length: word'; did you mean 'length/words'"):
         relations(headlines(), answers(), x="length: word")
     with pytest.raises(BadInput, match="Unknown setting 'prompt'"):
         relations(headlines(), answers(), setting="prompt")
@@ -223,7 +239,7 @@ def test_every_kind_is_printed_with_its_assumptions_and_drawn_with_a_baseline() 
     panels = chart(frame).to_dict()["vconcat"]
     titles = [panel["title"]["text"] for panel in panels]
     assert titles == [*(f"over {level}" for level in ("models", "set-ups", "questions", "answers")),
-                      "effects on brier: brier_score", "published link, in form"]  # fmt: skip
+                      "effects on brier/brier_score", "published link, in form"]  # fmt: skip
     assert panels[0]["layer"][0]["encoding"]["x"]["datum"] == 0
     assert panels[5]["layer"][0]["encoding"]["y"]["datum"] == 0.25
     assert panels[5]["title"]["subtitle"] == "48 models in set-ups"
