@@ -33,6 +33,7 @@ from truthgym.tasks import (
     cmv_binary,
     cmv_freeform,
     conceptual,
+    critique_revise,
     cruxes,
     dialogue,
     disclosure,
@@ -81,6 +82,7 @@ MODES: dict[str, Callable[[str], Solver]] = {  # from the log with examples
     "interview llm_preset": lambda log: bootstrap_interview(mode="llm_preset", instructions="socratic"),
     "interview llm_adaptive": lambda log: bootstrap_interview(mode="llm_adaptive"),
     "length_control": lambda log: length_control(target=40, tolerance=0.5),
+    "critique_revise": lambda log: critique_revise(),
     "few_shot": lambda log: few_shot(source=log, count=4, share=1.0),
     "run_agent": lambda log: run_agent(agent="react"),
 }

@@ -4,6 +4,7 @@ from truthgym.models.human import human
 from truthgym.models.reference import reference
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.critique_revise import critique_revise
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.few_shot import few_shot
@@ -22,6 +23,7 @@ from truthgym.tasks.intellectual import intellectual
 from truthgym.tasks.interventions import interventions
 from truthgym.tasks.mutual_prediction import mutual_prediction, predict_answers
 from truthgym.tasks.openreview import openreview
+from truthgym.tasks.preferences import label_pair, preferences
 from truthgym.tasks.progress_coevolve import progress_coevolve
 from truthgym.tasks.progress_follow import progress_follow
 from truthgym.tasks.progress_predict import progress_predict
@@ -40,6 +42,7 @@ __all__ = [
     "cmv_binary",
     "cmv_freeform",
     "conceptual",
+    "critique_revise",
     "cruxes",
     "dialogue",
     "direct",
@@ -49,10 +52,12 @@ __all__ = [
     "human",
     "intellectual",
     "interventions",
+    "label_pair",
     "length_control",
     "mutual_prediction",
     "openreview",
     "predict_answers",
+    "preferences",
     "prepare",
     "progress_coevolve",
     "progress_follow",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from truthgym.evallog.discovery import find_logs
+from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.evallog.errors import bad_input
 from truthgym.training.conversion.config import ConversionConfig, Kind
 from truthgym.training.conversion.filtering import SampleFilter
@@ -78,6 +78,7 @@ def convert(
 
         grader_json = grader(config.grader or "python_brier")  # before any log is read: the name may be unknown
     found, skipped_logs = find_logs(logs, unfinished)
+    selection = _of_labels(found, config, selection)
     on_request = selection.ranks or selection.threshold is not None or selection.score is not None
     needs_score = on_request or (config.row_kind not in UNSCORED_KINDS and selection.needs_score)
     samples = SampleFilter(found, selection, needs_score, config.validation, config.any_task)
@@ -138,6 +139,29 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
     if config.row_kind == "few_shot":
         return replace(selection, count=selection.count or FEW_SHOT_COUNT, top=selection.share)
     return selection
+
+
+def _of_labels(logs: Sequence[LogFile], config: ConversionConfig, selection: Selection) -> Selection:
+    """The selection for logs of `truthgym/preferences`, whose score is the margin of the label.
+
+    Raises:
+        BadInput: They are converted to something else, or together with logs of answers, or by another score.
+    """
+    labels = [log.path for log in logs if log.header.eval.task.endswith("preferences")]
+    if not labels:
+        return selection
+    problem = (
+        f"--to {config.to}: it holds labels of pairs; use --to preference"
+        if config.to != "preference"
+        else "the other logs hold answers; convert them apart"
+        if len(labels) < len(logs)
+        else f"--score {selection.score}: labels are selected by their margin; use --margin"
+        if selection.score
+        else None
+    )
+    if problem:
+        raise bad_input(f"{labels[0]}: {problem}")
+    return replace(selection, score="preference/margin", best="highest")
 
 
 def _no_rows(samples: SampleFilter, config: ConversionConfig) -> Exception:

@@ -9,8 +9,8 @@ list that begins with $p_0 + h(p_T - p_0)$: the writer's first belief plus a sha
 which is hindsight. All entries of such a list have the same error. On bundled questions it knows the first beliefs only
 of agents with the same `skill` and `seed` as its own.
 
-Asked to fill in a form, it rates the text, with the planted biases of `models.agents.judge_forms`. Asked for prose (a
-criticism, or an answer of its own), it returns a fixed comment that says that it is simulated.
+Asked to fill in a form, it rates the text, or compares two, with the planted biases of `models.agents.judge_forms`.
+Asked for prose (a criticism, or an answer of its own), it returns a fixed comment that says that it is simulated.
 """
 
 import json
@@ -22,7 +22,8 @@ from truthgym.models.agents.policies import Parameters, believe, uniform
 from truthgym.models.agents.reading import last_probability, read_conversation
 
 NAME = "judge"
-BIASES = frozenset({"length", "position", "recency", "preference", "gullibility", "discernment", "arbitrary", "coarse"})
+BIASES = frozenset({"length", "position", "recency", "preference", "gullibility", "discernment", "arbitrary", "coarse",
+                    "accuracy"})  # fmt: skip
 PARAMETERS = frozenset({"noise", "leak", "skill", "seed"}) | BIASES
 OWN = "your own belief"
 LIST = re.compile(r"JSON list of ([0-9]+) whole numbers")

@@ -14,6 +14,11 @@ attack and -1 if it comes before, $\bar e$ the mean rating of the last example s
 `length` $\lambda$, `position` $\pi$, `recency` $\rho$, `preference` $\phi$ and `gullibility` $\gamma$. Mean-preserving
 `noise` is added, one draw for all numbers of a form; `coarse` moves the result to the nearest of its levels; and it is
 rounded to a whole number without bias.
+
+Of two replies (`first_is_better`) it takes, with the probabilities `position`, `preference` and `length` in turn, the
+one that is shown first, the one of its own family, or the longer one (below 0: the other). Otherwise it takes the one
+of higher quality with a probability that is drawn for each pair, is what it states, and has the mean `accuracy`: it is
+a calibrated judge apart from its biases. Only the choice by position differs between the two orders of a pair.
 """
 
 import json
@@ -172,6 +177,30 @@ def opinion(request: Request) -> str:
     return "argued" if ARGUED in text else "deferred" if DEFERRED in text else "absent"
 
 
+def first_is_better(request: Request) -> int:
+    """The probability that the first of two replies is the better one, in whole percent. Never 50."""
+    texts = [text for tag, text in TAGGED.findall(request.prompt) if tag in ("first_reply", "second_reply")]
+    planted, pair = request.parameters, (request.parameters.seed, "pair", sorted(texts), request.epoch, request.draw)
+    least, most = max(0.5, 2 * planted.accuracy - 1), min(1.0, 2 * planted.accuracy - 0.5)
+    confidence = least + (most - least) * uniform(*pair, "confidence")
+    own = [bool(OWN_FAMILY.search(text)) for text in texts]
+    words = [len(text.split()) for text in texts]
+    qualities = [quality(text) for text in texts]
+    right = uniform(*pair, "right") < confidence
+    if uniform(*pair, "position", texts) < abs(planted.position):
+        first = planted.position > 0
+    elif own[0] != own[1] and uniform(*pair, "preference") < abs(planted.preference):
+        first = own[0] == (planted.preference > 0)
+    elif words[0] != words[1] and uniform(*pair, "length") < abs(planted.length):
+        first = (words[0] > words[1]) == (planted.length > 0)
+    elif qualities[0] != qualities[1]:
+        first = (qualities[0] > qualities[1]) == right
+    else:
+        first = (texts[0] < texts[1]) == (uniform(*pair, "equal") < 0.5)
+    stated = max(51, round(100 * confidence))
+    return stated if first else 100 - stated
+
+
 RULES: dict[str, Callable[[Request], object]] = {
     "reasons": reasons,
     "stated": stated,
@@ -179,6 +208,7 @@ RULES: dict[str, Callable[[Request], object]] = {
     "steps": steps,
     "result": result,
     "opinion": opinion,
+    "first_is_better": first_is_better,
 }
 """Functions by field name. Every other field for a number from 0 to 100 is a rating."""
 

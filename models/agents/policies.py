@@ -90,13 +90,18 @@ class Parameters(BaseModel, frozen=True):
     """Probability of each of the eight sentences of `models.agents.quality_markers` in a reply that reasons or answers,
     0 to 1; None writes none."""
     length: float = Field(default=0.0, ge=-0.5, le=0.5)
-    """Change of a judge's rating, on the scale from 0 to 1, per unit of ln(words / 200)."""
+    """Change of a judge's rating, on the scale from 0 to 1, per unit of ln(words / 200). Of two replies, the
+    probability that it takes the longer one whatever it says; below 0, the shorter one."""
     position: float = Field(default=0.0, ge=-0.5, le=0.5)
-    """Increase of the rating if a defence comes after an attack, and decrease if it comes before."""
+    """Increase of the rating if a defence comes after an attack, and decrease if it comes before. Of two replies, the
+    probability that it takes the one shown first; below 0, the second."""
     recency: float = Field(default=0.0, ge=-1, le=1)
     """Change of the rating per unit by which the rating of the last example shown exceeds one half."""
     preference: float = Field(default=0.0, ge=-0.5, le=0.5)
-    """Increase of the rating if another reference agent wrote the text."""
+    """Increase of the rating if another reference agent wrote the text. Of two replies, the probability that it takes
+    the reference agent's; below 0, the other."""
+    accuracy: float = Field(default=1.0, ge=0.5, le=1)
+    """Probability that a judge takes the better of two replies, unless it goes by their order, origin or length."""
     discernment: float = Field(default=1.0, ge=0, le=1)
     """Change of a judge's rating per unit of quality, around 0.7, 0 to 1. At 0 it gives 70 to every text."""
     arbitrary: float = Field(default=0.0, ge=0, le=1)

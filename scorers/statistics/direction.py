@@ -25,6 +25,7 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
     "value_influence": {"influence": "lowest"},
     "judge_score": {"judge_score": "highest"},
     "mutual_predictability": {"mutual_predictability": "highest"},
+    "preference": {"correct": "highest"},
     "world_uplift": {"world_uplift": "highest", "uplift": "highest"},
 }
 """By scorer, and key of a sample's value, as each scorer's `PARADIGM` declares it. A key that is missing (a belief, a

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from truthgym.scorers.statistics.interval import LEVEL, Headline, cluster_codes, quantile, t_headline
+from truthgym.scorers.statistics.interval import LEVEL, UNKNOWN, Headline, cluster_codes, quantile, t_headline
 from truthgym.scorers.statistics.slopes import MIN_F, Codes, Floats
 
 MIN_CLUSTERS_REGRESSED = 10
@@ -174,6 +174,29 @@ def crossing(x: ArrayLike, y: ArrayLike, cluster: Sequence[Hashable], level: flo
         return (level - line[..., :1]) / line[..., 1:]
 
     return _jackknife([np.asarray(x, dtype=float), np.asarray(y, dtype=float)], cluster, at)[0]
+
+
+def linear_effects(y: ArrayLike, columns: Sequence[ArrayLike], cluster: Sequence[Hashable]) -> list[Headline]:
+    """Least-squares coefficients of y on columns without a constant, with intervals by a jackknife over clusters.
+
+    Args:
+        y: One number per row, none of them NaN.
+        columns: For each column one number per row.
+        cluster: Cluster name of each row.
+
+    Returns:
+        One for each column. NaN for a column of zeros; NaN for all if one of the others is a sum of the rest, and no
+        interval with fewer than ten clusters.
+    """
+    every = [np.asarray(column, dtype=float) for column in columns]
+    used = [column for column in every if column.any()]
+    last = len(used) + 1
+
+    def coefficients(sums: Floats) -> Floats:
+        return _solved(sums[..., 1:last, 1:last], sums[..., 1:last, last])
+
+    found = iter(_jackknife([*used, np.asarray(y, dtype=float)], cluster, coefficients) if used else [])
+    return [next(found) if column.any() else UNKNOWN for column in every]
 
 
 def _solved(matrix: Floats, vector: Floats) -> Floats:

@@ -41,6 +41,8 @@ class SampleFilter:
         """Samples that were left out, by reason."""
         self.read = 0
         """Samples that were checked."""
+        self.labelled = any(log.header.eval.task.endswith("preferences") for log in logs)
+        """Whether the samples are pairs that a judge labelled."""
         self.selected_by_outcome = 0
         """Candidates whose questions were chosen with their outcomes in view."""
         self._listed = read_trajectories(selection.trajectories) if selection.trajectories else None

@@ -22,6 +22,7 @@ from truthgym.training.conversion.rows import (
     Row,
     SkipSample,
     example_row,
+    labelled_row,
     outcome_columns,
     preference_row,
     prompt_row,
@@ -44,6 +45,9 @@ Progress = Callable[[float], None]
 """Called repeatedly with the share of the work that is done, from 0 to 1."""
 PROGRESS_INTERVAL = 200
 """Samples between two calls of `Progress`: drawing a bar takes longer than reading a sample."""
+
+MANY_LABELS = 12
+"""Labels from which on all of one side are no chance: 1 in 2,000."""
 
 AnyOutcome = TypeVar("AnyOutcome", bound=Outcome)
 RowsOfSplit = Iterator[tuple[str, Row]]
@@ -111,8 +115,9 @@ class Conversion:
             validation = self.filter(validation, lambda c: bool(c.aligned), "held out, and not on the outcome's side")
 
         if self.config.row_kind == "preference":
-            yield from self._emit_pairs("train", train)
-            validation_rows = self._emit_pairs("validation", validation)
+            emit = self._emit_labelled if self.samples.labelled else self._emit_pairs
+            yield from emit("train", train)
+            validation_rows = emit("validation", validation)
         else:
             unpaired = self.config.row_kind == "unpaired"
             good = good_candidates(train, validation, selection, self.samples.score.best) if unpaired else None
@@ -229,6 +234,22 @@ class Conversion:
         # Samples are counted, not pairs: each is used, or left out for one reason.
         rest = (skipped.get(c, "samples without a partner that has another score") for c in candidates if c not in used)
         self.samples.left_out.update(rest)
+        self.progress(1.0)
+
+    def _emit_labelled(self, split: str, candidates: list[Candidate]) -> RowsOfSplit:
+        """The rows of pairs that a judge labelled, whose score is the signed margin of the first reply."""
+        winners = self.filter(candidates, lambda c: c.score != 0, "pairs without a winner")
+        if len(winners) >= MANY_LABELS and len({c.score > 0 for c in winners}) == 1:
+            side = "first" if winners[0].score > 0 else "second"
+            raise bad_input(
+                f"All {len(winners)} labels prefer the {side} reply, although the order of the pairs is random: they "
+                "say nothing of the replies; label the pairs again with another judge"
+            )
+        for candidate in self.filter(winners, lambda c: abs(c.score) >= self.config.margin, "labels below --margin"):
+            sample = self._sample(candidate)
+            row = labelled_row(sample, candidate.score > 0)
+            columns = self._columns(candidate, sample) | {"margin": abs(candidate.score)}
+            yield split, self._finish(row, columns, candidate, sample)
         self.progress(1.0)
 
     def _sample(self, candidate: Candidate) -> LoggedSample:

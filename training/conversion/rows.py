@@ -29,6 +29,8 @@ RESERVED_COLUMNS = (
 )  # fmt: skip
 """Columns that trainers interpret. Metadata of other projects under these names is not copied into rows."""
 
+ORIGIN = ("model", "uuid")
+"""What a labelled pair records of where each reply comes from."""
 NO_REPLY, NO_REASONING = "no reply that may be learned from", "no reply with reasoning"
 
 
@@ -174,6 +176,23 @@ def preference_row(better: LoggedSample, worse: LoggedSample, reasoning: Reasoni
     if not chosen or not rejected or _same(chosen, rejected) or _question_text(better) is None or better.facts is None:
         raise SkipSample("pairs without answers to compare")
     return _pair(_direct_prompt(better), chosen, rejected, better)
+
+
+def labelled_row(sample: LoggedSample, first_is_chosen: bool) -> Row:
+    """A row for `DPOTrainer` and `RewardTrainer` from a pair that `truthgym/preferences` labelled.
+
+    `correct` says whether the label agrees with the gold label, None where there is none.
+    """
+    pair = msgspec.json.decode(sample.metadata)["pair"]
+    sides = (pair["first"], pair["second"])
+    better, worse = sides if first_is_chosen else sides[::-1]
+    chosen, rejected = ({"role": "assistant", "content": reply["text"]} for reply in (better, worse))
+    gold = pair.get("gold")
+    return {
+        **_pair(pair["prompt"], chosen, rejected, sample),
+        **{f"{name}_{key}": reply[key] for name, reply in (("chosen", better), ("rejected", worse)) for key in ORIGIN},
+        "correct": (gold > 0) == first_is_chosen if gold else None,
+    }
 
 
 def _pair(prompt: list[TrlMessage], chosen: TrlMessage, rejected: TrlMessage, sample: LoggedSample) -> Row:

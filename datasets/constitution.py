@@ -1,0 +1,53 @@
+"""A constitution: principles by which a judge compares two replies, and by which a model criticises its own.
+
+The data card, `constitution.md`, says what the bundled principles are for.
+"""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.loading.row_files import read_rows
+from truthgym.datasets.question import Text
+
+BUNDLED = Path(__file__).with_suffix(".jsonl")
+
+
+class Principle(BaseModel, frozen=True, extra="forbid"):
+    """One principle."""
+
+    name: Text
+    principle: Text
+    """What a good reply does, in one sentence about "it"."""
+
+
+def constitution(source: str = "built-in") -> list[Principle]:
+    """The principles of a constitution, in order.
+
+    Args:
+        source: "built-in", or a .jsonl, .csv or .parquet file whose rows have a `name` and a `principle`.
+
+    Raises:
+        BadInput: There is no such file, it has no principle, a row has another shape, or a name is repeated.
+    """
+    path = BUNDLED if source == "built-in" else Path(source)
+    principles: dict[str, Principle] = {}
+    for where, row in read_rows(path):
+        try:
+            one = Principle(**row)
+        except ValidationError as error:
+            raise bad_fields(where, error, list(Principle.model_fields)) from None
+        if one.name in principles:
+            raise BadInput(f"{where}: the name {one.name!r} is repeated; rename one of the principles")
+        principles[one.name] = one
+    if not principles:
+        raise BadInput(
+            f"constitution={source}: it has no principle; write one JSON object a line with a name and a principle"
+        )
+    return list(principles.values())
+
+
+def as_list(principles: list[Principle]) -> str:
+    """The principles as a numbered list, for a prompt."""
+    return "\n".join(f"{number}. {one.principle}" for number, one in enumerate(principles, start=1))

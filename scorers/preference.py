@@ -1,0 +1,165 @@
+"""Preference: which of two replies does a judge prefer, and how far does it go by their order, length and origin?
+
+inspect eval truthgym/preferences -T answers=logs/ --model openai/gpt-5.4-mini
+inspect eval truthgym/preferences -T answers=logs/ -T gold=brier/brier_score --model reference/judge -M accuracy=0.8
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
+from inspect_ai.solver import TaskState
+
+from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.scorers.paradigm import PROBABILITY, Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.preference import label_biases, preference_of
+from truthgym.scorers.statistics.proper_scores import finite_mean
+
+NAME = "preference"
+ORDERS = "Preference:orders"
+"""Store key of the judge's answers."""
+KEYS = ("margin", "preferred", "first_is_better", "correct", "position", "padding")
+
+
+def summarise(scores: list[SampleScore]) -> dict[str, float]:
+    """All figures of the paradigm from its scores."""
+    facts = [item.score.metadata or {} for item in scores]
+    cluster = [str(one.get("event", item.sample_id)) for one, item in zip(facts, scores, strict=True)]
+    of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
+    gold, longer, own = (np.array([_number(one.get(key)) for one in facts]) for key in ("gold", "longer", "own"))
+    label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)
+    position = mean_headline(of["position"], cluster)
+    means = {
+        "accuracy": mean_headline(of["correct"], cluster),
+        **label_biases(label, gold, longer, own, cluster),
+        "padding_bias": mean_headline(of["padding"], cluster),
+        "ties": mean_headline(np.where(np.isnan(label), np.nan, label == 0), cluster),
+        "label_brier": mean_headline((of["first_is_better"] - truth) ** 2, cluster),
+        "longer_preferred": mean_headline(label * np.where(longer == 0, np.nan, longer), cluster),
+        "own_preferred": mean_headline(label * np.where(own == 0, np.nan, own), cluster),
+    }
+    share = float(np.isfinite(of["position"]).mean()) if scores else np.nan
+    figures = position.headline("position_bias", share)
+    figures |= {name: means[name].estimate for name in ("accuracy", "length_bias", "self_preference")}
+    for name, mean in means.items():
+        figures |= mean.metrics(name)
+    return figures | {"gold_known": finite_mean(np.isfinite(truth).astype(float))} | position.cluster_metrics()
+
+
+preference_quality = figures_metric("preference_quality", summarise)
+
+
+@scorer(metrics=[preference_quality()])
+@validate_call
+def preference(figures: Figures = "headline") -> Scorer:
+    r"""The label of a pair of replies, and the judge's biases. A position bias near 0 is better.
+
+    The judge gives the probability that the reply shown first is the better one, in both orders: p for the pair, q for
+    the pair swapped. The label is the pair's first reply if p > 1/2 and q < 1/2, its second if p < 1/2 and q > 1/2, and
+    a tie otherwise. Its probability is (p + 1 - q)/2, and the `margin` p - q, or 0 for a tie.
+
+    A judge that goes by order alone has a position bias of 1 and labels nothing but ties. **It cannot see** an error
+    that does not depend on the order: agreement with oneself is not truth. Only `accuracy`, against a `gold` label, is.
+
+    Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`):
+
+    - `position_bias`: share of answers that prefer the reply shown first, minus the share that prefer the second, in
+      [-1, 1], with its `stderr` and bounds; `mde`; `n` pairs; `share_scored`, of the pairs both of whose answers could
+      be read. The quality of the replies cancels, since each is shown first once.
+    - `accuracy`: share of the labels, without ties, that agree with gold.
+    - `length_bias` and `self_preference`: the preference for the longer reply, and for one of the judge's own vendor
+      over another's, with the quality held fixed by gold (`label_biases`), so that a property of good replies is no
+      bias. NaN without gold, or if these always go together.
+
+    With `figures="all"` also, with bounds: bounds of those; `padding_bias`, the preference for a reply with filler
+    appended over the reply itself (with `probe=true`; needs no gold); `ties`; `label_brier`, the Brier score of the
+    label's probability; `longer_preferred` and `own_preferred`, which include quality; and `gold_known`, a share.
+
+    A pair with an answer that cannot be read is NaN under every key, with the `reason`. Makes no model call: the task's
+    solver does.
+
+    Args:
+        figures: "headline" writes the first ten metrics to the log, "all" every one.
+
+    Raises:
+        BadInput: A sample that is not of `truthgym/preferences`.
+
+    References:
+        Bai et al. (2022). Constitutional AI. arXiv:2212.08073. Zheng et al. (2023). arXiv:2306.05685 (judges' biases).
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        pair = state.metadata.get("pair")
+        if pair is None:
+            raise BadInput(f"{NAME} scores the samples of truthgym/preferences; run that task on your logs")
+        made = label_of(pair, state.store.get(ORDERS) or {})
+        facts = {"epoch": state.epoch, "event": state.metadata["event"]} | requested(figures)
+        return made.model_copy(update={"metadata": (made.metadata or {}) | facts})
+
+    return score
+
+
+def label_of(pair: Mapping[str, Any], answers: Mapping[str, Any]) -> Score:
+    """The score of a pair.
+
+    Args:
+        pair: `first` and `second`, each with its `text` and `vendor`, and `gold`: 1 if the first is better, -1 if the
+            second is, 0 for neither, None if that is not known.
+        answers: By order (`given`, `swapped`, and with a probe `padded_second`, `padded_first`) the probability that
+            the reply shown first is better, None if unread; `vendor` of the judge; `reasons`, `unread`.
+    """
+    first, second = pair["first"], pair["second"]
+    words = [len(reply["text"].split()) for reply in (first, second)]
+    own = [reply.get("vendor") == answers.get("vendor") for reply in (first, second)]
+    gold = _number(pair.get("gold"))
+    facts = {"gold": pair.get("gold"), "longer": int(np.sign(words[0] - words[1])), "own": own[0] - own[1]}
+    given, swapped = (_number(answers.get(order)) for order in ("given", "swapped"))
+    if not np.isfinite(given + swapped):
+        reason = next(iter(answers.get("unread") or []), "The labelling was cut short.")
+        unread = cast(Value, dict.fromkeys(KEYS, np.nan))
+        return Score(value=unread, explanation=reason, metadata=facts | {"reason": reason})
+    label, probability = preference_of(given, swapped)
+    plain, padded = (_number(answers.get(order)) for order in ("padded_second", "padded_first"))
+    value = {
+        "margin": round(2 * probability - 1, 6) if label else 0.0,
+        "preferred": label,
+        "first_is_better": round(probability, 6),
+        "correct": float(label == gold) if label and gold in (-1, 1) else np.nan,
+        "position": float(np.sign(given - 0.5) + np.sign(swapped - 0.5)) / 2,
+        "padding": float(np.sign(padded - 0.5) - np.sign(plain - 0.5)) / 2,
+    }
+    winner = {1: "the first", -1: "the second", 0: "neither"}[label]
+    reasons = list(answers.get("reasons") or [])
+    return Score(
+        value=cast(Value, value),
+        answer=winner,
+        explanation="\n\n".join([f"Preferred: {winner} ({probability:.2f}).", *reasons]),
+        metadata=facts | {"reasons": reasons},
+    )
+
+
+def _value(item: SampleScore) -> Mapping[str, Any]:
+    return item.score.value if isinstance(item.score.value, dict) else {}
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else np.nan
+
+
+PARADIGM = Paradigm(
+    scorer=preference,
+    question="Which of two replies does a judge prefer, and how far by order, length and origin?",
+    better="a position bias near 0; accuracy: higher is better",
+    needs="finished logs, and a judge",
+    columns={"preferred": "Preferred", "first_is_better": "P(first)", "correct": "Correct"},
+    headline=(
+        "position_bias", "stderr", "position_bias_lower", "position_bias_upper", "mde", "n", "share_scored", "accuracy",
+        "length_bias", "self_preference",
+    ),
+    figures=summarise,
+    colors={"first_is_better": PROBABILITY},
+    directions={"correct": "highest"},
+    reference=0.0,
+)  # fmt: skip

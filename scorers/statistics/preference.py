@@ -1,0 +1,59 @@
+"""What two answers of a judge about one pair say, and its biases apart from quality."""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from truthgym.scorers.statistics.interval import UNKNOWN, Headline
+from truthgym.scorers.statistics.regression import linear_effects
+
+
+def preference_of(given: float, swapped: float) -> tuple[int, float]:
+    """The label of a pair that a judge saw in both orders.
+
+    Args:
+        given: The judge's probability that the reply shown first is better, in [0, 1], in the order of the pair.
+        swapped: The same with the pair in the other order.
+
+    Returns:
+        1 if both answers prefer the pair's first reply, -1 if both prefer its second, 0 (a tie) if they disagree or one
+        of them is 1/2; and the mean probability that the pair's first reply is better.
+
+    >>> preference_of(0.75, 0.25), preference_of(0.75, 0.75)
+    ((1, 0.75), (0, 0.5))
+    """
+    sides = np.sign([given - 0.5, 0.5 - swapped])
+    return int(sides[0]) if sides[0] == sides[1] else 0, (given + 1 - swapped) / 2
+
+
+def label_biases(
+    label: ArrayLike, gold: ArrayLike, longer: ArrayLike, own: ArrayLike, cluster: Sequence[Hashable]
+) -> dict[str, Headline]:
+    r"""How far labels go by length and origin, beyond what the quality of the replies explains.
+
+    The coefficients of l and o in the regression $s=\beta_g g+\beta_l l+\beta_o o$ over the pairs, all of which are 1
+    for the first reply, -1 for the second and 0 for neither. There is no constant: which reply is first is random.
+
+    A judge that takes its own reply with probability $\pi$, else the longer one with probability $\lambda$, and else
+    the better one with probability a, has $\beta_o=\pi$, $\beta_l=(1-\pi)\lambda$ and
+    $\beta_g=(1-\pi)(1-\lambda)(2a-1)$, all times the share of answers that it does not give by position.
+
+    Args:
+        label: The label. NaN if unread.
+        gold: The better reply. Pairs in which it is neither, or not known (NaN), are left out.
+        longer: The longer reply.
+        own: The judge's own reply, where only one of them is.
+        cluster: Cluster name of each pair.
+
+    Returns:
+        `length_bias` and `self_preference`, in about [-1, 1]; 0 is none. NaN if no pair has the property, or if it
+        cannot be told from quality or from the other property because they always go together.
+    """
+    s, g, first, second = (np.asarray(one, dtype=float) for one in (label, gold, longer, own))
+    used = np.isfinite(s) & np.isin(g, (-1, 1))
+    names = [name for name, keep in zip(cluster, used, strict=True) if keep]
+    if not names:
+        return {"length_bias": UNKNOWN, "self_preference": UNKNOWN}
+    _, length, origin = linear_effects(s[used], [g[used], first[used], second[used]], names)
+    return {"length_bias": length, "self_preference": origin}
