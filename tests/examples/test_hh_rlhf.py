@@ -1,0 +1,55 @@
+"""hh-rlhf as preference rows, on a file of its shape."""
+
+import gzip
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.training.converted import rows
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.splits import split_of
+
+
+@pytest.fixture
+def example(root: Path) -> dict[str, Any]:
+    return runpy.run_path(str(root / "examples" / "hh_rlhf.py"))
+
+
+def written(path: Path, *pairs: tuple[str, str]) -> Path:
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps({"chosen": one, "rejected": other}) + "\n" for one, other in pairs)
+    return path
+
+
+def test_pairs_keep_their_turns_and_test_questions_are_left_out(example: dict[str, Any], tmp_path: Path) -> None:
+    asked = [f"Is it {i}?" for i in range(30)]
+    talk = "\n\nHuman: {}\n\nAssistant: Maybe.\n\nHuman: Human: who?\n\nAssistant: {}"
+    made = [(talk.format(question, "Yes: so."), talk.format(question, "No.")) for question in asked]
+    odd = [
+        ("\n\nHuman: A?\n\nAssistant: Same.",) * 2,
+        ("\n\nHuman: A?\n\nAssistant: Yes.", "\n\nHuman: B?\n\nAssistant: No."),
+        ("\n\nHuman: A?\n\nAssistant: Yes.", "\n\nHuman: A?"),
+    ]
+    file = written(tmp_path / "train.jsonl.gz", *made, *odd)
+    counts = example["convert"](str(tmp_path / "hh"), "helpful-base", file, False)
+    splits = [split_of(f"hh-rlhf {question}") for question in asked]
+    assert {name: counts[name] for name in ("train", "validation")} == {
+        name: splits.count(name) for name in ("train", "validation")
+    }
+    assert counts["questions of the test split, which are reserved for evaluation"] == splits.count("test") > 0
+    assert counts["pairs without a winner"] == 1
+    assert counts["pairs whose conversations differ before the reply"] == counts["pairs without two replies"] == 1
+    row = rows(tmp_path / "hh")[0]
+    assert [message["role"] for message in row["prompt"]] == ["user", "assistant", "user"]
+    assert row["chosen"] == [{"role": "assistant", "content": "Yes: so."}]
+    assert row["rejected"] == [{"role": "assistant", "content": "No."}]
+
+
+def test_a_file_without_a_pair_is_refused(example: dict[str, Any], tmp_path: Path) -> None:
+    file = written(tmp_path / "train.jsonl.gz", ("", ""))
+    with pytest.raises(BadInput, match="no pair is left"):
+        example["convert"](str(tmp_path / "hh"), "helpful-base", file, False)
+    assert not (tmp_path / "hh").exists()
