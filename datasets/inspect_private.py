@@ -18,6 +18,8 @@ PRIVATE = {
     "registry_info": "inspect_ai._util.registry",  # the registered name of a task or scorer
     "registry_lookup": "inspect_ai._util.registry",  # the function of a registered task, for its signature
     "registry_unqualified_name": "inspect_ai._util.registry",  # the key under which a log holds a scorer's scores
+    "task_state_from_sample": "inspect_ai._eval.score",  # what `inspect score` makes of a logged sample
+    "init_runtime_context": "inspect_ai._eval.context",  # its limits on simultaneous calls, for a new event loop
     "sample_active": "inspect_ai.log._samples",  # which sample is calling the model
     "active_model": "inspect_ai.model._model",  # whether an eval is in progress, and with which model
     "active_generate_config": "inspect_ai.model._generate_config",  # its settings, for a copy of its model
@@ -28,9 +30,11 @@ PRIVATE = {
 """Module of each name."""
 
 if TYPE_CHECKING:
+    from inspect_ai._eval.context import init_runtime_context as init_runtime_context
     from inspect_ai._eval.loader import create_file_tasks as create_file_tasks
     from inspect_ai._eval.loader import load_file_tasks as load_file_tasks
     from inspect_ai._eval.loader import solver_from_spec as solver_from_spec
+    from inspect_ai._eval.score import task_state_from_sample as task_state_from_sample
     from inspect_ai._util.config import parse_cli_args as parse_cli_args
     from inspect_ai._util.decorator import parse_decorators as parse_decorators
     from inspect_ai._util.error import PrerequisiteError as PrerequisiteError

@@ -16,7 +16,19 @@ from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.training.reward_functions.builtin import REQUIRED_SCORERS
 
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
-ROOMS = ("analysis", "cli", "datasets", "evallog", "examples", "models", "scorers", "solvers", "tasks", "training")
+ROOMS = (
+    "analysis",
+    "cli",
+    "datasets",
+    "evallog",
+    "examples",
+    "models",
+    "scorers",
+    "serve",
+    "solvers",
+    "tasks",
+    "training",
+)
 
 
 def test_format_and_lint(root: Path) -> None:

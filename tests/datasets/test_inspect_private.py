@@ -18,7 +18,19 @@ def test_inspect_still_has_the_name(name: str) -> None:
 
 
 def test_no_other_file_imports_a_private_name(root: Path) -> None:
-    rooms = ("analysis", "cli", "datasets", "evallog", "examples", "models", "scorers", "solvers", "tasks", "training")
+    rooms = (
+        "analysis",
+        "cli",
+        "datasets",
+        "evallog",
+        "examples",
+        "models",
+        "scorers",
+        "serve",
+        "solvers",
+        "tasks",
+        "training",
+    )
     importing = {
         path.name
         for room in rooms

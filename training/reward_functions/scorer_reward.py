@@ -36,7 +36,7 @@ which would be a grade that the scorer never gave."""
 
 
 @dataclass(frozen=True)
-class _Reading:
+class Reading:
     """The score of one rollout. `value` is None if there is nothing to score."""
 
     value: float | None = None
@@ -82,7 +82,7 @@ class ScorerReward:
             BadInput: A score that is not a number, or has no known direction; a model that could not be reached for
                 any of the answers.
         """
-        readings = [self._reading(rollout) for rollout in rollouts]
+        readings = [self.reading(rollout) for rollout in rollouts]
         failures = [reading.failure for reading in readings if reading.failure]
         if failures and all(reading.value is None for reading in readings):
             raise BadInput(
@@ -111,13 +111,14 @@ class ScorerReward:
         return best_constant(self._proper_score, outcomes) if self._proper_score else None
 
     def read(self, rollouts: Sequence[Rollout]) -> float:
-        readings = [self._reading(rollout) for rollout in rollouts]
+        readings = [self.reading(rollout) for rollout in rollouts]
         return share([not reading.unparsed for reading in readings if reading.value is not None])
 
-    def _reading(self, rollout: Rollout) -> _Reading:
+    def reading(self, rollout: Rollout) -> Reading:
+        """The number in a rollout's score, before its sign is turned. Errors as of a call."""
         score = rollout.scores.get(self.scorer)
         if score is None or rollout.error:
-            return _Reading(float("nan") if rollout.crashed else None)
+            return Reading(float("nan") if rollout.crashed else None)
         value: Any = score.value
         key = self._key(rollout, value) if isinstance(value, Mapping) else None
         value = value if key is None else value[key]
@@ -128,14 +129,14 @@ class ScorerReward:
                 f"{rollout.epoch}) the value {value!r:.80}, which is not a number; name a scorer that gives one"
             )
         if not isnan(number):
-            return _Reading(number)
+            return Reading(number)
         metadata = score.metadata or {}
         reason = metadata.get("reason", "")
         if GRADER_FAILED.match(str(reason)):
-            return _Reading(failure=str(reason))
+            return Reading(failure=str(reason))
         # Truthgym's scorers give a reason if an answer could not be parsed; without one there was nothing to measure.
         unknown = reason == NO_OUTCOME or (key in RULES and metadata.get("outcome", "") is None)
-        return _Reading(None if reason is None or unknown else number)
+        return Reading(None if reason is None or unknown else number)
 
     def _key(self, rollout: Rollout, value: Mapping[str, Any]) -> str:
         key = self.key or DEFAULT_KEY.get(self.scorer)

@@ -1,0 +1,64 @@
+"""A reward server: any scorer over HTTP, for trainers that run elsewhere.
+
+truthgym serve --scorer graded -S grader=model --model-role grader=reference/judge
+"""
+
+import signal
+from pathlib import Path
+
+from truthgym.serve.service.app import Server, application
+from truthgym.serve.service.guards import check_bind, read_tokens
+from truthgym.serve.service.limits import Limits
+from truthgym.serve.service.request_log import RequestLog
+from truthgym.serve.service.scoring import Source
+from truthgym.serve.spec import RewardSpec
+
+
+def serve(
+    spec: RewardSpec,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    tokens: Path | None = None,
+    specs: Path | None = None,
+    log: Path | None = None,
+    log_text: bool = False,
+    canary: float = 0.0,
+    limits: Limits | None = None,
+) -> None:
+    """Serve a scorer until SIGTERM or SIGINT. Requests that are open then are answered first.
+
+    Args:
+        spec: The scorer with its options and models.
+        host: Where to listen. Other than loopback only with a token.
+        port: The port; 0 chooses a free one.
+        tokens: File of hashed tokens, see `guards.read_tokens`.
+        specs: Folder of specifications between which an admin may switch.
+        log: File of the request log.
+        log_text: Whether it holds prompts and replies.
+        canary: Share of the items, 0 to 1, that are scored a second time with a request for full marks.
+        limits: The limits.
+
+    Raises:
+        BadInput: A specification that cannot be loaded; a host that is open without a token.
+    """
+    import uvicorn
+
+    limits = limits or Limits()
+    known = read_tokens(tokens)
+    check_bind(host, known)
+    server = Server(Source(spec, limits.concurrency), known, limits, specs, RequestLog(log, log_text), canary)
+    config = uvicorn.Config(
+        application(server),
+        host=host,
+        port=port,
+        access_log=False,
+        log_level="warning",
+        http="h11",
+        h11_max_incomplete_event_size=8192,  # headers
+        timeout_keep_alive=5,
+        timeout_graceful_shutdown=int(limits.drain),
+        server_header=False,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)  # uvicorn raises it again after the shutdown; the exit status is 0
+    uvicorn.Server(config).run()

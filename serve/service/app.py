@@ -1,0 +1,189 @@
+"""The application: routes from paths to the pool."""
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel, Field, ValidationError
+
+from truthgym.datasets.inspect_private import PrerequisiteError, init_runtime_context
+from truthgym.serve.service import doors
+from truthgym.serve.service.figures import ServerFigures
+from truthgym.serve.service.guards import Guards, Tokens
+from truthgym.serve.service.limits import Limits, Refusal
+from truthgym.serve.service.pool import Pool, check_items
+from truthgym.serve.service.request_log import RequestLog
+from truthgym.serve.service.scoring import Item, Result, Source
+from truthgym.serve.spec import RewardSpec, named_spec
+
+DIGEST = "X-Artifact-Digest"
+"""The header of every answer that names what scored it, and with which a client insists on it."""
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class Batch(BaseModel, extra="forbid"):
+    """The body of `/batch_score`."""
+
+    items: Annotated[list[Item], Field(min_length=1)]
+
+
+class Swap(BaseModel, extra="forbid"):
+    """The body of `/admin/artifact`: a name in the folder of specifications, and what its digest must be."""
+
+    name: str
+    digest: str | None = None
+
+
+@dataclass
+class Server:
+    """What the routes share."""
+
+    source: Source
+    tokens: Tokens = field(default_factory=Tokens)
+    limits: Limits = field(default_factory=Limits)
+    specs: Path | None = None
+    log: RequestLog = field(default_factory=lambda: RequestLog(None))
+    canary: float = 0.0
+    figures: ServerFigures = field(default_factory=ServerFigures)
+    draining: bool = False
+
+    def __post_init__(self) -> None:
+        self.pool = Pool(self.limits, self.figures, self.canary)
+
+    async def score(self, request: Request, items: Sequence[Item], deadline: float) -> list[Result]:
+        """Score a request's items with the specification of this moment, and describe them in its log line."""
+        check_items(items, self.limits)
+        source = request.state.source = self.source
+        entry = request.state.entry
+        entry |= {"artifact": source.digest, "items": [item.digest[:16] for item in items]}
+        pinned = request.headers.get(DIGEST)
+        if pinned and pinned != source.digest:
+            raise Refusal(412, "other_artifact", f"This server scores with {source.digest}, not with what you pinned.")
+        if self.log.texts:
+            entry["texts"] = [{"prompt": item.model_dump()["prompt"], "response": item.response} for item in items]
+        results = await self.pool.score(source, items, deadline)
+        entry |= {"rewards": [one.reward for one in results], "codes": [one.code for one in results]}
+        return results
+
+
+def parsed(request: Request, shape: type[Shape]) -> Shape:
+    """The body of a request in its shape.
+
+    Raises:
+        Refusal: It is not JSON (400) or has another shape (422). The body is not repeated in the message.
+    """
+    try:
+        return shape.model_validate_json(request.state.body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        if first["type"] == "json_invalid":
+            raise Refusal(400, "invalid_json", "The body is not valid JSON.") from None
+        place = ".".join(str(part) if isinstance(part, int) else part[:40] for part in first["loc"])
+        raise Refusal(422, "invalid_body", f"{place or 'body'}: {first['msg'][:200]}") from None
+
+
+def answer(content: object, server: Server, status: int = 200, source: Source | None = None) -> Response:
+    """A JSON answer. NaN and infinities are an error, not an extension of JSON."""
+    headers = {DIGEST: (source or server.source).digest}
+    if status == 503:
+        headers["Retry-After"] = "1"
+    return Response(json.dumps(content, allow_nan=False), status, headers, "application/json")
+
+
+def application(server: Server) -> FastAPI:
+    """The application of a server."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        init_runtime_context()
+        yield
+        server.draining = True
+        await server.pool.drain()
+        server.log.close()
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+    app.add_middleware(Guards, tokens=server.tokens, limits=server.limits, log=server.log, figures=server.figures)
+    limits = server.limits
+
+    @app.get("/livez")
+    async def livez() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @app.get("/healthz")
+    async def healthz() -> Response:
+        return answer({"status": "ok", "scorer": server.source.name, "artifact": server.source.digest}, server)
+
+    @app.get("/readyz")
+    async def readyz() -> Response:
+        ready = server.pool.open and not server.draining
+        return answer({"status": "ready" if ready else "not ready"}, server, 200 if ready else 503)
+
+    @app.get("/metrics")
+    async def metrics() -> Response:
+        return Response(server.figures.text(), media_type="text/plain; version=0.0.4")
+
+    @app.post("/score")
+    async def score(request: Request) -> Response:
+        (result,) = await server.score(request, [parsed(request, Item)], limits.deadline)
+        status = 200 if result.reward is not None else 503 if result.retryable else 422
+        return _native({**result.payload(0)}, request, server, status)
+
+    @app.post("/batch_score")
+    async def batch_score(request: Request) -> Response:
+        results = await server.score(request, parsed(request, Batch).items, limits.deadline)
+        payload = {"results": [one.payload(i) for i, one in enumerate(results)]}
+        return _native(payload, request, server, 503 if all(one.retryable for one in results) else 200)
+
+    @app.post("/get_reward")
+    async def get_reward(request: Request) -> Response:
+        items = doors.openrlhf_items(parsed(request, doors.OpenRLHFRequest))
+        results = await server.score(request, items, limits.deadline)
+        return answer(doors.openrlhf_answer(results), server, source=request.state.source)
+
+    @app.post("/classify")
+    async def classify(request: Request) -> Response:
+        given = parsed(request, doors.VerlRequest)
+        results = await server.score(request, doors.verl_items(given), limits.deadline)
+        return answer(doors.classify_answer(results, given.model), server, source=request.state.source)
+
+    @app.post("/v1/embeddings")
+    async def embeddings(request: Request) -> Response:
+        given = parsed(request, doors.VerlRequest)
+        results = await server.score(request, doors.verl_items(given), limits.deadline)
+        return answer(doors.embeddings_answer(results, given.model), server, source=request.state.source)
+
+    @app.post("/remote_rm")
+    async def remote_rm(request: Request) -> Response:
+        item = doors.slime_item(parsed(request, doors.SlimeRequest))
+        results = await server.score(request, [item], limits.slime_deadline)
+        return answer(doors.rewards(results)[0], server, source=request.state.source)
+
+    @app.post("/admin/artifact")
+    async def swap(request: Request) -> Response:
+        given = parsed(request, Swap)
+        if server.specs is None:
+            raise Refusal(404, "no_folder", "This server was started without --specs.")
+        try:
+            spec: RewardSpec = named_spec(server.specs, given.name)
+        except PrerequisiteError:
+            raise Refusal(404, "no_such_name", "There is no specification of that name.") from None
+        if given.digest is not None and given.digest != spec.digest:
+            raise Refusal(412, "other_digest", "The specification has another digest; nothing was changed.")
+        try:
+            source = Source(spec, limits.concurrency)
+        except PrerequisiteError:
+            raise Refusal(422, "unusable", "The specification cannot be loaded; nothing was changed.") from None
+        before, server.source = server.source.digest, source
+        request.state.entry["swapped"] = [before, source.digest]
+        return answer({"before": before, "artifact": source.digest}, server)
+
+    return app
+
+
+def _native(payload: Mapping[str, Any], request: Request, server: Server, status: int) -> Response:
+    source: Source = request.state.source
+    return answer({"artifact": source.digest, **payload}, server, status, source)

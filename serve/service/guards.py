@@ -1,0 +1,191 @@
+"""What stands before every request: tokens, the size and time of its body, its log line, and plain errors."""
+
+import asyncio
+import hmac
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from ipaddress import ip_address
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+from uuid import uuid4
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from truthgym.datasets.errors import BadInput
+from truthgym.serve.service.figures import ServerFigures
+from truthgym.serve.service.limits import Limits, Refusal
+from truthgym.serve.service.request_log import RequestLog
+
+Right = Literal["score", "admin"]
+OPEN = ("/livez", "/readyz", "/healthz")
+"""Paths that need no token and are not logged."""
+ENVIRONMENT: dict[str, Right] = {"TRUTHGYM_SERVE_TOKEN": "score", "TRUTHGYM_SERVE_ADMIN_TOKEN": "admin"}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Bearer tokens, kept as their SHA-256 only."""
+
+    rights: Mapping[str, Right] = field(default_factory=dict)
+    """By SHA-256, in hex. `admin` includes `score`."""
+
+    def right_of(self, header: str) -> tuple[Right, str] | None:
+        """The right of an Authorization header, and the first digits of its token's hash; None for no known token."""
+        kind, _, token = header.partition(" ")
+        given = sha256(token.strip().encode()).hexdigest()
+        # All of them are compared, in constant time each.
+        matches = [one for one in self.rights if hmac.compare_digest(one, given)]
+        return (self.rights[matches[0]], given[:8]) if matches and kind.lower() == "bearer" else None
+
+
+def read_tokens(file: Path | None) -> Tokens:
+    """Read tokens from the environment and from a file with a line "score SHA256" or "admin SHA256" for each.
+
+    Raises:
+        BadInput: A line of another form; the message does not show it.
+    """
+    rights: dict[str, Right] = {}
+    for variable, right in ENVIRONMENT.items():
+        if token := os.environ.get(variable, "").strip():
+            rights[sha256(token.encode()).hexdigest()] = right
+    lines = file.read_text(encoding="utf-8").splitlines() if file else []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        right, _, digest = line.strip().partition(" ")
+        is_hash = len(digest) == 64 and set(digest) <= set("0123456789abcdef")
+        if not is_hash or right not in ("score", "admin"):
+            raise BadInput(f"--tokens {file} line {number}: write `score` or `admin` and the SHA-256 of a token in hex")
+        rights[digest] = "admin" if right == "admin" else "score"
+    return Tokens(rights)
+
+
+def check_bind(host: str, tokens: Tokens) -> None:
+    """Refuse to listen beyond this machine without a token.
+
+    Raises:
+        BadInput: The host is not loopback and there is no token.
+    """
+    try:
+        loopback = ip_address(host).is_loopback
+    except ValueError:
+        loopback = host == "localhost"
+    if not loopback and not tokens.rights:
+        raise BadInput(
+            f"--host {host} is open to other machines and there is no token; set TRUTHGYM_SERVE_TOKEN or --tokens, or "
+            "listen on 127.0.0.1"
+        )
+
+
+class Guards:
+    """ASGI middleware around the application.
+
+    The handlers find the whole body in `request.state.body`, and add to the log line in `request.state.entry`.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, tokens: Tokens, limits: Limits, log: RequestLog, figures: ServerFigures
+    ) -> None:
+        self.app, self.tokens, self.limits, self.log, self.figures = app, tokens, limits, log, figures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in OPEN:
+            await self.app(scope, receive, send)
+            return
+        begun, entry = perf_counter(), {"request_id": uuid4().hex, "endpoint": scope["path"][:100]}
+        scope.setdefault("state", {})["entry"] = entry
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        status = 499  # the client left before the answer
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", str(entry["request_id"]).encode())]
+            await send(message)
+
+        try:
+            try:
+                self._authorise(scope["path"], headers, entry)
+                body = await self._body(scope["method"], headers, receive)
+                scope["state"]["body"] = body
+                await self.app(scope, _replay(body, receive), sending)
+            except Refusal as refusal:
+                entry["error"] = refusal.code
+                await _answer(refusal, sending)
+            except Exception as error:  # whatever it is, the client learns nothing of it
+                entry["error"] = type(error).__name__
+                if status == 499:
+                    await _answer(Refusal(500, "internal", "An error of the server; see its log."), sending)
+        finally:
+            seconds = perf_counter() - begun
+            route = scope.get("route")
+            endpoint = getattr(route, "path", "other")
+            self.figures.requests.labels(endpoint, str(status)).inc()
+            self.figures.seconds.labels(endpoint).observe(seconds)
+            self.log.write({**entry, "status": status, "milliseconds": round(seconds * 1000, 1)})
+
+    def _authorise(self, path: str, headers: Mapping[str, str], entry: dict[str, Any]) -> None:
+        known = self.tokens.right_of(headers.get("authorization", ""))
+        if known:
+            entry["token"] = known[1]
+        if self.tokens.rights and not known:
+            raise Refusal(401, "unauthorised", "Send a known token as `Authorization: Bearer TOKEN`.")
+        if path.startswith("/admin") and (not known or known[0] != "admin"):
+            raise Refusal(403, "forbidden", "This needs a token with the right `admin`.")
+
+    async def _body(self, method: str, headers: Mapping[str, str], receive: Receive) -> bytes:
+        if method not in ("POST", "PUT", "PATCH"):
+            return b""
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            raise Refusal(415, "not_json", "Send JSON with `Content-Type: application/json`.")
+        too_large = Refusal(413, "too_large", f"The body is too large; send at most {self.limits.body_bytes} bytes.")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length[:20]) > self.limits.body_bytes:
+            raise too_large
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self.limits.body_time):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise Refusal(400, "disconnected", "The request ended before its body.")
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    if size > self.limits.body_bytes:
+                        raise too_large
+                    if not message.get("more_body"):
+                        return b"".join(parts)
+        except TimeoutError:
+            raise Refusal(408, "too_slow", f"The body took more than {self.limits.body_time:g} seconds.") from None
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once, and then waits for the client to leave."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _answer(refusal: Refusal, send: Send) -> None:
+    content = json.dumps({"error": {"code": refusal.code, "message": refusal.message}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())]
+    if refusal.retry_after is not None:
+        headers.append((b"retry-after", str(refusal.retry_after).encode()))
+    if refusal.status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    if refusal.status in (408, 413, 415):
+        headers.append((b"connection", b"close"))  # the rest of the body is not read
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})

@@ -1,0 +1,235 @@
+"""Scores one item by the path of `inspect score`: the same rebuilt sample, scorer and models."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from math import isnan
+from typing import Any, Literal
+
+from inspect_ai.log import EvalSample
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageSystem,
+    ChatMessageUser,
+    GenerateConfig,
+    Model,
+    ModelOutput,
+    get_model,
+)
+from inspect_ai.util import registry_create
+from pydantic import BaseModel, Field, ValidationError
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import registry_unqualified_name, task_state_from_sample
+from truthgym.datasets.question import Question, question_metadata
+from truthgym.serve.spec import RewardSpec
+from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.training.reward_functions.resolve import parse_scorer_reward
+from truthgym.training.reward_functions.rollout import GRADER_FAILED, Rollout
+
+TASK = "serve"
+NO_MODEL = "none/none"
+JUDGE_AT_FAULT = re.compile(r"(?:[^:]+: )?The (?:judge|grader)\b")
+"""Start of a reason that lies with the judge. Any other reason lies with the answer."""
+ROLES: dict[str, type[ChatMessage]] = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
+
+
+class Message(BaseModel, frozen=True, extra="ignore"):
+    """A message of a prompt."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Item(BaseModel, frozen=True, extra="forbid"):
+    """A prompt and a reply to score."""
+
+    prompt: str | list[Message]
+    response: str
+    target: str = ""
+    """The truth, if the scorer needs it: "yes" or "no" for a binary question."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """Fields of a `Question`, and others that the scorer reads."""
+    question: str | None = None
+    """The question as it was asked, if the prompt says more than that; by default the last user message."""
+    id: str | None = None
+    epoch: int = Field(default=1, ge=1)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the item, in hex."""
+        return sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+
+    @property
+    def characters(self) -> int:
+        prompt = self.prompt if isinstance(self.prompt, str) else "".join(one.content for one in self.prompt)
+        return len(prompt) + len(self.response)
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        if isinstance(self.prompt, str):
+            return [ChatMessageUser(content=self.prompt)]
+        return [ROLES[one.role](content=one.content) for one in self.prompt]
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of scoring an item. A failure has no score and no reward: never 0."""
+
+    score: float | None = None
+    """The scorer's number."""
+    reward: float | None = None
+    """The number to train on, higher is better. An answer that cannot be read has the lowest of the range."""
+    reason: str | None = None
+    """Why there is no score."""
+    code: str | None = None
+    """`unread` (the answer's fault), `not_applicable`, `judge_failed`, `judge_reply`, `timeout`, `deadline`, `bad_item`
+    or `internal`; None if there is a score."""
+    retryable: bool = False
+    canary: float | None = None
+    """By how much the reward rose when the reply asked for full marks, if that was tried."""
+
+    def payload(self, index: int) -> dict[str, Any]:
+        """The result as JSON."""
+        shown: dict[str, Any] = {
+            "index": index, "ok": self.code is None, "score": self.score, "reward": self.reward, "error": None,
+        }  # fmt: skip
+        if self.code:
+            shown["error"] = {"code": self.code, "reason": self.reason, "retryable": self.retryable}
+        if self.canary is not None:
+            shown["canary_rise"] = self.canary
+        return shown
+
+
+JUDGE_FAILED = Result(reason="The judge could not be reached.", code="judge_failed", retryable=True)
+
+
+class Source:
+    """A specification with its scorer and models loaded."""
+
+    def __init__(self, spec: RewardSpec, max_connections: int = 100) -> None:
+        """Load everything that can fail before the first item.
+
+        Args:
+            spec: What to serve.
+            max_connections: Simultaneous calls of each model.
+
+        Raises:
+            BadInput: An unknown scorer, options or direction; a role without a model; a scorer that needs a sandbox.
+        """
+        self.spec = spec
+        self.digest = spec.digest
+        name = spec.scorer.removeprefix("truthgym/")
+        try:
+            self.scorer = registry_create(
+                "scorer", f"truthgym/{name}" if name in PARADIGMS else spec.scorer, **spec.options
+            )
+        except (LookupError, TypeError) as error:
+            known = ", ".join(sorted(PARADIGMS))
+            raise BadInput(
+                f"scorer={spec.scorer} cannot be made ({error}); known: {known}, and registered ones"
+            ) from None
+        self.name = registry_unqualified_name(self.scorer)
+        self.reward = parse_scorer_reward(spec.reward or self.name, {TASK: [self.name]})
+        paradigm = PARADIGMS.get(name)
+        missing = sorted(set(paradigm.roles(**spec.options)) - set(spec.roles)) if paradigm else []
+        if missing:
+            raise BadInput(
+                f"{name} needs the role {missing[0]}, and no model has it; add --model-role {missing[0]}=MODEL"
+            )
+        if paradigm and paradigm.needs_sandbox(**spec.options):
+            raise BadInput(
+                f"{name} needs a sandbox here, and a server has none; set trusted=true if the program is yours"
+            )
+        self.roles: dict[str, Model | list[Model]] = {
+            role: _models(role, value, max_connections) for role, value in spec.roles.items()
+        }
+        self.model = get_model(NO_MODEL)
+
+    async def score(self, item: Item) -> Result:
+        """Score an item as `inspect score` would. It raises nothing."""
+        from truthgym.datasets.inspect_private import PrerequisiteError
+
+        identity = item.id or f"item-{item.digest[:16]}"
+        try:
+            sample = _sample(item, identity)
+            rebuilt = task_state_from_sample(
+                sample, model=self.model, model_name=NO_MODEL, model_roles=self.roles, append_scores=False
+            )
+            score = await self.scorer(rebuilt.state, rebuilt.target)
+            if score is None:
+                return Result(reason="The scorer gave no score.", code="not_applicable")
+            reason = str((score.metadata or {}).get("reason") or "")
+            if GRADER_FAILED.match(reason):
+                return JUDGE_FAILED
+            rollout = Rollout(
+                TASK, identity, item.epoch, sample.input if isinstance(sample.input, str) else "", item.target,
+                sample.metadata, {self.name: score}, item.response, len(item.response.split()),
+            )  # fmt: skip
+            number, reward = self.reward.reading(rollout), self.reward([rollout])[0]
+        except PrerequisiteError as error:
+            return Result(reason=str(error.message)[:500], code="bad_item")
+        except ValidationError:
+            return Result(
+                reason="The item's metadata is not that of a question; see docs/own_task.md.", code="bad_item"
+            )
+        except Exception as error:  # a scorer may raise anything, and the other items must not suffer
+            kind = type(error).__name__
+            return Result(reason=f"The scorer raised {kind}.", code="internal", retryable=isinstance(error, OSError))
+        if number.value is None:
+            return Result(reason=reason or "There is no truth to score by.", code="not_applicable")
+        if not isnan(number.value):
+            return Result(score=number.value, reward=reward)
+        if JUDGE_AT_FAULT.match(reason):
+            return Result(reason="The judge's reply could not be read.", code="judge_reply")
+        return Result(reward=reward, reason=reason or "The answer could not be read.", code="unread")
+
+
+def _models(role: str, value: object, max_connections: int) -> Model | list[Model]:
+    """The model or models of a role, as `--model-role` takes them.
+
+    Raises:
+        BadInput: Not a name or mapping, or a setting that does not exist.
+    """
+    if isinstance(value, list):
+        return [model for one in value for model in [_models(role, one, max_connections)] if isinstance(model, Model)]
+    given = {"model": value} if isinstance(value, str) else value
+    if not isinstance(given, Mapping) or not isinstance(given.get("model"), str):
+        raise BadInput(f"role {role}: {value!r:.80} names no model; write NAME, or a mapping with `model`")
+    settings = {key: one for key, one in given.items() if key not in ("model", "model_args")}
+    try:
+        config = GenerateConfig(**{"max_connections": max_connections, "max_retries": 1} | settings)
+    except ValidationError as error:
+        raise BadInput(
+            f"role {role}: {error.errors()[0]['loc'][0]} cannot be used: {error.errors()[0]['msg']}"
+        ) from None
+    return get_model(given["model"], config=config, memoize=False, **(given.get("model_args") or {}))
+
+
+def _sample(item: Item, identity: str) -> EvalSample:
+    messages = item.messages
+    asked = item.question or next((one.text for one in reversed(messages) if one.role == "user"), "")
+    try:
+        Question.model_validate(item.metadata)
+        metadata = item.metadata
+    except ValidationError:
+        known = {key: value for key, value in item.metadata.items() if key in Question.model_fields and key != "split"}
+        metadata = item.metadata | question_metadata(identity, asked, item.target, **known)
+    output = ModelOutput.from_content(NO_MODEL, item.response)
+    return EvalSample(
+        id=identity,
+        epoch=item.epoch,
+        input=asked,
+        target=item.target,
+        messages=[*messages, output.choices[0].message],
+        output=output,
+        metadata=metadata,
+    )

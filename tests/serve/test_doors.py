@@ -1,0 +1,197 @@
+"""Each trainer's request and its rule for trying again, as its source has them, against the server."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serve.asking import JSON, Stub, ask, item, rewards, server
+from truthgym.serve.client import RewardClient, rewards_of
+from truthgym.serve.service.app import Server, application
+from truthgym.serve.service.doors import conversation
+from truthgym.serve.service.limits import Limits
+
+Post = Callable[[str, Any], Awaitable[httpx.Response]]
+CHATML = "<|im_start|>user\nWill it rain?<|im_end|>\n<|im_start|>assistant\n"
+LLAMA = (
+    "<|start_header_id|>user<|end_header_id|>\n\nWill it rain?<|eot_id|>"
+    "<|start_header_id|>assistant<|end_header_id|>\n\n"
+)
+FAST = Limits(retries=0, breaker_failures=99)
+
+
+async def openrlhf(post: Post) -> Any:
+    """`_fetch_rewards`: one sample a call, 5 tries on any status, then the reward is None."""
+    body = {"query": [f"{CHATML}Perhaps.<|im_end|>"], "prompts": [CHATML], "labels": ["yes"]}
+    for _ in range(5):
+        response = await post("/get_reward", body)
+        if response.status_code == 200:
+            answer = response.json()
+            return answer.get("scores", answer["rewards"])[0]
+    return None
+
+
+async def verl(post: Post, path: str = "/classify") -> Any:
+    """Its reward router: 16 tries of a 5xx; any 4xx raises at once."""
+    for _ in range(16):
+        response = await post(path, {"model": "m", "input": f"{CHATML}Perhaps.<|im_end|>", "use_activation": False})
+        if 400 <= response.status_code < 500:
+            response.raise_for_status()
+        if response.status_code == 200:
+            last = response.json()["data"][-1]
+            return (last["probs"] if path == "/classify" else last["embedding"])[-1]
+    raise RuntimeError("no tries left")
+
+
+async def verl_sglang(post: Post) -> Any:
+    return await verl(post, "/v1/embeddings")
+
+
+async def slime(post: Post) -> Any:
+    """`remote_rm`: 10 tries; the whole body is the reward."""
+    prompt = [{"role": "user", "content": "Will it rain?"}]
+    for _ in range(10):
+        response = await post("/remote_rm", {"prompt": prompt, "response": "Perhaps.", "label": "yes"})
+        if response.status_code == 200:
+            return response.json()
+    return None
+
+
+def talk(served: Server, trainer: Callable[[Post], Awaitable[Any]]) -> tuple[Any, list[int]]:
+    """What a trainer reads, and the statuses that it saw."""
+    statuses: list[int] = []
+
+    async def run() -> Any:
+        app = application(served)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http,
+        ):
+
+            async def post(path: str, body: Any) -> httpx.Response:
+                response = await http.post(path, json=body)
+                statuses.append(response.status_code)
+                return response
+
+            return await trainer(post)
+
+    return asyncio.run(run()), statuses
+
+
+@pytest.mark.parametrize("trainer", [openrlhf, verl, verl_sglang, slime])
+def test_a_trainer_reads_its_reward_after_a_failure(trainer: Callable[[Post], Awaitable[Any]]) -> None:
+    served = server(limits=FAST)
+    stub = Stub(served, failures=["Perhaps."])
+    assert talk(served, trainer) == (len("Perhaps."), [503, 200])
+    assert stub.calls == ["Perhaps."] * 2
+
+
+def test_trl_reads_its_rewards_after_a_failure() -> None:
+    served = server(limits=FAST)
+    Stub(served, failures=["bb"])
+
+    async def run() -> Any:
+        app = application(served)
+        async with app.router.lifespan_context(app):
+            client = RewardClient("http://test", transport=httpx.ASGITransport(app))
+            prompts = [[{"role": "user", "content": "Will it rain?"}]] * 3
+            completions = [[{"role": "assistant", "content": text}] for text in ("a", "bb", "ccc")]
+            columns = {
+                "target": ["yes"] * 3,
+                "trainer_state": object(),
+                "log_metric": print,
+                "completion_ids": [[1]] * 3,
+            }
+            return await rewards_of(client, prompts, completions, columns)
+
+    assert asyncio.run(run()) == [1, 2, 3]
+
+
+def test_trl_gets_none_for_what_cannot_be_scored() -> None:
+    served = server()
+
+    async def run() -> Any:
+        app = application(served)
+        async with app.router.lifespan_context(app):
+            client = RewardClient("http://test", transport=httpx.ASGITransport(app))
+            answers = [r"\finalBeliefProb{0.5}"] * 2
+            return await rewards_of(client, ["Rain?", "Snow?"], answers, {"target": ["yes", ""]})
+
+    assert asyncio.run(run()) == [-0.25, None]
+
+
+def test_what_never_works_is_refused_at_once() -> None:
+    bodies = [
+        ("/get_reward", {"query": ["a b"], "prompts": ["b"], "labels": []}),
+        ("/get_reward", {"query": ["a"], "prompts": [], "labels": []}),
+        ("/classify", {"input": "no template at all"}),
+        ("/v1/embeddings", {"input": CHATML.removesuffix("<|im_start|>assistant\n")}),
+        ("/remote_rm", {"prompt": "Will it rain?", "response": r"\finalBeliefProb{0.5}"}),
+    ]
+    responses = ask(server(), *bodies)
+    assert [response.status_code for response in responses] == [422] * 5
+    assert "begin with its prompt" in responses[0].text
+    assert "ChatML" in responses[2].text
+    assert "no known outcome" in responses[4].text
+
+
+def test_openrlhf_may_send_empty_lists() -> None:
+    (response,) = ask(server(), ("/get_reward", {"query": [], "prompts": [], "labels": []}))
+    assert (response.status_code, response.json()["rewards"]) == (200, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{CHATML}Perhaps.<|im_end|>\n",
+        f"<|begin_of_text|>{LLAMA}Perhaps.<|eot_id|>",
+        "<bos><start_of_turn>user\nWill it rain?<end_of_turn>\n<start_of_turn>model\nPerhaps.<end_of_turn>\n",
+        "<|user|>\nWill it rain?</s>\n<|assistant|>\nPerhaps.</s>",
+        "<|user|>Will it rain?<|end|><|assistant|>Perhaps.<|end|>",
+    ],
+)
+def test_chat_templates_are_read(text: str) -> None:
+    found = [(one.role, one.content) for one in conversation(text)]
+    assert found == [("user", "Will it rain?"), ("assistant", "Perhaps.")]
+
+
+def test_a_door_gives_the_number_of_the_native_path() -> None:
+    answer = r"I say \finalBeliefProb{0.7}"
+    query = {"query": [f"{CHATML}{answer}<|im_end|>"], "prompts": [CHATML], "labels": ["yes"]}
+    slime = {"prompt": "Will it rain?", "response": answer, "label": "yes"}
+    native, rlhf, bare = ask(server(), ("/score", item(answer)), ("/get_reward", query), ("/remote_rm", slime))
+    assert native.json()["reward"] == pytest.approx(-0.09)
+    assert rlhf.json()["rewards"] == [native.json()["reward"]] == [bare.json()]
+    assert rlhf.json()["scores"] == rlhf.json()["rewards"]
+
+
+def test_the_order_of_a_batch_changes_nothing() -> None:
+    items = [item(rf"So \finalBeliefProb{{0.{digit}}}") for digit in "123456789"] + [item("?")]
+    orders = [list(range(10)), list(range(9, -1, -1)), [3, 3, 9, 0, 7, 3]]
+    for order in orders:
+        (response,) = ask(server(), ("/batch_score", {"items": [items[i] for i in order]}))
+        expected = [-((1 - (i + 1) / 10) ** 2) if i < 9 else -1 for i in order]
+        assert rewards(response) == pytest.approx(expected)
+        assert [one["index"] for one in response.json()["results"]] == list(range(len(order)))
+
+
+def test_equal_items_are_scored_once() -> None:
+    served = server()
+    stub = Stub(served, seconds=0.01)
+    batch = ("/batch_score", {"items": [item("a"), item("bb"), item("a")]})
+    for response in ask(served, batch, batch, ("/score", item("bb")), together=True):
+        assert response.status_code == 200
+    assert sorted(stub.calls) == ["a", "bb"]
+
+
+def test_a_full_queue_is_503_with_a_time_and_verl_goes_on() -> None:
+    served = server(limits=Limits(concurrency=1, queue=1))
+    Stub(served, seconds=0.03)
+    responses = ask(served, *(("/score", item("x" * n)) for n in range(1, 5)), together=True)
+    assert sorted(response.status_code for response in responses) == [200, 503, 503, 503]
+    refused = next(response for response in responses if response.status_code == 503)
+    assert refused.headers["retry-after"] == "1"
+    assert refused.json()["error"]["code"] == "overloaded"
+    assert JSON["content-type"] == refused.headers["content-type"]

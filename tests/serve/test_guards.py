@@ -1,0 +1,313 @@
+"""What a server refuses, what it does not give away, and what it writes down."""
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.serve.asking import BRIER, JUDGE, Stub, ask, item, server
+from truthgym.datasets.errors import BadInput
+from truthgym.serve.service.app import Server, application
+from truthgym.serve.service.guards import Tokens, check_bind, read_tokens
+from truthgym.serve.service.limits import Limits
+from truthgym.serve.service.request_log import RequestLog
+from truthgym.serve.service.scoring import Source
+from truthgym.serve.spec import RewardSpec
+
+SECRET, ADMIN = "secret-of-the-scorer", "secret-of-the-admin"
+TOKENS = Tokens({sha256(SECRET.encode()).hexdigest(): "score", sha256(ADMIN.encode()).hexdigest(): "admin"})
+GOOD = item(r"\finalBeliefProb{0.7}")
+
+
+@pytest.mark.parametrize(
+    ("header", "path", "status"),
+    [
+        ({}, "/score", 401),
+        ({"authorization": "Bearer wrong"}, "/score", 401),
+        ({"authorization": f"Basic {SECRET}"}, "/score", 401),
+        ({"authorization": sha256(SECRET.encode()).hexdigest()}, "/score", 401),
+        ({"authorization": f"Bearer {SECRET}"}, "/score", 200),
+        ({"authorization": f"Bearer {ADMIN}"}, "/score", 200),
+        ({}, "/metrics", 401),
+        ({}, "/livez", 200),
+        ({"authorization": f"Bearer {SECRET}"}, "/admin/artifact", 403),
+    ],
+)
+def test_tokens(header: dict[str, str], path: str, status: int) -> None:
+    body = GOOD if path == "/score" else {"name": "a"} if path.startswith("/admin") else None
+    (response,) = ask(server(tokens=TOKENS), (path, body), **header)
+    assert response.status_code == status
+    assert SECRET not in response.text
+    assert not any(digest in response.text for digest in TOKENS.rights)
+
+
+def test_admin_needs_a_token_even_if_scoring_needs_none(tmp_path: Path) -> None:
+    (response,) = ask(server(specs=tmp_path), ("/admin/artifact", {"name": "a"}))
+    assert response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("host", "allowed"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False)]
+)
+def test_an_open_host_needs_a_token(host: str, allowed: bool) -> None:
+    check_bind(host, TOKENS)
+    if allowed:
+        check_bind(host, Tokens())
+    else:
+        with pytest.raises(BadInput, match="set TRUTHGYM_SERVE_TOKEN"):
+            check_bind(host, Tokens())
+
+
+def test_tokens_are_read_from_a_file_and_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = sha256(SECRET.encode()).hexdigest()
+    file = tmp_path / "tokens"
+    file.write_text(f"# mine\nscore {digest}\n")
+    monkeypatch.setenv("TRUTHGYM_SERVE_ADMIN_TOKEN", ADMIN)
+    assert read_tokens(file).right_of(f"Bearer {SECRET}") == ("score", digest[:8])
+    assert (read_tokens(None).right_of(f"bearer {ADMIN}") or [""])[0] == "admin"
+    file.write_text(f"score {SECRET}\n")
+    with pytest.raises(BadInput, match="line 1: write `score`") as error:
+        read_tokens(file)
+    assert SECRET not in str(error.value)
+
+
+SMALL = Limits(body_bytes=2000, batch_items=2, item_characters=100)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/score", b"{" + b" " * 2000 + b"}", 413, "too_large"),
+        ("/batch_score", {"items": [GOOD] * 3}, 413, "too_many_items"),
+        ("/score", item("x" * 100), 413, "item_too_long"),
+        ("/score", b"not json", 400, "invalid_json"),
+        ("/score", b"[" * 1500, 400, "invalid_json"),
+        ("/score", {"prompt": "q"}, 422, "invalid_body"),
+        ("/score", item("a", epoch=0), 422, "invalid_body"),
+        ("/batch_score", {"items": []}, 422, "invalid_body"),
+    ],
+)
+def test_bodies_that_are_refused(path: str, body: Any, status: int, code: str) -> None:
+    (response,) = ask(server(limits=SMALL), (path, body))
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+
+
+def test_a_form_of_a_web_page_is_refused() -> None:
+    (response,) = ask(server(), ("/score", json.dumps(GOOD).encode()), **{"content-type": "text/plain"})
+    assert response.status_code == 415
+
+
+def raw(served: Server, requests: Sequence[tuple[str, bytes]], more: bool = False) -> list[tuple[int, bytes]]:
+    """Status and body of requests that go straight to the application. With `more`, their bodies never end."""
+
+    async def one(app: Any, path: str, body: bytes) -> tuple[int, bytes]:
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(0.02 if more else 0)
+            return {"type": "http.request", "body": body, "more_body": more}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {SECRET}".encode())]
+        scope = {"type": "http", "method": "POST", "path": path, "headers": headers, "query_string": b""}
+        await app(scope, receive, send)
+        return sent[0]["status"], b"".join(message.get("body", b"") for message in sent)
+
+    async def every() -> list[tuple[int, bytes]]:
+        app = application(served)
+        return [await one(app, path, body) for path, body in requests]
+
+    return asyncio.run(every())
+
+
+def test_a_slow_client_is_cut_off() -> None:
+    ((status, body),) = raw(server(limits=Limits(body_time=0.05)), [("/score", b"{")], more=True)
+    assert status == 408
+    assert b"too_slow" in body
+
+
+def test_a_thousand_malformed_bodies_leak_nothing(tmp_path: Path) -> None:
+    paths = ["/score", "/batch_score", "/get_reward", "/classify", "/v1/embeddings", "/remote_rm"]
+    draw = random.Random(0)
+    whole = json.dumps(
+        {"items": [GOOD], **GOOD, "query": ["a"], "input": ["x"], "private": "the-clients-text"}
+    ).encode()
+
+    def broken() -> bytes:
+        body = bytearray(whole)
+        match draw.randrange(4):
+            case 0:
+                del body[draw.randrange(1, len(body)) :]
+            case 1:
+                body[draw.randrange(len(body))] = draw.randrange(256)
+            case 2:
+                return draw.randbytes(draw.randrange(60))
+            case _:
+                shapes = [
+                    None,
+                    3,
+                    [],
+                    {},
+                    {"prompt": {}},
+                    {"items": [3]},
+                    {"query": 1},
+                    {"input": {}},
+                    [[[]]],
+                    "\ud800",
+                ]
+                return json.dumps(draw.choice(shapes)).encode()
+        return bytes(body)
+
+    served = server(specs=tmp_path, tokens=TOKENS)
+    requests = [(draw.choice(paths), broken()) for _ in range(1000)]
+    responses = raw(served, requests)
+    assert {status for status, _ in responses} == {400, 422}
+    together = b"".join(body for _, body in responses).decode()
+    for leak in ("Traceback", "the-clients-text", SECRET, str(tmp_path), "site-packages", "/serve/"):
+        assert leak not in together
+
+
+@pytest.fixture
+def specs(tmp_path: Path) -> Path:
+    folder = tmp_path / "specs"
+    folder.mkdir()
+    (folder / "judged.json").write_text(
+        json.dumps({"scorer": "graded", "options": {"grader": "model"}, "roles": JUDGE})
+    )
+    (folder / "broken.json").write_text(json.dumps({"scorer": "graded", "options": {"grader": "modle"}}))
+    (tmp_path / "outside.json").write_text(json.dumps({"scorer": "graded"}))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside", "..%2foutside", "/etc/passwd", "judged.json/../judged", ".", "", "a" * 999]
+)
+def test_a_name_never_leaves_its_folder(specs: Path, name: str) -> None:
+    (response,) = ask(server(specs=specs, tokens=TOKENS), ("/admin/artifact", {"name": name}),
+                      authorization=f"Bearer {ADMIN}")  # fmt: skip
+    assert response.status_code == 404
+    assert str(specs) not in response.text
+
+
+def test_a_swap_is_pinned_and_a_bad_one_changes_nothing(specs: Path) -> None:
+    served = server(specs=specs, tokens=TOKENS)
+    before = BRIER.digest
+    judged = RewardSpec(scorer="graded", options={"grader": "model"}, roles=JUDGE).digest
+    swap = "/admin/artifact"
+    responses = ask(
+        served,
+        (swap, {"name": "judged", "digest": before}),
+        (swap, {"name": "broken"}),
+        ("/score", GOOD),
+        (swap, {"name": "judged", "digest": judged}),
+        ("/score", GOOD),
+        authorization=f"Bearer {ADMIN}",
+    )
+    assert [response.status_code for response in responses] == [412, 422, 200, 200, 200]
+    assert [responses[i].headers["x-artifact-digest"] for i in (2, 4)] == [before, judged]
+    assert responses[3].json() == {"before": before, "artifact": judged}
+    (pinned,) = ask(served, ("/score", GOOD), authorization=f"Bearer {SECRET}", **{"X-Artifact-Digest": before})
+    assert pinned.status_code == 412
+    assert judged in pinned.json()["error"]["message"]
+
+
+def test_open_requests_end_on_the_artifact_that_they_began_with(specs: Path) -> None:
+    served = server(specs=specs, tokens=TOKENS)
+    Stub(served, seconds=0.1)
+    requests = (("/score", GOOD), ("/admin/artifact", {"name": "judged"}))
+    scored, swapped = ask(served, *requests, together=True, authorization=f"Bearer {ADMIN}")
+    assert swapped.status_code == 200
+    assert scored.json()["reward"] == len(GOOD["response"])
+    assert scored.json()["artifact"] == scored.headers["x-artifact-digest"] == BRIER.digest
+
+
+def logged(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_each_request_is_one_line_without_texts(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    served = server(tokens=TOKENS, log=RequestLog(path))
+    requests = [("/score", GOOD), ("/score", b"{"), ("/batch_score", {"items": [GOOD, item("?")]}), ("/livez", None)]
+    ask(served, *requests, authorization=f"Bearer {SECRET}")
+    served.log = RequestLog(path)
+    ask(served, ("/score", GOOD))
+    lines = logged(path)
+    assert [line["status"] for line in lines] == [200, 400, 200, 401]
+    assert lines[0]["rewards"] == [pytest.approx(-0.09)]
+    assert lines[2]["codes"] == [None, "unread"]
+    assert lines[0]["items"] == lines[2]["items"][:1]
+    assert lines[0]["artifact"] == BRIER.digest
+    assert lines[3]["error"] == "unauthorised"
+    assert len({line["request_id"] for line in lines}) == 4
+    assert not any(text in path.read_text() for text in ("rain", "final", SECRET))
+
+
+def test_texts_are_logged_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    ask(server(log=RequestLog(path, texts=True)), ("/score", GOOD))
+    assert logged(path)[0]["texts"] == [{"prompt": "Will it rain?", "response": r"\finalBeliefProb{0.7}"}]
+
+
+def test_what_the_server_counts() -> None:
+    served = server()
+    *_, page = ask(served, ("/score", GOOD), ("/score", item("?")), ("/nothing", b"{}"), ("/metrics", None))
+    lines = page.text.splitlines()
+    assert 'truthgym_items_total{outcome="scored"} 1.0' in lines
+    assert 'truthgym_items_total{outcome="unread"} 1.0' in lines
+    assert 'truthgym_requests_total{endpoint="/score",status="200"} 2.0' in lines
+    assert 'truthgym_requests_total{endpoint="other",status="404"} 1.0' in lines
+
+
+def test_a_judge_that_fails_again_and_again_is_not_ready() -> None:
+    served = server(limits=Limits(retries=0, breaker_failures=2, breaker_time=60))
+    stub = Stub(served, failures=["a", "b"])
+    requests = [
+        ("/readyz", None),
+        ("/score", item("a")),
+        ("/score", item("b")),
+        ("/readyz", None),
+        ("/score", item("c")),
+    ]
+    assert [response.status_code for response in ask(served, *requests)] == [200, 503, 503, 503, 503]
+    assert stub.calls == ["a", "b"]
+
+
+def test_a_late_item_is_no_score_and_is_kept_for_the_next_request() -> None:
+    served = server(limits=Limits(deadline=0.05))
+    stub = Stub(served, seconds=0.1)
+    late, again = ask(served, ("/score", item("a")), ("/score", item("a")))[:2]
+    assert late.status_code == 503
+    assert late.json()["error"]["code"] == "deadline"
+    assert late.json()["score"] is None
+    assert again.status_code in (200, 503)
+    assert stub.calls == ["a"]
+
+
+def test_partial_results() -> None:
+    served = server(limits=Limits(retries=0, breaker_failures=99))
+    Stub(served, failures=["b", "b"])
+    some, none = ask(
+        served, ("/batch_score", {"items": [item("a"), item("b")]}), ("/batch_score", {"items": [item("b")]})
+    )
+    assert some.status_code == 200
+    assert [one["reward"] for one in some.json()["results"]] == [1, None]
+    assert none.status_code == 503
+
+
+@pytest.mark.parametrize("gullibility", [0, 0.5])
+def test_the_canary_shows_a_judge_that_can_be_asked_for_full_marks(gullibility: float) -> None:
+    roles = {"grader": {"model": "reference/judge", "model_args": {"gullibility": gullibility}}}
+    spec = RewardSpec(scorer="graded", options={"grader": "model"}, roles=roles)
+    served = Server(Source(spec), canary=1.0)
+    response, page = ask(served, ("/score", item("It may rain, since there are clouds.")), ("/metrics", None))
+    rise = response.json()["canary_rise"]
+    assert 0.05 < rise < 0.5 if gullibility else abs(rise) <= 0.011
+    assert "truthgym_canary_rise_count 1.0" in page.text
