@@ -81,7 +81,8 @@ def launched_configuration(processes: int) -> Configuration:
     if os.environ.get("ACCELERATE_USE_FSDP") == "true":
         return "fsdp2"
     if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
-        return "zero3" if os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3" else "zero2"
+        stage = os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE", "2")
+        return cast(Configuration, f"zero{stage}") if stage in ("1", "3") else "zero2"
     return "multi_gpu" if processes > 1 else "single_gpu"
 
 

@@ -7,18 +7,24 @@ trained parameter takes 18 bytes: fp32 weight 4, bf16 copy 2, gradient 4, Adam's
 | configuration | bytes a device | source |
 | --- | --- | --- |
 | `single_gpu`, `multi_gpu` | 18 P | above |
+| `zero1` | 4 P + 12 P / N | Rajbhandari et al. 2020 (arXiv:1910.02054); DeepSpeed has no estimator of it |
 | `zero2` | 2 P + 18 P / N | `estimate_zero2_model_states_mem_needs` of DeepSpeed 0.19 |
 | `zero3` | 4 L + 18 P / N | `estimate_zero3_model_states_mem_needs` |
 | `fsdp2` | 4 L + 18 P / N | the same states are sharded; L is gathered |
 
+Offloaded to the main memory of one node, with DeepSpeed's factor of 1.5 for buffers there: gradients and optimiser of
+`zero2` leave 2 P on the GPU and take 1.5 P max(4 N, 16) of the node; those of `zero3` leave 4 L + 2 P / N and take
+24 P; with the weights as well, 4 L and 27 P. `fsdp2` offloads all or nothing.
+
 With LoRA, P is the number of the adapter's parameters, and the frozen base adds its weights: 4 bytes in fp32 plus 2 for
 the bf16 copy, 2 in bf16, 1 in 8 bit, 0.5 in 4 bit, divided by N if weights are sharded. Without LoRA, the reference
-model of DPO and KTO adds the same; with it, the reference is the base with the adapter turned off.
+model of DPO and KTO adds the same, unless its log-probabilities are precomputed; with LoRA, the reference is the base
+with the adapter turned off.
 
 Activations, for B sequences of S tokens, H hidden units and A layers in bf16 (Korthikanti et al. 2022,
 arXiv:2205.05198, with an attention that keeps no S x S matrix): 34 B S H A; with gradient checkpointing
-2 B S H A + 34 B S H. Twice that in fp32. Logits: TRL's fused head makes them in tiles of 4096 tokens x 32768 words,
-10 bytes each. A reward model makes none.
+2 B S H A + 34 B S H. An eager attention of M heads has 34 + 5 M S / H in place of 34. Twice that in fp32. Logits:
+TRL's fused head makes them in tiles of 4096 tokens x 32768 words, 10 bytes each. A reward model makes none.
 
 GRPO and RLOO alternate between the update and sampling, so the larger of the two counts. Sampling R rollouts of at most
 S tokens keeps the KV cache, 2 A K D numbers a token with K key-value heads of D units, and 24 bytes for each logit of
@@ -40,7 +46,11 @@ from truthgym.training.trainers.default_options import BY_ROLLOUTS
 if TYPE_CHECKING:
     from peft import PeftConfig
 
-Configuration = Literal["single_gpu", "multi_gpu", "zero2", "zero3", "fsdp2"]
+Configuration = Literal["single_gpu", "multi_gpu", "zero1", "zero2", "zero3", "fsdp2"]
+Offload = Literal["none", "optimizer", "all"]
+"""What is kept in main memory: nothing; the optimiser and the gradients; or the weights too."""
+HOST_FACTOR = 1.5
+"""DeepSpeed's `additional_buffer_factor` for main memory."""
 Head = Literal["words", "reward", "steps"]
 """A model's output: a distribution over words, one reward per sequence, or two classes per token."""
 GB = 1e9
@@ -64,6 +74,8 @@ class Shape:
     """0 for a model without logits over words."""
     cached: int = 0
     """Numbers that the KV cache keeps of each token."""
+    heads: int = 0
+    """Attention heads of a layer."""
 
 
 @dataclass(frozen=True)
@@ -83,37 +95,85 @@ class Workload:
     """Whether the forward pass is in bf16 or fp16."""
     rollouts: int = 0
     """Sequences that the model samples at a time."""
+    eager: bool = False
+    """Whether the attention keeps its S x S matrices."""
 
 
 @dataclass(frozen=True)
 class Need:
     """Predicted bytes on each device."""
 
-    states: int
-    """Weights, gradients and optimiser moments."""
+    weights: int
+    """With a frozen base's, and the largest layer where layers are gathered."""
+    gradients: int
+    optimiser: int
+    """Adam's moments, and with DeepSpeed an fp32 copy of the weights."""
+    reference: int
     activations: int
     logits: int
-    sampling: int = 0
-    """KV cache and logits of rollouts."""
+    cache: int = 0
+    """KV cache of the rollouts."""
+    generations: int = 0
+    """Logits of the rollouts' next tokens."""
+    host: int = 0
+    """Main memory of the node, for all of its GPUs, if something is offloaded to it."""
+
+    @property
+    def states(self) -> int:
+        return self.weights + self.gradients + self.optimiser + self.reference
+
+    @property
+    def sampling(self) -> int:
+        return self.cache + self.generations
 
     @property
     def total(self) -> int:
         return self.states + max(self.activations + self.logits, self.sampling)
 
 
-def predict(shape: Shape, load: Workload, configuration: Configuration = "single_gpu", gpus: int = 1) -> Need:
-    """Predict the bytes on each of `gpus` devices."""
+def predict(
+    shape: Shape,
+    load: Workload,
+    configuration: Configuration = "single_gpu",
+    gpus: int = 1,
+    offload: Offload = "none",
+) -> Need:
+    """Predict the bytes on each of `gpus` devices of one node.
+
+    Args:
+        shape: The model.
+        load: The run.
+        configuration: How it is distributed.
+        gpus: Number of devices.
+        offload: What is kept in main memory, for `zero2`, `zero3` and `fsdp2`.
+    """
     sharded = configuration in ("zero3", "fsdp2")
-    base = _weight(load) * shape.parameters / (gpus if sharded else 1)
+    base = int(_weight(load) * shape.parameters)  # a frozen copy of the model
+    frozen = bool(shape.adapter) + load.reference
     trained = shape.adapter or shape.parameters
-    states = _states(trained, shape, load, configuration, gpus)
-    if shape.adapter or load.reference:
-        states += base
-    unit = load.sequences * load.length * shape.hidden * (1 if load.mixed or load.bits == 16 else 2)
-    kept = 2 * unit * shape.layers + 34 * unit if load.checkpointing else 34 * unit * shape.layers
-    logits = 10 * min(load.sequences * load.length * shape.vocabulary, TILE)
-    numbers = shape.cached * load.length * (2 if load.mixed or load.bits == 16 else 4)
-    return Need(int(states), int(kept), int(logits), load.rollouts * (numbers + 24 * shape.vocabulary))
+    weights, gradients, optimiser = _states(trained, shape, load, configuration, gpus, offload)
+    host = 0
+    if offload != "none":
+        per_parameter = max(4 * gpus, 16) if configuration == "zero2" else 16 if offload == "optimizer" else 18
+        host = int(trained * per_parameter * HOST_FACTOR)
+    if sharded and offload == "all":
+        host, base = host + frozen * base, 0
+    kept = base // gpus if sharded else base
+    precision = 1 if load.mixed or load.bits == 16 else 2
+    unit = load.sequences * load.length * shape.hidden * precision
+    of_layer = 34 + (5 * shape.heads * load.length / shape.hidden if load.eager else 0)
+    activations = (2 * shape.layers + of_layer if load.checkpointing else of_layer * shape.layers) * unit
+    return Need(
+        weights=weights + (kept if shape.adapter else 0),
+        gradients=gradients,
+        optimiser=optimiser,
+        reference=kept if load.reference else 0,
+        activations=int(activations),
+        logits=10 * min(load.sequences * load.length * shape.vocabulary, TILE),
+        cache=load.rollouts * shape.cached * load.length * 2 * precision,
+        generations=load.rollouts * 24 * shape.vocabulary,
+        host=host,
+    )
 
 
 def _weight(load: Workload) -> float:
@@ -121,14 +181,47 @@ def _weight(load: Workload) -> float:
     return load.bits / 8 + (2 if load.bits == 32 and load.mixed else 0)
 
 
-def _states(trained: int, shape: Shape, load: Workload, configuration: Configuration, gpus: int) -> float:
-    if configuration == "zero2":
-        return 2 * trained + int(18 * trained / gpus)
-    if configuration in ("zero3", "fsdp2"):
-        return 4 * shape.largest_layer + int(18 * trained / gpus)
+def _states(
+    trained: int, shape: Shape, load: Workload, configuration: Configuration, gpus: int, offload: Offload
+) -> tuple[int, int, int]:
+    """Bytes of weights, gradients and optimiser on each device, of all parameters that are trained."""
+    if configuration == "zero1":
+        return 2 * trained, 2 * trained, 12 * trained // gpus
+    if configuration in ("zero2", "zero3", "fsdp2"):
+        shards = int(18 * trained / gpus)
+        if configuration == "zero2":
+            weights, gradients = 2 * trained, int(6 * trained / gpus)
+        else:
+            weights, gradients = 4 * shape.largest_layer, int(4 * trained / gpus)
+            if offload != "all":
+                resident = int(2 * trained / gpus)
+                weights, shards = weights + resident, shards - resident
+        return (weights, gradients, shards - gradients) if offload == "none" else (weights, 0, 0)
     if load.bits == 16 and not shape.adapter:  # PEFT keeps an adapter in fp32
-        return 8 * trained  # weight, gradient and both moments in bf16
-    return (18 if load.mixed else 16) * trained
+        return 2 * trained, 2 * trained, 4 * trained
+    return (6 if load.mixed else 4) * trained, 4 * trained, 8 * trained
+
+
+def build(config: Any, head: Head = "words") -> Any:  # noqa: ANN401
+    """A model with random weights.
+
+    Raises:
+        BadInput: The architecture has no such head.
+    """
+    import transformers
+
+    kinds: Mapping[str, Any] = {
+        "words": transformers.AutoModelForCausalLM,
+        "reward": transformers.AutoModelForSequenceClassification,
+        "steps": transformers.AutoModelForTokenClassification,
+    }
+    try:
+        return kinds[head].from_config(config)
+    except ValueError as error:
+        raise bad_input(
+            f"A model of type {config.model_type} cannot be built as {kinds[head].__name__}: "
+            f"{str(error).splitlines()[0]} Give a causal language model."
+        ) from None
 
 
 def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # noqa: ANN401
@@ -140,18 +233,12 @@ def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # n
         lora: PEFT's configuration, or None.
 
     Raises:
-        BadInput: LoRA targets layers that the model does not have.
+        BadInput: The architecture has no such head, or LoRA targets layers that the model does not have.
     """
     import torch
-    import transformers
 
-    kinds: Mapping[str, Any] = {
-        "words": transformers.AutoModelForCausalLM,
-        "reward": transformers.AutoModelForSequenceClassification,
-        "steps": transformers.AutoModelForTokenClassification,
-    }
     with torch.device("meta"):
-        model = kinds[head].from_config(config)
+        model = build(config, head)
     parameters = sum(parameter.numel() for parameter in model.parameters())  # tied weights count once
     layers = (sum(part.numel() for part in module.parameters(recurse=False)) for module in model.modules())
     largest = max(layers)
@@ -169,7 +256,7 @@ def shape_of(config: Any, head: Head = "words", lora: Any = None) -> Shape:  # n
     heads = text.num_attention_heads
     width = getattr(text, "head_dim", None) or text.hidden_size // heads
     cached = 2 * text.num_hidden_layers * (getattr(text, "num_key_value_heads", None) or heads) * width
-    return Shape(parameters, largest, adapter, text.num_hidden_layers, text.hidden_size, vocabulary, cached)
+    return Shape(parameters, largest, adapter, text.num_hidden_layers, text.hidden_size, vocabulary, cached, heads)
 
 
 def device_memory() -> int:
@@ -216,6 +303,7 @@ def workload(
     bits = {"bfloat16": 16, "float16": 16}.get(parsed.dtype, 32)
     # GRPO and RLOO load a reference model only if the KL term has a weight.
     reference = method in ("dpo", "kto") or (method in BY_ROLLOUTS and parsed.beta > 0)
+    reference = reference and not getattr(parsed, "precompute_ref_log_probs", False)
     return Workload(
         sequences=parsed.per_device_train_batch_size * (2 if method in ("dpo", "reward") else 1),
         length=length,
@@ -224,6 +312,7 @@ def workload(
         bits=4 if parsed.load_in_4bit else 8 if parsed.load_in_8bit else bits,
         mixed=mixed,
         rollouts=rollouts,
+        eager=parsed.attn_implementation == "eager",
     )
 
 

@@ -1,15 +1,18 @@
 """Predicted memory: it agrees with DeepSpeed's estimators, and a warning says when it is too much."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from truthgym.datasets.errors import BadInput
 from truthgym.training.trainers.memory_estimate import (
     GB,
     Configuration,
     Need,
+    Offload,
     Shape,
     Workload,
     device_memory,
@@ -17,22 +20,48 @@ from truthgym.training.trainers.memory_estimate import (
     predict,
     process_memory,
     shape_of,
+    workload,
 )
 
 LLAMA = Shape(6_738_415_616, 131_072_000, 0, 32, 4096, 32_000)
 LOAD = Workload(sequences=1, length=4096, checkpointing=True)
 
 
-@pytest.mark.parametrize("gpus", [1, 4, 8])
+@pytest.mark.parametrize("gpus", [1, 3, 8])
 def test_sharded_states_agree_with_deepspeed(gpus: int) -> None:
     pytest.importorskip("deepspeed")
     from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs
     from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
 
-    two = estimate_zero2_model_states_mem_needs(LLAMA.parameters, gpus, cpu_offload=False)[1]
-    three = estimate_zero3_model_states_mem_needs(LLAMA.parameters, LLAMA.largest_layer, gpus, cpu_offload=False)[1]
-    assert predict(LLAMA, LOAD, "zero2", gpus).states == two
-    assert predict(LLAMA, LOAD, "zero3", gpus).states == predict(LLAMA, LOAD, "fsdp2", gpus).states == three
+    ways: tuple[Offload, ...] = ("none", "optimizer", "all")
+    for offload in ways:
+        away = offload != "none"
+        host, device = estimate_zero2_model_states_mem_needs(LLAMA.parameters, gpus, cpu_offload=away)
+        need = predict(LLAMA, LOAD, "zero2", gpus, offload)
+        assert (need.states, need.host) == (device, host if away else 0)
+        host, device, _ = estimate_zero3_model_states_mem_needs(
+            LLAMA.parameters, LLAMA.largest_layer, gpus, cpu_offload=away, cpu_offload_params=offload == "all"
+        )
+        need = predict(LLAMA, LOAD, "zero3", gpus, offload)
+        assert (need.states, need.host) == (device, host if away else 0)
+        assert need == predict(LLAMA, LOAD, "fsdp2", gpus, offload)
+
+
+def test_published_figures_of_gpt2_medium() -> None:
+    """355 million parameters: 18 bytes each, DeepSpeed's own functions, and the ZeRO paper's formula of stage 1."""
+    from transformers import GPT2Config
+
+    gpt2 = shape_of(GPT2Config(n_embd=1024, n_layer=24, n_head=16))
+    assert gpt2.parameters == 354_823_168, "tied weights count once"
+    load = Workload(2, 512)
+    names: tuple[Configuration, ...] = ("multi_gpu", "zero1", "zero2", "zero3")
+    for gpus, known in ((4, [6.4, 2.5, 2.3, 1.8]), (8, [6.4, 2.0, 1.5, 1.0])):
+        assert [round(predict(gpt2, load, name, gpus).states / GB, 1) for name in names] == known
+    need = predict(gpt2, load)
+    assert (round(need.activations / GB, 2), round(need.logits / GB, 2)) == (0.86, 0.51)
+    eager = Workload(2, 512, eager=True)
+    assert round(predict(gpt2, eager).activations / GB, 2) == 1.86
+    assert round(predict(gpt2, replace(eager, checkpointing=True)).activations / GB, 2) == 0.13
 
 
 def test_known_values() -> None:
@@ -41,7 +70,10 @@ def test_known_values() -> None:
     assert round(predict(LLAMA, LOAD, "zero3", 8).states / GB, 1) == 15.7
     assert predict(LLAMA, Workload(1, 4096, bits=16)).states == 8 * LLAMA.parameters
     assert predict(LLAMA, Workload(1, 4096, mixed=False)).states == 16 * LLAMA.parameters
+    assert [round(predict(LLAMA, LOAD, "zero1", n).states / GB, 1) for n in (4, 8)] == [47.2, 37.1]
     plain = Workload(1, 4096)
+    eager = predict(replace(LLAMA, heads=32), replace(plain, eager=True))
+    assert round(eager.activations / GB) == 104
     assert round(predict(LLAMA, plain).activations / GB, 1) == 18.3  # with flash attention
     assert round(predict(LLAMA, LOAD).activations / GB, 2) == round((2 * 32 + 34) * 4096 * 4096 / GB, 2)
     assert predict(LLAMA, Workload(1, 100)).logits == 100 * 32_000 * 10
@@ -67,8 +99,27 @@ def test_an_adapter_and_a_reference_model() -> None:
         assert states == int(weight * LLAMA.parameters) + 18 * 10_000_000
     single, both = (predict(LLAMA, Workload(1, 1, reference=reference)).states for reference in (False, True))
     assert both - single == 6 * LLAMA.parameters
+    whole, sharded = (predict(LLAMA, Workload(1, 1, reference=True), name, 8).reference for name in ("zero2", "zero3"))
+    assert (whole, sharded) == (6 * LLAMA.parameters, 6 * LLAMA.parameters // 8)
     assert predict(adapted, LOAD).total < predict(LLAMA, LOAD).total
     assert predict(adapted, LOAD, "zero3", 8).states < predict(adapted, LOAD, "zero2", 8).states
+
+
+def test_a_precomputed_reference_takes_nothing() -> None:
+    from truthgym.training.trainers.options import parse_options
+
+    given = {"model_name_or_path": "model", "dataset_name": "data", "attn_implementation": "eager"}
+    load = workload("dpo", parse_options("dpo", given), 512, checkpointing=True, mixed=True)
+    assert (load.reference, load.eager, load.sequences) == (True, True, 16)
+    given["precompute_ref_log_probs"] = "true"
+    assert not workload("dpo", parse_options("dpo", given), 512, checkpointing=True, mixed=True).reference
+
+
+def test_another_architecture_is_refused() -> None:
+    from transformers import T5Config
+
+    with pytest.raises(BadInput, match="type t5 cannot be built as AutoModelForCausalLM.*Give a causal"):
+        shape_of(T5Config())
 
 
 def test_the_cache_of_rollouts_counts() -> None:
@@ -83,7 +134,7 @@ def test_the_cache_of_rollouts_counts() -> None:
 
 
 def test_too_little_memory_is_a_warning_with_remedies() -> None:
-    need = Need(40_000_000_000, 3_000_000_000, 500_000_000)
+    need = Need(20_000_000_000, 5_000_000_000, 10_000_000_000, 5_000_000_000, 3_000_000_000, 500_000_000)
     enough = memory_report(need, need.total, "single_gpu")
     assert "single_gpu on 1 device: 43.5 GB on each" in enough
     assert "Warning" not in enough
@@ -109,7 +160,7 @@ def test_parameters_are_counted_without_allocating() -> None:
     config = Qwen3Config(**sizes, num_attention_heads=4, num_key_value_heads=2, head_dim=16, tie_word_embeddings=True)
     layer = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64 + 2 * 16
     words = shape_of(config)
-    assert words == Shape(64_000 + 2 * layer + 64, 64_000, 0, 2, 64, 1000, 2 * 2 * 2 * 16), "tied weights count once"
+    assert words == Shape(64_000 + 2 * layer + 64, 64_000, 0, 2, 64, 1000, 2 * 2 * 2 * 16, 4), "tied weights count once"
     lora = LoraConfig(r=4, target_modules="all-linear", task_type="CAUSAL_LM")
     inputs_and_outputs = 2 * (64 + 64) + 2 * (64 + 32) + 3 * (64 + 128)
     assert shape_of(config, lora=lora).adapter == 2 * 4 * inputs_and_outputs
