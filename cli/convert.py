@@ -5,7 +5,9 @@ from contextlib import contextmanager
 
 import click
 
-KINDS = ("sft", "preference", "prompts", "unpaired", "steps", "few_shot", "openai")
+KINDS = (
+    "sft", "preference", "prompts", "unpaired", "steps", "few_shot", "openai", "verl", "prime-rl", "tinker", "openrlhf",
+)  # fmt: skip
 
 
 @click.command("convert", epilog="docs/convert.md explains each kind.")
@@ -38,6 +40,7 @@ KINDS = ("sft", "preference", "prompts", "unpaired", "steps", "few_shot", "opena
 @click.option("--method", type=click.Choice(["supervised", "preference", "reinforcement"]), default="supervised",
               show_default=True, help="For --to openai: the fine-tuning method.")  # fmt: skip
 @click.option("--grader", help="For --to openai --method reinforcement [default: python_brier].")
+@click.option("--model", help="For verl, prime-rl and tinker: the model to train, for token ids and log-probabilities.")
 @click.option("--file-format", type=click.Choice(["jsonl", "parquet", "arrow"]), default="jsonl", show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draw among equal scores.")
 @click.option("--unfinished", is_flag=True, help="Also read logs of runs that never finished.")
@@ -58,7 +61,7 @@ def command(
     quiet: bool,
     **options: object,
 ) -> None:
-    """Convert LOGS (files and folders) to a dataset for TRL, few_shot or OpenAI.
+    """Convert LOGS (files and folders) to a dataset for TRL, few_shot, OpenAI or another trainer.
 
     Every row records its log and its sample. Questions of the test split are never converted. The number of samples
     that are left out is printed, by reason.

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from truthgym.evallog.discovery import LogFile, find_logs
 from truthgym.evallog.errors import bad_input
-from truthgym.training.conversion.config import ConversionConfig, Kind
+from truthgym.training.conversion.config import TOKEN_KINDS, ConversionConfig, Kind
 from truthgym.training.conversion.filtering import SampleFilter
 from truthgym.training.conversion.pipeline import Conversion, Progress
 from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.token_rows import token_rows
 from truthgym.training.conversion.writer import DatasetFolder, card_text
 
 UNSCORED_KINDS = ("prompts", "steps")
@@ -71,7 +72,7 @@ def convert(
     """
     config = to if isinstance(to, ConversionConfig) else ConversionConfig(to)
     selection = resolve_selection(config, selection or Selection())
-    folder = DatasetFolder(out, config.file_format, overwrite)
+    folder = DatasetFolder(out, config.written_format, overwrite)
     grader_json = None
     if config.to == "openai" and config.method == "reinforcement":
         from truthgym.scorers.graders.openai_export import grader
@@ -80,11 +81,15 @@ def convert(
     found, skipped_logs = find_logs(logs, unfinished)
     selection = _of_labels(found, config, selection)
     on_request = selection.ranks or selection.threshold is not None or selection.score is not None
-    needs_score = on_request or (config.row_kind not in UNSCORED_KINDS and selection.needs_score)
+    needs_score = on_request or config.to in TOKEN_KINDS
+    needs_score |= config.row_kind not in UNSCORED_KINDS and selection.needs_score
     samples = SampleFilter(found, selection, needs_score, config.validation, config.any_task)
     conversion = Conversion(samples, config, progress or (lambda share: None))
     with folder:
-        for split, row in conversion.rows():
+        rows = conversion.rows()
+        if config.to in TOKEN_KINDS:
+            rows = token_rows(list(rows), config.to, str(config.model), samples.score.best)
+        for split, row in rows:
             folder.write(split, row)
         samples.left_out.update(skipped_logs)
         samples.left_out["trajectories that --trajectories lists and no log has"] += len(samples.missing)
@@ -123,6 +128,11 @@ def resolve_selection(config: ConversionConfig, selection: Selection) -> Selecti
         "--all": selection.everything or None,
     }
     given = {name for name, value in conditions.items() if value is not None}
+    if config.to in TOKEN_KINDS:
+        if given:
+            names = ", ".join(sorted(given))
+            raise bad_input(f"--to {config.to}: an advantage compares all trajectories of a question; omit {names}")
+        return replace(selection, top=1.0)
     excluded, reason = {
         "preference": ({*conditions}, "pairs are selected by --pairs and --margin"),
         "prompts": ({*conditions}, "every question is taken once, whatever its answers"),

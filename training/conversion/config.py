@@ -10,7 +10,11 @@ from truthgym.training.conversion.rows import Form
 from truthgym.training.conversion.selection import PairBy, Pairs, Validation, check_fields
 from truthgym.training.conversion.writer import FileFormat
 
-Kind = Literal["sft", "preference", "prompts", "unpaired", "steps", "few_shot", "openai"]
+Kind = Literal[
+    "sft", "preference", "prompts", "unpaired", "steps", "few_shot", "openai", "verl", "prime-rl", "tinker", "openrlhf"
+]
+TOKEN_KINDS = ("verl", "prime-rl", "tinker")
+"""Kinds whose rows are tokens, see `token_rows`."""
 OpenAIMethod = Literal["supervised", "preference", "reinforcement"]
 """OpenAI's names of its fine-tuning methods."""
 
@@ -45,6 +49,8 @@ class ConversionConfig:
     """For `openai` with reinforcement: a grader's name, or a file with OpenAI's JSON."""
     file_format: FileFormat = "jsonl"
     any_task: bool = False
+    model: str | None = None
+    """For `TOKEN_KINDS`: the model that is to be trained, whose tokenizer and log-probabilities the rows have."""
 
     def __post_init__(self) -> None:
         problems = []
@@ -56,6 +62,13 @@ class ConversionConfig:
             problems.append("--method and --grader are options of --to openai")
         elif self.grader and self.method != "reinforcement":
             problems.append(f"--grader {self.grader} needs --method reinforcement, got {self.method}")
+        if self.to in TOKEN_KINDS:
+            if not self.model:
+                problems.append(f"--to {self.to} needs --model FOLDER for token ids and log-probabilities")
+            if self.form != "prompt-completion":
+                problems.append(f"--form {self.form}: {self.to} has one row per reply")
+        elif self.model:
+            problems.append(f"--model is an option of --to {', '.join(TOKEN_KINDS)}")
         for name, value in self.non_default().items():
             if self.row_kind not in OPTIONS_BY_KIND.get(name, (self.row_kind,)):
                 problems.append(f"{name}={value!r} has no effect")
@@ -63,9 +76,16 @@ class ConversionConfig:
 
     @property
     def row_kind(self) -> str:
-        """The kind of rows. `openai` is another format of one of the others."""
+        """The kind of rows. Those of other trainers are another format of one of ours."""
         kinds = {"supervised": "sft", "preference": "preference", "reinforcement": "prompts"}
-        return kinds[self.method] if self.to == "openai" else self.to
+        if self.to == "openai":
+            return kinds[self.method]
+        return "sft" if self.to in TOKEN_KINDS else "prompts" if self.to == "openrlhf" else self.to
+
+    @property
+    def written_format(self) -> FileFormat:
+        """Rows of tokens are parquet, which those trainers read."""
+        return "parquet" if self.to in TOKEN_KINDS else self.file_format
 
     def non_default(self) -> dict[str, Any]:
         """The options that differ from their defaults, for the card. `to` has no default."""

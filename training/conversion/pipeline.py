@@ -302,6 +302,8 @@ class Conversion:
                 formats = {"supervised": supervised, "preference": preference, "reinforcement": reinforcement}
                 decoded = msgspec.json.decode(msgspec.json.encode({**row, "sample_id": str(sample.id)}))
                 return formats[self.config.method](decoded, self._place)
+            case "openrlhf":
+                return {"input": row["prompt"], "target": row["target"], "datasource": columns["task"]} | columns
             case _:
                 return (row if sample.plain else with_image_column(row)) | columns
 

@@ -30,6 +30,22 @@ TYPES: dict[str, object] = {
     "epoch": "int64",
     "labels": ["bool"],
     "step_scores": ["float64"],
+    "prompt_ids": ["int64"],
+    "response_ids": ["int64"],
+    "response_mask": ["int64"],
+    "response_logprobs": ["float64"],
+    "prompt_mask": ["bool"],
+    "completion_ids": ["int64"],
+    "completion_mask": ["bool"],
+    "completion_logprobs": ["float64"],
+    "model_input": ["int64"],
+    "target_tokens": ["int64"],
+    "logprobs": ["float64"],
+    "advantages": ["float64"],
+    "mask": ["float64"],
+    **dict.fromkeys(("reward", "reward_score", "advantage"), "float64"),
+    "num_turns": "int64",
+    "datasource": "string",
     "images": ["image"],
 }  # fmt: skip
 """The type of each column without messages. Columns that are not listed may hold any JSON value."""
@@ -38,7 +54,7 @@ PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     for name, kind in TYPES.items()
 }
 """The Python types of a typed column. Metadata of other projects may have other types under its name."""
-MESSAGES = ("prompt", "completion", "messages", "chosen", "rejected")
+MESSAGES = ("prompt", "completion", "messages", "chosen", "rejected", "input")
 
 BUFFER_SIZE = 1 << 20
 """Bytes that are buffered before they are written."""
@@ -52,6 +68,11 @@ USES = {
     "steps": "`truthgym train reward --dataset_name {out}`, which trains a process reward model",
     "few_shot": "`inspect eval ... --solver truthgym/few_shot -S source={out}/train.jsonl -S share=1.0 -S best={best}`",
     "openai": "`truthgym train sft|dpo|reinforcement --provider openai --dataset_name {out}`",
+    "verl": "verl: a row has the fields of its `AgentLoopOutput`",
+    "prime-rl": "prime-rl: a row has the fields of its `TrainingSample`",
+    "tinker": "tinker: a row has the model input and the `loss_fn_inputs` of a `Datum`",
+    "openrlhf": "OpenRLHF: `--prompt_data {out} --input_key input --label_key target --apply_chat_template`, with "
+    "`training/reward_functions/openrlhf.py` as `--remote_rm_url`",
 }
 """How to train on each kind of dataset, for its card."""
 COLUMNS = {
@@ -65,6 +86,12 @@ COLUMNS = {
     "correct": "whether a judge's label agrees with the gold label",
     "chat_template_kwargs": "arguments of the chat template: whether the reply has a think block",
     "label": "whether the reply's trajectory is one of the better ones",
+    "input": "the conversation before the completion",
+    "target": "the outcome",
+    "reward": "the score, negated if lower is better",
+    "reward_score": "the score, negated if lower is better",
+    "advantage": "the reward minus the mean over the trajectories of the same question",
+    "advantages": "the reward minus the mean over the trajectories of the same question, on each token of the reply",
     "completions": "the steps of the reasoning",
     "labels": "for each step, whether the belief after it is at least as close to the outcome as before",
     "step_scores": "for each step, by how much the Brier score of the belief fell; above 0 is better",

@@ -43,7 +43,8 @@ def test_each_file_is_one_that_accelerate_reads(name: Configuration) -> None:
     from accelerate.commands.config.config_args import load_config_from_file  # type: ignore[import-untyped]
 
     config: Any = load_config_from_file(str(launch.config_file(name)))
-    types = {"single_gpu": "NO", "multi_gpu": "MULTI_GPU", "zero2": "DEEPSPEED", "zero3": "DEEPSPEED", "fsdp2": "FSDP"}
+    zero = dict.fromkeys(("zero1", "zero2", "zero3"), "DEEPSPEED")
+    types = zero | {"single_gpu": "NO", "multi_gpu": "MULTI_GPU", "fsdp2": "FSDP"}
     assert config.distributed_type == types[name]
 
 

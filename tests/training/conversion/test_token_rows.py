@@ -1,0 +1,168 @@
+"""Rows for other trainers: they have the published fields, and ids and log-probabilities are the model's own."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from inspect_ai import eval
+from pydantic import BaseModel, ConfigDict
+
+from tests.training.converted import rows as jsonl_rows
+from truthgym.cli.main import commands
+from truthgym.datasets.errors import BadInput
+from truthgym.tasks.urns import urns
+from truthgym.training.conversion.config import ConversionConfig
+from truthgym.training.convert import convert
+
+
+class AgentLoopOutput(BaseModel):
+    """The fields of verl's class of that name, without its metrics."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+    prompt_ids: list[int]
+    response_ids: list[int]
+    response_mask: list[int]
+    response_logprobs: list[float] | None
+    reward_score: float | None
+    num_turns: int
+
+
+class TrainingSample(msgspec.Struct, array_like=True):
+    """The fields of prime-rl's class of that name."""
+
+    prompt_ids: list[int]
+    prompt_mask: list[bool]
+    completion_ids: list[int]
+    completion_mask: list[bool]
+    completion_logprobs: list[float]
+    advantage: float | None = None
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12 questions, three epochs of noisy forecasts."""
+    folder = tmp_path_factory.mktemp("logs")
+    task = urns(n=12, paradigms="brier")
+    agent = {"noise": 0.2, "seed": 1}
+    done = eval(task, model="reference/bayesian", model_args=agent, epochs=3, display="log", log_dir=str(folder))[0]
+    return Path(done.location.removeprefix("file://"))
+
+
+@pytest.fixture(scope="module")
+def exported(log: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each kind, as its parquet file has them."""
+    import pyarrow.parquet as pq
+
+    out = tmp_path_factory.mktemp("data")
+    for kind in ("verl", "prime-rl", "tinker"):
+        convert([log], ConversionConfig(kind, model=str(tiny_model)), out / kind)  # type: ignore[arg-type]
+    return {kind: pq.read_table(out / kind / "train.parquet").to_pylist() for kind in ("verl", "prime-rl", "tinker")}
+
+
+def test_verl_reads_the_rows(exported: dict[str, Any], log: Path, tokenizer: Any) -> None:
+    from inspect_ai.log import read_eval_log
+
+    samples = {sample.uuid: sample for sample in read_eval_log(str(log)).samples or []}
+    for row in exported["verl"]:
+        read = AgentLoopOutput.model_validate(row)
+        sample = samples[row["sample_uuid"]]
+        assert tokenizer.decode(read.response_ids) == sample.output.completion + tokenizer.eos_token
+        messages = [{"role": one.role, "content": one.text} for one in sample.messages[:-1]]
+        template = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        assert tokenizer.decode(read.prompt_ids) == template
+        assert read.response_mask == [1] * len(read.response_ids)
+        assert read.reward_score == -sample.scores["brier"].value["brier_score"]  # type: ignore
+        assert read.num_turns == len(sample.messages)
+
+
+def test_advantages_are_rewards_less_the_mean_of_the_question(exported: dict[str, Any]) -> None:
+    by_question: dict[str, list[dict[str, Any]]] = {}
+    for row in exported["verl"]:
+        by_question.setdefault(row["sample_id"], []).append(row)
+    for group in by_question.values():
+        assert len(group) == 3
+        mean = sum(row["reward_score"] for row in group) / 3
+        for row in group:
+            assert row["advantage"] == pytest.approx(row["reward_score"] - mean)
+
+
+def test_log_probabilities_are_those_of_a_forward_pass(exported: dict[str, Any], tiny_model: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(tiny_model).eval()
+    row = exported["verl"][0]
+    ids = torch.tensor([row["prompt_ids"] + row["response_ids"]])
+    with torch.no_grad():
+        scores = model(ids).logits[0, :-1].log_softmax(-1).gather(1, ids[0, 1:, None]).squeeze(1)
+    expected = scores[len(row["prompt_ids"]) - 1 :]
+    assert row["response_logprobs"] == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_prime_rl_reads_the_rows(exported: dict[str, Any]) -> None:
+    for row, other in zip(exported["prime-rl"], exported["verl"], strict=True):
+        fields = {name: row[name] for name in TrainingSample.__struct_fields__}
+        sent = msgspec.msgpack.encode(TrainingSample(**fields))
+        read = msgspec.msgpack.decode(sent, type=TrainingSample)
+        assert (read.prompt_ids, read.completion_ids) == (other["prompt_ids"], other["response_ids"])
+        assert not any(read.prompt_mask)
+        assert all(read.completion_mask)
+        assert len(read.prompt_mask) == len(read.prompt_ids)
+        assert len(read.completion_mask) == len(read.completion_logprobs) == len(read.completion_ids)
+        assert read.advantage == other["advantage"]
+
+
+def test_tinker_reads_the_rows_shifted_by_one(exported: dict[str, Any]) -> None:
+    for row, other in zip(exported["tinker"], exported["verl"], strict=True):
+        ids, reply = other["prompt_ids"] + other["response_ids"], len(other["response_ids"])
+        assert row["model_input"] + row["target_tokens"][-1:] == ids
+        assert row["target_tokens"] == ids[1:]
+        assert row["mask"] == [0.0] * (len(ids) - 1 - reply) + [1.0] * reply
+        assert row["logprobs"][-reply:] == other["response_logprobs"]
+        assert row["advantages"] == [mask * other["advantage"] for mask in row["mask"]]
+
+
+def test_openrlhf_reads_prompts_and_is_paid(log: Path, tmp_path: Path) -> None:
+    import importlib.util
+
+    from truthgym.training.reward_functions import openrlhf
+
+    result = CliRunner().invoke(commands, ["convert", str(log), "--to", "openrlhf", "--out", str(tmp_path / "d")])
+    assert result.exit_code == 0, result.output
+    row = jsonl_rows(tmp_path / "d")[0]
+    assert row["input"][-1]["role"] == "user"
+    assert row["target"] in ("yes", "no")
+    assert row["datasource"] == "truthgym/urns" or row["datasource"] == "urns"
+    # As OpenRLHF loads the file that --remote_rm_url names.
+    spec = importlib.util.spec_from_file_location("reward_func", openrlhf.__file__)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    prompt = "How likely?"
+    queries = [prompt + "\\finalBeliefProb{0.8}", prompt + "Hm.", prompt]
+    paid = module.reward_func(queries, [prompt] * 3, ["yes"] * 3)
+    assert paid["rewards"].tolist() == pytest.approx([-0.04, -1, -1])
+    assert paid["scores"].tolist() == pytest.approx([0.96, 0, 0])
+
+
+def test_bad_input_is_one_error(log: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from truthgym.training.conversion.selection import Selection
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    out = tmp_path / "never"
+    with pytest.raises(BadInput, match="--to verl needs --model FOLDER"):
+        ConversionConfig("verl")
+    with pytest.raises(BadInput, match="--model is an option of --to verl, prime-rl, tinker"):
+        ConversionConfig("sft", model="m")
+    with pytest.raises(BadInput, match="compares all trajectories of a question; omit --top"):
+        convert([log], ConversionConfig("tinker", model=str(tiny_model)), out, Selection(top=0.5))
+    with pytest.raises(BadInput, match="--model nobody/nothing, which is no folder here, cannot be loaded"):
+        convert([log], ConversionConfig("verl", model="nobody/nothing"), out)
+    alone = eval(urns(n=8, paradigms="brier"), model="reference/bayesian", display="log", log_dir=str(tmp_path / "l"))
+    place = alone[0].location.removeprefix("file://")
+    with pytest.raises(BadInput, match="every advantage is 0.*--epochs 4"):
+        convert([place], ConversionConfig("prime-rl", model=str(tiny_model)), out)
+    assert not out.exists()
