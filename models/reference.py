@@ -34,7 +34,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.models.agents import forecaster, interviewer, judge, predictor, values
+from truthgym.models.agents import forecaster, interviewer, judge, listener, predictor, values
 from truthgym.models.agents.belief_reports import percent, report, wording_of
 from truthgym.models.agents.judge_forms import Request
 from truthgym.models.agents.lengths import count_tokens, pad_to_length
@@ -100,6 +100,7 @@ TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
     forecaster.NAME: forecaster.PARAMETERS,
     **values.TAKES,
     predictor.NAME: predictor.PARAMETERS,
+    listener.NAME: listener.PARAMETERS,
 }
 """Parameter names by agent."""
 
@@ -117,7 +118,7 @@ class ReferenceAPI(ModelAPI):
     run and when a finished log is scored. The epoch is read from the metadata of the messages.
 
     Args:
-        model_name: The agent: a key of `policies.AGENTS`, "judge", "interviewer", "forecaster", "person" or
+        model_name: The agent: a key of `policies.AGENTS`, "judge", "interviewer", "forecaster", "listener", "person" or
             "values".
         base_url: Not used: replaced by the agent's parameters, so that Inspect's cache tells agents apart.
         api_key: Not used.
@@ -171,6 +172,9 @@ class ReferenceAPI(ModelAPI):
         if self.model_name == predictor.NAME:
             return self._output(predictor.rate(text, self.parameters) or DECLINED, input, config)
         epoch = _epoch(input)
+        if self.model_name == listener.NAME:
+            stated = f"\\{MARKER}{{{listener.belief(input, epoch, self.parameters):.4f}}}"
+            return self._output(f"{NOT_A_MODEL.format(agent=self.model_name)}\n\n{stated}", input, config)
         request = next((message.text for message in reversed(input) if message.role == "user"), "")
         complete = None  # a reply without the introduction
         letters = self._letters(text, request, epoch, input) if self._is_letter_probe(request) else None

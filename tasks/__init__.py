@@ -13,6 +13,7 @@ from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.self_debate import self_debate
 from truthgym.tasks.almanac import almanac
+from truthgym.tasks.audio import audio
 from truthgym.tasks.cmv_binary import cmv_binary
 from truthgym.tasks.cmv_freeform import cmv_freeform
 from truthgym.tasks.conceptual import conceptual
@@ -37,6 +38,7 @@ from truthgym.tasks.world_in_the_loop import world_in_the_loop
 
 __all__ = [
     "almanac",
+    "audio",
     "bootstrap_interview",
     "chain_of_thought",
     "cmv_binary",

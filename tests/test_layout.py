@@ -75,7 +75,16 @@ def test_under_inspect_eval_from_the_root(root: Path, environment: dict[str, str
 def test_inspect_lists_each_task_once(root: Path, environment: dict[str, str]) -> None:
     listed = call("inspect", "list", "tasks", cwd=root, environment=environment).split()
     progress = ("progress_coevolve", "progress_follow", "progress_predict")
-    names = [*DOMAINS, *progress, "mutual_prediction", "preferences", "questions", "sycophancy", "world_in_the_loop"]
+    names = [
+        *DOMAINS,
+        *progress,
+        "audio",
+        "mutual_prediction",
+        "preferences",
+        "questions",
+        "sycophancy",
+        "world_in_the_loop",
+    ]
     assert sorted(name for name in listed if "@" in name) == sorted(f"tasks/{name}.py@{name}" for name in names)
 
 

@@ -95,6 +95,8 @@ class Parameters(BaseModel, frozen=True):
     position: float = Field(default=0.0, ge=-0.5, le=0.5)
     """Increase of the rating if a defence comes after an attack, and decrease if it comes before. Of two replies, the
     probability that it takes the one shown first; below 0, the second."""
+    loudness: float = Field(default=0.0, ge=0, le=1)
+    """Share of the questions about two clips that a listener answers by which is louder, 0 to 1."""
     recency: float = Field(default=0.0, ge=-1, le=1)
     """Change of the rating per unit by which the rating of the last example shown exceeds one half."""
     preference: float = Field(default=0.0, ge=-0.5, le=0.5)

@@ -19,7 +19,7 @@ def example(root: Path) -> dict[str, Any]:
 def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) -> None:
     rooms = {name: inspect.unwrap(getattr(tasks, name)).__module__.split(".")[1] for name in tasks.__all__}
     timelines = {"progress_coevolve", "progress_follow", "progress_predict"}
-    of_logs = {"mutual_prediction", "predict_answers", "preferences", "label_pair"}
+    of_logs = {"audio", "mutual_prediction", "predict_answers", "preferences", "label_pair"}
     found = {name for name, room in rooms.items() if room == "tasks"} - {"questions"} - timelines - of_logs
     assert set(example["DOMAINS"]) == found
     modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}

@@ -1,0 +1,171 @@
+"""How should sources of training data be mixed? A real run for each ratio, and the ratios that no other one beats.
+
+    python examples/data_mixes.py trained/mixes --seeds 0 1 2
+
+For each seed a tiny model answers the questions of urns' train split in three ways: `direct`, `critique_revise` (a
+draft, its critique and a revision: synthetic data, of which only the revision is learned) and `react` (an agent). The
+better half of each by Brier score is a source. For each ratio of the three a model is trained on the same number of
+rows, and answers the test split directly and as an agent. The table has the mean Brier score of both over seeds, with
+its interval, and marks the Pareto front.
+
+Complete steps are skipped, so the same command resumes an interrupted study.
+"""
+
+import argparse
+import os
+import random
+import runpy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from inspect_ai import Task, task_with
+from inspect_ai.solver import Solver
+from inspect_ai.util import DisplayType
+
+from truthgym.evallog.errors import bad_input
+from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.solvers.critique_revise import critique_revise
+from truthgym.solvers.direct import direct
+from truthgym.solvers.run_agent import run_agent
+from truthgym.tasks import urns
+from truthgym.training.conversion.selection import Selection
+from truthgym.training.convert import convert
+from truthgym.training.sft import sft
+from truthgym.training.tiny import STEPS, tiny
+
+SHARED: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("train_on_top_share.py")))
+"""How that study evaluates and trains, which is the same here."""
+SOURCES: dict[str, Callable[[], Solver]] = {"direct": direct, "revised": critique_revise, "react": run_agent}
+ASKED = ("direct", "react")
+"""How trained models are asked: the two axes."""
+RATIOS = ("1:0:0", "0:1:0", "0:0:1", "1:1:0", "1:0:1", "0:1:1", "1:1:1")
+"""Parts of direct, revised and react."""
+MESSAGE_LIMIT = 8
+"""Of an agent."""
+
+
+def mixed(sources: Mapping[str, Sequence[str]], ratio: Sequence[int], rows: int, seed: int) -> list[str]:
+    """Draw rows of each source in a ratio, in random order.
+
+    Args:
+        sources: The rows of each source.
+        ratio: The part of each source, 0 or more.
+        rows: How many in all.
+        seed: Seed of the draw. A source with too few rows repeats them.
+
+    Raises:
+        BadInput: The parts are not one for each source, or none is above 0; or a source that has a part has no row.
+    """
+    if len(ratio) != len(sources) or min(ratio) < 0 or not sum(ratio):
+        raise bad_input(f"The ratio {ratio} cannot be used; give {len(sources)} parts, one of them above 0")
+    rng = random.Random(seed)
+    drawn: list[str] = []
+    for place, (name, lines) in enumerate(sources.items()):
+        number = round(rows * sum(ratio[: place + 1]) / sum(ratio)) - len(drawn)
+        if number and not lines:
+            raise bad_input(f"The source {name} has no row, and the ratio {ratio} needs {number}; leave it out")
+        whole, rest = divmod(number, max(1, len(lines)))
+        drawn += [*lines] * whole + rng.sample([*lines], rest)
+    rng.shuffle(drawn)
+    return drawn
+
+
+def pareto_front(points: Mapping[str, Sequence[float]]) -> list[str]:
+    """The names of the points that no other one beats: none is at least as low on all axes and lower on one.
+
+    >>> pareto_front({"a": (0.1, 0.3), "b": (0.2, 0.2), "c": (0.2, 0.3)})
+    ['a', 'b']
+    """
+    return [
+        name
+        for name, point in points.items()
+        if not any(
+            all(x <= y for x, y in zip(other, point, strict=True)) and tuple(other) != tuple(point)
+            for other in points.values()
+        )
+    ]
+
+
+def asked(n: int, split: str, mode: str) -> Task:
+    """The task on n questions in a mode."""
+    solver, limit = SOURCES[mode](), MESSAGE_LIMIT if mode == "react" else None
+    return task_with(urns(n=n, split=split, paradigms="brier"), solver=solver, message_limit=limit)
+
+
+def one_seed(
+    out: Path,
+    seed: int,
+    ratios: Sequence[str],
+    n: int,
+    epochs: int,
+    rows: int,
+    steps: int,
+    max_steps: int,
+    display: DisplayType | None,
+) -> dict[str, list[float]]:
+    """The mean Brier scores of the base and of the model of each ratio, unread answers counted as wrong (1)."""
+    base = out / f"tiny-{seed}"
+    if not base.is_dir():
+        tiny(base, seed=seed, steps=steps)
+    sources: dict[str, list[str]] = {}
+    for mode in SOURCES:
+        log = SHARED["evaluate"](
+            asked(n, "train", mode), f"hf/{base}", out / "logs" / base.name / mode, epochs, display
+        )
+        data = out / "data" / f"{base.name}-{mode}"
+        if not data.is_dir():
+            convert([log.location.removeprefix("file://")], "sft", data, Selection(score="brier_score", top=0.5))
+        sources[mode] = (data / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    models = {"base": base}
+    for name in ratios:
+        ratio = [int(part) for part in name.split(":")]
+        data = out / "data" / f"{base.name}-mix-{name.replace(':', '-')}"
+        data.mkdir(parents=True, exist_ok=True)
+        (data / "train.jsonl").write_text("\n".join(mixed(sources, ratio, rows, seed)) + "\n", encoding="utf-8")
+        options = {"model_name_or_path": str(base), "dataset_name": str(data), "output_dir": str(out), "seed": seed}
+        models[name] = sft(options | SHARED["TRAINING"] | {"max_steps": max_steps})
+    found: dict[str, list[float]] = {}
+    for name, model in models.items():
+        logs = [
+            SHARED["evaluate"](
+                asked(SHARED["held_out_questions"](n), "test", mode),
+                f"hf/{model}", out / "logs" / model.name / f"test-{mode}", 1, display,
+            )
+            for mode in ASKED
+        ]  # fmt: skip
+        scores = [SHARED["brier_scores"](log, 1.0) for log in logs]
+        found[name] = [sum(each.values()) / len(each) for each in scores]
+    return found
+
+
+def table(each: Sequence[Mapping[str, Sequence[float]]]) -> list[list[str]]:
+    """For each ratio the mean over seeds of the Brier score in each mode, and whether no other ratio beats it."""
+
+    def shown(mean: Headline) -> str:
+        return f"{mean.estimate:.4f} [{mean.lower:.4f}, {mean.upper:.4f}]"
+
+    means = {name: [mean_headline([one[name][k] for one in each]) for k in range(len(ASKED))] for name in each[0]}
+    points = {name: [mean.estimate for mean in of] for name, of in means.items() if name != "base"}
+    front = pareto_front(points)
+    return [[name, *map(shown, of), "yes" if name in front else ""] for name, of in means.items()]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path, help="folder for models, datasets and logs")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2], help="seeds of the tiny models")
+    parser.add_argument("--ratios", nargs="+", default=RATIOS, metavar="D:R:A", help="parts of each source")
+    parser.add_argument("--n", type=int, default=300, help="train questions; the test split has a third as many")
+    parser.add_argument("--epochs", type=int, default=2, help="answers to each train question, in each mode")
+    parser.add_argument("--rows", type=int, default=300, help="rows of each mix")
+    parser.add_argument("--steps", type=int, default=STEPS, help="steps of the tiny models' warm start")
+    parser.add_argument("--max-steps", type=int, default=100, help="steps of training on each mix")
+    parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
+    args = vars(parser.parse_args())
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    seeds = args.pop("seeds")
+    lines = table([one_seed(seed=seed, **args) for seed in seeds])
+    head = ["direct : revised : react", *(f"Brier, asked as {mode}" for mode in ASKED), "Pareto front"]
+    for cells in [head, ["---"] * len(head), *lines]:
+        print(f"| {' | '.join(cells)} |")

@@ -1,0 +1,324 @@
+"""What preference labels are worth: a judge's against gold, and all against those that a reward model agrees with.
+
+    python examples/preference_labels.py curve --accuracy 0.8 --length 0.1
+    python examples/preference_labels.py study
+    python examples/preference_labels.py filter data/pairs data/kept --share 0.5 --model_name_or_path trained/tiny
+
+`curve` trains reward models on the simulated judge's labels and on gold at equal volume, `study` on what each arm of
+the confidence filter keeps of labels of which a planted share is wrong. Both print the accuracy on held-out pairs over
+seeds. Their reward model is a Bradley-Terry regression on counts of words (`features`), not a language model, and
+their pairs are generated replies whose better one is known. `filter` keeps rows of `truthgym convert --to preference`
+by the margins of real reward models, one for each fold, which `truthgym train reward` trains from a base model.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal, NamedTuple
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from truthgym.evallog.errors import bad_input
+from truthgym.models.agents.judge_forms import Request, first_is_better
+from truthgym.models.agents.lengths import MORE
+from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.quality_markers import MARKERS
+from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.paired import paired_difference
+from truthgym.scorers.statistics.preference import preference_of
+from truthgym.tasks.preferences import comparison_request
+from truthgym.training.artifacts import card_metadata
+from truthgym.training.conversion.confidence import (
+    Fit,
+    Indices,
+    Margins,
+    Mask,
+    Score,
+    cross_fitted_margins,
+    flywheel,
+    keep_random,
+    keep_top,
+    length_strata,
+)
+from truthgym.training.conversion.writer import DatasetFolder
+
+BUCKETS = 32
+Noise = Literal["none", "random", "longer"]
+NOISES: dict[Noise, str] = {
+    "none": "no label is wrong",
+    "random": "a quarter of the labels are wrong, at random",
+    "longer": "half of the labels go to the longer reply, whatever it says",
+}
+CONTROL = "random half"
+FIGURES = ("kept", "wrong", "precision", "surely wrong kept", "accuracy", f"accuracy minus {CONTROL}")
+
+
+class Pairs(NamedTuple):
+    """Labelled pairs."""
+
+    chosen: list[str]
+    rejected: list[str]
+    wrong: Mask
+    """Whether the label is wrong."""
+
+    @property
+    def differences(self) -> NDArray[np.float64]:
+        """Features of the chosen reply minus those of the rejected one."""
+        return features(self.chosen) - features(self.rejected)
+
+
+@cache
+def bucket(word: str) -> int:
+    """The feature that counts a word."""
+    return crc32(word.encode()) % BUCKETS
+
+
+def features(texts: Sequence[str]) -> NDArray[np.float64]:
+    """Counts of words by hash in 32 buckets, and the logarithm of the number of words."""
+    found = np.zeros((len(texts), BUCKETS + 1))
+    for row, text in zip(found, texts, strict=True):
+        words = text.split()
+        row[:BUCKETS] = np.bincount([bucket(word) for word in words], minlength=BUCKETS)
+        row[-1] = np.log(1 + len(words))
+    return found
+
+
+def replies(n: int, rng: np.random.Generator) -> tuple[list[list[str]], Mask]:
+    """Pairs of replies with filler, and whether the first is better: the one with more of eight sentences."""
+    has = rng.random((n, 2, len(MARKERS))) < 0.5
+    has[:, 1, 0] ^= has[:, 0].sum(axis=1) == has[:, 1].sum(axis=1)  # no ties
+    texts = [
+        [" ".join([*(MARKERS[k] for k in np.flatnonzero(one)), *rng.choice(MORE, rng.integers(1, 12))]) for one in pair]
+        for pair in has
+    ]
+    return texts, has[:, 0].sum(axis=1) > has[:, 1].sum(axis=1)
+
+
+def labelled(texts: Sequence[Sequence[str]], first: Mask, better: Mask) -> Pairs:
+    """The pairs with a label each: whether the first reply is chosen."""
+    chosen = [pair[0] if one else pair[1] for pair, one in zip(texts, first, strict=True)]
+    rejected = [pair[1] if one else pair[0] for pair, one in zip(texts, first, strict=True)]
+    return Pairs(chosen, rejected, first != better)
+
+
+def made(n: int, noise: Noise, rng: np.random.Generator) -> Pairs:
+    """Pairs with planted errors of their labels."""
+    texts, better = replies(n, rng)
+    first = better.copy()
+    if noise == "random":
+        first ^= rng.random(n) < 0.25
+    elif noise == "longer":
+        words = np.array([[len(text.split()) for text in pair] for pair in texts])
+        first = np.where(rng.random(n) < 0.5, words[:, 0] > words[:, 1], first)
+    return labelled(texts, first, better)
+
+
+def judged(n: int, rng: np.random.Generator, planted: Parameters) -> tuple[Pairs, Pairs]:
+    """N pairs with the labels of `reference/judge`, asked in both orders as by `truthgym/preferences`, and with gold.
+
+    Pairs that it calls a tie are replaced, so that both have n labels.
+    """
+    texts, first, better = list[list[str]](), list[bool](), list[bool]()
+    while len(texts) < n:
+        for pair, truth in zip(*replies(n - len(texts), rng), strict=True):
+            orders = (pair, pair[::-1])
+            requests = (comparison_request("", "", *order) for order in orders)
+            given, swapped = (first_is_better(Request((("user", one),), 1, 0, planted)) / 100 for one in requests)
+            label, _ = preference_of(given, swapped)
+            if label:
+                texts.append(pair)
+                first.append(label > 0)
+                better.append(bool(truth))
+    gold = np.array(better)
+    return labelled(texts, np.array(first), gold), labelled(texts, gold, gold)
+
+
+def curve(seeds: Sequence[int], sizes: Sequence[int], held_out: int, planted: Parameters) -> list[list[str]]:
+    """For each number of pairs the accuracy of reward models on the judge's labels and on gold, and the difference."""
+    found: dict[int, list[tuple[float, float, float]]] = {size: [] for size in sizes}
+    for seed in seeds:
+        rng = np.random.default_rng([seed, 7])
+        held = labelled(*(part := replies(held_out, rng)), part[1]).differences
+        judge, gold = judged(max(sizes), rng, planted.model_copy(update={"seed": seed}))
+        by_judge, by_gold = judge.differences, gold.differences
+        for size in sizes:
+            accuracies = (float((held @ fit_bradley_terry(x[:size]) > 0).mean()) for x in (by_judge, by_gold))
+            found[size].append((*accuracies, float(judge.wrong[:size].mean())))  # type: ignore[arg-type]
+    rows = []
+    for size, values in found.items():
+        of_judge, of_gold, wrong = np.array(values).T
+        gap = paired_difference(of_judge, of_gold)
+        means = (f"{mean_headline(one).estimate:.3f}" for one in (wrong, of_judge, of_gold))
+        rows.append([f"{size:,}", *means, f"{gap.estimate:+.3f} [{gap.lower:+.3f}, {gap.upper:+.3f}]"])
+    return rows
+
+
+def arms(margins: Margins, strata: Sequence[str], fit: Fit, seed: int) -> dict[str, Mask]:
+    """The pairs that each arm keeps. Every pair is an event of its own here."""
+    n = len(margins)
+    events, rng = list(range(n)), np.random.default_rng([seed, n])
+    *_, controlled = flywheel(events, fit, 0.5, strata, seed=seed, control=True)
+    *_, turned = flywheel(events, fit, 0.5, strata, seed=seed)
+    return {
+        "full": np.ones(n, dtype=bool),
+        CONTROL: keep_random(n, 0.5, strata, rng),
+        "top half": keep_top(margins, 0.5, strata),
+        "top quarter": keep_top(margins, 0.25, strata),
+        "top half, no sign": keep_top(np.abs(margins), 0.5, strata),
+        "random half, cycle 2": controlled,
+        "top half, cycle 2": turned,
+    }
+
+
+def one_seed(seed: int, n: int, noise: Noise, held_out: int) -> dict[str, dict[str, float]]:
+    """The figures of each arm with one seed."""
+    rng = np.random.default_rng([seed, list(NOISES).index(noise)])
+    pairs, held = made(n, noise, rng), made(held_out, "none", rng).differences
+    x = pairs.differences
+
+    def fit(train: Indices) -> Score:
+        weights = fit_bradley_terry(x[train])
+        return lambda scored: x[scored] @ weights
+
+    margins = cross_fitted_margins(range(n), fit, seed=seed)
+    sure = pairs.wrong & (np.abs(margins) >= np.median(np.abs(margins)))
+    found = {}
+    for name, kept in arms(margins, length_strata(pairs.chosen, pairs.rejected), fit, seed).items():
+        found[name] = {
+            "kept": float(kept.mean()),
+            "wrong": float(pairs.wrong[kept].mean()),
+            "precision": float(pairs.wrong[~kept].mean()) if not kept.all() else np.nan,
+            "surely wrong kept": float(kept[sure].mean()) if sure.any() else np.nan,
+            "accuracy": float((held @ fit_bradley_terry(x[kept]) > 0).mean()),
+        }
+    return found
+
+
+def study(
+    seeds: Sequence[int], n: int, held_out: int, noises: Sequence[Noise] = tuple(NOISES)
+) -> dict[Noise, dict[str, list[str]]]:
+    """The table of each kind of noise: for each arm the mean of its figures over seeds, and the paired difference."""
+    tables: dict[Noise, dict[str, list[str]]] = {}
+    for noise in noises:
+        each = [one_seed(seed, n, noise, held_out) for seed in seeds]
+        tables[noise] = {}
+        for arm in each[0]:
+            control = "random half, cycle 2" if "cycle" in arm else CONTROL
+            values = {name: [one[arm][name] for one in each] for name in FIGURES[:-1]}
+            gain = paired_difference(values["accuracy"], [one[control]["accuracy"] for one in each])
+            tables[noise][arm] = [
+                *(f"{mean_headline(one).estimate:.3f}".replace("nan", "") for one in values.values()),
+                "" if arm == control else f"{gain.estimate:+.3f} [{gain.lower:+.3f}, {gain.upper:+.3f}]",
+            ]
+    return tables
+
+
+def filter_rows(dataset: str, out: str, share: float, folds: int, options: Sequence[str], overwrite: bool) -> int:
+    """Keep the rows of a dataset with the highest signed, cross-fitted margins, the same share of each length stratum.
+
+    Args:
+        dataset: The folder of the rows, as `truthgym convert --to preference` wrote it.
+        out: The folder to write, in which each row has its `filter_margin`.
+        share: Share to keep, in (0, 1].
+        folds: Reward models to train.
+        options: Options of `truthgym train reward`, with `--model_name_or_path`.
+        overwrite: Whether an earlier dataset may be replaced.
+
+    Returns:
+        The number of rows that are kept.
+
+    Raises:
+        BadInput: Rows without a winner, labels of one side, rows that are not preferences, or too few events.
+    """
+    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
+
+    rows = [json.loads(line) for line in (Path(dataset) / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    if not rows or not {"prompt", "chosen", "rejected", "event"} <= rows[0].keys():
+        raise bad_input(f"{dataset} has no preference rows; make them with truthgym convert --to preference")
+    strata = length_strata(*([row[side][0]["content"] for row in rows] for side in ("chosen", "rejected")))
+    from truthgym.models.reward_model import load
+    from truthgym.training.reward import reward
+
+    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+    with TemporaryDirectory() as temporary:
+
+        def fit(train: Indices) -> Score:
+            folder = Path(temporary) / f"fold-{train[0]}-{len(train)}"
+            (folder / "data").mkdir(parents=True)
+            lines = [json.dumps({name: rows[i][name] for name in ("prompt", "chosen", "rejected")}) for i in train]
+            (folder / "data" / "train.jsonl").write_text("\n".join(lines), encoding="utf-8")
+            places = ["--dataset_name", str(folder / "data"), "--output_dir", str(folder / "model")]
+            model = load(reward([*options, *places]))
+
+            def score(scored: Indices) -> Margins:
+                replies = [
+                    [kinds[one["role"]](content=one["content"]) for one in [*rows[i]["prompt"], *rows[i][side]]]
+                    for side in ("chosen", "rejected")
+                    for i in scored
+                ]
+                better, worse = np.split(np.array(model.score(replies)), 2)
+                return np.asarray(better - worse)
+
+            return score
+
+        margins = cross_fitted_margins([row["event"] for row in rows], fit, folds)
+    kept = keep_top(margins, share, strata)
+    with DatasetFolder(out, overwrite=overwrite) as folder:
+        for i in np.flatnonzero(kept):
+            folder.write("train", {**rows[i], "filter_margin": round(float(margins[i]), 6)})
+        facts = {
+            **card_metadata(Path(dataset)),
+            "rows": dict(folder.counts),
+            "filter": {"share": share, "folds": folds},
+        }
+        text = f"The {kept.sum()} rows of `{dataset}` with the highest cross-fitted margins of {folds} reward models."
+        folder.finish(facts, folder.out.name, text)
+    return int(kept.sum())
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a Markdown table."""
+    for line in (head, ["---"] * len(head), *rows):
+        print(f"| {' | '.join(line)} |")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    drawn, studied = verbs.add_parser("curve"), verbs.add_parser("study")
+    for verb in (drawn, studied):
+        verb.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
+        verb.add_argument("--held-out", type=int, default=2000, help="pairs with true labels")
+    drawn.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 2000], help="labelled pairs")
+    for name in ("accuracy", "position", "length"):
+        drawn.add_argument(f"--{name}", type=float, default=Parameters.model_fields[name].default, help="of the judge")
+    studied.add_argument("--n", type=int, default=200, help="labelled pairs")
+    filtered = verbs.add_parser("filter", help="further options are those of truthgym train reward")
+    filtered.add_argument("dataset")
+    filtered.add_argument("out")
+    filtered.add_argument("--share", type=float, default=0.5)
+    filtered.add_argument("--folds", type=int, default=5)
+    filtered.add_argument("--overwrite", action="store_true")
+    args, options = parser.parse_known_args(arguments)
+    if args.verb == "filter":
+        kept = filter_rows(args.dataset, args.out, args.share, args.folds, options, args.overwrite)
+        print(f"{args.out}: {kept} rows")
+    elif args.verb == "curve":
+        planted = Parameters(accuracy=args.accuracy, position=args.position, length=args.length)
+        head = ("pairs", "wrong labels", "judge's labels", "gold", "difference")
+        print_table(head, curve(args.seeds, args.sizes, args.held_out, planted))
+    else:
+        for noise, table in study(args.seeds, args.n, args.held_out).items():
+            print(f"\n{args.n} pairs, {len(args.seeds)} seeds; {NOISES[noise]}\n")
+            print_table(("arm", *FIGURES), [[arm, *cells] for arm, cells in table.items()])
+
+
+if __name__ == "__main__":
+    main()

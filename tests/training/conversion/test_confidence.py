@@ -1,0 +1,138 @@
+"""The confidence filter: who may score a pair, what is kept, and what it is worth where label noise is planted."""
+
+import json
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
+from truthgym.training.conversion.confidence import (
+    Indices,
+    Margins,
+    cross_fitted_margins,
+    flywheel,
+    keep_random,
+    keep_top,
+    length_strata,
+)
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    return runpy.run_path(str(Path(__file__).parents[3] / "examples" / "preference_labels.py"))
+
+
+def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:
+    events = [f"event {i // 3}" for i in range(31)]
+    allowed = np.arange(31) % 2 == 0
+    scored = []
+
+    def fit(train: Indices) -> Callable[[Indices], Margins]:
+        assert allowed[train].all()
+
+        def score(those: Indices) -> Margins:
+            assert not {events[i] for i in those} & {events[i] for i in train}
+            scored.extend(those)
+            return those.astype(float)
+
+        return score
+
+    margins = cross_fitted_margins(events, fit, folds=4, trained_on=allowed)
+    assert margins.tolist() == list(range(31)), "each by its own place, also those that may not be trained on"
+    assert sorted(scored) == list(range(31))
+
+
+def test_the_signed_margin_counts_and_strata_keep_their_mix() -> None:
+    margins = np.array([-5.0, 1, 2, 3, np.nan, 0.1, 0.2, 0.3])
+    kept = keep_top(margins, 0.5, ["a"] * 4 + ["b"] * 4)
+    assert kept.tolist() == [False, False, True, True, False, False, True, True], "not the surest, -5"
+    drawn = keep_random(8, 0.5, ["a"] * 4 + ["b"] * 4, np.random.default_rng(0))
+    assert (drawn[:4].sum(), drawn[4:].sum()) == (2, 2)
+
+
+def test_the_flywheel_trains_on_what_the_last_cycle_kept() -> None:
+    trained: list[set[int]] = []
+
+    def fit(train: Indices) -> Callable[[Indices], Margins]:
+        trained.append(set(train.tolist()))
+        return lambda those: -those.astype(float)
+
+    first, second = flywheel(range(20), fit, 0.5, ["a"] * 20, cycles=2, folds=2)
+    assert np.flatnonzero(first).tolist() == np.flatnonzero(second).tolist() == list(range(10))
+    assert set.union(*trained[:2]) == set(range(20))
+    assert set.union(*trained[2:]) <= set(range(10))
+    one, other = flywheel(range(20), fit, 0.5, ["a"] * 20, control=True)
+    assert len(trained) == 4, "a control trains nothing"
+    assert one.sum() == other.sum() == 10
+    assert one.tolist() != other.tolist(), "each cycle draws anew"
+
+
+def test_bradley_terry_recovers_its_weights() -> None:
+    rng = np.random.default_rng(0)
+    planted = np.array([1.0, -0.5, 0.0])
+    x = rng.normal(size=(4000, 3))
+    wins = rng.random(4000) < 1 / (1 + np.exp(-x @ planted))
+    assert fit_bradley_terry(np.where(wins[:, None], x, -x)) == pytest.approx(planted, abs=0.12)
+    # One pair that differs by 1: the gradient 1 - sigma(w) = w has its root at 0.4011.
+    assert fit_bradley_terry([[1.0]]) == pytest.approx([0.40106], abs=1e-5)
+
+
+def test_planted_noise_goes_and_nothing_is_gained_without_it(example: dict[str, Any], root: Path) -> None:
+    tables = example["study"](range(5), 200, 2000, ("none", "random"))
+    names = example["FIGURES"]
+
+    def figure(noise: str, arm: str, name: str) -> float:
+        return float(tables[noise][arm][names.index(name)])
+
+    def gain(noise: str, arm: str) -> list[float]:
+        mean, _, bounds = tables[noise][arm][-1].partition(" ")
+        return [float(mean), *(float(bound) for bound in bounds.strip("[]").split(", "))]
+
+    assert figure("random", "full", "wrong") == pytest.approx(0.25, abs=0.03)
+    assert figure("random", "top half", "wrong") < 0.06
+    assert figure("random", "top half", "precision") > 0.4, "of what is removed; at random it would be 0.25"
+    assert figure("random", "top half", "surely wrong kept") < 0.1
+    assert figure("random", "top half, no sign", "surely wrong kept") > 0.9
+    assert gain("random", "top half")[1] > 0, "above the control, in the paired interval"
+    assert gain("random", "top half, no sign")[2] < 0, "below it"
+    assert gain("none", "top half")[1] < 0, "nothing is gained, and something lost"
+    assert figure("none", "top half", "wrong") == 0
+    page = (root / "docs" / "preferences.md").read_text()
+    for noise in tables:
+        for arm, cells in tables[noise].items():
+            assert f"| {arm} | {' | '.join(cells)} |" in page
+
+
+def test_a_worse_judge_needs_more_labels(example: dict[str, Any]) -> None:
+    planted = example["Parameters"](accuracy=0.75)
+    (few, many) = example["curve"](range(3), (40, 300), 400, planted)
+    for row in (few, many):
+        assert float(row[1]) == pytest.approx(0.25, abs=0.06), "wrong labels are what the judge's accuracy leaves"
+        assert float(row[2]) < float(row[3])
+    assert float(many[2]) > float(few[2])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: cross_fitted_margins(["a", "a"], lambda _: lambda _: np.zeros(1)), "pairs of two events, got 5 folds"),
+        (lambda: keep_top(np.zeros(2), 1.5, ["a", "a"]), "share=1.5 cannot be used"),
+        (lambda: length_strata(["x", "same"], ["y z", "same"]), "Pair 1 has no winner: 'same'"),
+        (lambda: length_strata(["x", " "], ["y z", "same"]), "Pair 1 has no winner"),
+        (lambda: length_strata(["a b"] * 12, ["a"] * 12), "labels are of one side"),
+    ],
+)
+def test_bad_input(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        call()
+
+
+def test_rows_without_pairs_are_refused_before_a_model_loads(example: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": [], "completion": []}))
+    with pytest.raises(BadInput, match="has no preference rows"):
+        example["filter_rows"](str(tmp_path), str(tmp_path / "out"), 0.5, 5, [], False)
