@@ -14,6 +14,7 @@ from truthgym.training.closed_loop.options import LoopConfig, open_folder, parse
 from truthgym.training.closed_loop.stages import (
     Subject,
     check_provider,
+    compare_with_start,
     convert,
     evaluate,
     start_subject,
@@ -62,6 +63,8 @@ def _run(config: LoopConfig, subject: Subject, out: Path) -> None:
     def hold_out(folder: Path, subject: Subject, trained: Path | None) -> None:
         # The tasks are built for each evaluation, since Inspect changes a task that it runs.
         logs = evaluate(config, subject, held_out_tasks(config), folder, held_out=True)
+        if trained and not config.trains_at_provider:
+            compare_with_start(config, subject, logs, folder)
         evaluations.append(HeldOut(folder, subject, logs))
         if trained:  # add both evaluations to the card of the trained model
             base = evaluations[0 if config.method == "few_shot" else -2]
@@ -74,7 +77,8 @@ def _run(config: LoopConfig, subject: Subject, out: Path) -> None:
         trained = trained_folder(folder)
         if trained is None:
             evaluate(config, subject, train_tasks(config, round_), logs, held_out=False)
-            source = logs if config.method == "few_shot" else convert(config, logs, data)
+            buffer = [out / f"{number}a-asked" for number in config.buffered_rounds(round_)]
+            source = logs if config.method == "few_shot" else convert(config, buffer, data)
             trained = train(config, subject, source, folder, round_)
         subject = trained_subject(config, subject, trained)
         hold_out(out / f"{round_}d-held-out", subject, trained)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from inspect_ai import eval
 
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.builtin import python_brier
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade, item_fields
@@ -80,6 +81,25 @@ def test_each_trainer_trains_on_its_dataset(
     assert facts.dataset_facts["logs"][0]["log"].endswith(".eval")
     assert (folder / "model.safetensors").is_file()
     assert ("validation" in result.rows) == any("eval_loss" in row for row in facts.curve)
+
+
+@pytest.mark.slow
+def test_another_model_can_be_the_reference(base: Path, log: Path, tmp_path: Path) -> None:
+    """In the first step the model still equals its base: the margin is 0 against the base, and not against another."""
+    convert([log], "preference", tmp_path / "data")
+    other = tiny(tmp_path / "other", steps=0, seed=1)
+    given = {"model_name_or_path": str(base), "dataset_name": str(tmp_path / "data"), "output_dir": str(tmp_path / "t")}
+    folders = [dpo(given | FEW | options) for options in ({}, {"reference_model": str(other)})]
+    first = [json.loads((folder / "trainer_state.json").read_text())["log_history"][0] for folder in folders]
+    assert first[0]["rewards/margins"] == 0 != first[1]["rewards/margins"]
+    assert folders[0] != folders[1]
+    small = tiny(tmp_path / "small", steps=0, hidden=32)
+    config = json.loads((small / "config.json").read_text())
+    (small / "config.json").write_text(json.dumps(config | {"vocab_size": 7}))
+    with pytest.raises(BadInput, match="has 7 tokens and .*give a reference with the same tokenizer"):
+        dpo(given | FEW | {"reference_model": str(small)})
+    with pytest.raises(BadInput, match="--reference_model has no effect on sft"):
+        sft(given | FEW | {"reference_model": str(other)})
 
 
 @pytest.mark.slow

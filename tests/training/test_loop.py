@@ -11,7 +11,7 @@ from inspect_ai.log import list_eval_logs, read_eval_log
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.training.closed_loop.options import open_folder, parse_config
-from truthgym.training.closed_loop.stages import Subject, open_model, start_subject
+from truthgym.training.closed_loop.stages import Subject, open_model, start_subject, trainer_options
 from truthgym.training.closed_loop.tasks import held_out_tasks, task_args, train_task_args, train_tasks
 from truthgym.training.loop import loop
 from truthgym.training.providers.provider import JobSpec, JobStatus
@@ -122,6 +122,9 @@ def test_a_folder_of_something_else_is_not_touched(tmp_path: Path) -> None:
         ({"model_name_or_path": "Qwen/Qwen3-4B"}, "Inspect cannot create the model Qwen/Qwen3-4B"),
         ({"model_role": {"judge": "nobody/x"}}, "Inspect cannot create the model nobody/x"),
         ({"method": "dpo", "epochs": 1}, "--epochs 1: dpo"),
+        ({"method": "dpo", "buffer": "rolling(0)"}, "--buffer rolling(0): the buffer is empty"),
+        ({"method": "dpo", "buffer": "last"}, "--buffer last: write current, rolling(K) or full"),
+        ({"method": "grpo", "buffer": "full"}, "grpo is not trained on a dataset of answers"),
         ({"method": "dpo", "convert": {"to": "sft"}}, "dpo does not learn from to=sft"),
         ({"method": "dpo", "convert": {"top": 0.1}}, "pairs are selected by --pairs"),
         ({"method": "grpo", "convert": {"top": 0.5}}, "learns from all questions"),
@@ -171,6 +174,34 @@ class Provider:
 
     def status(self, job: str) -> JobStatus:
         return JobStatus("done", model="reference/random")
+
+
+@pytest.mark.parametrize(
+    ("buffer", "rounds"),
+    [("current", [[1], [2], [3], [4]]), ("rolling(2)", [[1], [1, 2], [2, 3], [3, 4]]),
+     ("full", [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4]])],
+)  # fmt: skip
+def test_a_buffer_holds_the_newest_rounds(buffer: str, rounds: list[list[int]]) -> None:
+    config = parse_config(AGENT | {"out": "x", "method": "dpo", "buffer": buffer})
+    assert [list(config.buffered_rounds(number)) for number in (1, 2, 3, 4)] == rounds
+
+
+def test_the_reference_is_the_model_of_round_0() -> None:
+    given = AGENT | {"out": "x", "method": "dpo", "model_name_or_path": "trained/tiny"}
+    kinds = [given, given | {"reference": "round"}, given | {"method": "sft"}]
+    paths = Path("data"), Path("out")
+    found = [[trainer_options(parse_config(one), "b", *paths, number).get("reference_model") for number in (1, 2, 3)]
+             for one in kinds]  # fmt: skip
+    assert found == [[None, "trained/tiny", "trained/tiny"], [None] * 3, [None] * 3]
+
+
+def test_a_loop_of_before_resumes_without_a_buffer(tmp_path: Path) -> None:
+    config = parse_config(AGENT | {"out": str(tmp_path / "x")})
+    out = open_folder(config)
+    old = json.loads((out / "loop.json").read_text())
+    (out / "loop.json").write_text(json.dumps({name: old[name] for name in old if name not in ("buffer", "reference")}))
+    (out / "0-held-out").mkdir()
+    assert open_folder(config) == out
 
 
 def test_a_model_trained_at_a_provider_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

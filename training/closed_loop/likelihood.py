@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from inspect_ai.model import Model
 
 REPLY_NLL_FILE = "reply_nll.json"
+START_NLL_FILE = "start_nll.json"
+"""The same replies, scored by the model that the loop started from."""
 READ_BATCH = 32
 """Replies that are read before a forward pass: the default batch size of Inspect's hf."""
 Reply = tuple[str, list[int], list[int]]
@@ -57,7 +59,7 @@ def logged_reply_nll(sample: "EvalSample") -> ReplyNLL:
     return ReplyNLL(nll if has_nll else None, tokens if has_tokens else None)
 
 
-def write_reply_nll(model: "Model", logs: "Sequence[EvalLog]", folder: Path) -> None:
+def write_reply_nll(model: "Model", logs: "Sequence[EvalLog]", folder: Path, file: str = REPLY_NLL_FILE) -> None:
     """Score a local model's replies again and write the result into `reply_nll.json`.
 
     The distribution is the model's own, at temperature 1. The mean NLL of replies sampled at temperature 1 is an
@@ -65,9 +67,10 @@ def write_reply_nll(model: "Model", logs: "Sequence[EvalLog]", folder: Path) -> 
     counts only as the tokenizer splits it.
 
     Args:
-        model: A model of Inspect's provider hf.
+        model: A model of Inspect's provider hf, usually the one that wrote the replies.
         logs: Headers of finished logs.
         folder: The folder of the logs, in which the file is written.
+        file: Its name.
     """
     from inspect_ai.log import read_eval_log_samples
 
@@ -80,19 +83,19 @@ def write_reply_nll(model: "Model", logs: "Sequence[EvalLog]", folder: Path) -> 
                 _add_nll(model, batch, sums)
                 batch = []
         _add_nll(model, batch, sums)
-    write_atomically(folder / REPLY_NLL_FILE, json.dumps(sums))
+    write_atomically(folder / file, json.dumps(sums))
 
 
-def has_reply_nll(folder: Path) -> bool:
+def has_reply_nll(folder: Path, file: str = REPLY_NLL_FILE) -> bool:
     """Whether `write_reply_nll` has finished in this folder."""
-    return (folder / REPLY_NLL_FILE).is_file()
+    return (folder / file).is_file()
 
 
-def read_reply_nll(folder: Path) -> dict[str, ReplyNLL]:
+def read_reply_nll(folder: Path, file: str = REPLY_NLL_FILE) -> dict[str, ReplyNLL]:
     """Read what `write_reply_nll` wrote, by the sample's uuid. Empty if there is no file."""
-    if not has_reply_nll(folder):
+    if not has_reply_nll(folder, file):
         return {}
-    sums = json.loads((folder / REPLY_NLL_FILE).read_text(encoding="utf-8"))
+    sums = json.loads((folder / file).read_text(encoding="utf-8"))
     return {uuid: ReplyNLL(nll, int(tokens)) for uuid, (nll, tokens) in sums.items()}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from truthgym.training.closed_loop.likelihood import logged_reply_nll, read_reply_nll
+from truthgym.training.closed_loop.likelihood import START_NLL_FILE, logged_reply_nll, read_reply_nll
 from truthgym.training.evaluations import Values, figures, numbers, paired
 
 if TYPE_CHECKING:
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 BRIER = "brier/brier_score"
 PARSE_RATE, REPLY_NLL, TOKENS, WORDS = "parse_rate", "reply_nll", "tokens", "words"
+KL = "kl"
+"""KL divergence from the start on the tokens of replies, in nats a sample: the mean over the model's own replies of
+its log-probability minus the start's. 0 or more but for sampling error."""
 REPLY_METRICS = (PARSE_RATE, REPLY_NLL, TOKENS, WORDS)
 """Metrics of the replies themselves, whatever the scorer."""
 LOG_METRICS = {
@@ -114,7 +117,7 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
     from truthgym.tasks.paradigms import PARADIGMS
 
     task = TaskMetrics(list(figures(log)))
-    reply_nll = read_reply_nll(folder)
+    reply_nll, start_nll = read_reply_nll(folder), read_reply_nll(folder, START_NLL_FILE)
     skipped = SKIPPED_FIELDS | {"events"} if reply_nll else SKIPPED_FIELDS  # events are most of a log
     scored: dict[str, list[SampleScore]] = defaultdict(list)
     for sample in read_eval_log_samples(
@@ -128,6 +131,8 @@ def measure_log(log: "EvalLog", folder: Path) -> TaskMetrics:
         nll, tokens = reply_nll.get(str(sample.uuid)) or logged_reply_nll(sample)
         words = sum(len(message.text.split()) for message in sample.messages if message.source == "generate")
         values: dict[str, float | None] = {**scores, REPLY_NLL: nll, TOKENS: tokens, WORDS: words}
+        if nll is not None and (by_start := start_nll.get(str(sample.uuid))) and by_start.nll is not None:
+            values[KL] = by_start.nll - nll
         if task.primary in scores:
             values[PARSE_RATE] = float(not math.isnan(scores[task.primary]))
         _append(task.values, values, str(sample.id), str(sample.metadata.get("event", sample.id)))

@@ -1,6 +1,7 @@
 """Options of `truthgym loop`: one model for the command line, the YAML file and the call from Python."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -30,6 +31,9 @@ KINDS: dict[Method, Kind] = {
 }
 """The kind of dataset that each method learns from."""
 CONFIG_FILE = "loop.json"
+BUFFER = re.compile(r"current|full|rolling\((\d+)\)")
+WITH_REFERENCE = ("dpo", "kto")
+"""Methods that compare the model in training with a reference model on a dataset."""
 UNHASHED_OPTIONS = {"out", "rounds", "max_connections", "display", "yes"}
 """Options that may change when a loop is resumed: they do not change what is there already."""
 SELECTION_OPTIONS = tuple(entry.name for entry in fields(Selection))
@@ -74,6 +78,12 @@ class LoopConfig(BaseModel):
         default=None, description="Provider of the model; openai and together train it as well. [default: hf]"
     )
     rounds: int = Field(default=1, ge=1, description="Number of rounds.")
+    buffer: str = Field(
+        default="current", description="Rounds whose answers a round trains on: current, rolling(K) or full."
+    )
+    reference: Literal["start", "round"] = Field(
+        default="start", description="Reference of dpo and kto: the model that the loop, or that the round starts from."
+    )
     epochs: int | None = Field(
         default=None, ge=1, description="Answers to each training question [default: 4; 1 for grpo and rloo]."
     )
@@ -99,6 +109,12 @@ class LoopConfig(BaseModel):
     def train_epochs(self) -> int:
         """Answers to each training question. Reinforcement samples its own, so there one is enough to measure."""
         return self.epochs or (1 if self.method in BY_ROLLOUTS else 4)
+
+    def buffered_rounds(self, round_: int) -> range:
+        """The rounds whose answers a round trains on."""
+        match = BUFFER.fullmatch(self.buffer)
+        size = round_ if self.buffer == "full" else int(match[1]) if match and match[1] else 1
+        return range(max(1, round_ - size + 1), round_ + 1)
 
     @property
     def trains_at_provider(self) -> bool:
@@ -178,6 +194,13 @@ def _contradictions(config: LoopConfig) -> Iterator[str]:
         args = getattr(config, name)
         if any("split" in some for some in (args, *args.values()) if isinstance(some, Mapping)):
             yield f"--{name}: the loop sets split itself (train to learn from, test held out); leave it out"
+    match = BUFFER.fullmatch(config.buffer)
+    if not match:
+        yield f"--buffer {config.buffer}: write current, rolling(K) or full"
+    elif match[1] and not int(match[1]):
+        yield f"--buffer {config.buffer}: the buffer is empty, so there is nothing to train on; give rolling(1) or more"
+    elif config.buffer != "current" and KINDS[method] in ("prompts", "few_shot"):
+        yield f"--buffer {config.buffer}: {method} is not trained on a dataset of answers; leave it out"
     if method == "few_shot" and config.any_task:
         yield "--any_task: few_shot works with Truthgym's own questions only; leave it out"
     if method == "dpo" and config.train_epochs < 2 and config.convert.get("pair_by", "epoch") == "epoch":
@@ -223,7 +246,9 @@ def open_folder(config: LoopConfig) -> Path:
         out.mkdir(parents=True, exist_ok=True)
         write_atomically(file, json.dumps(options, indent=2, ensure_ascii=False) + "\n")
         return out
-    before = json.loads(file.read_text(encoding="utf-8"))
+    added = LoopConfig.model_fields.keys() & {"buffer", "reference"}  # a loop of before had them as they are by default
+    before = {name: LoopConfig.model_fields[name].default for name in added}
+    before |= json.loads(file.read_text(encoding="utf-8"))
     changed = sorted(name for name in before.keys() | options.keys() if before.get(name) != options.get(name))
     if changed:
         changes = "; ".join(

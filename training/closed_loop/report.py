@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from truthgym.training.artifacts import markdown_table, write_atomically
 from truthgym.training.closed_loop.measures import (
     BRIER,
+    KL,
     PARSE_RATE,
     REPLY_METRICS,
     REPLY_NLL,
@@ -44,7 +45,9 @@ LEGEND = (
     "minimum detectable effect, a true difference that a run of this size would find with probability 0.8. `parse "
     "rate`: share of the answers that could be parsed; the others count in no score. `reply NLL`: negative "
     "log-likelihood of the replies in nats, "
-    "summed over a sample; it estimates the entropy of an answer. `within-question SD`: of the belief over the epochs "
+    "summed over a sample; it estimates the entropy of an answer. `KL`: divergence from the start on "
+    "the tokens of replies, in nats, for a "
+    "local model. `within-question SD`: of the belief over the epochs "
     "of a question; `between-question SD`: over questions. All intervals are 95 %."
 )
 
@@ -107,7 +110,7 @@ class Comparison:
         metrics = self.metrics
         changes = {name: metrics.change(self.start, name) for name in REPLY_METRICS} if self.start else {}
         estimates = {
-            **{name: metrics.mean(name) for name in REPLY_METRICS},
+            **{name: metrics.mean(name) for name in (*REPLY_METRICS, KL)},
             "mean": metrics.mean(metrics.primary) if metrics.primary else None,
             "from_start": self.from_start,
             "from_constant": self.from_constant,
@@ -246,8 +249,8 @@ WARNINGS: tuple[Callable[[TaskMetrics, TaskMetrics], str | None], ...] = (
 """Checks of a trained model against the start, each of which returns a warning or None."""
 
 HEADER = ["round", "score", "from start", "from constant", "MDE", "questions", "parse rate", "reply NLL", "tokens",
-          "words", "within-question SD", "between-question SD", "calibration slope", "resolution", "martingale score",
-          "excess movement"]  # fmt: skip
+          "words", "KL", "within-question SD", "between-question SD", "calibration slope", "resolution",
+          "martingale score", "excess movement"]  # fmt: skip
 
 
 def _markdown(config: LoopConfig, compared: dict[str, list[Comparison]], rows: dict[str, list[dict[str, Any]]]) -> str:
@@ -274,7 +277,7 @@ def _markdown(config: LoopConfig, compared: dict[str, list[Comparison]], rows: d
 def _row(comparison: Comparison) -> list[str]:
     metrics, start, constant = comparison.metrics, comparison.from_start, comparison.from_constant
     reference = start or constant
-    means = [metrics.mean(name) for name in REPLY_METRICS]
+    means, kl = [metrics.mean(name) for name in REPLY_METRICS], metrics.mean(KL)
     return [
         _score(metrics),
         _signed(start),
@@ -285,6 +288,7 @@ def _row(comparison: Comparison) -> list[str]:
             format_number(mean.value if mean else None, places)
             for mean, places in zip(means, (3, 2, 1, 1), strict=True)
         ),
+        format_number(kl.value if kl else None, 2),
         format_number(metrics.sd_within, 3),
         format_number(metrics.sd_between, 3),
         format_number(metrics.metrics.get("calibration_slope"), 2),

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from truthgym.datasets.errors import one_of
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import card_metadata
-from truthgym.training.closed_loop.likelihood import has_reply_nll, write_reply_nll
-from truthgym.training.closed_loop.options import LoopConfig
+from truthgym.training.closed_loop.likelihood import START_NLL_FILE, has_reply_nll, write_reply_nll
+from truthgym.training.closed_loop.options import WITH_REFERENCE, LoopConfig
 from truthgym.training.closed_loop.tasks import train_task_args
 from truthgym.training.providers.job import fine_tune, get_provider
 from truthgym.training.providers.provider import OPTIONS, JobSpec
@@ -118,6 +118,16 @@ def evaluate(
     return finished
 
 
+def compare_with_start(config: LoopConfig, subject: Subject, logs: "Sequence[EvalLog]", folder: Path) -> None:
+    """Score a local model's held-out replies by the model that the loop started from, for the KL divergence from it."""
+    start = start_subject(config)
+    local = subject.model.startswith("hf/") and start.model.startswith("hf/")
+    if not local or subject.base == start.base or has_reply_nll(folder, START_NLL_FILE):
+        return
+    with open_model(config, start, held_out=True) as model:
+        write_reply_nll(model, logs, folder, START_NLL_FILE)
+
+
 def finished_logs(folder: Path, tasks: "Sequence[Task]") -> "list[EvalLog] | None":
     """The headers of the logs of a finished evaluation, one for each task in their order."""
     from inspect_ai.log import list_eval_logs, read_eval_log
@@ -157,12 +167,12 @@ def open_model(config: LoopConfig, subject: Subject, held_out: bool) -> "Iterato
         yield model
 
 
-def convert(config: LoopConfig, logs: Path, folder: Path) -> Path:
-    """Convert the round's logs, or use the dataset that is there (it gets its name when it is complete)."""
+def convert(config: LoopConfig, logs: Sequence[Path], folder: Path) -> Path:
+    """Convert the logs of all rounds in the buffer, or use the dataset that is there (it is named when complete)."""
     from truthgym.training.convert import convert as convert_logs
 
     if not folder.is_dir():
-        dataset = convert_logs([str(logs)], config.conversion, folder, config.selection)
+        dataset = convert_logs([str(log) for log in logs], config.conversion, folder, config.selection)
         rows = ", ".join(f"{number:,} rows of {name}" for name, number in dataset.rows.items())
         print(f"{folder}: {rows}, of {dataset.samples:,} answers", flush=True)
     return folder
@@ -203,6 +213,8 @@ def trainer_options(config: LoopConfig, base: str, data: Path, folder: Path, rou
     """The options of the round's training, as `truthgym train METHOD --config` reads them."""
     options: dict[str, Any] = {"model_name_or_path": base, "dataset_name": str(data), "output_dir": str(folder)}
     options["seed"] = config.seed
+    if config.method in WITH_REFERENCE and config.reference == "start" and round_ > 1:
+        options["reference_model"] = start_subject(config).base
     if config.method in BY_ROLLOUTS:
         args = train_task_args(config, round_)
         options |= {"task": config.task, "task_args": args[config.task[0]] if len(args) == 1 else args}

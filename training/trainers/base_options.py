@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from truthgym.training.artifacts import hash_model
+
 
 @dataclass
 class Options:
@@ -15,6 +17,9 @@ class Options:
     dataset_train_split: str = field(default="train", metadata={"help": "The split to train on."})
     dataset_validation_split: str = field(
         default="validation", metadata={"help": "The split to validate on, if the dataset has it."}
+    )
+    reference_model: str | None = field(
+        default=None, metadata={"help": "For dpo and kto: the reference model. Default: the model that is trained."}
     )
     log: list[str] = field(
         default_factory=list,
@@ -37,4 +42,5 @@ class Options:
         """The options that change the result, if they differ from their defaults."""
         default = Options()
         names = ("dataset_config", "dataset_train_split", "dataset_validation_split")
-        return {name: value for name in names if (value := getattr(self, name)) != getattr(default, name)}
+        settings = {name: value for name in names if (value := getattr(self, name)) != getattr(default, name)}
+        return settings | ({"reference_model": hash_model(self.reference_model)} if self.reference_model else {})

@@ -308,7 +308,7 @@ def workload(
         sequences=parsed.per_device_train_batch_size * (2 if method in ("dpo", "reward") else 1),
         length=length,
         checkpointing=checkpointing,
-        reference=reference and not parsed.use_peft,
+        reference=reference and (not parsed.use_peft or bool(parsed.reference_model)),
         bits=4 if parsed.load_in_4bit else 8 if parsed.load_in_8bit else bits,
         mixed=mixed,
         rollouts=rollouts,

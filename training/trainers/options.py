@@ -210,6 +210,8 @@ def _check(method: str, parsed: Namespace) -> None:
     if method not in BY_ROLLOUTS and bool(parsed.dataset_name) == bool(parsed.log):
         what = "both --dataset_name and --log" if parsed.log else "no data"
         problems.append(f"{what}; give either --dataset_name FOLDER or --log LOG")
+    if parsed.reference_model and method not in ("dpo", "kto", *BY_ROLLOUTS):
+        problems.append(f"--reference_model has no effect on {method}; leave it out")
     if problems:
         raise bad_input(f"truthgym train {method}: {'; '.join(problems)}.")
 

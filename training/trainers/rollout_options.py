@@ -18,6 +18,7 @@ DATASET_OPTIONS = (
     "dataset_train_split",
     "dataset_validation_split",
     "early_stopping_patience",
+    "reference_model",
 )
 """Options of the other trainers that have no effect here."""
 IGNORED_BY_ROLLOUTS: dict[str, Any] = {

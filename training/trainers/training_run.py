@@ -131,6 +131,7 @@ class Run:
         self.arguments.training.model_init_kwargs = self.model_kwargs
         with self.translate_errors():
             return kind(
+                **self._reference(),
                 model=self.base,
                 args=self.arguments.training,
                 train_dataset=self.data.train,
@@ -140,6 +141,15 @@ class Run:
                 quantization_config=self.quantization,
                 callbacks=self.callbacks,
             )
+
+    def _reference(self) -> dict[str, Any]:
+        """The argument `ref_model` of TRL's trainers, if another model than the base is the reference."""
+        name = self.arguments.options.reference_model
+        if not name:
+            return {}
+        from transformers import AutoModelForCausalLM
+
+        return {"ref_model": AutoModelForCausalLM.from_pretrained(name, dtype=self.arguments.model.dtype)}
 
     @contextmanager
     def translate_errors(self) -> Iterator[None]:
@@ -223,6 +233,13 @@ def prepare(method: str, raw: RawOptions) -> Run:
     check_checkpoint(parsed.resume_from_checkpoint)
     base, revision, trusted = parsed.model_name_or_path, parsed.model_revision, parsed.trust_remote_code
     config = base_config(base, revision, trusted)
+    if parsed.reference_model:
+        words, other = (one.get_text_config().vocab_size for one in (config, base_config(parsed.reference_model)))
+        if words != other:
+            raise bad_input(
+                f"--reference_model {parsed.reference_model} has {other} tokens and {base} has {words}; give a "
+                "reference with the same tokenizer"
+            )
     with ExitStack() as lock, converted_logs(method, parsed) as converted:
         dataset = str(converted or parsed.dataset_name)
         splits = (parsed.dataset_config, parsed.dataset_train_split, parsed.dataset_validation_split)

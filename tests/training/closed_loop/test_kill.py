@@ -135,6 +135,10 @@ def test_a_kill_in_training_resumes_from_the_checkpoint(
     assert {path: path.read_bytes() for path in before} == before
     report = json.loads((tmp_path / "loop" / "report.json").read_text())["tasks"]["truthgym/urns"]
     assert [row["reply_nll"]["value"] > 0 for row in report] == [True, True]
+    assert report[0]["kl"] is None
+    # Of a model's own replies: the start's log-probability less its own. Four steps move random weights a little.
+    assert -0.5 < report[1]["kl"]["value"] < 5
+    assert report[1]["kl"]["value"] != 0
     # Four are sampled; a byte that is no character is several tokens when the text is read again.
     assert all(1 <= row["tokens"]["value"] <= 8 for row in report)
     assert "no answer could be parsed" in report[1]["verdict"]
