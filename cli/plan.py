@@ -23,7 +23,10 @@ def command(
     from truthgym.training.closed_loop.options import parse_training_options
     from truthgym.training.plan import plan
 
-    train = parse_training_options(training)
-    click.echo(
-        plan(model, gpus, method=method, length=length, gpu_memory=gpu_memory, measure=measure, train=train).text
-    )  # type: ignore[arg-type]
+    options = {
+        "length": length,
+        "gpu_memory": gpu_memory,
+        "measure": measure,
+        "train": parse_training_options(training),
+    }
+    click.echo(plan(model, gpus, method=method, **options).text)  # type: ignore[arg-type]
