@@ -223,8 +223,8 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
         far = [one for _, some in beliefs.values() for one in some]
         means = {key: metrics.mean(key) for key in (GOLD, REWARD, PARSE_RATE, KL, REPLY_NLL, TOKENS)}
         value = {key: mean.value if mean else None for key, mean in means.items()}
-        gained = None if value[REWARD] is None else value[REWARD] - float(rows[0]["reward"]) if rows else 0.0
-        per_nat = None if gained is None or not value[KL] else gained / value[KL]
+        reward, kl = value[REWARD], value[KL]
+        per_nat = (reward - float(rows[0]["reward"])) / kl if reward is not None and kl else None
         replies = [one for _, _, some in metrics.values[TOKENS].values() for one in some]
         peak = place(folder, name).with_name(f"{place(folder, name).name}-peak.json")
         shown = {
@@ -260,10 +260,8 @@ def distances(log: str) -> Distances:
     found: dict[str, tuple[str, list[float]]] = {}
     for sample in read_eval_log_samples(log, all_samples_required=False, exclude_fields={"store", "events"}):
         question = sample.metadata_as(UrnQuestion)
-        belief = (sample.scores or {})["brier"].metadata or {}
-        known = belief.get("belief")
-        missing = known is None or known != known
-        far = 1.0 if missing else abs(float(known) - question.posterior[-1])
+        belief = ((sample.scores or {})["brier"].metadata or {}).get("belief")
+        far = 1.0 if belief is None or belief != belief else abs(float(belief) - question.posterior[-1])
         found.setdefault(str(sample.id), (str(question.event), []))[1].append(far)
     return found
 
@@ -377,8 +375,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     run(name, size, seed, folder, args.share)
                 else:  # a process of its own, so that its peak memory is its own
                     words = ["--seeds", str(seed), "--size", size, "--arms", name, "--share", str(args.share)]
-                    page = ["--page", str(folder / "one.md")]
-                    subprocess.run([sys.executable, __file__, str(args.folder), *words, *page], check=True)
+                    words += ["--page", str(folder / "one.md")]
+                    subprocess.run([sys.executable, __file__, str(args.folder), *words], check=True)
             rows += figures(folder, size, seed, args.arms)
     args.page.parent.mkdir(parents=True, exist_ok=True)
     with args.page.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:

@@ -1,5 +1,6 @@
 """The comparison of training methods: equal budgets, figures from logs, a page from figures."""
 
+import csv
 import json
 import runpy
 from pathlib import Path
@@ -69,15 +70,18 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
         ("dpo/0-held-out", 0.4),
         ("dpo/1d-held-out", 0.0),
     ):
-        folder = tmp_path / place
+        folder = tmp_path / "tiny-0" / place
         task = urns(n=60, split="test", paradigms="brier")
         agent = {"noise": noise, "seed": 2}
         done = eval(task, model="reference/bayesian", model_args=agent, epochs=1, display="log", log_dir=str(folder))[0]
         samples = [str(one.uuid) for one in read_eval_log(done.location).samples or []]
         (folder / "reply_nll.json").write_text(json.dumps({uuid: [2.0, 6] for uuid in samples}))
         (folder / "start_nll.json").write_text(json.dumps({uuid: [2.5, 6] for uuid in samples}))
-    (tmp_path / "dpo-peak.json").write_text("2000000000")
-    rows = study["figures"](tmp_path, "tiny", 0, ["sft", "dpo"])
+    (tmp_path / "tiny-0" / "dpo-peak.json").write_text("2000000000")
+    out = tmp_path / "docs" / "compared.md"
+    study["main"]([str(tmp_path), "--only-page", "--seeds", "0", "--arms", "sft", "dpo", "--page", str(out)])
+    with out.with_suffix(".csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
     assert [row["arm"] for row in rows] == ["the start", "sft", "dpo"]
     start, sft, dpo = rows
     assert sft["win_rate"] == "0.500"
@@ -85,7 +89,8 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
     assert float(dpo["gold"]) < float(sft["gold"])
     assert (dpo["kl"], dpo["entropy"], dpo["form_rate"], dpo["peak_gb"]) == ("0.500", "2.000", "1.000", "2.00")
     assert (start["reward"], sft["peak_gb"]) == ("", "")
-    page = study["page"](rows)
+    page = out.read_text()
+    assert page == study["page"](rows)
     assert "| dpo | 1 |" in page
     assert page.count(f"`{dpo['log']}`") == 1
 

@@ -57,7 +57,7 @@ def exported(log: Path, tiny_model: Path, tmp_path_factory: pytest.TempPathFacto
 
     out = tmp_path_factory.mktemp("data")
     for kind in ("verl", "prime-rl", "tinker"):
-        convert([log], ConversionConfig(kind, model=str(tiny_model)), out / kind)  # type: ignore[arg-type]
+        convert([log], ConversionConfig(kind, model=str(tiny_model)), out / kind)
     return {kind: pq.read_table(out / kind / "train.parquet").to_pylist() for kind in ("verl", "prime-rl", "tinker")}
 
 
