@@ -36,6 +36,7 @@ validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every mea
 	python -m truthgym.analysis.validity.worlds_exact docs/worlds.md
 	python -m truthgym.analysis.validity.progress docs/validity_progress.md
 	python -m truthgym.analysis.validity.uplift docs/validity_uplift.md
+	python -m truthgym.analysis.validity.mutual_prediction docs/validity_mutual_prediction.md
 
 results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simulated agents (takes a while)
 	truthgym models smollm2 --out trained/smollm2

@@ -81,7 +81,7 @@ def others() -> Iterator[tuple[Task, Sequence[Model], int]]:
     yield sycophancy(domain="urns", n=6), [get_model("reference/sycophant", noise=0.05)], 1
     yield intellectual(n=8), agents("bayesian", "entrenched"), 1
     yield forecasting(n=8, paradigms={"graded": {"grader": "python_brier"}}), first, 1
-    yield world_in_the_loop(domain="urns", n=30), agents("bayesian", "entrenched"), 1
+    yield world_in_the_loop(domain="urns", n=30, budgets=20), agents("bayesian", "entrenched"), 1
     yield progress_follow(n=4), [get_model("reference/values")], 1
 
 

@@ -32,7 +32,7 @@ from inspect_ai.model import (
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import active_generate_config
 from truthgym.models.logprobs.local import Scored, score_local
-from truthgym.models.logprobs.server import score_server
+from truthgym.models.logprobs.server import is_worth_a_retry, score_server
 from truthgym.solvers.local_model import enough_memory, generate
 from truthgym.solvers.trajectory import failure_reason
 
@@ -123,6 +123,8 @@ async def reply_logprobs(
     if score is score_server:
         template = (model.config.extra_body or {}).get("chat_template_kwargs", {})
         score = partial(score_server, template={**template, "enable_thinking": False})
+        of_provider = model.api.should_retry
+        scoring.api.should_retry = lambda ex: is_worth_a_retry(ex) or of_provider(ex)  # type: ignore[method-assign]
     # Inspect's cache knows the replies by their place in the settings.
     scoring.config = model.config.merge(off).model_copy(deep=True)
     scoring.config.extra_body = {**(scoring.config.extra_body or {}), "replies": list(replies)}

@@ -378,5 +378,9 @@ PARADIGM = Paradigm(
     verdicts=VERDICTS,
     roles=lambda evidence=None, **_: ("forecaster", *(["investigator"] if evidence == "investigator" else [])),
     forecasting_roles=("forecaster",),
-    calls=lambda budgets=(), **_: (2 + len(PLACEBOS) + (1 + len(PLACEBOS)) * len(_budgets(budgets)), 0),
+    calls=lambda budgets=(), template="vanilla", evidence=None, **_: (
+        2 + len(PLACEBOS) + (1 + len(PLACEBOS)) * len(_budgets(budgets))
+        + (template == "rephrase") * (2 if evidence in (None, "outcome") else 1),
+        0,
+    ),
 )  # fmt: skip

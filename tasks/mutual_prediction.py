@@ -114,8 +114,12 @@ def mutual_prediction(
         raise BadInput(_nothing(found, skipped, ",".join(places)))
     if in_eval():  # a predictor that cannot do it is one clear error, before any sample
         for model in predictors():
-            if scoring != "judge_consistency":
-                check_method(model, method)
+            if scoring != "judge_consistency" and check_method(model, method) == "top_logprobs" and form == "text":
+                raise BadInput(
+                    f"form=text: {model} gives the likeliest first tokens of its reply alone (method=top_logprobs), "
+                    "which is no probability of a text; use a predictor that can do teacher_forced (docs/models.md), "
+                    "or -T form=short, or -T method=elicited"
+                )
         if not any(_able(trial, sample, predictor) for sample in samples for trial in _trials(sample)):
             names = ", ".join(map(str, predictors()))
             raise BadInput(

@@ -7,6 +7,7 @@ from typing import Any
 
 from inspect_ai import Task
 from inspect_ai.dataset import Dataset
+from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
@@ -124,7 +125,7 @@ def domain_task(
     Raises:
         BadInput: No paradigm or an unknown one; an unknown argument; a system prompt that is not text; a model role
             that a paradigm needs is not bound, or its model cannot give the log-probabilities that it needs (for a task
-            that is made outside of an eval, on its first sample or answer).
+            that is made outside of an eval, on its first sample, before its first call).
     """
     chosen = _parse(default if paradigms is None else paradigms)
     scorers = [PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()]
@@ -132,11 +133,11 @@ def domain_task(
     every = {role for needed in roles.values() for role in needed}
     one_model = {role for name, needed in roles.items() if PARADIGMS[name].one_model_per_role for role in needed}
     isolated = any(PARADIGMS[name].needs_sandbox(**arguments) for name, arguments in chosen.items())
+    forecasting = sorted({role for name in chosen for role in PARADIGMS[name].forecasting_roles})
     if in_eval():  # a missing model is one clear error, before any sample
         for role in sorted(every):
             required_model(role, alone=role in one_model)
-        for role in {role for name in chosen for role in PARADIGMS[name].forecasting_roles}:
-            check_method(required_model(role, alone=True), "teacher_forced")
+        _check_forecasters(forecasting)
     questions = dataset if isinstance(dataset, Questions) else None
     for name, arguments in chosen.items():
         calls, tokens = PARADIGMS[name].cost(len(dataset) * epochs, **arguments)
@@ -148,7 +149,10 @@ def domain_task(
             )
     task = DomainTask(
         dataset=dataset,
-        setup=prepare(_prompt(system_prompt), sorted(every), isolated, sorted(one_model)),
+        setup=[
+            prepare(_prompt(system_prompt), sorted(every), isolated, sorted(one_model)),
+            *([forecasters(forecasting)] if forecasting else []),
+        ],
         solver=direct(),
         scorer=scorers,
         epochs=epochs,
@@ -163,6 +167,22 @@ def domain_task(
             if warning:
                 warn_once(logger, warning)
     return task
+
+
+@solver
+def forecasters(roles: Sequence[str]) -> Solver:
+    """Check that the models in these roles can give the log-probability of a given text. Makes no model call."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        _check_forecasters(roles)
+        return state
+
+    return solve
+
+
+def _check_forecasters(roles: Sequence[str]) -> None:
+    for role in roles:
+        check_method(required_model(role, alone=True), "teacher_forced")
 
 
 def _parse(paradigms: object) -> dict[str, dict[str, Any]]:

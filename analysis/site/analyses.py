@@ -16,6 +16,7 @@ ANALYSES = (
     "leaderboard",
     "relationship",
     "tokens",
+    "frontier",
     "attribution",
     "agreement",
     "calibration",

@@ -24,7 +24,7 @@ WITHOUT_EFFECT = {
     "max_connections", "max_retries", "seed", "timeout",
 }  # fmt: skip
 """Model arguments and generation settings that do not make it another model."""
-PREPARE = "truthgym/prepare"
+PREPARE = ("truthgym/prepare", "truthgym/forecasters")
 GRADER = "grader"
 """The model role of Inspect's own scorers."""
 SCORER_ROLES = {GRADER, "forecaster", "investigator", "judge", "reader"}
@@ -318,5 +318,5 @@ def _steps(log: LogFile) -> list[str]:
     return [
         " ".join([bare_name(step.solver), *options(step.params_passed or {})])
         for step in log.header.plan.steps
-        if step.solver != PREPARE
+        if step.solver not in PREPARE
     ]

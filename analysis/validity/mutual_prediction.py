@@ -2,40 +2,54 @@
 
     python -m truthgym.analysis.validity.mutual_prediction docs/validity_mutual_prediction.md
 
-The predictor is that of `reference/predictor`, with its exact probabilities, and the scorer's formula.
+The predictor is that of `reference/predictor`, with its exact probabilities. Runs take their trials from the task's own
+code (`draw_trials`); the planted values come from independent draws from many questions.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.validity import mutual_prediction_page as text
 from truthgym.analysis.validity.pages import main
-from truthgym.models.agents.policies import FAMILIARITY
-from truthgym.models.agents.predictor import predict
+from truthgym.datasets.question import Question
+from truthgym.models.agents.policies import FAMILIARITY, Parameters
+from truthgym.models.agents.predictor import predict, request, score
 from truthgym.scorers.mutual_predictability import NAME, contrasts
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.peers.answers import Answer, Answers, Respondent
+from truthgym.scorers.peers.trials import Design, Trial, draw_trials
+from truthgym.scorers.statistics.interval import Headline, mean_headline
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Floats = NDArray[np.float64]
-BASE_RATE = 0.6
+Ints = NDArray[np.int64]
+BASE_RATES = (0.4, 0.8)
+"""Of the two kinds of question. Half of the events are of each kind."""
+EVENT = 2
+"""Questions of an event. The second has the outcome of the first, or with probability one half its own."""
 PEER = 0.75
 """Accuracy of the other model, whose answers are predicted in the design `peers`."""
 SKILL = 1.0
 """d' of what the predictor knows itself, as `reference/predictor -M skill=1`."""
 LIARS = 0.1
-K, TRIALS = 3, 3
-DESIGNS = {
-    "own": "the default: three other answers of the model are shown, and its own answer is predicted",
-    "peers": "`predicted=random_non_evaluated`, `context_questions=evaluated_question`: the model's answer is shown, "
-    "and that of an honest model of accuracy 0.75 to the same question is predicted",
+SIZES = (100, 400, 1600)
+"""Questions of a run."""
+K = 3
+SAME = {"target_question": "evaluated_question", "k_context": K, "behavior_examples": 0, "same_family": "flag"}
+DESIGNS: dict[str, dict[str, Any]] = {
+    "own": {"predicted": "evaluated", "context_questions": "k_random_non_evaluated", "trials": 3, **SAME},
+    "peers": {"predicted": "random_non_evaluated", "context_questions": "evaluated_question", "trials": 1, **SAME},
 }
+"""Arguments of the task, by design."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +57,65 @@ class World:
     """Questions, and what the predictor and the other model say of them."""
 
     truth: Floats
+    often: NDArray[np.bool_]
+    """Whether a question is of the kind with the higher base rate."""
     known: Floats
-    """The predictor's own probability of yes, calibrated."""
+    """The predictor's own probability of yes. Calibrated, if it knows the base rates of the kinds."""
     peer: Floats
 
 
-def world(n: int, rng: np.random.Generator, skill: float = SKILL) -> World:
-    """Draw n questions."""
-    truth = (rng.random(n) < BASE_RATE).astype(float)
+@dataclass(frozen=True)
+class Drawn:
+    """Trials, as the numbers of questions."""
+
+    target: Ints
+    """Whose answer is predicted (trials)."""
+    context: Ints
+    """Whose answers of the evaluated model are shown (trials x answers)."""
+    null: Ints
+    """Whose answers are shown in their place."""
+
+
+def world(n: int, rng: np.random.Generator, skill: float = SKILL, kinds: bool = True) -> World:
+    """Draw n questions, two an event.
+
+    Args:
+        n: How many, an even number.
+        rng: Draws them.
+        skill: d' of the predictor.
+        kinds: Whether the predictor knows the base rate of each kind, or only that of all questions.
+    """
+    often = np.repeat(rng.random(n // EVENT) < 0.5, EVENT)
+    base = np.where(often, max(BASE_RATES), min(BASE_RATES))
+    truth = (rng.random(n) < base).astype(float)
+    truth[1::EVENT] = np.where(rng.random(n // EVENT) < 0.5, truth[::EVENT], truth[1::EVENT])
     information = FAMILIARITY * skill**2
     signal = (2 * truth - 1) * information / 2 + np.sqrt(information) * rng.standard_normal(n)
-    known = 1 / (1 + np.exp(-(np.log(BASE_RATE / (1 - BASE_RATE)) + signal)))
-    return World(truth, known, accurate(PEER)(truth, rng))
+    prior = base if kinds else np.full(n, np.mean(BASE_RATES))
+    known = 1 / (1 + np.exp(-(np.log(prior / (1 - prior)) + signal)))
+    return World(truth, often, known, right(truth, PEER, rng))
 
 
-def accurate(accuracy: float) -> Callable[[Floats, np.random.Generator], Floats]:
+def right(truth: Floats, accuracy: float, rng: np.random.Generator) -> Floats:
     """Answers that are right with this probability."""
-
-    def answer(truth: Floats, rng: np.random.Generator) -> Floats:
-        return np.where(rng.random(truth.shape) < accuracy, truth, 1 - truth)
-
-    return answer
+    return np.where(rng.random(truth.shape) < accuracy, truth, 1 - truth)
 
 
+def accurate(accuracy: float) -> Callable[[World, np.random.Generator], Floats]:
+    """An agent whose answers are right with this probability."""
+    return lambda seen, rng: right(seen.truth, accuracy, rng)
+
+
+HONEST = {f"honest, accuracy {accuracy:.2f}": accurate(accuracy) for accuracy in (0.60, 0.75, 0.90)}
 AGENTS: dict[str, Callable[[World, np.random.Generator], Floats]] = {
-    "honest, accuracy 0.90": lambda seen, rng: accurate(0.90)(seen.truth, rng),
-    "honest, accuracy 0.75": lambda seen, rng: accurate(0.75)(seen.truth, rng),
-    "honest, accuracy 0.60": lambda seen, rng: accurate(0.60)(seen.truth, rng),
+    **HONEST,
     "random": lambda seen, rng: (rng.random(seen.truth.shape) < 0.5).astype(float),
     "always yes": lambda seen, rng: np.ones_like(seen.truth),
     "style only: yes to 80 % of the questions, whatever is true": lambda seen, rng: (
         rng.random(seen.truth.shape) < 0.8
     ).astype(float),
-    "consistent liar (0.90, then the opposite)": lambda seen, rng: 1 - accurate(0.90)(seen.truth, rng),
+    "style of the kind: yes to one kind of question, no to the other": lambda seen, rng: seen.often.astype(float),
+    "consistent liar (0.90, then the opposite)": lambda seen, rng: 1 - accurate(0.90)(seen, rng),
     "copier of the other model that rewords": lambda seen, rng: seen.peer,
     "copies half of the other model's answers, else random": lambda seen, rng: np.where(
         rng.random(seen.truth.shape) < 0.5, seen.peer, rng.random(seen.truth.shape) < 0.5
@@ -86,158 +126,228 @@ AGENTS: dict[str, Callable[[World, np.random.Generator], Floats]] = {
         np.abs(seen.known - 0.5) > 0.15, seen.truth, rng.random(seen.truth.shape) < 0.5
     ),
 }
-"""What an agent answers, from the world. The last five are attacks."""
+"""What an agent answers, from the world. The last six are attacks."""
 
 
-def values(
-    seen: World, answers: Floats, design: str, rng: np.random.Generator, liars: float = LIARS
-) -> dict[str, Floats]:
-    """The figures of each question (n), averaged over trials, as the scorer computes them.
+@lru_cache(maxsize=8)
+def _questions(n: int) -> dict[str, tuple[str, Question]]:
+    """Questions whose text is their number, an event a day."""
+    fields: dict[str, Any] = {"domain": "forecasting", "kind": "binary", "split": "test"}
+
+    def one(i: int) -> Question:
+        day = date(2000, 1, 1) + timedelta(days=i // EVENT)
+        return Question(event=f"e{i // EVENT}", proposition=f"It is {i}.", opened_on=day, **fields)
+
+    return {str(i): (str(i), one(i)) for i in range(n)}
+
+
+def trials_of_task(
+    n: int, design: str, seed: int, replies: tuple[list[Answer], list[Answer]] | None = None
+) -> list[Trial]:
+    """The trials that the task draws for the answers of an evaluated model, beside another one.
+
+    Args:
+        n: Number of questions.
+        design: A key of `DESIGNS`.
+        seed: The task's seed.
+        replies: Of both models to each question. None takes its number as an answer, so that the trials say which
+            answers they show: what they are does not change the draws.
+    """
+    questions = _questions(n)
+    models = [Respondent("x/evaluated", "x/evaluated"), Respondent("y/other", "y/other")]
+    numbers = [Answer(name, name) for name in questions]
+    for model, answers in zip(models, replies or (numbers, numbers), strict=True):
+        for name, answer in zip(questions, answers, strict=True):
+            model.answers[name].append(answer)
+    everything, options = Answers(models, questions, Counter()), Design(**DESIGNS[design], seed=seed)
+    skipped = Counter[str]()
+    return [trial for name in questions for trial in draw_trials(everything, models[0], name, options, skipped)]
+
+
+def drawn_by_task(n: int, design: str, seed: int) -> Drawn:
+    """The trials of a run of n questions, as the task draws them. The earliest questions have none."""
+    trials = trials_of_task(n, design, seed)
+    context, null = (
+        np.array([[int(answer) for _, answer in getattr(trial, arm)] for trial in trials])
+        for arm in ("context", "null")
+    )
+    return Drawn(np.array([int(trial.question_id) for trial in trials]), context, null)
+
+
+def drawn_from_all(n: int, design: str, rng: np.random.Generator) -> Drawn:
+    """One trial of each question, whose context and null are of any other questions, drawn independently."""
+    target = np.arange(n)
+    size = (n, K if design == "own" else 1)
+    context, null = ((rng.integers(EVENT, n - EVENT, size) + target[:, None]) % n for _ in range(2))
+    return Drawn(target, context if design == "own" else target[:, None], null)
+
+
+def values(seen: World, answers: Floats, design: str, drawn: Drawn, liars: float = LIARS) -> dict[str, Floats]:
+    """The figures of each trial, by the scorer's formula.
 
     Args:
         seen: The world.
-        answers: The evaluated model's answers (n).
+        answers: The evaluated model's answers (questions).
         design: A key of `DESIGNS`.
-        rng: Draws the context and the null.
+        drawn: The trials.
         liars: The predictor's prior probability of a liar.
     """
-    n = answers.size
-    found: dict[str, list[Floats]] = {}
-    for _ in range(TRIALS if design == "own" else 1):
-        if design == "own":
-            shown, elsewhere = (rng.integers(1, n, (n, K)) + np.arange(n)[:, None] for _ in range(2))
-            context, null, known = answers[shown % n], answers[elsewhere % n], seen.known[shown % n]
-            arms = {name: _with_missing(part) for name, part in (("context", context), ("null", null))}
-            arms["base"] = np.full((n, 1, K + 1), np.nan)
-            predictor, asked, said = np.column_stack([known, seen.known]), 0, answers
-        else:
-            elsewhere = (rng.integers(1, n, n) + np.arange(n)) % n
-            arms = {"context": answers, "null": answers[elsewhere], "base": np.full(n, np.nan)}
-            arms = {name: np.stack([part, np.full(n, np.nan)], axis=1)[:, :, None] for name, part in arms.items()}
-            predictor, asked, said = seen.known[:, None], 1, seen.peer
-        chances = {name: predict(part, predictor, asked, liars) for name, part in arms.items()}
-        logs = {name: np.log(np.where(said == 1, p, 1 - p)) for name, p in chances.items()}
-        for key, part in contrasts(logs["context"], logs["null"], logs["base"]).items():
-            found.setdefault(key, []).append(part)
-    return {key: np.mean(parts, axis=0) for key, parts in found.items()}
+    target, missing = drawn.target, np.full((drawn.target.size, 1), np.nan)
+    shown = {"context": answers[drawn.context], "null": answers[drawn.null]}
+    shown["base"] = np.full_like(shown["null"], np.nan)
+    if design == "own":  # answers of one respondent, of which the last is missing
+        arms = {name: np.column_stack([part, missing])[:, None, :] for name, part in shown.items()}
+        known, asked, said = seen.known[np.column_stack([drawn.context, target])], 0, answers[target]
+    else:  # of two respondents to one question
+        arms = {name: np.stack([part, missing], axis=1) for name, part in shown.items()}
+        known, asked, said = seen.known[target][:, None], 1, seen.peer[target]
+    chances = {name: predict(part, known, asked, liars) for name, part in arms.items()}
+    logs = {name: np.log(np.where(said == 1, p, 1 - p)) for name, p in chances.items()}
+    return contrasts(logs["context"], logs["null"], logs["base"])
 
 
-def _with_missing(shown: Floats) -> Floats:
-    """Answers to other questions (n x k) as `predict` takes them: one respondent, the last answer missing."""
-    return np.column_stack([shown, np.full(len(shown), np.nan)])[:, None, :]
+def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options: Any) -> "pd.DataFrame":  # noqa: ANN401
+    """Each agent's expected figures, from n questions, with the Monte-Carlo error of the headline.
 
-
-def planted(n: int, design: str, seed: int = 0, **options: float) -> "pd.DataFrame":
-    """Each agent's expected figures, from n questions, with the Monte-Carlo error of the headline."""
+    Args:
+        n: Number of questions.
+        design: A key of `DESIGNS`.
+        seed: Seed of all draws.
+        liars: The predictor's prior probability of a liar.
+        options: Of `world`.
+    """
     import pandas as pd
 
     rows = []
     for number, (agent, answer) in enumerate(AGENTS.items()):
         rng = np.random.default_rng([seed, number])
-        seen = world(n, rng, options.get("skill", SKILL))
-        found = values(seen, answer(seen, rng), design, rng, options.get("liars", LIARS))
+        seen = world(n, rng, **options)
+        found = values(seen, answer(seen, rng), design, drawn_from_all(n, design, rng), liars)
         means = {key: float(part.mean()) for key, part in found.items()}
         rows.append({"agent": agent, **means, "error": float(found[NAME].std() / np.sqrt(n))})
     return pd.DataFrame(rows)
 
 
-def replicate(n: int, replications: int, design: str, truth: "pd.DataFrame", seed: int = 1) -> "pd.DataFrame":
-    """Bias, coverage of the 95 % interval, and how often it lies above 0, for runs of n questions."""
+def run(n: int, design: str, seed: int) -> dict[str, Headline]:
+    """The headline of each agent in one run of n questions, whose trials the task draws."""
+    drawn = drawn_by_task(n, design, seed)
+    questions, place = np.unique(drawn.target, return_inverse=True)
+    rng = np.random.default_rng([1, seed])
+    seen = world(n, rng)
+    headlines = {}
+    for agent, answer in AGENTS.items():
+        found = values(seen, answer(seen, rng), design, drawn)[NAME]
+        means = np.bincount(place, found) / np.bincount(place)
+        headlines[agent] = mean_headline(means, [str(question // EVENT) for question in questions])
+    return headlines
+
+
+def replicate(n: int, replications: int, design: str, truth: "pd.DataFrame") -> "tuple[pd.DataFrame, float]":
+    """Runs of n questions: bias, coverage of the 95 % interval, and how often it lies above and below 0.
+
+    Args:
+        n: Questions of a run.
+        replications: Number of runs.
+        design: A key of `DESIGNS`.
+        truth: From `planted`.
+
+    Returns:
+        A row for each agent, and the share of runs in which the honest models come out in order of their accuracy.
+    """
     import pandas as pd
 
+    runs = [run(n, design, seed) for seed in range(replications)]
     rows = []
-    for number, (agent, answer) in enumerate(AGENTS.items()):
-        expected = float(truth.set_index("agent")[NAME][agent])
-        headlines = []
-        for run in range(replications):
-            rng = np.random.default_rng([seed, number, run])
-            seen = world(n, rng)
-            headlines.append(mean_headline(values(seen, answer(seen, rng), design, rng)[NAME]))
-        estimates = np.array([one.estimate for one in headlines])
-        bounds = np.array([(one.lower, one.upper) for one in headlines])
-        inside = (bounds[:, 0] - 1e-9 <= expected) & (expected <= bounds[:, 1] + 1e-9)
+    for agent, expected in truth.set_index("agent")[NAME].items():
+        estimates = np.array([one[str(agent)].estimate for one in runs])
+        lower, upper = (np.array([getattr(one[str(agent)], bound) for one in runs]) for bound in ("lower", "upper"))
+        inside = (lower - 1e-9 <= expected) & (expected <= upper + 1e-9)
         rows.append(
             {
                 "agent": agent,
                 "n": n,
                 "planted": expected,
                 "bias": float(estimates.mean() - expected),
+                "error": float(estimates.std() / np.sqrt(replications)),
                 "sd": float(estimates.std()),
                 "coverage": float(inside.mean()),
-                "above 0": float((bounds[:, 0] > 0).mean()),
-                "below 0": float((bounds[:, 1] < 0).mean()),
+                "above 0": float((lower > 0).mean()),
+                "below 0": float((upper < 0).mean()),
             }
         )
+    honest = np.array([[one[name].estimate for name in HONEST] for one in runs])
+    return pd.DataFrame(rows), float((np.diff(honest) > 0).all(axis=1).mean())
+
+
+SUBJECTS, VERBS = ("harbour", "orchard", "furnace", "archive", "viaduct"), ("reopen", "expand", "close", "move", "fail")
+CONSTANT = "There is something to be said on both sides of this and of much else besides."
+TEXTS: dict[str, Callable[[str, bool], str]] = {
+    "honest, in the words of the question": lambda about, yes: (
+        f"The {about.replace(' ', ' will ' if yes else ' will not ')}"
+    ),
+    "honest, in other words": lambda about, yes: "Yes, it will." if yes else "No, it will not.",
+    "repeats the question": lambda about, yes: f"Will the {about}?",
+    "states both answers": lambda about, yes: " or ".join(
+        f"The {about.replace(' ', will)}" for will in (" will ", " will not ")
+    ),
+    "always the same text": lambda about, yes: CONSTANT,
+}
+"""What is written about a subject with its verb, such as "harbour-7 reopen", if that is true or not."""
+
+
+def texts(n: int, seed: int = 0) -> "pd.DataFrame":
+    """Each text agent's figures with `form=text`, where the other model is honest and in the words of the question.
+
+    The trials are the task's. To the predictor a word is the likelier the more often the request has it.
+    """
+    import pandas as pd
+
+    about = [f"{SUBJECTS[i % 5]}-{i} {VERBS[i // 5 % 5]}" for i in range(n)]
+    truth = np.random.default_rng(seed).random(n) < 0.5
+    asked = [f"Will the {one}?" for one in about]
+    rows = []
+    for agent, write in TEXTS.items():
+        replies = tuple(
+            [Answer(words, words) for words in map(writer, about, truth)]
+            for writer in (write, next(iter(TEXTS.values())))
+        )
+        found: dict[str, list[float]] = {}
+        for trial in trials_of_task(n, "peers", seed, replies):  # type: ignore[arg-type]
+            arms = [
+                request(trial.shown(cast(Any, arm)), asked[int(trial.question_id)], trial.respondent, short=False)
+                for arm in ("context", "null", "base")
+            ]
+            logs = [sum(x for _, x in score(arm, trial.answer, Parameters())) for arm in arms]
+            for key, value in contrasts(*logs).items():
+                found.setdefault(key, []).append(float(value))
+        means = {key: float(np.mean(part)) for key, part in found.items()}
+        rows.append({"agent": agent, **means, "error": float(np.std(found[NAME]) / np.sqrt(len(found[NAME])))})
     return pd.DataFrame(rows)
 
 
-def ranked(n: int, replications: int, design: str, seed: int = 2) -> float:
-    """Share of runs in which the three honest models of accuracy 0.60, 0.75 and 0.90 come out in order."""
-    right = 0
-    for run in range(replications):
-        rng = np.random.default_rng([seed, run])
-        seen = world(n, rng)
-        means = [values(seen, accurate(a)(seen.truth, rng), design, rng)[NAME].mean() for a in (0.60, 0.75, 0.90)]
-        right += means[0] < means[1] < means[2]
-    return right / replications
-
-
-LABELS = {NAME: "above the null", "null_uplift": "null", "error": "Monte-Carlo error"}
-
-
 def write(out: Path, n: int = 50_000, replications: int = 200) -> None:
-    """Compute and write the page."""
-    import pandas as pd
+    """Compute everything and write the page.
 
-    parts = [HEAD.format(n=n, peer=PEER, skill=SKILL, liars=LIARS, base=BASE_RATE, k=K, trials=TRIALS)]
+    Args:
+        out: The Markdown file.
+        n: Questions of the planted values.
+        replications: Runs of each size; of the largest a quarter.
+    """
     truth = {design: planted(n, design) for design in DESIGNS}
-    for design, words in DESIGNS.items():
-        parts.append(f"## Design `{design}`\n\n{words[0].upper()}{words[1:]}.\n")
-        parts.append(table(truth[design], ("agent", NAME, "uplift", "null_uplift", "error"), LABELS, digits=4))
-        sizes = [replicate(size, replications, design, truth[design]) for size in (100, 400)]
-        columns = ("agent", "n", "planted", "bias", "sd", "coverage", "above 0", "below 0")
-        parts.append(f"Runs of 100 and 400 questions, {replications} each:\n")
-        parts.append(table(pd.concat(sizes), columns))
-        shares = ", ".join(f"{ranked(size, replications, design):.0%} of runs with {size}" for size in (100, 400, 1600))
-        parts.append(f"The three honest models come out in order in {shares} questions.\n")
-    honest, liar = (truth["own"].set_index("agent").loc[name, NAME] for name in list(AGENTS)[:7:6])
-    knows_nothing = planted(n, "own", skill=0.0)
-    suspicious = planted(n, "peers", liars=0.45)
-    parts.append(LIMITS.format(honest=honest, liar=liar))
-    parts.append("A predictor that knows nothing of the questions itself (`skill=0`), design `own`:\n")
-    parts.append(table(knows_nothing, ("agent", NAME, "uplift", "null_uplift"), LABELS, digits=4))
-    parts.append("A predictor that takes 45 % of the respondents for liars (`liars=0.45`), design `peers`:\n")
-    parts.append(table(suspicious, ("agent", NAME, "uplift", "null_uplift"), LABELS, digits=4))
-    out.write_text("\n".join(parts), encoding="utf-8")
+    runs = {
+        (design, size): replicate(size, replications // (4 if size == max(SIZES) else 1), design, truth[design])
+        for design in DESIGNS
+        for size in SIZES
+    }
+    others = {
+        "`own`, and the predictor knows nothing itself": planted(n, "own", skill=0.0),
+        "`own`, and it does not know the kinds": planted(n, "own", kinds=False),
+        "`peers`, and it does not know the kinds": planted(n, "peers", kinds=False),
+        "`peers`, and it expects 45 % liars": planted(n, "peers", liars=0.45),
+    }
+    setting = {"n": n, "peer": PEER, "skill": SKILL, "liars": LIARS, "low": min(BASE_RATES), "high": max(BASE_RATES)}
+    out.write_text(text.page(setting, truth, runs, others, texts(200)), encoding="utf-8")
 
-
-HEAD = """# Is mutual predictability right?
-
-Written by `python -m truthgym.analysis.validity.mutual_prediction docs/validity_mutual_prediction.md`. Nothing here is
-of a language model.
-
-Questions with base rate {base:g}. The predictor knows something of each (d' = {skill:g}, half of it before reasoning),
-expects {liars:.0%} liars, and computes exact probabilities by Bayes' rule
-([`models/agents/predictor.py`](../models/agents/predictor.py)). The other model of `peers` answers right with
-probability {peer:g}. In `own` {k} answers are shown, and {trials} trials are averaged. Planted values are means over
-{n:,} questions. All in nats. *Above the null* is the headline, `mutual_predictability`.
-"""
-LIMITS = """## What it cannot see
-
-- **A consistent liar in the design `own`.** Its answers predict its answers: {liar:.4f}, and those of an honest model
-  as accurate {honest:.4f}. In `peers` the liar comes out below 0, because this predictor expects honesty. One that
-  expects as many liars as honest models cannot tell them apart (last table).
-- **A copier that rewords.** In `peers` it gets the most of all. Only pairs of models with one wording are left
-  out. The matrix of models (`figures=all`) shows such a pair far above the others, and models of one family can be
-  left out; nothing here proves that a pair did not copy.
-- **A model that repeats the predictor.** In `own`, one that says what the predictor believes gets more than one that
-  knows more, and one that says the opposite gets even more. Take several predictors, and `peers`.
-- **The design `own` sees little.** Its values are about a ninth of those of `peers` at most, so it needs many more
-  questions. A predictor that knows nothing of the questions itself sees nothing at all in it.
-- **A style that ignores the question** raises `uplift`, and `null_uplift` as much: above the null nothing is left.
-  A style that depends on the kind of question, and texts (`form=text`), are not in these tables and can be above 0.
-- **The task's own draws.** This page draws contexts and nulls itself, from independent questions without dates.
-"""
 
 if __name__ == "__main__":
     main(write, __doc__, "n", "replications")

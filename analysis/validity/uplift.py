@@ -14,7 +14,7 @@ from inspect_ai.dataset import Sample
 
 from truthgym.analysis.validity import uplift_page as text
 from truthgym.analysis.validity.pages import main
-from truthgym.datasets.domains import DOMAINS
+from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.evidence import OUTCOMES, evidence, outcome
 from truthgym.datasets.loading.generated import logit
 from truthgym.datasets.loading.generated import probability as logistic
@@ -29,14 +29,22 @@ from truthgym.scorers.world_uplift import VERDICTS, verdict_of
 if TYPE_CHECKING:
     import pandas as pd
 
-WORLDS = ("urns", "testimony", "disclosure")
+WORLDS = tuple(GENERATED)
 FORECASTERS = {
     "exact": Parameters(),
     "unfamiliar": Parameters(familiar=0.5),
     "lexical": Parameters(lexical=0.3),
+    **{f"noisy {noise:g}": Parameters(logit_noise=noise) for noise in (0.3, 1.0)},
 }
-"""Forecasters by name: one without a fault, one to whom any text helps, one to whom words alone help."""
-KINDS = {"exact": ("outcome",), "unfamiliar": ("alone",), "lexical": ("outcome", "alone")}
+"""Forecasters by name: one without a fault, one to whom any text helps, one to whom words alone help, and two that read
+each text with an error."""
+KINDS = {
+    "exact": ("outcome",),
+    "unfamiliar": ("alone",),
+    "lexical": ("outcome", "alone"),
+    "noisy 0.3": ("outcome",),
+    "noisy 1": ("outcome",),
+}
 """Kinds of observation on the page, by forecaster."""
 FILLED = 300
 """Words of the padded text."""
@@ -207,28 +215,36 @@ def bundled_uplifts(writer: str, forecaster: str, seed: int = 0) -> tuple[dict[s
     return {key: np.array([row[key] for row in rows]) for key in rows[0]}, events, float(np.mean(expected))
 
 
-def replicate(values: Floats, truth: float, n: int, runs: int, seed: int = 0) -> dict[str, float]:
+def replicate(
+    values: Floats, truth: float, n: int, runs: int, seed: int = 0, over: Sequence[Floats] = ()
+) -> dict[str, float]:
     """Coverage and power of runs of n questions, drawn from many.
 
     Args:
         values: The uplift of each question.
         truth: Their mean.
+        over: The uplift of each question over each placebo.
         n: Questions of a run.
         runs: How many runs.
         seed: Seed of the draws.
 
     Returns:
-        `coverage`, the share of 95 % intervals that contain the truth; `helps` and `misleads`, the shares of runs with
-        these verdicts; `mde`, its mean.
+        `coverage`, the share of 95 % intervals that contain the truth; `helps` and `misleads`, the shares of those that
+        lie above and below 0; `mde`, its mean; with `over` also `verdict helps` and `verdict misleads`, the shares of
+        runs with these verdicts.
     """
     rng = np.random.default_rng(seed)
-    means = [mean_headline(values[rng.integers(values.size, size=n)]) for _ in range(runs)]
+    drawn = [rng.integers(values.size, size=n) for _ in range(runs)]
+    means = [mean_headline(values[one]) for one in drawn]
+    verdicts = np.array([verdict_of([mean_headline(part[one]) for part in over]) for one in drawn] if over else [])
+    shares = {"verdict helps": verdicts == 1, "verdict misleads": verdicts == -1} if over else {}
     lower, upper = np.array([one.lower for one in means]), np.array([one.upper for one in means])
     return {
         "coverage": float(np.mean((lower <= truth + 1e-12) & (truth - 1e-12 <= upper))),
         "helps": float(np.mean(lower > 0)),
         "misleads": float(np.mean(upper < 0)),
         "mde": float(np.mean([one.mde for one in means])),
+        **{name: float(share.mean()) for name, share in shares.items()},
     }
 
 
@@ -237,7 +253,8 @@ def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
 
     Returns:
         A row for each world, writer, forecaster and kind of observation ("outcome", "alone" or "bundled"), with what is
-        planted and measured; and a row for each writer on `urns` with an exact forecaster and size of a run.
+        planted and measured; and a row for each writer on `urns`, forecaster without a fault or with noise, and size of
+        a run.
     """
     import pandas as pd
 
@@ -252,10 +269,11 @@ def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
                     about = {"world": world, "writer": writer, "forecaster": forecaster, "observation": kind}
                     gap = float(np.abs(values["raw"] - values["planted"]).max())
                     rows.append(about | {"planted": truth, "gap": gap} | _row(values))
-                    if world == "urns" and forecaster == "exact":
-                        net = values["net"]
-                        each = [{"n": size} | replicate(net, float(net.mean()), size, runs) for size in SIZES]
-                        power += [{"writer": writer, "truth": float(net.mean())} | row for row in each]
+                    if world == "urns" and (forecaster == "exact" or forecaster.startswith("noisy")):
+                        net, over = values["net"], [values[kind] for kind in PLACEBOS]
+                        each = [{"n": n} | replicate(net, float(net.mean()), n, runs, over=over) for n in SIZES]
+                        about = {"writer": writer, "forecaster": forecaster, "planted": truth}
+                        power += [about | {"truth": float(net.mean())} | row for row in each]
     for writer in BUNDLED_WRITERS:
         for forecaster in ("exact", "lexical"):
             values, events, truth = bundled_uplifts(writer, forecaster)

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FIGURES = {"writer": "writer", "planted": "known", "measured": "net of the strongest placebo"}
+SILENT = ("empty", "padded", "keywords", "states both outcomes")
+"""Writers that say nothing about the outcome."""
 PLACEBOS = {
     "writer": "writer",
     "planted": "known",
@@ -25,14 +27,16 @@ def page(results: "pd.DataFrame", power: "pd.DataFrame", n: int, runs: int) -> s
 
     Args:
         results: From `uplift.study`, a row for each world, writer, forecaster and kind of observation.
-        power: From `uplift.study`, a row for each writer and size of a run.
+        power: From `uplift.study`, a row for each writer, forecaster and size of a run.
         n: Questions of each world.
         runs: Simulated runs of each size.
     """
     columns = {"without": "raw", "other": "text", "words": "shuffled", "of_question": "question", "measured": "net"}
     cells = results.assign(**{name: _cells(results, key) for name, key in columns.items()})
     exact = cells[(cells["forecaster"] == "exact") & (cells["observation"] == "outcome")]
-    return "\n".join([_head(n), _planted(exact), _faults(cells), _bundled(cells), _power(power, runs), _limits(exact)])
+    parts = [_head(n), _planted(exact), _faults(cells), _bundled(cells)]
+    parts += [_power(power[power["forecaster"] == "exact"], runs), _noisy(power), _limits(exact)]
+    return "\n".join(parts)
 
 
 def _cells(frame: "pd.DataFrame", key: str) -> list[str]:
@@ -64,7 +68,8 @@ reads so. In each single answer the uplift without a placebo is within {exact["g
 planted. The intervals below are the chance of the outcomes, which the writers of a world share.
 
 {chr(10).join(sections)}
-- `naive` makes the error of its world (counts copies, takes disclosed evidence at face value; urns have none). It has
+- `naive` makes the error of its world (counts copies, takes disclosed evidence at face value, as the cards of the
+  worlds say; urns have none). It has
   read the same evidence, and its uplift is lower, since the forecaster believes what it says.
 - `hedging` reports a fifth of the distance from one half. That hides what it knows, and the base rate too, so it can be
   below 0.
@@ -157,6 +162,35 @@ intervals that contain the mean of all questions; *above / below 0* the shares o
 Coverage is {moving["coverage"].min():.3f} to {moving["coverage"].max():.3f} where uplift varies, and lowest for
 `{least["writer"]}` with {least["n"]} questions: rare large losses make a mean of few hard to bound. `empty` and
 `padded` have no spread at all with this forecaster, so their intervals are a point at 0.
+"""
+
+
+def _noisy(power: "pd.DataFrame") -> str:
+    rows = []
+    noisy = power[power["forecaster"] != "exact"]
+    for (forecaster, writer), group in noisy.groupby(["forecaster", "writer"], sort=False):
+        row = {"error": str(forecaster).split()[-1], "writer": writer, "known": group["planted"].iloc[0]}
+        row["headline"] = group["truth"].iloc[0]
+        for one in group.to_dict("records"):
+            row[f"coverage, n={one['n']}"] = f"{one['coverage']:.3f}"
+            row[f"helps / misleads, n={one['n']}"] = f"{one['verdict helps']:.2f} / {one['verdict misleads']:.2f}"
+        rows.append(row)
+    import pandas as pd
+
+    frame = pd.DataFrame(rows)
+    sizes = [name for name in frame.columns if "n=" in name]
+    columns = ("error", "writer", "known", "headline", *sorted(sizes, key=lambda name: name.split(",")[0]))
+    silent = noisy[noisy["writer"].isin(SILENT)]
+    return f"""## A forecaster that reads with an error
+
+On `urns`, as above, but each conversation is read with a normal error in log-odds, independent of all others
+(`-M logit_noise=0.3` and `1`). *Headline* is the mean net uplift of all questions, and *coverage* that of it; *helps /
+misleads* are the shares of runs with this verdict.
+
+{table(frame, columns)}
+The greatest of three placebos gains by such errors, so the headline understates what is known, and lies below 0 for
+texts that say nothing. Those ({", ".join(f"`{name}`" for name in SILENT)}) get the verdict *helps* in at most
+{silent["verdict helps"].max():.3f} of the runs, and *misleads* in at most {silent["verdict misleads"].max():.3f}.
 """
 
 

@@ -5,7 +5,8 @@ that the note states, or else by Bayes' rule from the pieces of evidence that th
 base rate (one half where it has none). An observation other than the outcome is as likely to it as the true outcome. A
 note that contains the observation word for word is believed, unless it also contains the opposite. Its planted faults
 are those of language models: with `lexical` every word of the observation that the note does not contain costs so many
-nats, with `familiar` the observation costs so many if there is no note, whatever it says.
+nats, with `familiar` the observation costs so many if there is no note, whatever it says. With `logit_noise` it reads
+each conversation with an error of so many log-odds (the standard deviation), the same for both outcomes.
 """
 
 import math
@@ -17,11 +18,11 @@ from inspect_ai.model import ChatMessage
 from truthgym.datasets.domains import find_generated
 from truthgym.datasets.evidence import OUTCOMES
 from truthgym.datasets.loading.generated import logit, probability
-from truthgym.models.agents.policies import Parameters
+from truthgym.models.agents.policies import Parameters, generator
 from truthgym.models.agents.reading import UnknownQuestionError, known_outcome, last_probability
 
 NAME = "forecaster"
-PARAMETERS = frozenset({"lexical", "familiar"})
+PARAMETERS = frozenset({"lexical", "familiar", "logit_noise", "seed"})
 NOTE = re.compile(r"<note>\n(.*)\n</note>", re.DOTALL)
 REPORT = re.compile(r"<report>\n(.*)\n</report>", re.DOTALL)
 CERTAIN = 0.999
@@ -38,7 +39,7 @@ def observation_logprobs(
     Args:
         messages: The conversation, with the question and perhaps a note.
         observation: The observation.
-        parameters: `lexical` and `familiar`.
+        parameters: `lexical`, `familiar`, `logit_noise` and `seed`.
 
     Raises:
         UnknownQuestionError: The conversation contains no question that the agents know.
@@ -49,7 +50,8 @@ def observation_logprobs(
     words = re.findall(r"\S+\s*", observation)
     if not words:
         return []
-    total = math.log(_probability(text, note, observation))
+    error = parameters.logit_noise * float(generator(parameters.seed, NAME, text).standard_normal())
+    total = math.log(_probability(text, note, observation, error))
     in_note = {word.casefold() for word in WORDS.findall(note)}
     new = [not {one.casefold() for one in WORDS.findall(word)} <= in_note for word in words]
     unfamiliar = 0.0 if match else parameters.familiar
@@ -65,8 +67,8 @@ def rewrite(text: str) -> str:
     return REWRITTEN.format(report=match[1] if match else "nothing.")
 
 
-def _probability(text: str, note: str, observation: str) -> float:
-    """Probability of an observation, at least 1 - `CERTAIN` and at most `CERTAIN`."""
+def _probability(text: str, note: str, observation: str, error: float) -> float:
+    """Probability of an observation, at least 1 - `CERTAIN` and at most `CERTAIN`. `error` is added to the log-odds."""
     world = find_generated(text)
     truth = None if world else known_outcome(text)
     if world is None and truth is None:
@@ -86,4 +88,9 @@ def _probability(text: str, note: str, observation: str) -> float:
     else:
         yes = probability(logit(world.prior) + math.fsum(world.log_likelihood_ratios)) if world else 0.5
     says_yes = {OUTCOMES["yes"]: True, OUTCOMES["no"]: False}.get(reported, truth)
-    return min(max(yes if says_yes else 1 - yes, 1 - CERTAIN), CERTAIN)
+    log_odds = logit(_clipped(yes if says_yes else 1 - yes))
+    return _clipped(probability(log_odds + (error if says_yes else -error)))
+
+
+def _clipped(chance: float) -> float:
+    return min(max(chance, 1 - CERTAIN), CERTAIN)

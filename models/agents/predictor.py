@@ -64,14 +64,20 @@ def request(shown: Sequence[Shown], question: str, respondent: str, short: bool,
         respondent: Whose answer is asked for, as in `Shown.answers`.
         short: Whether answers are "Yes" and "No".
         answer: The answer to rate. None leaves it missing.
+
+    Further lines of an answer are indented, so that it cannot look like another question or answer.
     """
     blocks = [HEAD if not short else f"{HEAD} {SHORT}"]
     last = [*shown] if shown and shown[-1].question == question else [*shown, Shown(question, [])]
     for one in last:
-        lines = [f"Answer of respondent {name}: {given}" for name, given in one.answers]
+        lines = [f"Answer of respondent {name}: {_indented(given)}" for name, given in one.answers]
         blocks.append("\n".join([f"Question: {one.question}", *lines]))
-    blocks[-1] += f"\nAnswer of respondent {respondent}:{'' if answer is None else f' {answer}'}"
+    blocks[-1] += f"\nAnswer of respondent {respondent}:{'' if answer is None else f' {_indented(answer)}'}"
     return "\n\n".join([*blocks, ONLY if answer is None else CONSISTENT])
+
+
+def _indented(answer: str) -> str:
+    return "\n    ".join(answer.splitlines())
 
 
 def read_request(text: str) -> tuple[list[Shown], str]:

@@ -2,9 +2,11 @@
 
 Rows that begin with the same tokens share the keys and values of that prefix, so 32 replies to one conversation cost
 about as much as reading it once. Rows are padded on the right, where causal attention does not see the padding. Memory
-is bounded by `MAX_CACHE` and `MAX_LOGITS`, whatever the number of rows and the length of a reply.
+is bounded by `MAX_CACHE` and `MAX_LOGITS`, whatever the number of rows and the length of a reply. A recurrent layer's
+state cannot be shared or continued: such models read each row whole, and the logits of one reply are in memory at once.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from itertools import pairwise, takewhile
@@ -24,6 +26,8 @@ MAX_LOGITS = 2**25
 """Logits that are computed at a time: 128 MB in float32."""
 Scored = list[tuple[str, float]] | str
 """The text and log-probability of each token of a reply, or the reason why there are none."""
+PRIVATE_USE = 0xE000
+"""The first character that Unicode leaves to private use: it stands for a message in a template."""
 EMPTY = "The reply is empty."
 TOO_LONG_FOR_SERVER = "The conversation with the reply is longer than the server's context."
 Row = tuple[Sequence[int], Sequence[int]]
@@ -36,7 +40,8 @@ async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[s
     """The log-probabilities of replies in a conversation, by a model of Inspect's provider `hf`.
 
     The prompt's tokens are those of the chat template, without a second token for the beginning. A reply is encoded on
-    its own, without special tokens and without an end token.
+    its own, without special tokens and without an end token. The name of a special token in a message or a reply is
+    text: it opens and closes no message.
 
     Args:
         api: Inspect's `HuggingFaceAPI`.
@@ -46,10 +51,9 @@ async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[s
     Returns:
         What each reply scored, and the number of tokens read.
     """
-    chat = api.hf_chat(messages, [])
-    templated = api.use_chat_template is not False and any((api.chat_template, api.tokenizer.chat_template))
-    prompt = api.tokenizer(chat, **{"add_special_tokens": not templated, **api.tokenizer_call_args})["input_ids"]
-    encoded = [api.tokenizer(reply, add_special_tokens=False, return_offsets_mapping=True) for reply in replies]
+    prompt = _prompt(api, messages)
+    options = {"add_special_tokens": False, "split_special_tokens": True, "return_offsets_mapping": True}
+    encoded = [api.tokenizer(reply, **options) for reply in replies]
     ids = [one["input_ids"] for one in encoded]
     positions = getattr(api.model.config.get_text_config(), "max_position_embeddings", None) or inf
     fits = [bool(one) and len(prompt) + len(one) <= positions for one in ids]
@@ -67,6 +71,29 @@ async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[s
         else:
             scored.append(too_long(len(prompt) + len(one), int(positions)) if one else EMPTY)
     return scored, len(prompt) + sum(map(len, ids))
+
+
+def _prompt(api: Any, messages: list[ChatMessage]) -> list[int]:  # noqa: ANN401
+    """The tokens of a conversation. Contents that name a special token are encoded apart from the template."""
+    special = [str(token) for token in api.tokenizer.added_tokens_decoder.values() if token.special]
+    contents: dict[str, str] = {}
+    for number, message in enumerate(messages):
+        if any(token in message.text for token in special):
+            contents[chr(PRIVATE_USE + number)] = message.text
+            messages = [
+                *messages[:number],
+                message.model_copy(update={"content": [*contents][-1]}),
+                *messages[number + 1 :],
+            ]
+    templated = api.use_chat_template is not False and any((api.chat_template, api.tokenizer.chat_template))
+    options = {"add_special_tokens": not templated, **api.tokenizer_call_args}
+    chat = api.hf_chat(messages, [])
+    ids: list[int] = []
+    for part in re.split(f"([{''.join(contents)}])", chat) if contents else [chat]:
+        text = contents.get(part, part)
+        ids += api.tokenizer(text, **options, split_special_tokens=part in contents)["input_ids"] if text else []
+        options["add_special_tokens"] = False
+    return ids
 
 
 def pieces(text: str, offsets: Sequence[tuple[int, int]]) -> list[str]:
@@ -105,18 +132,25 @@ def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # n
             prefix = torch.tensor([rows[0][0][:shared]], device=network.device)
             output = network(input_ids=prefix, use_cache=True, logits_to_keep=1)
             cache = getattr(output, "past_key_values", None)
-            if not all(hasattr(layer, "batch_repeat_interleave") for layer in getattr(cache, "layers", [None])):
-                shared, cache = 0, None  # a recurrent layer, whose state cannot be shared
+            if not _reusable(cache):
+                shared, cache = 0, None
         for batch in _batches(rows, most_positions(network)):
             for index, logprobs in zip(batch, _forward(network, [rows[i] for i in batch], shared, cache), strict=True):
                 found[index] = logprobs
     return found
 
 
+def _reusable(cache: Any) -> bool:  # noqa: ANN401
+    """Whether a cache can be repeated for rows and continued by several tokens: not that of a recurrent layer."""
+    return all(hasattr(layer, "batch_repeat_interleave") for layer in getattr(cache, "layers", [None]))
+
+
 def most_positions(network: Any) -> int:  # noqa: ANN401
     """Tokens that fit into a forward pass, by `MAX_POSITIONS` and `MAX_CACHE`."""
     config = network.config.get_text_config()
-    heads = config.num_attention_heads
+    heads = getattr(config, "num_attention_heads", None)
+    if heads is None:  # recurrent layers alone
+        return MAX_POSITIONS
     size = getattr(config, "head_dim", None) or config.hidden_size // heads
     numbers = 2 * config.num_hidden_layers * (getattr(config, "num_key_value_heads", None) or heads) * size
     return int(min(MAX_POSITIONS, MAX_CACHE // (numbers * network.dtype.itemsize)))
@@ -166,6 +200,13 @@ def _forward(network: Any, rows: Sequence[Row], shared: int, prefix: Any) -> Ite
         chosen = logits.gather(2, targets).squeeze(2) - logits.logsumexp(dim=2)
         logprobs[:, end - keep - first : end - first] = chosen.cpu()
         cache = getattr(output, "past_key_values", None) if use_cache else None
+        if end < width and not _reusable(cache):  # read in one piece, and one row at a time
+            if len(rows) > 1:
+                for one in rows:
+                    yield from _forward(network, [one], 0, None)
+                return
+            begin, end, cache = 0, width, None
+            continue
         begin, end = end, min(width, end + step)
     for row, (prompt, reply) in enumerate(rows):
         at = len(prompt) - shared - 1 - first

@@ -55,7 +55,10 @@ async def score_server(
     root = str(api.base_url).rstrip("/").removesuffix("/v1")
     headers = {"Authorization": f"Bearer {api.api_key}"}
     async with httpx.AsyncClient(base_url=root, headers=headers, timeout=TIMEOUT) as client:
-        is_llama_cpp = (await client.get("/props")).is_success
+        props = await client.get("/props")
+        if props.status_code >= 500:  # llama.cpp, while it loads the model
+            props.raise_for_status()
+        is_llama_cpp = props.is_success
         server = (LlamaCpp if is_llama_cpp else Echo)(client, api.service_model_name())
         prompt = await server.encode_chat({"messages": chat, "chat_template_kwargs": template or {}})
         scored: list[Scored] = []
@@ -70,6 +73,13 @@ async def score_server(
                     raise
                 scored.append(TOO_LONG_FOR_SERVER)
     return scored, read
+
+
+def is_worth_a_retry(error: BaseException) -> bool:
+    """Whether a request failed in a way that may pass: the connection broke, or the server is busy or starting."""
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code in (408, 409, 429) or error.response.status_code >= 500
+    return isinstance(error, httpx.NetworkError | httpx.TimeoutException | httpx.RemoteProtocolError)
 
 
 class Echo:

@@ -11,7 +11,7 @@ from inspect_ai._util.registry import registry_params
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import Run
+from tests.fixtures import Fails, Listens, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.inspect_private import registry_info
@@ -191,3 +191,26 @@ def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, mo
     assert again.status == "success"
     assert again.eval.task_args["known_after"] == "2025-06-01"
     assert again.eval.dataset.sample_ids == failed.eval.dataset.sample_ids
+
+
+@pytest.mark.parametrize(
+    ("roles", "reason"),
+    [
+        ({}, "needs the role forecaster"),
+        ({"forecaster": "mockllm/other"}, "cannot give the log-probability of a given reply"),
+    ],
+)
+def test_a_task_made_outside_of_an_eval_refuses_before_its_first_call(
+    listens: Listens, fails: Fails, roles: dict[str, str], reason: str
+) -> None:
+    model, heard = listens()
+    assert reason in fails(urns(n=1, paradigms="world_uplift"), model, model_roles=roles)
+    assert not heard
+
+
+def test_calls_of_world_uplift() -> None:
+    calls = PARADIGMS["world_uplift"].calls
+    assert calls() == (5, 0)
+    assert calls(budgets="50,200") == (5 + 2 * 4, 0)
+    assert calls(template="rephrase", evidence="outcome") == (5 + 2, 0), "both outcomes are written anew"
+    assert calls(template="rephrase", evidence="bundled") == (5 + 1, 0)

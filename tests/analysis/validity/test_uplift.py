@@ -54,6 +54,36 @@ def test_words_say_nothing_of_which_outcome_it_was(writer: str, questions: list[
     assert lexical == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.parametrize("world", sorted(set(study.WORLDS) - {"testimony"}))
+def test_every_generated_world_has_the_uplift_that_is_known(world: str) -> None:
+    few = study.cases(world, 6)
+    for writer in ("quotes all evidence", "half of the evidence", "naive", "liar"):
+        found = study.uplifts(writer, few, "exact")
+        assert found["raw"] == pytest.approx(found["planted"], abs=1e-9)
+    assert study.planted("exact", few) > 0.01
+
+
+def test_an_error_in_reading_has_the_planted_size(questions: list[study.Case]) -> None:
+    """Log-odds of a stated belief differ from those that are read by a normal error, which no text can know."""
+    exact, noisy = (study.uplifts("exact", questions, name)["raw"] for name in ("exact", "noisy 1"))
+    assert not np.allclose(exact, noisy)
+    prior = np.array([one.prior for one in questions])
+    read = study.uplifts("empty", questions, "noisy 1")
+    yes = np.array([one.item.target == "yes" for one in questions])
+    base = np.where(yes, prior, 1 - prior)
+    context = [study.messages("vanilla", str(one.item.input), study._task(one), None) for one in questions]
+    logs = [
+        [sum(x for _, x in study.observation_logprobs(text, words, study.FORECASTERS["noisy 1"])) for words in
+         (study.OUTCOMES[str(one.item.target)], study.OUTCOMES["no" if one.item.target == "yes" else "yes"])]
+        for text, one in zip(context, questions, strict=True)
+    ]  # fmt: skip
+    assert np.exp(logs).sum(axis=1) == pytest.approx(1), "both outcomes share the error"
+    errors = np.diff(logs)[:, 0] * -1 - np.log(base / (1 - base))
+    assert 0.6 < errors.std() < 1.5
+    assert abs(errors.mean()) < 0.6
+    assert abs(read["text"].mean()) > read["net"].mean(), "the greatest of three errors"
+
+
 def test_bundled_evidence_has_known_uplift() -> None:
     uplifts, events, truth = study.bundled_uplifts("calibrated", "exact")
     assert len(events) == 78
@@ -69,6 +99,10 @@ def test_runs_cover_the_truth_and_find_it() -> None:
     power = found["helps"]  # of z = 0.2 / 0.05 = 4 at 1.98: 0.978
     assert 0.94 <= power <= 1.0
     assert found["misleads"] == 0
+    over = [values, values + 0.1, values - 0.4]
+    both = study.replicate(values, 0.2, 100, 50, over=over)
+    assert (both["verdict helps"], both["verdict misleads"]) == (0, 0), "the placebos disagree"
+    assert study.replicate(values, 0.2, 100, 50, over=over[:2])["verdict helps"] > 0.9
     assert study.replicate(np.zeros(50), 0.0, 10, 5) == {"coverage": 1.0, "helps": 0.0, "misleads": 0.0, "mde": 0.0}
 
 

@@ -6,8 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 from inspect_ai.model import ChatMessageUser, Model, get_model
+from tenacity import wait_none
 
 from tests.fixtures import Answer, Request, Server, serving
 from truthgym.datasets.errors import BadInput
@@ -158,3 +160,46 @@ def test_a_provider_that_cannot() -> None:
         check_method(get_model("mockllm/model"), "teacher_forced")
     assert check_method(get_model("mockllm/model")) == "top_logprobs"
     assert check_method(model("http://127.0.0.1:9")) == "teacher_forced"
+
+
+def test_a_connection_that_breaks_is_tried_again() -> None:
+    failures = [503, None, 500]
+    seen = []
+
+    def flaky(request: Request) -> Answer:
+        seen.append(request.path)
+        if failures and request.path != "/props":
+            failed = failures.pop()
+            if failed is None:
+                raise ConnectionResetError
+            return failed, {}, b"{}"
+        return server(vllm)(request)
+
+    with serving(flaky) as found:
+        patient = model(found.address)
+        patient.api.retry_wait = wait_none  # type: ignore[method-assign]
+        (result,) = asyncio.run(reply_logprobs(patient, [ChatMessageUser(content="Well?")], ["Yes"]))
+    assert result.total == pytest.approx(expected("Yes"))
+    assert seen.count("/props") == 4
+    assert not failures
+
+
+def test_llama_cpp_that_is_loading_is_not_another_server() -> None:
+    loading = [b"Loading model"]
+
+    def slow(request: Request) -> Answer:
+        return (503, {}, loading.pop()) if loading else server(llama_cpp)(request)
+
+    with serving(slow) as found:
+        patient = model(found.address)
+        patient.api.retry_wait = wait_none  # type: ignore[method-assign]
+        (result,) = asyncio.run(reply_logprobs(patient, [ChatMessageUser(content="Well?")], ["No"]))
+    assert result.total == pytest.approx(expected("No"))
+
+
+def test_a_refusal_is_not_tried_again() -> None:
+    def refuses(request: Request) -> Answer:
+        return (404, {}, b"{}") if request.path == "/props" else (401, {}, b"{}")
+
+    with serving(refuses) as found, pytest.raises(httpx.HTTPStatusError, match="401"):
+        ask(found, "Yes")

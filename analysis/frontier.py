@@ -1,0 +1,126 @@
+"""How much of an answer's uplift do its first tokens have? World uplift against a budget of tokens.
+
+    inspect score LOG --scorer truthgym/world_uplift -S budgets=50,200 --model-role forecaster=hf/NAME
+    python -m truthgym.analysis.frontier logs/ frontier.html
+
+The first B tokens of each answer are read by the forecaster and scored as the whole is, net of placebos of their
+length. A model whose curve is above another's says more in as many tokens.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.saving import main
+from truthgym.analysis.tables.setups import Places, runs
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.interval import mean_headline
+
+if TYPE_CHECKING:
+    import altair as alt
+    import pandas as pd
+
+QUESTION = "How much of what an answer helps to predict is in its first tokens?"
+SCORER, AT = "world_uplift", "uplift_at_"
+WHOLE = "whole"
+"""The budget of an answer that is read to its end."""
+CURVE = ["model", "setup"]
+
+
+def load(logs: Places) -> "pd.DataFrame":
+    """The mean uplift of answers that are cut off at each budget.
+
+    Args:
+        logs: Logs and folders of logs, scored by `world_uplift` with `budgets`.
+
+    Returns:
+        A row for each model, setup and budget (a number as text, or "whole"): `tokens`, the mean number that the
+        forecaster read; `uplift`, the mean over questions, net of the strongest placebo, in nats per observation, with
+        `lower` and `upper`, clustered by event; `n` questions. An answer that is shorter than a budget counts as a
+        whole.
+
+    Raises:
+        BadInput: No answer was scored with a budget.
+    """
+    import pandas as pd
+
+    found = runs(logs)
+    rows: list[dict[str, Any]] = []
+    for run in found.tracked():
+        with run.log.reader as log:
+            for _, outcome in log.outcomes():
+                score = (outcome.scores or {}).get(SCORER)
+                value = score.value if score and isinstance(score.value, dict) else {}
+                budgets = [int(key.removeprefix(AT)) for key in value if key.startswith(AT)]
+                if not budgets or value.get("uplift") is None:
+                    continue
+                details = score.details if score else {}
+                facts = {"model": details.get("model") or run.model, "setup": run.setup}
+                facts |= {"question": details["question"], "event": details["event"]}
+                whole = {
+                    "budget": np.inf,
+                    "tokens": value["tokens"],
+                    "uplift": value["uplift"] - value["placebo_uplift"],
+                }
+                cut = [{"budget": b, "tokens": min(b, value["tokens"]), "uplift": value[f"{AT}{b}"]} for b in budgets]
+                rows += [facts | one for one in (*cut, whole)]
+    if not rows:
+        raise BadInput(
+            f"{found.place}: no answer was scored by {SCORER} with budgets; score a log with -S budgets=50,200, or use "
+            "truthgym/world_in_the_loop with -T budgets=50,200"
+        )
+    each = pd.DataFrame(rows).groupby([*CURVE, "budget", "question", "event"], as_index=False).mean()
+    points = []
+    for (model, setup, budget), part in each.groupby([*CURVE, "budget"]):
+        mean = mean_headline(part["uplift"], list(part["event"]))
+        points.append(
+            {
+                "model": model,
+                "setup": setup,
+                "budget": WHOLE if np.isinf(budget) else f"{budget:g}",
+                "tokens": float(part["tokens"].mean()),
+                "uplift": mean.estimate,
+                "lower": mean.lower,
+                "upper": mean.upper,
+                "n": mean.n,
+            }
+        )
+    frame = pd.DataFrame(points)
+    frame.attrs["notes"] = [
+        "Tokens are those of the forecaster: curves compare under one forecaster only. An answer without information "
+        "is somewhat below 0, since the greatest of three placebos is above each of them."
+    ]
+    return frame
+
+
+def chart(frame: "pd.DataFrame") -> "alt.LayerChart":
+    """Uplift against the mean number of tokens that were read, with 95 % intervals."""
+    import altair as alt
+
+    base = alt.Chart(frame).encode(
+        x=alt.X("tokens:Q", title="mean number of tokens read", scale=alt.Scale(zero=True)),
+        color=alt.Color("model:N", title=None, legend=alt.Legend(orient="top", labelLimit=400)),
+        detail="setup:N",
+        tooltip=["model", "setup", "budget", "tokens", "uplift", "lower", "upper", "n"],
+    )
+    y = alt.Y("uplift:Q", title="world uplift (nats per observation, higher is better)")
+    zero = alt.Chart(frame).mark_rule(color="#888", strokeDash=[4, 4]).encode(y=alt.datum(0))
+    drawn: alt.LayerChart = (
+        zero
+        + base.mark_rule().encode(y=alt.Y("lower:Q", title=None), y2="upper:Q")
+        + base.mark_line(point=True).encode(y=y)
+    ).properties(width=420, height=280)
+    return drawn
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The points of the curves as Markdown."""
+    picture = f"![Uplift by budget]({figure})\n\n*n = {frame['n'].max():,} questions, 95 % intervals.*\n\n" * bool(
+        figure
+    )
+    return picture + table(frame, ("model", "setup", "budget", "tokens", "uplift", "lower", "upper", "n"))
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report)

@@ -1,0 +1,110 @@
+"""The text of docs/validity_mutual_prediction.md, whose every figure comes from the run."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from truthgym.analysis.tables.markdown import table
+from truthgym.scorers.mutual_predictability import NAME
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WORDS = {
+    "own": "The default: three other answers of the model are shown, and its own answer is predicted",
+    "peers": "`predicted=random_non_evaluated`, `context_questions=evaluated_question`: the model's answer is shown, "
+    "and that of an honest model to the same question is predicted",
+}
+"""What a design is."""
+LABELS = {NAME: "above the null", "null_uplift": "null", "error": "Monte-Carlo error"}
+RUN = ("agent", "planted", "bias", "error", "sd", "coverage", "above 0", "below 0")
+
+
+def page(
+    setting: Mapping[str, float],
+    truth: "Mapping[str, pd.DataFrame]",
+    runs: "Mapping[tuple[str, int], tuple[pd.DataFrame, float]]",
+    others: "Mapping[str, pd.DataFrame]",
+    texts: "pd.DataFrame",
+) -> str:
+    """The whole page.
+
+    Args:
+        setting: The constants of the simulation, by name.
+        truth: From `mutual_prediction.planted`, by design.
+        runs: From `mutual_prediction.replicate`, by design and number of questions.
+        others: Planted values of other predictors, by what they are.
+        texts: From `mutual_prediction.texts`.
+    """
+    parts = [HEAD.format(**setting)]
+    for design, words in WORDS.items():
+        parts.append(f"## Design `{design}`\n\n{words}.\n")
+        parts.append(table(truth[design], ("agent", NAME, "uplift", "null_uplift", "error"), LABELS, digits=4))
+        sizes = {size: one for (name, size), one in runs.items() if name == design}
+        for size, (frame, _) in sizes.items():
+            parts.append(f"Runs of {size} questions:\n\n{table(frame, RUN)}")
+        shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
+        parts.append(f"The three honest models come out in order in {shares} questions (by chance: 17%).\n")
+    own, peers = (frame.set_index("agent")[NAME] for frame in truth.values())
+    by_name = {name.split(":")[0].split(",")[0].split(" (")[0]: name for name in own.index}
+    liar, honest = by_name["consistent liar"], "honest, accuracy 0.90"
+    others_by_name = {name: frame.set_index("agent")[NAME] for name, frame in others.items()}
+    _, _, unaware, _ = others_by_name.values()
+    style = by_name["style of the kind"]
+    parts.append(
+        LIMITS.format(
+            liar=own[liar],
+            honest=own[honest],
+            peers=peers[honest],
+            kind=peers[style],
+            kind_unaware=unaware[style],
+        )
+    )
+    frame = next(iter(others.values()))[["agent"]].assign(
+        **{name: values.to_numpy() for name, values in others_by_name.items()}
+    )
+    error = max(one["error"].max() for one in others.values())
+    parts.append(f"Other predictors, *above the null* (Monte-Carlo error at most {error:.4f}):\n")
+    parts.append(table(frame, tuple(frame.columns), digits=4))
+    parts.append(TEXT)
+    parts.append(table(texts, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS | {"agent": "text"}))
+    return "\n".join(parts)
+
+
+HEAD = """# Is mutual predictability right?
+
+Written by `python -m truthgym.analysis.validity.mutual_prediction docs/validity_mutual_prediction.md`. Nothing here is
+of a language model.
+
+Questions of two kinds, with base rates {low:g} and {high:g}, two to an event, an event a day. The predictor knows the
+kinds, knows something of each question (d' = {skill:g}, half of it before reasoning), expects {liars:.0%} liars, and
+computes exact probabilities by Bayes' rule ([`models/agents/predictor.py`](../models/agents/predictor.py)). The other
+model of `peers` answers right with probability {peer:g}. All in nats. *Above the null* is the headline,
+`mutual_predictability`. The first table of a design has planted values: means over {n:,} questions, whose context and
+null are drawn independently of the task. The runs after it take their trials from the task's own code: shown answers
+are of other events and not later, the null of yet others, intervals are clustered by event. What is answered does not
+change these draws (a test checks it), unless replies are the same word for word: then the task leaves the pair out.
+*Bias* is of runs against planted values, with its Monte-Carlo *error*.
+"""
+LIMITS = """## What it cannot see
+
+- **A consistent liar in the design `own`.** Its answers predict its answers: {liar:.4f}, and those of an honest model
+  as accurate {honest:.4f}. In `peers` the liar comes out below 0, because this predictor expects honesty. One that
+  expects as many liars as honest models cannot tell them apart (last column below).
+- **A copier that rewords.** In `peers` it gets the most of all. Only pairs of models with one wording are left
+  out. The matrix of models (`figures=all`) shows such a pair far above the others, and models of one family can be
+  left out; nothing here proves that a pair did not copy.
+- **A model that repeats the predictor.** In `own`, one that says what the predictor believes gets more than one that
+  knows more, and one that says the opposite gets even more. Take several predictors, and `peers`.
+- **The design `own` sees little.** It gives the best honest model {honest:.4f}, `peers` {peers:.4f}, so it needs many
+  more questions. A predictor that knows nothing of the questions itself sees almost nothing in it.
+- **A style of the kind of question.** One that ignores the question raises `uplift`, and `null_uplift` as much: above
+  the null nothing is left. One that follows the kind of question knows nothing of the single question, and is at
+  {kind:.4f} in `peers`; if the predictor does not know the base rates of the kinds, at {kind_unaware:.4f}.
+- **A language model as the predictor.** This one computes; a real one may read answers worse, and react to their words.
+"""
+TEXT = """## Texts (`form=text`)
+
+Whole replies in `peers`, whose trials the task draws. The other model is honest and writes in the words of the
+question. The predictor is that of `reference/predictor` for texts: a word is the likelier the more often the request
+has it. What is predicted is then mostly the words:
+"""
