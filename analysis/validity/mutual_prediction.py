@@ -340,7 +340,7 @@ def write(out: Path, n: int = 50_000, replications: int = 200) -> None:
         for size in SIZES
     }
     others = {
-        "`own`, and the predictor knows nothing itself": planted(n, "own", skill=0.0),
+        "`own`, and the predictor knows the kinds alone": planted(n, "own", skill=0.0),
         "`own`, and it does not know the kinds": planted(n, "own", kinds=False),
         "`peers`, and it does not know the kinds": planted(n, "peers", kinds=False),
         "`peers`, and it expects 45 % liars": planted(n, "peers", liars=0.45),

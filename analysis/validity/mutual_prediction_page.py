@@ -1,6 +1,6 @@
 """The text of docs/validity_mutual_prediction.md, whose every figure comes from the run."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from truthgym.analysis.tables.markdown import table
@@ -35,7 +35,7 @@ def page(
         others: Planted values of other predictors, by what they are.
         texts: From `mutual_prediction.texts`.
     """
-    parts = [HEAD.format(**setting)]
+    parts, covered = [HEAD.format(**setting)], {}
     for design, words in WORDS.items():
         parts.append(f"## Design `{design}`\n\n{words}.\n")
         parts.append(table(truth[design], ("agent", NAME, "uplift", "null_uplift", "error"), LABELS, digits=4))
@@ -44,6 +44,7 @@ def page(
             parts.append(f"Runs of {size} questions:\n\n{table(frame, RUN)}")
         shares = ", ".join(f"{share:.0%} of runs of {size}" for size, (_, share) in sizes.items())
         parts.append(f"The three honest models come out in order in {shares} questions (by chance: 17%).\n")
+        covered[design] = _coverage([frame for frame, _ in sizes.values()])
     own, peers = (frame.set_index("agent")[NAME] for frame in truth.values())
     by_name = {name.split(":")[0].split(",")[0].split(" (")[0]: name for name in own.index}
     liar, honest = by_name["consistent liar"], "honest, accuracy 0.90"
@@ -55,8 +56,10 @@ def page(
             liar=own[liar],
             honest=own[honest],
             peers=peers[honest],
+            own_kind=own[style],
             kind=peers[style],
             kind_unaware=unaware[style],
+            **{f"{design}_covered": range_ for design, range_ in covered.items()},
         )
     )
     frame = next(iter(others.values()))[["agent"]].assign(
@@ -68,6 +71,11 @@ def page(
     parts.append(TEXT)
     parts.append(table(texts, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS | {"agent": "text"}))
     return "\n".join(parts)
+
+
+def _coverage(frames: "Sequence[pd.DataFrame]") -> str:
+    shares = [share for one in frames for share in one.loc[one["sd"] > 1e-9, "coverage"]]
+    return f"{min(shares):.0%} to {max(shares):.0%}"
 
 
 HEAD = """# Is mutual predictability right?
@@ -96,10 +104,14 @@ LIMITS = """## What it cannot see
 - **A model that repeats the predictor.** In `own`, one that says what the predictor believes gets more than one that
   knows more, and one that says the opposite gets even more. Take several predictors, and `peers`.
 - **The design `own` sees little.** It gives the best honest model {honest:.4f}, `peers` {peers:.4f}, so it needs many
-  more questions. A predictor that knows nothing of the questions itself sees almost nothing in it.
+  more questions.
 - **A style of the kind of question.** One that ignores the question raises `uplift`, and `null_uplift` as much: above
   the null nothing is left. One that follows the kind of question knows nothing of the single question, and is at
-  {kind:.4f} in `peers`; if the predictor does not know the base rates of the kinds, at {kind_unaware:.4f}.
+  {own_kind:.4f} in `own`, far above an honest model. In `peers` it is at {kind:.4f}; if the predictor does not know the
+  base rates of the kinds, at {kind_unaware:.4f}.
+- **How uncertain it is in `own`.** An answer is shown in several predictions, also of other events, and the interval
+  does not know that: by agent it covers the planted value in {own_covered} of the runs (`peers`: {peers_covered}).
+  Always yes is left out of this.
 - **A language model as the predictor.** This one computes; a real one may read answers worse, and react to their words.
 """
 TEXT = """## Texts (`form=text`)
