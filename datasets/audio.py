@@ -102,7 +102,8 @@ def _question(seed: int, i: int, gap: float, control: Control) -> Sample:
     asked = f"{REMOVED if control == 'removed' else CLIPS} {ASKED[fault]}"
     made = sample(identity, asked, "yes" if truth else "no", known, identity)
     if control != "removed":
-        clips = (synthesise(*one, voice, each) for *one, each in zip((first, second), loudness, seeds, strict=True))
+        pairs = zip((first, second), loudness, seeds, strict=True)
+        clips = [synthesise(severity, level, voice, each) for severity, level, each in pairs]
         heard = [ContentAudio(audio=to_uri(clip), format="wav") for clip in clips]
         made.input = [ChatMessageUser(content=[*heard, ContentText(text=asked)])]
     return made

@@ -1,23 +1,25 @@
 """What preference labels are worth: a judge's against gold, and all against those that a reward model agrees with.
 
     python examples/preference_labels.py curve --accuracy 0.8 --length 0.1
+    python examples/preference_labels.py curve --dataset data/pairs --sizes 100 500
     python examples/preference_labels.py study
     python examples/preference_labels.py filter data/pairs data/kept --share 0.5 --model_name_or_path trained/tiny
 
-`curve` trains reward models on the simulated judge's labels and on gold at equal volume, `study` on what each arm of
-the confidence filter keeps of labels of which a planted share is wrong. Both print the accuracy on held-out pairs over
-seeds. Their reward model is a Bradley-Terry regression on counts of words (`features`), not a language model, and
-their pairs are generated replies whose better one is known. `filter` keeps rows of `truthgym convert --to preference`
+`curve` trains reward models on a judge's labels and on gold at equal volume: of the simulated judge, or of the rows
+that `truthgym convert` made of labels with gold. `study` trains them on what each arm of the confidence filter keeps of
+labels of which a planted share is wrong. Both print the accuracy on held-out pairs over seeds. Their reward model is a
+Bradley-Terry regression on counts of words (`features`), not a language model, and their own pairs are generated
+replies whose better one is known. `filter` keeps rows of `truthgym convert --to preference`
 by the margins of real reward models, one for each fold, which `truthgym train reward` trains from a base model.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -49,6 +51,7 @@ from truthgym.training.conversion.confidence import (
 from truthgym.training.conversion.writer import DatasetFolder
 
 BUCKETS = 32
+Features = NDArray[np.float64]
 Noise = Literal["none", "random", "longer"]
 NOISES: dict[Noise, str] = {
     "none": "no label is wrong",
@@ -68,7 +71,7 @@ class Pairs(NamedTuple):
     """Whether the label is wrong."""
 
     @property
-    def differences(self) -> NDArray[np.float64]:
+    def differences(self) -> Features:
         """Features of the chosen reply minus those of the rejected one."""
         return features(self.chosen) - features(self.rejected)
 
@@ -79,7 +82,7 @@ def bucket(word: str) -> int:
     return crc32(word.encode()) % BUCKETS
 
 
-def features(texts: Sequence[str]) -> NDArray[np.float64]:
+def features(texts: Sequence[str]) -> Features:
     """Counts of words by hash in 32 buckets, and the logarithm of the number of words."""
     found = np.zeros((len(texts), BUCKETS + 1))
     for row, text in zip(found, texts, strict=True):
@@ -119,11 +122,8 @@ def made(n: int, noise: Noise, rng: np.random.Generator) -> Pairs:
     return labelled(texts, first, better)
 
 
-def judged(n: int, rng: np.random.Generator, planted: Parameters) -> tuple[Pairs, Pairs]:
-    """N pairs with the labels of `reference/judge`, asked in both orders as by `truthgym/preferences`, and with gold.
-
-    Pairs that it calls a tie are replaced, so that both have n labels.
-    """
+def judged(n: int, rng: np.random.Generator, planted: Parameters) -> Pairs:
+    """Pairs with the labels of `reference/judge`, asked in both orders. Those that it calls a tie are replaced."""
     texts, first, better = list[list[str]](), list[bool](), list[bool]()
     while len(texts) < n:
         for pair, truth in zip(*replies(n - len(texts), rng), strict=True):
@@ -135,21 +135,59 @@ def judged(n: int, rng: np.random.Generator, planted: Parameters) -> tuple[Pairs
                 texts.append(pair)
                 first.append(label > 0)
                 better.append(bool(truth))
-    gold = np.array(better)
-    return labelled(texts, np.array(first), gold), labelled(texts, gold, gold)
+    return labelled(texts, np.array(first), np.array(better))
 
 
-def curve(seeds: Sequence[int], sizes: Sequence[int], held_out: int, planted: Parameters) -> list[list[str]]:
-    """For each number of pairs the accuracy of reward models on the judge's labels and on gold, and the difference."""
-    found: dict[int, list[tuple[float, float, float]]] = {size: [] for size in sizes}
+def simulated(seed: int, n: int, held_out: int, planted: Parameters) -> tuple[Features, Mask, Features]:
+    """Differences of n pairs that `reference/judge` labelled, which labels are wrong, and those of held-out gold."""
+    rng = np.random.default_rng([seed, 7])
+    held = labelled(*(part := replies(held_out, rng)), part[1])
+    judge = judged(n, rng, planted.model_copy(update={"seed": seed}))
+    return judge.differences, judge.wrong, held.differences
+
+
+def recorded(dataset: str, seed: int, n: int) -> tuple[Features, Mask, Features]:
+    """The same of n rows of a dataset, drawn by the seed; all rows of other events are held out.
+
+    Raises:
+        BadInput: The rows have no gold, or too few of them have.
+    """
+    rows = [row for row in preference_rows(dataset) if "correct" in row]
+    events = list(dict.fromkeys(row["event"] for row in rows))
+    drawn = {events[i] for i in np.random.default_rng(seed).permutation(len(events))[: 2 * len(events) // 3]}
+    train = [row for row in rows if row["event"] in drawn][:n]
+    held = [row for row in rows if row["event"] not in drawn]
+    if len(train) < n or not held:
+        raise bad_input(
+            f"{dataset}: {len(rows)} rows have a gold label (`correct`), too few for {n} and a third to hold out; give "
+            "smaller --sizes, or label more pairs with -T gold=SCORER/KEY"
+        )
+    sides = [np.array([1.0 if row["correct"] else -1.0 for row in part]) for part in (train, held)]
+    x, y = (
+        features([row["chosen"][0]["content"] for row in part])
+        - features([row["rejected"][0]["content"] for row in part])
+        for part in (train, held)
+    )
+    return x, sides[0] < 0, y * sides[1][:, None]
+
+
+def curve(
+    seeds: Sequence[int], sizes: Sequence[int], draw: Callable[[int, int], tuple[Features, Mask, Features]]
+) -> list[list[str]]:
+    """For each number of pairs the accuracy of reward models on the judge's labels and on gold, and the difference.
+
+    Args:
+        seeds: Of the draws.
+        sizes: Numbers of labelled pairs.
+        draw: From a seed and the largest size to `simulated` or `recorded` pairs.
+    """
+    found: dict[int, list[list[float]]] = {size: [] for size in sizes}
     for seed in seeds:
-        rng = np.random.default_rng([seed, 7])
-        held = labelled(*(part := replies(held_out, rng)), part[1]).differences
-        judge, gold = judged(max(sizes), rng, planted.model_copy(update={"seed": seed}))
-        by_judge, by_gold = judge.differences, gold.differences
+        by_judge, wrong, held = draw(seed, max(sizes))
+        by_gold = by_judge * np.where(wrong, -1, 1)[:, None]
         for size in sizes:
-            accuracies = (float((held @ fit_bradley_terry(x[:size]) > 0).mean()) for x in (by_judge, by_gold))
-            found[size].append((*accuracies, float(judge.wrong[:size].mean())))  # type: ignore[arg-type]
+            accuracies = [float((held @ fit_bradley_terry(x[:size]) > 0).mean()) for x in (by_judge, by_gold)]
+            found[size].append([*accuracies, float(wrong[:size].mean())])
     rows = []
     for size, values in found.items():
         of_judge, of_gold, wrong = np.array(values).T
@@ -219,6 +257,20 @@ def study(
     return tables
 
 
+def preference_rows(dataset: str) -> list[dict[str, Any]]:
+    """The rows of a dataset.
+
+    Raises:
+        BadInput: The folder has no preference rows.
+    """
+    file = Path(dataset) / "train.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    rows = [json.loads(line) for line in lines]
+    if not rows or not {"prompt", "chosen", "rejected", "event"} <= rows[0].keys():
+        raise bad_input(f"{dataset} has no preference rows; make them with truthgym convert --to preference")
+    return rows
+
+
 def filter_rows(dataset: str, out: str, share: float, folds: int, options: Sequence[str], overwrite: bool) -> int:
     """Keep the rows of a dataset with the highest signed, cross-fitted margins, the same share of each length stratum.
 
@@ -238,9 +290,7 @@ def filter_rows(dataset: str, out: str, share: float, folds: int, options: Seque
     """
     from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 
-    rows = [json.loads(line) for line in (Path(dataset) / "train.jsonl").read_text(encoding="utf-8").splitlines()]
-    if not rows or not {"prompt", "chosen", "rejected", "event"} <= rows[0].keys():
-        raise bad_input(f"{dataset} has no preference rows; make them with truthgym convert --to preference")
+    rows = preference_rows(dataset)
     strata = length_strata(*([row[side][0]["content"] for row in rows] for side in ("chosen", "rejected")))
     from truthgym.models.reward_model import load
     from truthgym.training.reward import reward
@@ -299,6 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     drawn.add_argument("--sizes", type=int, nargs="+", default=[100, 500, 2000], help="labelled pairs")
     for name in ("accuracy", "position", "length"):
         drawn.add_argument(f"--{name}", type=float, default=Parameters.model_fields[name].default, help="of the judge")
+    drawn.add_argument("--dataset", help="rows of labels with gold, instead of the simulated judge")
     studied.add_argument("--n", type=int, default=200, help="labelled pairs")
     filtered = verbs.add_parser("filter", help="further options are those of truthgym train reward")
     filtered.add_argument("dataset")
@@ -313,7 +364,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif args.verb == "curve":
         planted = Parameters(accuracy=args.accuracy, position=args.position, length=args.length)
         head = ("pairs", "wrong labels", "judge's labels", "gold", "difference")
-        print_table(head, curve(args.seeds, args.sizes, args.held_out, planted))
+
+        def draw(seed: int, n: int) -> tuple[Features, Mask, Features]:
+            if args.dataset:
+                return recorded(args.dataset, seed, n)
+            return simulated(seed, n, args.held_out, planted)
+
+        print_table(head, curve(args.seeds, args.sizes, draw))
     else:
         for noise, table in study(args.seeds, args.n, args.held_out).items():
             print(f"\n{args.n} pairs, {len(args.seeds)} seeds; {NOISES[noise]}\n")

@@ -244,8 +244,9 @@ def _pairs(
                 dropped[reason] += 1
                 continue
             value = gold.value(sample) if gold.name else None
-            reply = {"text": text, "model": log.header.eval.model, "vendor": model_vendor(log.header.eval.model)}
-            reply |= {"uuid": sample.uuid, "log": log.path, "epoch": sample.epoch, "gold": value}
+            reply: dict[str, Any] = {"text": text, "uuid": sample.uuid, "epoch": sample.epoch, "gold": value}
+            model = log.header.eval.model
+            reply |= {"log": log.path, "model": model, "vendor": model_vendor(model)}
             draft = sample.store.get(DRAFT)
             if draft is not None:
                 drafted = reply | {"text": draft, "gold": None, "made_by": "draft"}

@@ -53,7 +53,7 @@ def synthesise(severity: dict[str, float], loudness: float, voice: int, seed: in
     frames = n // FRAME
     dropped = chance.permutation(frames)[: round(MOST_DROPPED * severity["dropouts"] * frames)]
     signal[: frames * FRAME].reshape(frames, FRAME)[dropped] = 0
-    return np.clip(loudness * signal / np.sqrt(np.mean(signal**2)), -1, 1)
+    return np.asarray(np.clip(loudness * signal / np.sqrt(np.mean(signal**2)), -1, 1))
 
 
 def to_uri(samples: Samples) -> str:

@@ -40,7 +40,7 @@ def reply(*key: object) -> str:
     return f"{' '.join(words)}\n\n\\finalBeliefProb{{0.5}}"
 
 
-def judged(n: int, own: bool = True, **planted: float) -> dict[str, float]:
+def judged(n: int, own: bool = True, **planted: Any) -> dict[str, float]:
     """The figures of a judge with planted biases on n pairs, one reply of each from its own family."""
     scores = []
     for i in range(n):
@@ -109,7 +109,9 @@ def test_a_judge_that_goes_by_order_alone_labels_nothing() -> None:
     [(0.9, 0.2, 1, 0.85), (0.3, 0.8, -1, 0.25), (0.9, 0.6, 0, 0.65), (0.5, 0.1, 0, 0.7)],
 )
 def test_a_label_needs_both_orders(given: float, swapped: float, label: int, probability: float) -> None:
-    assert preference_of(given, swapped) == (label, pytest.approx(probability))
+    found = preference_of(given, swapped)
+    assert found[0] == label
+    assert found[1] == pytest.approx(probability)
 
 
 def writer() -> Model:

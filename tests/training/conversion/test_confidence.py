@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.training.conversion.confidence import (
@@ -30,7 +31,7 @@ def example() -> dict[str, Any]:
 def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:
     events = [f"event {i // 3}" for i in range(31)]
     allowed = np.arange(31) % 2 == 0
-    scored = []
+    scored: list[int] = []
 
     def fit(train: Indices) -> Callable[[Indices], Margins]:
         assert allowed[train].all()
@@ -110,11 +111,28 @@ def test_planted_noise_goes_and_nothing_is_gained_without_it(example: dict[str, 
 
 def test_a_worse_judge_needs_more_labels(example: dict[str, Any]) -> None:
     planted = example["Parameters"](accuracy=0.75)
-    (few, many) = example["curve"](range(3), (40, 300), 400, planted)
+    few, many = example["curve"](range(3), (40, 300), lambda seed, n: example["simulated"](seed, n, 400, planted))
     for row in (few, many):
         assert float(row[1]) == pytest.approx(0.25, abs=0.06), "wrong labels are what the judge's accuracy leaves"
         assert float(row[2]) < float(row[3])
     assert float(many[2]) > float(few[2])
+
+
+def test_recorded_labels_are_turned_to_gold_by_their_column(example: dict[str, Any], tmp_path: Path) -> None:
+    rows = []
+    for i in range(90):
+        good, bad = ({"role": "assistant", "content": f"{word} {i}"} for word in ("right", "wrong"))
+        correct = i % 3 > 0
+        sides = {"chosen": [good if correct else bad], "rejected": [bad if correct else good]}
+        rows.append({"prompt": [], **sides, "event": f"event {i // 2}"} | ({"correct": correct} if i < 84 else {}))
+    write_rows(tmp_path / "train.jsonl", *rows)
+    x, wrong, held = example["recorded"](str(tmp_path), 0, 40)
+    weights = example["features"](["right"])[0] - example["features"](["wrong"])[0]
+    assert ((x @ weights < 0) == wrong).all(), "the label as the judge gave it"
+    assert (held @ weights > 0).all(), "held-out pairs have gold"
+    assert len(held) == 84 - 56, "a third of the 42 events with gold, two pairs each"
+    with pytest.raises(BadInput, match="84 rows have a gold label"):
+        example["recorded"](str(tmp_path), 0, 60)
 
 
 @pytest.mark.parametrize(
