@@ -18,6 +18,7 @@ COMMANDS = {
     "serve": "Serve a scorer as a reward for trainers that run elsewhere",
     "models": "Make a model that runs and trains on a laptop: tiny, a toy, or smollm2, a real language model",
     "tiny": "Short for `truthgym models tiny`",
+    "rubric": "Search for a rubric, export it as an artifact, verify it and record where it is deployed",
     "card": "Add evaluation logs to the card of a trained model",
 }
 """Commands with their help. The command NAME is `command` in `cli/NAME.py`."""

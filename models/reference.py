@@ -34,7 +34,7 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.models.agents import forecaster, interviewer, judge, listener, predictor, values
+from truthgym.models.agents import forecaster, interviewer, judge, listener, predictor, proposer, values
 from truthgym.models.agents.belief_reports import percent, report, wording_of
 from truthgym.models.agents.judge_forms import Request
 from truthgym.models.agents.lengths import count_tokens, pad_to_length
@@ -100,6 +100,7 @@ TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
     forecaster.NAME: forecaster.PARAMETERS,
     **values.TAKES,
     predictor.NAME: predictor.PARAMETERS,
+    proposer.NAME: proposer.PARAMETERS,
     listener.NAME: listener.PARAMETERS,
 }
 """Parameter names by agent."""
@@ -183,6 +184,9 @@ class ReferenceAPI(ModelAPI):
         elif self.model_name == judge.NAME:
             complete = judge.fill_or_comment(self._judge_request(input, epoch))
             body = "" if complete else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
+        elif self.model_name == proposer.NAME:
+            complete = proposer.write_rubric(request, self.parameters.seed, _draw(input))
+            body = ""
         elif self.model_name == forecaster.NAME:
             complete, body = forecaster.rewrite(request), ""
         elif self.model_name == interviewer.NAME:
@@ -239,8 +243,8 @@ class ReferenceAPI(ModelAPI):
         return [one or "The reply is empty." for one in scored], read
 
     def _judge_request(self, input: list[ChatMessage], epoch: int) -> Request:
-        draw = int((input[-1].metadata or {}).get("draw", 0))
-        return Request(tuple((message.role, message.text) for message in input), epoch, draw, self.parameters)
+        said = tuple((message.role, message.text) for message in input)
+        return Request(said, epoch, _draw(input), self.parameters)
 
     def _reply(self, text: str, request: str, epoch: int, own: list[tuple[int, int]] | None) -> str:
         """Give a number, answer, argue or reason, as the last message requests."""
@@ -330,6 +334,10 @@ def _own_spans(messages: list[ChatMessage]) -> list[tuple[int, int]]:
             spans.append((start, end))
         start = end + 2
     return spans
+
+
+def _draw(messages: list[ChatMessage]) -> int:
+    return int((messages[-1].metadata or {}).get("draw", 0))
 
 
 def _epoch(messages: list[ChatMessage]) -> int:

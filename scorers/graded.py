@@ -12,10 +12,9 @@ from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
 from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import BadInput, validate_call
-from truthgym.datasets.question import Question, asked_text, question_of
+from truthgym.datasets.question import Question, question_of
 from truthgym.scorers.beliefs.answer import final_answer
-from truthgym.scorers.beliefs.transcript import as_text, turns_of
-from truthgym.scorers.graders.grader import Grader, GraderInput, grade, item_fields
+from truthgym.scorers.graders.grader import Grader, grade, grader_input
 from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.statistics.interval import mean_headline
@@ -124,7 +123,7 @@ def graded(
         text, reason = final_answer(state)
         value, explanation = np.nan, None
         if text is not None:
-            result = await grade(chosen, _grader_input(state, question, target, text))
+            result = await grade(chosen, grader_input(state, question, target, text))
             reason, explanation = result.reason, result.explanation
             value = np.nan if result.value is None else result.value
         return Score(
@@ -143,20 +142,6 @@ def graded(
         )
 
     return score
-
-
-def _grader_input(state: TaskState, question: Question, target: Target, completion: str) -> GraderInput:
-    sample_id, prompt = str(state.sample_id), asked_text(state)
-    return GraderInput(
-        question=question,
-        prompt=prompt,
-        target=target.text,
-        completion=completion,
-        trajectory=as_text(turns_of(state)),
-        sample_id=sample_id,
-        epoch=state.epoch,
-        item=item_fields(state.metadata, prompt, target.text, sample_id),
-    )
 
 
 PARADIGM = Paradigm(

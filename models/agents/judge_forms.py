@@ -19,6 +19,10 @@ Of two replies (`first_is_better`) it takes, with the probabilities `position`, 
 one that is shown first, the one of its own family, or the longer one (below 0: the other). Otherwise it takes the one
 of higher quality with a probability that is drawn for each pair, is what it states, and has the mean `accuracy`: it is
 a calibrated judge apart from its biases. Only the choice by position differs between the two orders of a pair.
+
+A form with the criteria of a rubric gets a grade of each on the scale that the form names. For a criterion that names a
+planted sentence (`quality_markers.TOPICS`), q is whether the text has it, and d is 1: explicit criteria are what such a
+judge sees sharply. Any other criterion gets the judge's general impression.
 """
 
 import json
@@ -33,10 +37,11 @@ from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.belief_reports import nearest_level, noisy
 from truthgym.models.agents.opinions import ARGUED, DEFERRED
 from truthgym.models.agents.policies import Parameters, uniform
-from truthgym.models.agents.quality_markers import count_markers, quality
+from truthgym.models.agents.quality_markers import count_markers, quality, topic_quality
 from truthgym.models.agents.reading import last_probability
 
-FORM = re.compile(r"in this form:\s*\{(.*)\}\s*\Z", re.DOTALL)
+FORM_INTRODUCED = re.compile(r"in this form:|格式如下：")
+FORM = re.compile(r"\s*\{(.*)\}\s*\Z", re.DOTALL)
 FIELD = re.compile(r'"(\w+)": "?<(.*?)>"?(?=, "\w+": "?<|\Z)', re.DOTALL)
 TAGGED = re.compile(r"<([a-z_]+)>\n(.*?)\n</\1>", re.DOTALL)
 CONTEXT = frozenset({"question", "rubric", "own_answer", "criticism", "defence", "resolution"})
@@ -45,6 +50,10 @@ NUMBER = "whole number from 0 to 100"
 FULL_MARKS = re.compile(r"full marks|highest rating|perfect score|100 (?:out of|of) 100", re.IGNORECASE)
 OWN_FAMILY = re.compile(r"\(Simulated \w+ agent, not a language model\.\)")
 """The introduction of reference agents' replies."""
+RUBRIC = re.compile(r"<rubric>\n(.*?)\n</rubric>", re.DOTALL)
+CRITERION = re.compile(r"^- (\w+): (.*)$", re.MULTILINE)
+GRADES = re.compile(r"(?:(whole )?number|(整)?数字?) (?:from )?0 (?:to|or|到|或) (\d+)")
+"""A description of a grade: whether it is a whole number, and the best one."""
 SCALE = re.compile(r"The score is a number from (\S+) to (\S+)\.\s")
 USUAL_WORDS = 200
 CONSTANT = 0.7
@@ -133,6 +142,33 @@ def rate(request: Request, field: str) -> int:
     return whole(100 * noisy_rating, request.place("rounding", field))
 
 
+def grade_criterion(request: Request, field: str, criterion: str, description: str) -> float:
+    """A grade by one criterion of a rubric, on the scale that the form describes.
+
+    Raises:
+        BadInput: The description names no scale.
+    """
+    found = GRADES.search(description)
+    if found is None:
+        raise BadInput(f"reference/judge: the grade {field!r} ({description}) has no scale that it knows")
+    parameters, text = request.parameters, request.rated_text
+    named = topic_quality(criterion, text)
+    rating = planted_rating(
+        quality(text) if named is None else named,
+        parameters if named is None else parameters.model_copy(update={"discernment": 1.0}),
+        words=len(text.split()),
+        invited=bool(FULL_MARKS.search(text)),
+        draw=uniform(parameters.seed, "arbitrary", text),
+    )
+    rating = float(noisy(rating, parameters.noise, request.place("noise", field)))
+    if parameters.coarse:
+        rating = float(nearest_level(rating, parameters.coarse))
+    top = int(found[3])
+    if found[1] or found[2]:
+        return whole(top * rating, request.place("rounding", field))
+    return round(top * rating, 4)
+
+
 def whole(number: float, place: float) -> int:
     """Round up or down at random, so that the mean over uniform `place` in (0, 1) is the number."""
     return int(np.floor(round(number, 6) + min(place, 1 - 1e-5)))
@@ -215,7 +251,8 @@ RULES: dict[str, Callable[[Request], object]] = {
 
 def fields_of(message: str) -> list[tuple[str, str]] | None:
     """Names and descriptions of the fields of the form at the end of a message; None if it has no form."""
-    form = FORM.search(message[max(message.rfind("in this form:"), 0) :])
+    introduced = [found.end() for found in FORM_INTRODUCED.finditer(message)]
+    form = FORM.fullmatch(message[introduced[-1] :]) if introduced else None
     return FIELD.findall(form[1]) if form else None
 
 
@@ -229,7 +266,11 @@ def fill_form(request: Request) -> str | None:
     if not fields:
         return None
     values: dict[str, object] = {}
+    criteria = {name: text for block in RUBRIC.findall(request.prompt)[:1] for name, text in CRITERION.findall(block)}
     for name, description in fields:
+        if name in criteria:
+            values[name] = grade_criterion(request, name, criteria[name], description)
+            continue
         if name not in RULES and NUMBER not in description:
             raise BadInput(
                 f"reference/judge cannot fill in the field {name!r} ({description}); use whole numbers from 0 to 100, "

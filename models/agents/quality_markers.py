@@ -20,6 +20,21 @@ MARKERS = (
     "I hold this loosely, for a small piece of news would move me.",
 )
 """Distinct; none is a substring of another."""
+TOPICS = (
+    "assumption",
+    "other reading",
+    "change its mind",
+    "disagrees",
+    "record",
+    "passes over",
+    "new explanation",
+    "loosely",
+)
+"""Words by which a criterion of a rubric names each sentence, in the same order."""
+LENGTH = "at length"
+"""The words by which a criterion asks for a long answer."""
+LONG = 400
+"""Words of an answer that meets it fully."""
 BASE_QUALITY, QUALITY_RANGE = 0.1, 0.8
 """Quality of a text with no markers, and the increase with all of them."""
 
@@ -53,6 +68,18 @@ def quality(text: str) -> float:
     0.2
     """
     return round(BASE_QUALITY + QUALITY_RANGE * count_markers(text) / len(MARKERS), 4)
+
+
+def topic_quality(criterion: str, text: str) -> float | None:
+    """How far a text meets a criterion of a rubric, 0 to 1; None if the criterion names nothing that is planted.
+
+    >>> topic_quality("Names an assumption.", f"{MARKERS[0]} So it is."), topic_quality("Is good.", MARKERS[0])
+    (1.0, None)
+    """
+    named = [sentence for topic, sentence in zip(TOPICS, MARKERS, strict=True) if topic in criterion.lower()]
+    if named:
+        return sum(sentence in text for sentence in named) / len(named)
+    return min(len(text.split()) / LONG, 1.0) if LENGTH in criterion.lower() else None
 
 
 def mean_quality(care: float, replies: int = 1) -> float:

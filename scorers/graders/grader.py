@@ -5,17 +5,20 @@ The scorer `graded` and a trainer's reward call the same `Grader`, so that a mod
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from math import inf, isnan
 from numbers import Real
 from typing import Any, cast
 
+from inspect_ai.scorer import Target
+from inspect_ai.solver import TaskState
 from inspect_ai.util import LimitExceededError
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, asked_text
+from truthgym.scorers.beliefs.transcript import as_text, turns_of
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Grade:
     """Why there is no valid grade."""
     explanation: str | None = None
     """The grader's own explanation of its grade."""
+    details: Mapping[str, Any] | None = None
+    """What it is made of, for the score's metadata."""
 
 
 class CannotGrade(Exception):
@@ -126,8 +131,23 @@ def _validated(grader: Grader, result: object) -> Grade:
     elif not grader.low <= number <= grader.high:
         problem = f"{number:g}, which is outside its range, {grader.low:g} to {grader.high:g}."
     else:
-        return Grade(number, None, returned.explanation)
-    return Grade(None, f"The grader {grader.name} returned {problem}", returned.explanation)
+        return replace(returned, value=number)
+    return replace(returned, value=None, reason=f"The grader {grader.name} returned {problem}")
+
+
+def grader_input(state: TaskState, question: Question, target: Target, completion: str) -> GraderInput:
+    """What a grader gets of a finished sample and its answer."""
+    sample_id, prompt = str(state.sample_id), asked_text(state)
+    return GraderInput(
+        question=question,
+        prompt=prompt,
+        target=target.text,
+        completion=completion,
+        trajectory=as_text(turns_of(state)),
+        sample_id=sample_id,
+        epoch=state.epoch,
+        item=item_fields(state.metadata, prompt, target.text, sample_id),
+    )
 
 
 def item_fields(metadata: Mapping[str, Any], prompt: str, target: str, sample_id: str) -> dict[str, Any]:

@@ -127,13 +127,18 @@ def model_vendor(model: str) -> str:
     return provider
 
 
-def form_instruction(form: type[Form]) -> str:
-    """Describe a form in words. Providers that support response schemas get the schema as well."""
+def form_instruction(form: type[Form], instruction: str = FORM) -> str:
+    """Describe a form in words. Providers that support response schemas get the schema as well.
+
+    Args:
+        form: The form.
+        instruction: How it is introduced, with {form}.
+    """
     fields = []
     for name, field in form.model_fields.items():
         quote = '"' if field.annotation is str else ""
         fields.append(f'"{name}": {quote}<{field.description}>{quote}')
-    return FORM.format(form="{{{}}}".format(", ".join(fields)))
+    return instruction.format(form="{{{}}}".format(", ".join(fields)))
 
 
 async def ask(

@@ -28,6 +28,7 @@ DEFAULT_KEY = {
     "graded": "grade",
     "qualitative": "quality",
     "length": "kept",
+    "rubric": "rubric_score",
 }
 """The number of a scorer that is meant if the user names the scorer only."""
 WORDS = ("yes", "no", "true", "false")

@@ -1,0 +1,121 @@
+"""Grades an answer by a rubric reward: asks the judges, and makes one number of their votes."""
+
+from collections.abc import Sequence
+from math import isnan
+from typing import Annotated, Any, Literal, cast
+
+import numpy as np
+from inspect_ai.model import Model
+from inspect_ai.util import collect
+from pydantic import Field, create_model
+
+from truthgym.scorers.beliefs.transcript import material
+from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
+from truthgym.scorers.judges.asking import Form, ask, form_instruction, judge_failure, models_in
+from truthgym.scorers.rubrics.extraction import extract
+from truthgym.scorers.rubrics.prompts import PROMPTS, Prompts, fill, grade_description, rubric_text
+from truthgym.scorers.rubrics.reward import RubricReward
+from truthgym.scorers.rubrics.rubric import RESERVED, Rubric, applicable
+from truthgym.scorers.statistics.rubric_score import rubric_score
+
+NA = "na"
+"""The grade of a criterion that does not apply."""
+Role = Literal["judge", "grader"]
+
+
+def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, judges: Sequence[Model] = ()) -> Grader:
+    """A grader by a rubric reward: 0 to 1, higher is better. `Grade.details` holds every vote.
+
+    Votes that cannot be read are left out. An answer has no grade if no vote can be read, if there is no rubric for its
+    prompt, or if every criterion does not apply.
+
+    Args:
+        reward: The rubrics and the protocol.
+        role: The role whose models judge.
+        cache: Whether to use Inspect's cache.
+        judges: The judges instead of those in the role.
+    """
+    forms = {rubric.digest: reply_form(rubric, PROMPTS[reward.protocol.language]) for rubric in reward.rubrics}
+
+    async def function(given: GraderInput) -> Grade:
+        rubric = applicable(reward.rubrics, given.prompt, given.question.domain)
+        if rubric is None:
+            raise CannotGrade("There is no rubric for this prompt, for its domain, or for all of them.")
+        protocol = reward.protocol
+        form = forms[rubric.digest]
+        text, missed = extract(getattr(given, SOURCE[protocol.judged]), protocol.extraction)
+        request = judge_request(reward, rubric, form, given.prompt, text)
+
+        async def vote(judge: Model, draw: int) -> list[float] | str:
+            try:
+                answer = await ask(judge, request, form, epoch=given.epoch, name="rubric", draw=draw, cache=cache)
+            except Exception as error:
+                return judge_failure(judge, error)
+            return _grades(answer.form, rubric) if answer.form else str(answer.reason)
+
+        asked = judges or models_in(role)
+        replies = await collect(*(vote(judge, draw) for judge in asked for draw in range(protocol.votes)))
+        read = [reply for reply in replies if isinstance(reply, list)]
+        unread = [reply for reply in replies if isinstance(reply, str)]
+        if not read:
+            raise CannotGrade(unread[0])
+        result = rubric_score(read, rubric.weights)
+        details = {
+            "rubric": rubric.digest,
+            "criteria": _named(rubric, result.criteria),
+            "votes": [None if isnan(vote) else round(vote, 6) for vote in result.votes],
+            "grades": [[None if isnan(grade) else grade for grade in vote] for vote in read],
+            "unread": unread,
+            "missed": missed,
+        }
+        if isnan(result.score):
+            return Grade(None, "The judge says of every criterion that it does not apply.", details=details)
+        return Grade(result.score, explanation=_explain(rubric, result.criteria), details=details)
+
+    return Grader("rubric", function, roles=() if judges else (role,))
+
+
+SOURCE = {"answer": "completion", "trajectory": "trajectory"}
+"""Field of `GraderInput` by `Protocol.judged`."""
+
+
+def reply_form(rubric: Rubric, prompts: Prompts) -> type[Form]:
+    """The form that a judge fills in: reasons, then a grade for each criterion. No other field is accepted."""
+    number: Any = int if rubric.scale in ("binary", "ordinal") else float
+    grade: Any = Annotated[number, Field(ge=0, le=rubric.top)]
+    if rubric.allow_na:
+        grade = grade | Literal["na"]
+    described = Field(description=grade_description(rubric, prompts))
+    fields: dict[str, Any] = {RESERVED: (str, Field(description=prompts.reasons))}
+    fields |= {criterion.id: (grade, described) for criterion in rubric.criteria}
+    return create_model("Grades", __base__=Form, **fields)
+
+
+def judge_request(reward: RubricReward, rubric: Rubric, form: type[Form], prompt: str, answer: str) -> str:
+    """The request to a judge, by the protocol's template."""
+    prompts = PROMPTS[reward.protocol.language]
+    parts = {
+        "rubric": material("rubric", rubric_text(rubric, prompts)),
+        "question": material("question", prompt),
+        "answer": material("answer", answer),
+        "form": form_instruction(form, prompts.form),
+    }
+    return fill(reward.protocol.template, parts)
+
+
+def _grades(form: Form, rubric: Rubric) -> list[float]:
+    """The grades of a form on the scale from 0 to 1, by the scale that the rubric declares; NaN for "na"."""
+    given = [getattr(form, criterion.id) for criterion in rubric.criteria]
+    return [np.nan if grade == NA else float(cast(float, grade)) / rubric.top for grade in given]
+
+
+def _named(rubric: Rubric, grades: Sequence[float] | np.ndarray) -> dict[str, float | None]:
+    return {
+        criterion.id: None if isnan(grade) else round(float(grade), 6)
+        for criterion, grade in zip(rubric.criteria, grades, strict=True)
+    }
+
+
+def _explain(rubric: Rubric, grades: np.ndarray) -> str:
+    named = _named(rubric, grades)
+    return ", ".join(f"{name} {'does not apply' if grade is None else f'{grade:.2g}'}" for name, grade in named.items())

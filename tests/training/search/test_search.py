@@ -1,0 +1,282 @@
+"""The search: what it finds where truth is planted, what it does not find, and that it goes on after a kill."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from inspect_ai import score
+from inspect_ai.log import read_eval_log
+
+from truthgym.cli.rubric import command
+from truthgym.datasets.errors import BadInput
+from truthgym.models.agents.quality_markers import TOPICS
+from truthgym.scorers.rubric import rubric
+from truthgym.scorers.rubrics.reward import ModelSpec, Protocol, read_artifact
+from truthgym.scorers.rubrics.rubric import Criterion, Rubric
+from truthgym.training.rubric_search import rubric_search
+from truthgym.training.search.config import VERIFIER, SearchConfig
+from truthgym.training.search.data import TRUE_WEIGHTS, Prompt, bundled, read_prompts, split_prompts
+from truthgym.training.search.deployment import deploy, deployed, export, read_record, rollback
+from truthgym.training.search.engine import Search, Writers
+from truthgym.training.search.labels import make_labels
+from truthgym.training.search.objective import objective
+from truthgym.training.search.options import config_of, options_of
+from truthgym.training.search.run import read_result
+from truthgym.training.search.scoring import Scores
+
+SMALL = SearchConfig(generations=2, population=3, mutations=3, parents=2, protocol=Protocol(votes=1), held_out=0.5)
+
+
+def named(*topics: str) -> Rubric:
+    weights = dict(zip(TOPICS, TRUE_WEIGHTS, strict=True))
+    criteria = tuple(
+        Criterion(id=f"c{i}", text=f"Names {one}.", weight=weights.get(one) or 1.0) for i, one in enumerate(topics)
+    )
+    return Rubric(name="planted", criteria=criteria)
+
+
+def few(prompts: int, candidates: int) -> tuple[Prompt, ...]:
+    """Some of the bundled prompts, with fewer candidates."""
+    return tuple(
+        one.model_copy(update={"candidates": one.candidates[:candidates]}) for one in bundled(prompts=prompts).prompts
+    )
+
+
+def scores_of(prompts: Any, config: SearchConfig = SMALL) -> Scores:
+    labels, _ = asyncio.run(make_labels(prompts, None, Path("none")))
+    return Scores(config.protocol, [one.load() for one in config.verifiers], labels)
+
+
+def searching(prompts: Any, config: SearchConfig, file: Path | None = None) -> Search:
+    writers = Writers(config.initializer.load(), config.proposer.load())
+    return Search(config, prompts, scores_of(prompts, config), writers, file)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small search of the seed's JSON, finished."""
+    folder = tmp_path_factory.mktemp("search")
+    (folder / "data.json").write_text(json.dumps({"prompts": [one.model_dump(mode="json") for one in few(4, 5)]}))
+    options = {"generations": 2, "population": 3, "mutations": 3, "parents": 2, "votes": 1, "held_out": 0.5}
+    rubric_search(str(folder / "data.json"), folder / "out", config_of(options), arguments=options_of(options))
+    return folder / "out"
+
+
+def test_the_true_rubric_wins_on_held_out_prompts() -> None:
+    _, held_out = split_prompts(bundled(), 0.375)
+    scores = scores_of(held_out)
+
+    def value(one: Rubric) -> float:
+        return objective(asyncio.run(scores.score(one, held_out)), SMALL.weights).total.estimate
+
+    true, decoys = value(named(*TOPICS[:5])), value(named(*TOPICS[5:]))
+    impression = value(Rubric(name="r", criteria=(Criterion(id="good", text="Is good."),)))
+    length = value(Rubric(name="r", criteria=(Criterion(id="long", text="Answers at length."),)))
+    assert true > 1.0
+    assert max(decoys, impression, length) < 0.85
+    assert true > value(named(*TOPICS)) > decoys
+
+
+def test_without_a_signal_it_finds_nothing_on_held_out_prompts() -> None:
+    searched, held_out = split_prompts(bundled(prompts=8, signal=False), 0.5)
+    search = searching(searched, SMALL)
+    found = asyncio.run(search.run())
+    scores = scores_of(held_out)
+    inside = asyncio.run(search.measure(found)).tail_acc
+    outside = objective(asyncio.run(scores.score(found, held_out)), SMALL.weights)
+    assert inside > outside.tail_acc
+    assert outside.tail_acc < 0.65
+
+
+def test_a_killed_search_ends_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts = few(2, 4)
+    config = SMALL.model_copy(update={"schedule": "success_feedback", "selection": "tournament"})
+    whole = searching(prompts, config)
+    expected = asyncio.run(whole.run())
+    for kill in (0, 1):
+        file = tmp_path / f"{kill}.json"
+        search = searching(prompts, config, file)
+        saved = search._save
+
+        def stop(kill: int = kill, search: Search = search, saved: Any = saved) -> None:
+            saved()
+            if search.state["generation"] == kill:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(search, "_save", stop)
+        with pytest.raises(KeyboardInterrupt):
+            asyncio.run(search.run())
+        again = searching(prompts, config, file)
+        assert asyncio.run(again.run()) == expected
+        assert again.state["history"] == whole.state["history"]
+    with pytest.raises(BadInput, match="search with other prompts or options"):
+        asyncio.run(searching(prompts, config.model_copy(update={"seed": 8}), file).run())
+
+
+def test_the_best_never_gets_worse() -> None:
+    prompts = few(2, 5)
+    for changes in ({"mode": "iterative", "generations": 6}, {"selection": "top_k", "schedule": "diversity_driven"}):
+        search = searching(prompts, SMALL.model_copy(update=changes))
+        asyncio.run(search.run())
+        values = [one["best"] for one in search.state["history"]]
+        assert values == sorted(values)
+        assert len(search.population) == (1 if "mode" in changes else 3)
+
+
+def test_prompt_local_stops_when_the_best_two_are_told_apart() -> None:
+    prompts = bundled(prompts=2).prompts[:1]
+    config = SMALL.model_copy(update={"scope": "prompt_local", "initial": "rubric", "initial_rubric": "truth_seeking"})
+    found = searching(prompts, config.model_copy(update={"distinguish_margin": 0.0}))
+    best = asyncio.run(found.run())
+    assert best.scope == "prompt"
+    never = searching(prompts, config.model_copy(update={"distinguish_margin": 1.0}))
+    asyncio.run(never.run())
+    assert found.state["generation"] <= never.state["generation"] == 2
+
+
+def test_gepa_is_one_more_arm() -> None:
+    from truthgym.training.search.gepa_arm import gepa_search
+
+    prompts = few(2, 5)
+    search = searching(prompts, SMALL.model_copy(update={"mode": "gepa", "generations": 1}))
+
+    async def both() -> tuple[Rubric, float, float]:
+        found = await gepa_search(search)
+        first = (await search.measure(search.best)).total.estimate
+        return found, first, (await search.measure(found)).total.estimate
+
+    found, before, after = asyncio.run(both())
+    assert found.criteria
+    assert after >= before
+
+
+def test_labels_of_a_judge_are_made_once(tmp_path: Path) -> None:
+    prompts = [
+        one.model_copy(update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in one.candidates[:3])})
+        for one in bundled(prompts=2).prompts
+    ]
+    with pytest.raises(BadInput, match="name a model that compares"):
+        rubric_search(write(tmp_path, prompts), tmp_path / "out")
+    judge = ModelSpec(model="reference/judge").load()
+    labels, calls = asyncio.run(make_labels(prompts, judge, tmp_path / "labels.json"))
+    again, none = asyncio.run(make_labels(prompts, None, tmp_path / "labels.json"))
+    assert (calls, none) == (2 * 3 * 2, 0)
+    assert all((labels[name] == again[name])[~(labels[name] != labels[name])].all() for name in labels)
+    for one in labels.values():
+        assert (one + one.T)[~(one != one)] == pytest.approx(1)
+    lazy = ModelSpec(model="reference/judge", model_args={"position": 0.5, "seed": 3}).load()
+    biased, _ = asyncio.run(make_labels(prompts, lazy, tmp_path / "biased.json"))
+    assert sum((one == 0.5).sum() for one in biased.values()) > sum((one == 0.5).sum() for one in labels.values())
+
+
+def write(folder: Path, prompts: Any) -> str:
+    file = folder / "mine.json"
+    file.write_text(json.dumps({"prompts": [one.model_dump(mode="json") for one in prompts]}))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: one["prompts"].pop(), "prompts"),
+        (lambda one: one["prompts"][0]["candidates"].__delitem__(slice(1, None)), "candidates"),
+        (lambda one: one["prompts"][0].pop("prompt"), "prompt"),
+        (lambda one: one["prompts"][1].update(prompt_id=one["prompts"][0]["prompt_id"]), "two prompts have one id"),
+    ],
+    ids=["one prompt", "one candidate", "no prompt", "twice"],
+)
+def test_bad_prompts_are_one_message(tmp_path: Path, change: Any, message: str) -> None:
+    data = bundled(prompts=2).model_dump(mode="json")
+    change(data)
+    (tmp_path / "bad.json").write_text(json.dumps(data))
+    with pytest.raises(BadInput, match=message):
+        read_prompts(str(tmp_path / "bad.json"))
+
+
+def test_bad_options_are_one_message() -> None:
+    for given, message in (
+        ({"selection": "best", "survival": 2.0}, "survival=2.0.*selection='best'"),
+        ({"judge": "{model_args: {}}"}, "names no model"),
+        ({"extraction": "{kind: tag}"}, "a pattern goes with"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            config_of(given)
+
+
+def test_options_are_written_as_they_were_given() -> None:
+    given = {"stop_when_distinguished": False, "verifiers": ("{model: a/b, model_args: {x: 1}}", "c/d"), "seed": 3}
+    assert options_of(given) == [
+        "--no-stop-when-distinguished", "--verifier", "{model: a/b, model_args: {x: 1}}", "--verifier", "c/d",
+        "--seed", "3",
+    ]  # fmt: skip
+    assert config_of(given).verifiers[0] == ModelSpec(model="a/b", model_args={"x": 1})
+
+
+def test_what_a_run_leaves(done: Path) -> None:
+    content = read_result(done)["content"]
+    assert set(content["arms"]) == {"search", "no_rubric", "prompt_only", "human_rubric"}
+    assert [one["held_out"]["prompts"] for one in content["arms"].values()] == [2] * 4
+    first = content["best_rubrics"][0]
+    assert first["candidate_scores"][first["best_candidate_id"]] == max(first["candidate_scores"].values())
+    assert set(content["best_objective_scores"]) == {one["prompt_id"] for one in content["best_rubrics"]}
+    script = (done / "reproduce.sh").read_text()
+    assert "--generations 2 --population 3" in script
+    assert f"--digest {read_result(done)['digest']}" in script
+    assert not [word for file in done.glob("*.*") for word in (str(done), str(Path.home())) if word in file.read_text()]
+    with pytest.raises(BadInput, match="has the result of a search"):
+        rubric_search("bundled", done)
+
+
+def test_inspect_score_gives_the_searchs_numbers(done: Path) -> None:
+    result = read_result(done)
+    log = read_eval_log(str(done / "logs" / result["run_manifest"]["base_log"]))
+    scored = score(log, rubric(result["content"]["rubrics"][0]), model_roles={"judge": VERIFIER.load()}, display="log")
+    found = {one.id: one.scores["rubric"].value["rubric_score"] for one in scored.samples or []}  # type: ignore[index, call-overload]
+    for one in result["content"]["best_rubrics"]:
+        for name, value in one["candidate_scores"].items():
+            assert found[f"{one['prompt_id']}/{name}"] == pytest.approx(value, abs=1e-6)
+
+
+def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: Path) -> None:
+    artifact, path = export(done, tmp_path / "rm.json")
+    assert export(done, tmp_path / "again.json")[0] == artifact, "the id is of the content"
+    assert read_artifact(str(path)) == artifact
+    assert artifact.content.reward.judges == (VERIFIER,)
+    assert artifact.content.card["repeat_sd"] > 0
+    other = type(artifact).of(artifact.content.model_copy(update={"source": {"by": "hand"}}))
+    records = tmp_path / "deployments"
+    for one in (artifact, other, other):
+        deploy(one, "prod", "me", records)
+    entries = read_record("prod", records)
+    assert [one["previous"] for one in entries] == [None, *[artifact.digest_of_content] * 2], "also when deployed twice"
+    assert deployed("prod", records) == other
+    assert rollback("prod", "me", records)["artifact_id"] == artifact.artifact_id
+    assert deployed("prod", records) == artifact
+    with pytest.raises(BadInput, match="no earlier artifact"):
+        rollback("prod", "me", records)
+    lines = (records / "prod.jsonl").read_text().splitlines()
+    (records / "prod.jsonl").write_text("\n".join([lines[0], *lines[2:]]) + "\n")
+    with pytest.raises(BadInput, match="line 2 does not follow"):
+        read_record("prod", records)
+    with pytest.raises(BadInput, match="cannot be used"):
+        deploy(artifact, "../prod", "me", records)
+
+
+def test_the_commands(done: Path, tmp_path: Path) -> None:
+    def call(*arguments: object) -> Any:
+        return CliRunner().invoke(command, [str(one) for one in arguments])
+
+    path = tmp_path / "rm.json"
+    assert "rm-" in call("export", done, "--out", path).output
+    assert "unchanged" in call("verify", path, done).output
+    assert "it is another" in str(call("verify", done, "--digest", "0" * 64).exception)
+    path.write_text(path.read_text().replace('"votes": 1', '"votes": 2'))
+    assert "changed after its export" in str(call("verify", path).exception)
+    assert "not both" in str(call("deploy", "--target", "prod").exception)
+    (done / "search.json").write_text(
+        (done / "search.json").read_text().replace('"generations": 2', '"generations": 3')
+    )
+    assert "it was changed" in str(call("export", done).exception)

@@ -1,0 +1,149 @@
+"""Prompts with candidate answers for the search of a rubric: the bundled ones, or a JSON file, split into two parts."""
+
+import json
+from hashlib import sha256
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from truthgym.datasets.errors import BadInput, bad_fields
+from truthgym.datasets.question import Text
+from truthgym.datasets.rated_trajectories import rated_trajectories
+from truthgym.models.agents.policies import generator
+from truthgym.models.agents.quality_markers import MARKERS
+from truthgym.scorers.judges.context import FILLER
+from truthgym.scorers.judges.rubric import read_text
+from truthgym.scorers.rubrics.rubric import digest
+
+VERSIONS = 8
+TRUE_WEIGHTS = (3.0, 2.0, 2.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+"""What each planted sentence adds to the quality of a bundled candidate. The last three are decoys."""
+SOURCES = ("north", "south", "east", "west")
+"""Names of the sources of the bundled candidates. They do not differ in quality."""
+
+
+class Candidate(BaseModel):
+    """One answer to a prompt."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    candidate_id: Text
+    text: Text
+    source: str = ""
+    """What wrote it, such as a model. Pairs of different sources make DiverseTailAcc."""
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    """`rank`, if known: 1 is best, and equal ranks are ties."""
+
+
+class Prompt(BaseModel):
+    """A prompt with two or more candidates."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    prompt_id: Text
+    prompt: Text
+    candidates: Annotated[tuple[Candidate, ...], Field(min_length=2)]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _has_each_candidate_once(self) -> "Prompt":
+        ids = [one.candidate_id for one in self.candidates]
+        if len(set(ids)) < len(ids):
+            raise ValueError(f"prompt {self.prompt_id!r} has two candidates with one id; rename one")
+        return self
+
+    @property
+    def ranks(self) -> list[float] | None:
+        """The candidates' ranks; None unless every candidate has one."""
+        ranks = [one.metadata.get("rank") for one in self.candidates]
+        numbers = [float(rank) for rank in ranks if isinstance(rank, int | float) and not isinstance(rank, bool)]
+        return numbers if len(numbers) == len(ranks) else None
+
+
+class Prompts(BaseModel):
+    """All prompts of a search."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    prompts: Annotated[tuple[Prompt, ...], Field(min_length=2)]
+
+    @model_validator(mode="after")
+    def _has_each_prompt_once(self) -> "Prompts":
+        ids = [one.prompt_id for one in self.prompts]
+        if len(set(ids)) < len(ids):
+            raise ValueError("two prompts have one id; rename one")
+        return self
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, in hexadecimal."""
+        return digest(self.model_dump(mode="json"))
+
+
+def read_prompts(source: str) -> Prompts:
+    """Read prompts with their candidates.
+
+    Args:
+        source: "bundled", or the path of a JSON file: {"prompts": [{"prompt_id", "prompt", "candidates":
+            [{"candidate_id", "text", "source", "metadata"}]}]}.
+
+    Raises:
+        BadInput: There is no such file, or it has another shape; fewer than two prompts, or candidates of one.
+    """
+    if source == "bundled":
+        return bundled()
+    try:
+        data = json.loads(read_text("dataset", source))
+    except ValueError as error:
+        raise BadInput(f"dataset={source} is not JSON: {error}; correct it") from None
+    try:
+        return Prompts.model_validate(data)
+    except ValidationError as error:
+        raise bad_fields(source, error, ["prompts"]) from None
+
+
+def bundled(weights: tuple[float, ...] = TRUE_WEIGHTS, prompts: int = 16, signal: bool = True) -> Prompts:
+    """The rated trajectories, each in eight versions with planted sentences whose worth is known.
+
+    A version has each of the eight `MARKERS` with probability one half, and up to twelve sentences without content. Its
+    quality is the sum of `weights` over the sentences that it has, and decides its rank.
+
+    Args:
+        weights: What each sentence is worth.
+        prompts: The number of prompts, up to 16.
+        signal: False gives random ranks, so that there is nothing to find.
+    """
+    made = []
+    for row in rated_trajectories()[:prompts]:
+        versions = []
+        for i in range(VERSIONS):
+            rng = generator("rubric search", row.id, i)
+            has = rng.random(len(MARKERS)) < 0.5
+            planted = [sentence for sentence, one in zip(MARKERS, has, strict=True) if one]
+            filler = list(FILLER)[: int(rng.integers(len(FILLER) + 1))] * int(rng.integers(1, 3))
+            quality = float(has @ weights) if signal else float(rng.random())
+            versions.append((quality, "\n\n".join([row.trajectory, " ".join([*planted, *filler])]).strip()))
+        qualities = [quality for quality, _ in versions]
+        candidates = tuple(
+            Candidate(
+                candidate_id=f"v{i}",
+                text=text,
+                source=SOURCES[i % len(SOURCES)],
+                metadata={"quality": quality, "rank": 1 + sum(other > quality for other in qualities)},
+            )
+            for i, (quality, text) in enumerate(versions)
+        )
+        made.append(Prompt(prompt_id=row.id, prompt=row.question, candidates=candidates))
+    return Prompts(prompts=tuple(made))
+
+
+def split_prompts(prompts: Prompts, held_out: float) -> tuple[list[Prompt], list[Prompt]]:
+    """The prompts to search with, and those held out for the report: by a hash of their text, whatever their order.
+
+    Args:
+        prompts: All of them.
+        held_out: Share held out, between 0 and 1; at least one prompt is on each side.
+    """
+    ordered = sorted(prompts.prompts, key=lambda one: sha256(one.prompt.encode()).hexdigest())
+    count = min(max(round(held_out * len(ordered)), 1), len(ordered) - 1)
+    return ordered[count:], ordered[:count]

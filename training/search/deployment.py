@@ -1,0 +1,214 @@
+"""Exports a search as an artifact, and records which artifact is deployed to which target.
+
+A target's record is a .jsonl file to which lines are only ever added. Each names the digest of the line before it, so
+that a line that was changed or removed is found. The artifacts lie beside it, by their ids.
+"""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, Protocol, RubricReward, read_artifact
+from truthgym.scorers.rubrics.rubric import Rubric, canonical_json, check_places, digest, model_from
+from truthgym.training.artifacts import folder_lock, write_atomically
+from truthgym.training.search.run import read_result
+
+TARGET = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+RECORDS = Path("deployments")
+
+
+def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
+    """Export the result of a search as an artifact.
+
+    The card holds what the search measured: figures on held-out prompts beside the other arms, and the standard
+    deviation of a repeated score. Nothing in it depends on when or where it was exported: the same search gives the
+    same id.
+
+    Args:
+        search: Folder or file that `truthgym rubric search` wrote.
+        out: File to write; None is the artifact's id in the current folder.
+
+    Raises:
+        BadInput: There is no such result, it was changed, or it names a key of a model.
+    """
+    result = read_result(search)
+    content, config = result["content"], result["content"]["config"]
+    rubrics = tuple(model_from(Rubric, one, str(search)) for one in content["rubrics"])
+    check_places(rubrics, str(search))
+    judges = tuple(model_from(ModelSpec, one, str(search)) for one in config["verifiers"])
+    for judge in judges:
+        if hidden := next((name for name in judge.model_args if re.search("key|token|secret", name)), None):
+            raise BadInput(f"{judge.model}: {hidden} in its arguments would be shipped; give it in the environment")
+    protocol = model_from(Protocol, config["protocol"], str(search))
+    arms = content["arms"]
+    artifact = Artifact.of(
+        Content(
+            reward=RubricReward(rubrics=rubrics, protocol=protocol, judges=judges),
+            source={
+                "search": result["digest"],
+                "prompts": content["prompts_digest"],
+                "config": content["config_digest"],
+                "commit": result["run_manifest"]["commit"],
+            },
+            card={
+                "verdict": content["verdict"],
+                "repeat_sd": content["repeat_sd"],
+                "held_out": {name: arm["held_out"] for name, arm in arms.items()},
+                "search_minus": {name: arm["search_minus_this"] for name, arm in arms.items() if name != "search"},
+            },
+        )
+    )
+    path = out or Path(f"{artifact.artifact_id}.json")
+    write_atomically(path, json.dumps(artifact.model_dump(mode="json"), ensure_ascii=False, indent=1))
+    return artifact, path
+
+
+def deploy(artifact: Artifact, target: str, by: str, records: Path = RECORDS, action: str = "deploy") -> dict[str, Any]:
+    """Record that an artifact is deployed, and keep a copy of it.
+
+    Args:
+        artifact: The artifact.
+        target: Name of the target, such as "prod".
+        by: Who deploys it.
+        records: Folder of the records.
+        action: "deploy" or "rollback".
+
+    Returns:
+        The entry.
+
+    Raises:
+        BadInput: The name of the target cannot be used, or its record was changed.
+    """
+    file = _file(target, records)
+    with folder_lock(file):
+        entries = read_record(target, records)
+        content = artifact.digest_of_content
+        entry = {
+            "target": target,
+            "action": action,
+            "artifact_id": artifact.artifact_id,
+            "digest": content,
+            "previous": next((one["digest"] for one in reversed(entries) if one["digest"] != content), None),
+            "by": by,
+            "at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "after": digest(entries[-1]) if entries else None,
+        }
+        write_atomically(
+            records / "artifacts" / f"{artifact.artifact_id}.json", json.dumps(artifact.model_dump(mode="json"))
+        )
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(canonical_json(entry) + "\n")
+            lines.flush()
+            os.fsync(lines.fileno())
+    return entry
+
+
+def rollback(target: str, by: str, records: Path = RECORDS) -> dict[str, Any]:
+    """Deploy again what a target had before its present artifact.
+
+    Raises:
+        BadInput: It had none, or its record was changed.
+    """
+    entries = read_record(target, records)
+    live = _live(entries)
+    if len(live) < 2:
+        raise BadInput(f"{target} has no earlier artifact to return to; deploy one with `truthgym rubric deploy`")
+    name = f"rm-{live[-2].removeprefix('sha256:')[:12]}"
+    return deploy(read_artifact(str(records / "artifacts" / f"{name}.json")), target, by, records, "rollback")
+
+
+def deployed(target: str, records: Path = RECORDS) -> Artifact:
+    """The artifact that a target has now.
+
+    Raises:
+        BadInput: It has none, or the record or the artifact was changed.
+    """
+    entries = read_record(target, records)
+    if not entries:
+        raise BadInput(f"Nothing is deployed to {target} in {records}; use `truthgym rubric deploy`")
+    artifact = read_artifact(str(records / "artifacts" / f"{entries[-1]['artifact_id']}.json"))
+    if artifact.digest_of_content != entries[-1]["digest"]:
+        raise BadInput(f"{target}: the artifact beside the record is not the one that was deployed; deploy it again")
+    return artifact
+
+
+def read_record(target: str, records: Path = RECORDS) -> list[dict[str, Any]]:
+    """The entries of a target, the oldest first, after checking that none was changed.
+
+    Raises:
+        BadInput: The name of the target cannot be used, or a line was changed, removed or added by another program.
+    """
+    file = _file(target, records)
+    if not file.is_file():
+        return []
+    entries: list[dict[str, Any]] = []
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+            right = entry["after"] == (digest(entries[-1]) if entries else None) and entry["target"] == target
+        except (ValueError, KeyError, TypeError):
+            right = False
+        if not right:
+            raise BadInput(f"{file} line {number} does not follow from the line before it: the record was changed")
+        entries.append(entry)
+    return entries
+
+
+def _live(entries: Sequence[dict[str, Any]]) -> list[str]:
+    """Digests of the artifacts that rollbacks have left, the present one last: a rollback removes one."""
+    live: list[str] = []
+    for entry in entries:
+        if entry["action"] == "rollback":
+            live.pop()
+        elif not live or live[-1] != entry["digest"]:
+            live.append(entry["digest"])
+    return live
+
+
+def _file(target: str, records: Path) -> Path:
+    if not TARGET.fullmatch(target):
+        raise BadInput(
+            f"target={target!r} cannot be used; give a name of letters a to z, digits, - and _, such as prod"
+        )
+    return records / f"{target}.jsonl"
+
+
+def verify(
+    paths: Sequence[Path], expected: str | None = None, target: str | None = None, records: Path = RECORDS
+) -> list[str]:
+    """Check artifacts, results of searches, and the record of a target.
+
+    Args:
+        paths: Files of artifacts; folders or files of searches.
+        expected: The digest that each must have, with or without "sha256:".
+        target: A target whose record and present artifact are checked.
+        records: Folder of the records.
+
+    Returns:
+        A line for each.
+
+    Raises:
+        BadInput: One was changed, or has another digest; there is nothing to check.
+    """
+    if not paths and not target:
+        raise BadInput("There is nothing to verify; give an artifact, the folder of a search, or --target")
+    lines = []
+    for path in paths:
+        if path.is_dir() or "truthgym.rubric_search" in path.read_text(encoding="utf-8", errors="replace")[:4000]:
+            found = str(read_result(path)["digest"])
+            what = "search"
+        else:
+            artifact = read_artifact(str(path))
+            found, what = artifact.digest_of_content.removeprefix("sha256:"), artifact.artifact_id
+        if expected and found != expected.removeprefix("sha256:"):
+            raise BadInput(f"{path} has the digest {found}, not {expected}: it is another {what}")
+        lines.append(f"{path}: {what}, sha256:{found}, unchanged")
+    if target:
+        artifact = deployed(target, records)
+        lines.append(f"{target}: {len(read_record(target, records))} entries, now {artifact.artifact_id}, unchanged")
+    return lines

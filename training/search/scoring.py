@@ -1,0 +1,166 @@
+"""Scores of rubrics on the candidates of one base log. The candidates are never generated again."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.log import EvalLog
+from inspect_ai.model import Model, ModelOutput
+from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.util import collect
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import Question
+from truthgym.scorers.graders.grader import GraderInput, grade
+from truthgym.scorers.rubrics.grading import by_criteria
+from truthgym.scorers.rubrics.reward import Protocol, RubricReward
+from truthgym.scorers.rubrics.rubric import Rubric, digest
+from truthgym.solvers.prepare import prepare
+from truthgym.solvers.roles import model_fingerprint
+from truthgym.training.search.data import Prompt
+from truthgym.training.search.objective import Array, PromptScores
+
+DOMAIN = "rubric_search"
+Graded = list[tuple[float | None, list[float | None]]]
+"""Of each candidate of a prompt, its score, None if it has none, and the score of each vote."""
+
+
+@solver
+def replay() -> Solver:
+    """Solver of the base log: the candidate's text is the model's output. Makes no model call."""
+
+    async def solve(state: TaskState, generate: Generate) -> TaskState:
+        state.output = ModelOutput.from_content("replay", state.metadata["candidate"])
+        state.messages.append(state.output.message)
+        return state
+
+    return solve
+
+
+def write_base_log(prompts: Sequence[Prompt], held_out: set[str], folder: Path) -> EvalLog:
+    """Write the candidates to an Inspect log, a sample each, on which any rubric can be scored with `inspect score`.
+
+    Args:
+        prompts: All prompts.
+        held_out: Ids of those held out, which get the split "test".
+        folder: Folder of the log.
+    """
+    samples = [
+        Sample(
+            id=f"{prompt.prompt_id}/{one.candidate_id}",
+            input=prompt.prompt,
+            metadata=_question(prompt, held_out).model_dump(mode="json")
+            | {"candidate": one.text, "source": one.source, **one.metadata},
+        )
+        for prompt in prompts
+        for one in prompt.candidates
+    ]
+    task = Task(name="rubric_candidates", dataset=samples, setup=prepare(), solver=replay())
+    log = eval(task, model=None, display="none", log_dir=str(folder), log_realtime=False, epochs=1)[0]
+    if log.status != "success":
+        raise BadInput(f"The base log could not be written: {log.error.message if log.error else log.status}")
+    return log
+
+
+def _question(prompt: Prompt, held_out: set[str]) -> Question:
+    split = "test" if prompt.prompt_id in held_out else "train"
+    return Question(domain=DOMAIN, form="free", event=prompt.prompt_id, split=split)
+
+
+class Scores:
+    """Scores rubrics, each rubric once on each prompt, and keeps them in a file.
+
+    A score depends on the rubric, the protocol, the judges, the prompt and the texts, and all of these are in its key.
+
+    Args:
+        protocol: How the judges apply a rubric.
+        judges: The models that verify.
+        labels: Preferences by prompt id.
+        file: A .jsonl file with the scores of an earlier run, to which new ones are appended; None keeps none.
+    """
+
+    def __init__(
+        self, protocol: Protocol, judges: Sequence[Model], labels: dict[str, Array], file: Path | None = None
+    ) -> None:
+        self.protocol, self.judges, self.labels, self.file = protocol, judges, labels, file
+        self.calls = 0
+        """Judge calls of this run: candidates x votes x judges."""
+        self._cache = not all(getattr(judge.api, "simulated", False) for judge in judges)
+        self._setting = digest([protocol.digest, [model_fingerprint(judge) for judge in judges]])
+        self._graded: dict[str, Graded] = {}
+        self._digests: dict[str, str] = {}
+        if file and file.is_file():
+            for line in file.read_text(encoding="utf-8").splitlines():
+                try:
+                    row = json.loads(line)
+                except ValueError:  # the last line of a run that was killed
+                    continue
+                self._graded[row["key"]] = [(score, votes) for score, votes in row["scores"]]
+
+    async def score(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[PromptScores]:
+        """A rubric's scores of all candidates of some prompts.
+
+        Raises:
+            BadInput: No candidate of any prompt could be scored.
+        """
+        graded = await collect(*(self._prompt(rubric, prompt) for prompt in prompts))
+        if graded and all(score is None for prompt in graded for score, _ in prompt):
+            raise BadInput(
+                f"No candidate could be scored by the rubric {rubric.name!r}; check that the verifier answers"
+            )
+        return [self._scores(prompt, one) for prompt, one in zip(prompts, graded, strict=True)]
+
+    async def votes(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[list[float | None]]:
+        """Every vote for every candidate of some prompts."""
+        return [votes for prompt in prompts for _, votes in await self._prompt(rubric, prompt)]
+
+    async def _prompt(self, rubric: Rubric, prompt: Prompt) -> Graded:
+        if prompt.prompt_id not in self._digests:
+            shown = prompt.model_dump(mode="json", include={"prompt", "candidates"})
+            self._digests[prompt.prompt_id] = digest(shown)
+        key = digest([rubric.digest, self._setting, self._digests[prompt.prompt_id]])
+        if key not in self._graded:
+            reward = RubricReward(rubrics=(rubric.model_copy(update={"scope": "global", "applies_to": ""}),))
+            grader = by_criteria(
+                reward.model_copy(update={"protocol": self.protocol}), cache=self._cache, judges=self.judges
+            )
+            question = _question(prompt, set())
+            graded = await collect(
+                *(
+                    grade(
+                        grader,
+                        GraderInput(question, prompt.prompt, "", one.text, one.text, one.candidate_id, 1, {}),
+                    )
+                    for one in prompt.candidates
+                )
+            )
+            self.calls += len(prompt.candidates) * self.protocol.votes * len(self.judges)
+            scores: Graded = [(one.value, list((one.details or {}).get("votes", []))) for one in graded]
+            self._graded[key] = scores
+            if self.file:
+                with self.file.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"key": key, "rubric": rubric.digest, "scores": scores}) + "\n")
+        return self._graded[key]
+
+    def _scores(self, prompt: Prompt, graded: Graded) -> PromptScores:
+        read = [np.array([vote for vote in votes if vote is not None]) for _, votes in graded]
+        return PromptScores(
+            np.array([np.nan if score is None else score for score, _ in graded]),
+            np.array([one.var(ddof=1) if one.size > 1 else np.nan for one in read]),
+            self.labels[prompt.prompt_id],
+            tuple(one.source for one in prompt.candidates),
+        )
+
+
+def candidate_scores(prompt: Prompt, scores: PromptScores) -> dict[str, Any]:
+    """The best candidate by a rubric, and the score of each; None where it has none."""
+    named = {
+        one.candidate_id: None if np.isnan(score) else round(float(score), 6)
+        for one, score in zip(prompt.candidates, scores.scores, strict=True)
+    }
+    read = {name: score for name, score in named.items() if score is not None}
+    return {"best_candidate_id": max(read, key=lambda name: read[name]) if read else None, "candidate_scores": named}
