@@ -28,7 +28,7 @@ async def gepa_search(search: Search) -> Rubric:
         BadInput: gepa is not installed.
     """
     try:
-        import gepa
+        from gepa.api import optimize
         from gepa.core.adapter import EvaluationBatch
     except ImportError:
         raise BadInput('mode=gepa needs gepa; pip install "truthgym[search]", or take another mode') from None
@@ -54,11 +54,13 @@ async def gepa_search(search: Search) -> Rubric:
             return {RUBRIC: [{"prompt_id": batch.trajectories[worst].prompt_id}]}
 
     def propose(
-        candidate: dict[str, str], reflective: Mapping[str, Sequence[Mapping[str, Any]]], components: list[str]
+        candidate: dict[str, str],
+        reflective_dataset: Mapping[str, Sequence[Mapping[str, Any]]],
+        components_to_update: list[str],
     ) -> dict[str, str]:
         nonlocal made
         parent, made = read(candidate[RUBRIC]), made + 1
-        prompt = next(one for one in prompts if one.prompt_id == reflective[RUBRIC][0]["prompt_id"])
+        prompt = next(one for one in prompts if one.prompt_id == reflective_dataset[RUBRIC][0]["prompt_id"])
         child = from_thread.run(search.child, parent, MODES[made % len(MODES)], prompt)
         return {RUBRIC: json.dumps((child if isinstance(child, Rubric) else parent).model_dump(mode="json"))}
 
@@ -66,7 +68,7 @@ async def gepa_search(search: Search) -> Rubric:
     batch = min(config.batch_size, len(prompts))
 
     def optimise() -> Rubric:
-        result = gepa.optimize(
+        result: Any = optimize(
             seed_candidate={RUBRIC: json.dumps(search.best.model_dump(mode="json"))},
             trainset=prompts,
             valset=prompts,
@@ -80,7 +82,7 @@ async def gepa_search(search: Search) -> Rubric:
             logger=_Silent(),
             seed=config.seed,
         )
-        return read(result.best_candidate[RUBRIC])  # type: ignore[index]
+        return read(result.best_candidate[RUBRIC])
 
     return await to_thread.run_sync(optimise)
 

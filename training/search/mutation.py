@@ -112,8 +112,8 @@ def select(
         left = list(order)
         while len(chosen) < count:
             places = sorted(rng.choice(len(left), size=min(TOURNAMENT, len(left)), replace=False))
-            best = rng.random() < TOURNAMENT_BEST or len(places) == 1
-            place = places[0] if best else places[int(rng.integers(1, len(places)))]
+            wins = rng.random() < TOURNAMENT_BEST or len(places) == 1
+            place = places[0] if wins else places[int(rng.integers(1, len(places)))]
             chosen.append(left.pop(int(place)))
         return chosen
     pool = order[: max(count, round(TOP_SHARE * len(order)), 1)]

@@ -65,7 +65,8 @@ def win_shares(preferred: Array) -> Array:
     """Share of the comparisons that each candidate wins, ties counting half: the order of the labels."""
     known = np.where(np.eye(len(preferred), dtype=bool), np.nan, preferred)
     counts = np.isfinite(known).sum(axis=1)
-    return np.divide(np.nansum(known, axis=1), counts, out=np.full(len(known), 0.5), where=counts > 0)
+    shares: Array = np.divide(np.nansum(known, axis=1), counts, out=np.full(len(known), 0.5), where=counts > 0)
+    return shares
 
 
 def tail_size(candidates: int, fraction: float) -> int:
@@ -76,7 +77,8 @@ def tail_size(candidates: int, fraction: float) -> int:
 def true_tail(preferred: Array, fraction: float) -> NDArray[np.bool_]:
     """The best answers by the labels. All that tie with the last of them belong to the tail."""
     wins = win_shares(preferred)
-    return wins >= np.sort(wins)[-tail_size(len(wins), fraction)] - TIE
+    tail: NDArray[np.bool_] = wins >= np.sort(wins)[-tail_size(len(wins), fraction)] - TIE
+    return tail
 
 
 def pair_credits(prompt: PromptScores, fraction: float) -> list[tuple[float, bool, bool]]:

@@ -80,7 +80,7 @@ async def run_search(
         "config_digest": config.digest,
         "prompts_digest": prompts.digest,
     }
-    result = {"digest": digest(content), "content": content}
+    result: dict[str, Any] = {"digest": digest(content), "content": content}
     result["run_manifest"] = manifest(folder, arguments, config, prompts.digest) | {
         "base_log": base,
         "judge_calls": scores.calls + repeated.calls,

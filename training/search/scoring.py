@@ -14,7 +14,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import collect
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.question import Question
+from truthgym.datasets.question import Question, Split
 from truthgym.scorers.graders.grader import GraderInput, grade
 from truthgym.scorers.rubrics.grading import by_criteria
 from truthgym.scorers.rubrics.reward import Protocol, RubricReward
@@ -67,7 +67,7 @@ def write_base_log(prompts: Sequence[Prompt], held_out: set[str], folder: Path) 
 
 
 def _question(prompt: Prompt, held_out: set[str]) -> Question:
-    split = "test" if prompt.prompt_id in held_out else "train"
+    split: Split = "test" if prompt.prompt_id in held_out else "train"
     return Question(domain=DOMAIN, form="free", event=prompt.prompt_id, split=split)
 
 
