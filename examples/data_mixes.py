@@ -12,6 +12,7 @@ Complete steps are skipped, so the same command resumes an interrupted study.
 """
 
 import argparse
+import json
 import os
 import random
 import runpy
@@ -30,6 +31,7 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks import urns
 from truthgym.training.conversion.selection import Selection
+from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
 from truthgym.training.sft import sft
 from truthgym.training.tiny import STEPS, tiny
@@ -121,8 +123,10 @@ def one_seed(
     for name in ratios:
         ratio = [int(part) for part in name.split(":")]
         data = out / "data" / f"{base.name}-mix-{name.replace(':', '-')}"
-        data.mkdir(parents=True, exist_ok=True)
-        (data / "train.jsonl").write_text("\n".join(mixed(sources, ratio, rows, seed)) + "\n", encoding="utf-8")
+        with DatasetFolder(data, overwrite=True) as folder:
+            for line in mixed(sources, ratio, rows, seed):
+                folder.write("train", json.loads(line))
+            folder.finish({"kind": "sft", "rows": dict(folder.counts)}, folder.out.name, f"A mix of sources, {name}.")
         options = {"model_name_or_path": str(base), "dataset_name": str(data), "output_dir": str(out), "seed": seed}
         models[name] = sft(options | SHARED["TRAINING"] | {"max_steps": max_steps})
     found: dict[str, list[float]] = {}

@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Literal, NamedTuple
 from zlib import crc32
 
@@ -292,18 +292,19 @@ def filter_rows(dataset: str, out: str, share: float, folds: int, options: Seque
 
     rows = preference_rows(dataset)
     strata = length_strata(*([row[side][0]["content"] for row in rows] for side in ("chosen", "rejected")))
-    from truthgym.models.reward_model import load
+    from truthgym.models.reward_model import load  # type: ignore[import-not-found, unused-ignore]
     from truthgym.training.reward import reward
 
     kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
     with TemporaryDirectory() as temporary:
 
         def fit(train: Indices) -> Score:
-            folder = Path(temporary) / f"fold-{train[0]}-{len(train)}"
-            (folder / "data").mkdir(parents=True)
-            lines = [json.dumps({name: rows[i][name] for name in ("prompt", "chosen", "rejected")}) for i in train]
-            (folder / "data" / "train.jsonl").write_text("\n".join(lines), encoding="utf-8")
-            places = ["--dataset_name", str(folder / "data"), "--output_dir", str(folder / "model")]
+            place = Path(mkdtemp(dir=temporary))
+            with DatasetFolder(place / "data") as folder:
+                for i in train:
+                    folder.write("train", {name: rows[i][name] for name in ("prompt", "chosen", "rejected")})
+                folder.finish({"kind": "preference", "rows": dict(folder.counts)}, "fold", "The pairs of other folds.")
+            places = ["--dataset_name", str(place / "data"), "--output_dir", str(place / "model")]
             model = load(reward([*options, *places]))
 
             def score(scored: Indices) -> Margins:

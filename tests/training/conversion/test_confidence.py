@@ -2,8 +2,10 @@
 
 import json
 import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -154,3 +156,37 @@ def test_rows_without_pairs_are_refused_before_a_model_loads(example: dict[str, 
     (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": [], "completion": []}))
     with pytest.raises(BadInput, match="has no preference rows"):
         example["filter_rows"](str(tmp_path), str(tmp_path / "out"), 0.5, 5, [], False)
+
+
+def test_rows_are_filtered_by_models_of_the_other_folds(
+    example: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = []
+    for i in range(20):
+        replies = ({"role": "assistant", "content": f"{word} {i}"} for word in ("good", "bad x" if i % 2 else "bad"))
+        chosen, rejected = tuple(replies)[:: 1 if i % 4 else -1]  # every fourth label is wrong
+        rows.append({"prompt": [{"role": "user", "content": "Q"}], "chosen": [chosen], "rejected": [rejected],
+                     "event": str(i)})  # fmt: skip
+    (tmp_path / "data").mkdir()
+    write_rows(tmp_path / "data" / "train.jsonl", *rows)
+    seen: list[set[str]] = []
+
+    class Model:
+        def score(self, conversations: list[list[Any]]) -> list[float]:
+            asked = {conversation[-1].text.split()[-1] for conversation in conversations}
+            assert not asked & seen[-1], "a model scores no pair that it was trained on"
+            return [float(conversation[-1].text.startswith("good")) for conversation in conversations]
+
+    def reward(options: list[str]) -> str:
+        assert options[:2] == ["--max_steps", "5"]
+        data = Path(options[options.index("--dataset_name") + 1]) / "train.jsonl"
+        seen.append({json.loads(line)["chosen"][0]["content"].split()[-1] for line in data.read_text().splitlines()})
+        return "trained"
+
+    monkeypatch.setattr("truthgym.training.reward.reward", reward)
+    monkeypatch.setitem(sys.modules, "truthgym.models.reward_model", SimpleNamespace(load=lambda folder: Model()))
+    kept = example["filter_rows"](str(tmp_path / "data"), str(tmp_path / "kept"), 0.5, 4, ["--max_steps", "5"], False)
+    made = [json.loads(line) for line in (tmp_path / "kept" / "train.jsonl").read_text().splitlines()]
+    assert len(seen) == 4
+    assert kept == len(made) == 10
+    assert {row["filter_margin"] for row in made} == {1.0}, "wrong labels have a margin of -1"
