@@ -72,7 +72,8 @@ def load(logs: Places) -> "pd.DataFrame":
         )
     each = pd.DataFrame(rows).groupby([*CURVE, "budget", "question", "event"], as_index=False).mean()
     points = []
-    for (model, setup, budget), part in each.groupby([*CURVE, "budget"]):
+    for (model, setup, _), part in each.groupby([*CURVE, "budget"]):
+        budget = float(part["budget"].iloc[0])
         mean = mean_headline(part["uplift"], list(part["event"]))
         points.append(
             {

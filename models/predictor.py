@@ -48,7 +48,7 @@ EFFORT_PROVIDERS = ("openai", "anthropic", "google", "deepseek")
 """Providers to which Inspect passes on the reasoning effort `none` in a form that each of their models accepts."""
 TEMPLATE_PROVIDERS = ("vllm", "sglang")
 """Servers that take arguments of the chat template with a request."""
-SERVER_PROVIDERS = ("vllm", "openai-api")
+SERVER_PROVIDERS = ("vllm", "vllm-completions", "openai-api")
 """Providers behind which a server can give the log-probabilities of a given text."""
 Method = Literal["teacher_forced", "top_logprobs", "elicited"]
 """How a reply's probability is found: "teacher_forced", exactly, token by token; "top_logprobs", from the likeliest

@@ -272,8 +272,9 @@ def study(n: int, runs: int) -> "tuple[pd.DataFrame, pd.DataFrame]":
                     if world == "urns" and (forecaster == "exact" or forecaster.startswith("noisy")):
                         net, over = values["net"], [values[kind] for kind in PLACEBOS]
                         each = [{"n": n} | replicate(net, float(net.mean()), n, runs, over=over) for n in SIZES]
-                        about = {"writer": writer, "forecaster": forecaster, "planted": truth}
-                        power += [about | {"truth": float(net.mean())} | row for row in each]
+                        facts: dict[str, float | str] = {"writer": writer, "forecaster": forecaster}
+                        facts |= {"planted": truth, "truth": float(net.mean())}
+                        power += [{**facts, **row} for row in each]
     for writer in BUNDLED_WRITERS:
         for forecaster in ("exact", "lexical"):
             values, events, truth = bundled_uplifts(writer, forecaster)

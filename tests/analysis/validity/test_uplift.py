@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from truthgym.analysis.validity import uplift as study
+from truthgym.datasets.evidence import OUTCOMES
+from truthgym.models.agents.forecaster import observation_logprobs
+from truthgym.scorers.forecasts.templates import messages
 
 N = 40
 
@@ -71,10 +74,10 @@ def test_an_error_in_reading_has_the_planted_size(questions: list[study.Case]) -
     read = study.uplifts("empty", questions, "noisy 1")
     yes = np.array([one.item.target == "yes" for one in questions])
     base = np.where(yes, prior, 1 - prior)
-    context = [study.messages("vanilla", str(one.item.input), study._task(one), None) for one in questions]
+    context = [messages("vanilla", str(one.item.input), study._task(one), None) for one in questions]
     logs = [
-        [sum(x for _, x in study.observation_logprobs(text, words, study.FORECASTERS["noisy 1"])) for words in
-         (study.OUTCOMES[str(one.item.target)], study.OUTCOMES["no" if one.item.target == "yes" else "yes"])]
+        [sum(x for _, x in observation_logprobs(text, words, study.FORECASTERS["noisy 1"])) for words in
+         (OUTCOMES[str(one.item.target)], OUTCOMES["no" if one.item.target == "yes" else "yes"])]
         for text, one in zip(context, questions, strict=True)
     ]  # fmt: skip
     assert np.exp(logs).sum(axis=1) == pytest.approx(1), "both outcomes share the error"

@@ -162,6 +162,15 @@ def test_a_provider_that_cannot() -> None:
     assert check_method(model("http://127.0.0.1:9")) == "teacher_forced"
 
 
+def test_vllm_completions_is_a_server() -> None:
+    with serving(server(vllm)) as found:
+        given = {"base_url": f"{found.address}/v1", "api_key": "none", "memoize": False}
+        predictor = get_model("vllm-completions/some/model", **given)
+        assert check_method(predictor, "teacher_forced") == "teacher_forced"
+        (result,) = asyncio.run(reply_logprobs(predictor, [ChatMessageUser(content="Well?")], ["Yes"]))
+    assert result.total == pytest.approx(expected("Yes"))
+
+
 def test_a_connection_that_breaks_is_tried_again() -> None:
     failures = [503, None, 500]
     seen = []
