@@ -10,7 +10,7 @@ format:
 
 view:  ## the folders as static checkers must see them: build/typing/truthgym/<folder>
 	mkdir -p build/typing/truthgym
-	for room in analysis cli datasets evallog models scorers serve solvers tasks training; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
+	for room in analysis cli datasets evallog models scorers serve solvers sweep tasks training; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
 
 types: view
 	mypy -p truthgym
@@ -23,7 +23,7 @@ docs:  ## the generated pages: docs/reference.md, and the layers in CONTRIBUTING
 	python docs/reference.py
 
 lines:  ## lines of product code and of tests
-	@git ls-files -z analysis cli datasets evallog models scorers serve solvers tasks training | grep -z '\.py$$' | xargs -0 cat | wc -l
+	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training | grep -z '\.py$$' | xargs -0 cat | wc -l
 	@git ls-files -z tests | grep -z '\.py$$' | xargs -0 cat | wc -l
 
 test:

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 PRIVATE = {
     "PrerequisiteError": "inspect_ai._util.error",  # the one error that Inspect prints without a traceback
     "create_file_tasks": "inspect_ai._eval.loader",  # makes the tasks of a file with arguments, as `inspect eval` does
+    "evalset": "inspect_ai._eval",  # the module whose `eval_set` a sweep's units replace, with its capture of tasks
     "eval_resolve_tasks": "inspect_ai._eval.eval",  # makes the tasks of an eval, with its models and roles bound
     "load_file_tasks": "inspect_ai._eval.loader",  # registers the tasks of a file
+    "task_identifier": "inspect_ai._eval.evalset",  # pairs a task of an eval set with its logs
+    "EVAL_SET_CAPTURE_VERSION": "inspect_ai._eval.eval_set_manifest",  # version of the list of an eval set's tasks
+    "EVAL_SET_SELECTION_VERSION": "inspect_ai._eval.eval_set_selection",  # of the file that selects one of them
+    "main": "inspect_ai._cli.main",  # `inspect`, for a sweep of `inspect eval-set ...`
     "solver_from_spec": "inspect_ai._eval.loader",  # makes the solver of `--solver NAME` or `--solver FILE.py`
     "parse_cli_args": "inspect_ai._util.config",  # reads -T NAME=VALUE as `inspect eval` does
     "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
@@ -30,7 +35,12 @@ PRIVATE = {
 """Module of each name."""
 
 if TYPE_CHECKING:
+    from inspect_ai._cli.main import main as main
+    from inspect_ai._eval import evalset as evalset
     from inspect_ai._eval.context import init_runtime_context as init_runtime_context
+    from inspect_ai._eval.eval_set_manifest import EVAL_SET_CAPTURE_VERSION as EVAL_SET_CAPTURE_VERSION
+    from inspect_ai._eval.eval_set_selection import EVAL_SET_SELECTION_VERSION as EVAL_SET_SELECTION_VERSION
+    from inspect_ai._eval.evalset import task_identifier as task_identifier
     from inspect_ai._eval.loader import create_file_tasks as create_file_tasks
     from inspect_ai._eval.loader import load_file_tasks as load_file_tasks
     from inspect_ai._eval.loader import solver_from_spec as solver_from_spec

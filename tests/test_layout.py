@@ -104,7 +104,19 @@ def test_the_wheel_holds_every_room_and_its_data(root: Path, environment: dict[s
     with zipfile.ZipFile(next(tmp_path.glob("truthgym-*.whl"))) as wheel:
         held = set(wheel.namelist())
         wheel.extractall(tmp_path / "installed")
-    rooms = ("analysis", "cli", "datasets", "evallog", "models", "scorers", "serve", "solvers", "tasks", "training")
+    rooms = (
+        "analysis",
+        "cli",
+        "datasets",
+        "evallog",
+        "models",
+        "scorers",
+        "serve",
+        "solvers",
+        "sweep",
+        "tasks",
+        "training",
+    )
     for room in rooms:
         for path in (root / room).rglob("*"):
             if path.suffix in (".py", ".jsonl", ".md", ".yaml", ".json", ".jinja"):

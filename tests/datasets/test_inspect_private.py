@@ -28,6 +28,7 @@ def test_no_other_file_imports_a_private_name(root: Path) -> None:
         "scorers",
         "serve",
         "solvers",
+        "sweep",
         "tasks",
         "training",
     )

@@ -1,0 +1,175 @@
+"""Runs a script's eval sets on many workers, and commands on many logs."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from hashlib import sha256
+from os import cpu_count
+from pathlib import Path
+from typing import Literal, get_args
+
+from filelock import FileLock, Timeout
+
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.evallog.discovery import log_paths
+from truthgym.sweep.units.plan import Plan, Shards, plan, state_folder
+from truthgym.sweep.units.unit import Outcome, Unit, merge_shards
+
+On = Literal["local", "ray", "slurm"]
+"""Where units run: processes of this machine, a Ray cluster, or a Slurm job array."""
+
+
+def sweep(
+    command: Sequence[str],
+    on: On = "local",
+    workers: int | None = None,
+    shards: int = 1,
+    max_connections: int | None = None,
+    address: str = "",
+    gpus_per_worker: float = 0.0,
+    report: Callable[[str], None] = print,
+) -> bool:
+    """Run everything that a script evaluates, on many workers, and then the script itself, which finds it complete.
+
+    The script is unchanged. Each call of `eval_set` in it is listed once, divided into units (a task with a model, or
+    a shard of its questions), run and merged; then the next. The same command resumes an interrupted sweep.
+
+    Args:
+        command: A Python script with its arguments, `inspect eval-set ...`, or, to do it for each log at once,
+            `inspect score LOGS ...` or `truthgym convert LOGS ... --out DIR`, which writes a folder for each log.
+        on: Where units run.
+        workers: Units at the same time. By default, one for each CPU.
+        shards: Most units for one task. Questions of one event stay in one.
+        max_connections: Connections to each provider by all units together. By default as many as one process opens.
+        address: Of a running Ray cluster.
+        gpus_per_worker: GPUs of a unit on Ray. Models of `vllm/` are served on so many to all units that need them.
+        report: Takes each line of progress.
+
+    Returns:
+        Whether everything is complete. What failed has been reported.
+
+    Raises:
+        BadInput: Before anything runs: the script calls no `eval_set`, Inspect has another protocol, another sweep
+            runs in the same folder, or there is no such cluster.
+    """
+    one_of("--on", on, get_args(On))
+    workers = workers or cpu_count() or 1
+    if not command or workers < 1 or shards < 1:
+        raise BadInput("A sweep needs a script, and at least one worker and one shard: truthgym sweep SCRIPT [ARGS]")
+    if max_connections and max_connections < workers:
+        report(f"{max_connections} workers, because no more connections are allowed")
+        workers = max_connections
+    run = back_end(on, workers, address, gpus_per_worker)
+    if tuple(command[:2]) in {("inspect", "score"), ("truthgym", "convert")}:
+        return sweep_logs(command, run, report)
+    if command[0] != "inspect" and not Path(command[0]).is_file():
+        raise BadInput(f"There is no script {command[0]}; give one that calls eval_set(), or inspect eval-set ...")
+    call, earlier = 1, []
+    while (todo := plan(command, call, earlier, shards, workers, max_connections)) is not None:
+        if not sweep_call(todo, run, report):
+            return False
+        call, earlier = call + 1, todo.earlier
+    return True
+
+
+def back_end(on: On, workers: int, address: str, gpus: float) -> Callable[[Sequence[Unit]], Iterator[Outcome]]:
+    if on == "ray":
+        from truthgym.sweep.ray import run as on_ray
+
+        return lambda units: on_ray(units, workers, address, gpus)
+    if address or gpus:
+        raise BadInput(f"--address and --gpus-per-worker are for --on ray, not {on}")
+    if on == "slurm":
+        from truthgym.sweep.slurm import run as on_slurm
+
+        return lambda units: on_slurm(units, workers)
+    from truthgym.sweep.local import run as on_local
+
+    return lambda units: on_local(units, workers)
+
+
+def sweep_call(todo: Plan, run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]) -> bool:
+    """Run and merge the units of one eval set, which no other sweep may write meanwhile."""
+    folder = Path(state_folder(todo.log_dir))
+    if not todo.units:
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "sweep.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise BadInput(
+            f"Another sweep runs in {todo.log_dir}; wait for it, or give the script another log_dir"
+        ) from None
+    try:
+        logs, failed = follow(
+            run(todo.units), todo.units, report, f"{todo.done} tasks were complete." * bool(todo.done)
+        )
+        for shards in todo.shards:
+            if all(unit.state in logs for unit in shards.units):
+                merge(shards, logs)
+    finally:
+        lock.release()
+    if not failed:
+        shutil.rmtree(folder, ignore_errors=True)
+    return not failed
+
+
+def merge(shards: Shards, logs: Mapping[str, str]) -> None:
+    """Merge a task's shards in a process of the script, which registers its scorers, and remove them."""
+    failed = merge_shards(shards.units[0], [logs[unit.state] for unit in shards.units], shards.out, shards.questions)
+    if failed:
+        raise BadInput(f"The shards of {shards.out} could not be merged: {failed}")
+    shutil.rmtree(f"{shards.out.removesuffix('.eval')}.shards")
+
+
+def sweep_logs(
+    command: Sequence[str], run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]
+) -> bool:
+    """Run a command once for each of the logs that its first arguments name. An interrupted one goes on."""
+    places = [word for word in command[2:] if Path(word).exists() and (Path(word).is_dir() or word.endswith(".eval"))]
+    out = command[command.index("--out") + 1] if "--out" in command[:-1] else ""
+    places = [place for place in places if place != out]
+    if not places or (command[0] == "truthgym" and not out):
+        raise BadInput(f"{' '.join(command)} names no logs, or has no --out DIR; a sweep runs it once for each log")
+    folder = Path(".truthgym-sweep", sha256("\0".join(command).encode()).hexdigest()[:12]).resolve()
+    options = [word for word in command[2:] if word not in places]
+    units = []
+    for number, log in enumerate(log_paths(places)):
+        words = [f"{out}/{Path(log).stem}" if word == out and out else word for word in options]
+        name, state = f"{command[1]} {Path(log).name}", str(folder / str(number))
+        units.append(Unit(name, "", 1, [*command[:2], log, *words], str(Path.cwd()), 1, [], {}, state))
+    waiting = [unit for unit in units if not Path(f"{unit.state}.done").exists()]
+    _, failed = follow(run(waiting), waiting, report, "", lambda outcome: Path(f"{outcome.unit.state}.done").touch())
+    if not failed:
+        shutil.rmtree(folder, ignore_errors=True)
+    return not failed
+
+
+def follow(
+    outcomes: Iterator[Outcome], units: Sequence[Unit], report: Callable[[str], None], first: str = "",
+    finished: Callable[[Outcome], None] = lambda outcome: None,
+) -> tuple[dict[str, str], int]:  # fmt: skip
+    """Report each unit as it ends, with the time left. Returns the logs by unit, and how many units failed."""
+    total, done, start = sum(unit.samples for unit in units), 0, time.monotonic()
+    logs, failed = {}, 0
+    report(f"{len(units)} units, {total:,} samples. {first}".strip())
+    for number, outcome in enumerate(outcomes, start=1):
+        done += outcome.unit.samples
+        left = (time.monotonic() - start) / max(done, 1) * (total - done)
+        if outcome.error:
+            failed += 1
+            report(f"[{number}/{len(units)}] {outcome.unit.name}: FAILED: {outcome.error}")
+        else:
+            finished(outcome)
+            logs[outcome.unit.state] = outcome.log
+            report(
+                f"[{number}/{len(units)}] {outcome.unit.name}: {outcome.unit.samples:,} samples in "
+                f"{outcome.seconds:.0f} s; {done:,} of {total:,}, about {timedelta(seconds=round(left))} left"
+            )
+    if failed:
+        print(f"{failed} of {len(units)} units failed; the same command tries them again", file=sys.stderr)
+    return logs, failed

@@ -1,0 +1,188 @@
+"""A unit of a sweep: a task or a shard of one, and how it is run until its log is complete."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+ATTEMPTS = 3
+"""Attempts at a unit before it is reported as failed and the rest goes on."""
+SELECTION_VERSION, CAPTURE_VERSION = 7, 3
+"""Versions of Inspect's files that this package writes and reads."""
+SHOWN = 600
+"""Characters of a failed process's output that an error shows."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One task of an eval set with one model, or one shard of its questions.
+
+    It is what a worker gets: plain values, so that it can be sent to another machine.
+    """
+
+    name: str
+    """Task and model, for people."""
+    model: str
+    samples: int
+    """Questions times epochs."""
+    command: list[str]
+    """The script with its arguments, or `inspect eval-set ...`."""
+    folder: str
+    """Where the command runs: a task's file is part of its identity."""
+    call: int
+    """The call of `eval_set` in the script that has the task, from 1."""
+    earlier: list[list[str]]
+    """The logs of each earlier call."""
+    selection: dict[str, Any]
+    """What Inspect reads from INSPECT_EVAL_SET_SELECTION. Empty if the command is run as it is."""
+    state: str
+    """Folder and start of the names of the unit's own files."""
+    search: bool = False
+    """Whether there may be a log of an earlier attempt."""
+    environment: dict[str, str] = field(default_factory=dict)
+    """Variables for the process, such as the address of a model's server."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a unit ended."""
+
+    unit: Unit
+    log: str = ""
+    """The complete log, if there is one."""
+    error: str = ""
+    seconds: float = 0.0
+    """From its start on a worker to its end."""
+
+
+def run_unit(unit: Unit, attempts: int = ATTEMPTS) -> Outcome:
+    """Run a unit, again from its finished samples if its process fails, and return its complete log or the last error.
+
+    A lock next to the unit's files keeps two workers of one machine, or of a shared folder that supports locks, from
+    running a unit at the same time.
+    """
+    start = time.time()
+    Path(unit.state).parent.mkdir(parents=True, exist_ok=True)
+    log, error = "", ""
+    with FileLock(f"{unit.state}.lock"):
+        for attempt in range(attempts):
+            log, error = attempt_unit(unit, search=unit.search or attempt > 0)
+            if not error:
+                break
+    return Outcome(unit, "" if error else log, error, time.time() - start)
+
+
+def attempt_unit(unit: Unit, search: bool) -> tuple[str, str]:
+    """Run a unit once. Returns its log, and why that is not complete."""
+    if not unit.selection:
+        return "", run_script(unit, {"mode": "command"})[1]
+    ended = process_of(unit).answer(
+        {
+            "selection": unit.selection,
+            "samples": unit.samples,
+            "search": search,
+            "selected": f"{unit.state}.json",
+            "printed": f"{unit.state}.txt",
+        }
+    )
+    log = ended.get("log", "")
+    if ended["error"] or ended["status"] != "success":
+        return log, str(ended["error"])[-SHOWN:] or f"{log} has the status {ended['status']}"
+    missing = unit.samples - ended["completed"]
+    return log, f"{missing} of {unit.samples} samples in {log} ended with an error" if missing else ""
+
+
+def merge_shards(unit: Unit, shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]]) -> str:
+    """Merge the logs of a task's shards in a process of the script. Returns why that failed, or nothing."""
+    job = {"merge": list(shards), "out": out, "questions": list(questions), "printed": f"{unit.state}.txt"}
+    return str(process_of(unit).answer(job)["error"])
+
+
+class Process:
+    """A process of a script that runs units of one call of `eval_set`, one after another.
+
+    Starting one costs more than most units: Inspect and the tasks are imported.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.printed = f"{unit.state}.start.txt"
+        self.process = start_script(unit, {"mode": "units", "printed": self.printed})
+
+    def answer(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """How a job ended. `error` says so if the process died."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(job) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if line:
+            ended: dict[str, Any] = json.loads(line)
+            return ended
+        self.process.wait()
+        return {"error": failure(self.process.returncode, job["printed"], self.printed)}
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def __del__(self) -> None:
+        if self.process.stdin is not None:
+            self.process.stdin.close()  # it reads to the end, and ends
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout=10)
+
+
+HERE = threading.local()
+"""The process that runs the units of this thread."""
+
+
+def process_of(unit: Unit) -> Process:
+    """The process of this thread that runs units of the same call of the same script; a new one if it died."""
+    wanted = (unit.command, unit.folder, unit.call, unit.environment)
+    if getattr(HERE, "wanted", None) != wanted or not HERE.process.alive:
+        HERE.wanted, HERE.process = wanted, Process(unit)
+    process: Process = HERE.process
+    return process
+
+
+def run_script(unit: Unit, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """Run a script or command to its end. Returns what it printed, and why it failed, or nothing."""
+    printed = f"{unit.state}.txt"
+    Path(printed).unlink(missing_ok=True)
+    process = start_script(unit, {"printed": printed, **settings})
+    process.communicate()
+    said = Path(printed).read_text(encoding="utf-8", errors="replace") if Path(printed).exists() else ""
+    return said, failure(process.returncode, printed) if process.returncode else ""
+
+
+def start_script(unit: Unit, settings: Mapping[str, Any]) -> "subprocess.Popen[str]":
+    """Start a process of `child`, which ends with this one."""
+    settings = {"call": unit.call, "earlier": unit.earlier, "command": unit.command, "parent": os.getpid(), **settings}
+    path = f"{unit.state}.settings"
+    Path(path).write_text(json.dumps(settings), encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, "-m", "truthgym.sweep.units.child", path], cwd=unit.folder, text=True, stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, env=os.environ | {"INSPECT_DISPLAY": "none"} | unit.environment,
+    )  # fmt: skip
+
+
+def failure(code: int, *printed: str) -> str:
+    """The exit status with the end of what a process printed."""
+    for path in printed:
+        with suppress(OSError):
+            said = Path(path).read_text(encoding="utf-8", errors="replace").strip()
+            if said:
+                return f"exit status {code}: {said[-SHOWN:]}"
+    return f"exit status {code}"

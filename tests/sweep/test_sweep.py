@@ -1,0 +1,254 @@
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from inspect_ai.log import list_eval_logs, read_eval_log
+
+from truthgym.datasets.errors import BadInput
+from truthgym.sweep import slurm
+from truthgym.sweep.sweep import back_end, sweep
+from truthgym.sweep.units.unit import Unit
+
+SCRIPT = """
+import os, signal, sys
+from pathlib import Path
+from inspect_ai import Task, eval_set, task
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.scorer import Score, mean, scorer, stderr
+from inspect_ai.solver import solver
+
+@solver
+def dies_once():
+    async def solve(state, generate):
+        if state.sample_id == 6 and not Path("died").exists():
+            Path("died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return state
+    return solve
+
+@scorer(metrics=[mean(), stderr()])
+def tenth():
+    async def score(state, target):
+        return Score(value=state.sample_id / 10 + state.epoch)
+    return score
+
+@task
+def numbers():
+    samples = [Sample(input=str(n), id=n, metadata={"event": f"e{n // 2}"}) for n in range(8)]
+    return Task(MemoryDataset(samples), solver=dies_once(), scorer=tenth(), epochs=2)
+
+success, logs = eval_set(numbers(), log_dir="logs", model="mockllm/model", display="none")
+print(sys.argv[1:], success, logs[0].results.scores[0].metrics["mean"].value)
+"""
+
+
+@pytest.mark.slow
+def test_a_script_in_shards_whose_process_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(SCRIPT, encoding="utf-8")
+    lines: list[str] = []
+
+    assert sweep(["script.py", "--seed", "3"], workers=1, shards=3, report=lines.append)
+
+    (found,) = list_eval_logs("logs")
+    log = read_eval_log(found)
+    assert Path("died").exists(), "no process was killed"
+    assert log.status == "success"
+    assert sorted((one.id, one.epoch) for one in log.samples or []) == [(n, e) for n in range(8) for e in (1, 2)]
+    assert log.results is not None
+    assert log.results.scores[0].metrics["mean"].value == pytest.approx(0.35 + 1.5, abs=1e-12)
+    assert log.eval.dataset.sample_ids == list(range(8))
+    assert log.eval.config.sample_id is None
+    assert capsys.readouterr().out.endswith("['--seed', '3'] True 1.85\n"), "the script runs to its end"
+    assert lines[0] == "3 units, 16 samples."
+    assert len(lines) == 4
+    assert not list(Path("logs").glob("*.shards"))
+    assert not Path("logs/.sweep").exists()
+
+
+def units(folder: Path, scripts: Sequence[str]) -> list[Unit]:
+    """A unit for each script, which is run as it is."""
+    made = []
+    for number, script in enumerate(scripts):
+        path = folder / f"script{number}.py"
+        path.write_text(script, encoding="utf-8")
+        made.append(Unit(path.name, "", 1, [str(path)], str(folder), 1, [], {}, str(folder / "state" / str(number))))
+    return made
+
+
+WRITES = "from pathlib import Path\nPath(__file__).with_suffix('.done').touch()\n"
+FAILS = "raise SystemExit('no such model')"
+
+
+def test_a_failing_unit_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None:
+    outcomes = list(back_end("local", 2, "", 0.0)(units(tmp_path, [WRITES, FAILS, WRITES])))
+
+    assert sorted(one.unit.name for one in outcomes if not one.error) == ["script0.py", "script2.py"]
+    assert "no such model" in next(one.error for one in outcomes if one.error)
+    assert len(list(tmp_path.glob("*.done"))) == 2
+
+
+SBATCH = """#!{python}
+import os, subprocess, sys
+from pathlib import Path
+script = sys.stdin.read()
+Path("sbatch.txt").write_text(" ".join(sys.argv[1:]))
+array = next(one for one in sys.argv if one.startswith("--array="))
+first, last = array.removeprefix("--array=").split("%")[0].split("-")
+for number in range(int(first), int(last) + 1):
+    subprocess.run(["sh", "-c", script], env=os.environ | {{"SLURM_ARRAY_TASK_ID": str(number)}})
+"""
+
+
+def test_units_run_as_a_slurm_array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sbatch = tmp_path / "bin" / "sbatch"
+    sbatch.parent.mkdir()
+    sbatch.write_text(SBATCH.format(python=sys.executable), encoding="utf-8")
+    sbatch.chmod(sbatch.stat().st_mode | stat.S_IEXEC)
+    monkeypatch.setenv("PATH", f"{sbatch.parent}:{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+
+    outcomes = list(slurm.run(units(tmp_path, [WRITES, FAILS]), workers=5))
+
+    assert [bool(one.error) for one in sorted(outcomes, key=lambda one: one.unit.name)] == [False, True]
+    assert "--array=0-1%5" in Path("sbatch.txt").read_text(encoding="utf-8")
+    assert (tmp_path / "script0.done").exists()
+
+
+def test_slurm_without_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadInput, match="sbatch"):
+        list(slurm.run(units(tmp_path, [WRITES]), workers=1))
+
+
+RAY_DIES = (
+    "import os, signal, time\nfrom pathlib import Path\n"
+    "if not Path('lost').exists():\n    Path('lost').touch()\n"
+    "    child = os.getppid()\n    os.kill(child, signal.SIGKILL)\n    time.sleep(60)\n" + WRITES
+)
+
+
+SERVES = """
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+class Models(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(sys.argv[1].encode())
+
+with Path(__file__).with_suffix(".started").open("a") as file:
+    print("started", file=file)
+HTTPServer(("", int(sys.argv[2])), Models).serve_forever()
+"""
+ASKS = """
+import os
+from pathlib import Path
+from urllib.request import urlopen
+said = urlopen(os.environ["VLLM_BASE_URL"] + "/models").read().decode()
+Path(__file__).with_suffix(".asked").write_text(os.environ["VLLM_BASE_URL"] + " " + said)
+"""
+
+
+@pytest.mark.slow
+def test_ray_replaces_a_lost_worker_and_serves_models(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    from truthgym.sweep.ray import run
+
+    server = tmp_path / "server.py"
+    server.write_text(SERVES, encoding="utf-8")
+    whole, served = units(tmp_path, [WRITES, RAY_DIES, *[ASKS] * 3]), "vllm/org/small"
+    todo = [*whole[:2], *(replace(one, model=served) for one in whole[2:])]
+    try:
+        ray.init(num_gpus=2, num_cpus=2, include_dashboard=False, log_to_driver=False)
+        command = [sys.executable, str(server), "{model}", "{port}"]
+        outcomes = list(run(todo, workers=2, gpus=1, serve=command))
+    finally:
+        ray.shutdown()
+
+    assert [one.error for one in outcomes] == [""] * 5
+    assert len(list(tmp_path.glob("*.done"))) == 2
+    asked = [one.read_text(encoding="utf-8").split() for one in tmp_path.glob("*.asked")]
+    assert [model for _, model in asked] == ["org/small"] * 3
+    assert len({url for url, _ in asked}) == 2, "a server on each GPU, shared by the units"
+    assert server.with_suffix(".started").read_text(encoding="utf-8").count("started") == 2
+
+
+def test_an_unreachable_cluster(tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    from truthgym.sweep.ray import run
+
+    with pytest.raises(BadInput, match="127.0.0.1:9"):
+        list(run(units(tmp_path, [WRITES]), workers=1, address="127.0.0.1:9"))
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "message"),
+    [
+        (["missing.py"], {}, "missing.py"),
+        (["script.py"], {"on": "slurm", "address": "head:6379"}, "--on ray"),
+        (["inspect", "score", "--scorer", "truthgym/brier"], {}, "no logs"),
+        ([], {}, "needs a script"),
+        (["script.py"], {"on": "kubernetes"}, "local"),
+    ],
+)
+def test_bad_input(
+    command: list[str], options: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").touch()
+    with pytest.raises(BadInput, match=message):
+        sweep(command, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("script", ["print('no evals here')", "from inspect_ai import eval\neval('x')"])
+def test_a_script_without_eval_set(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").write_text(script, encoding="utf-8")
+    with pytest.raises(BadInput, match=r"eval_set\(\)"):
+        sweep(["script.py"])
+
+
+def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for name in ("a", "b"):
+        (logs / f"{name}.eval").touch()
+    commands: list[list[str]] = []
+
+    def record(unit: Unit) -> tuple[str, str]:
+        commands.append(unit.command)
+        return "", "failed" if len(commands) == 2 else ""
+
+    monkeypatch.setattr("truthgym.sweep.units.unit.attempt_unit", lambda unit, search: record(unit))
+    monkeypatch.setattr("truthgym.sweep.units.unit.run_unit.__defaults__", (1,))
+    command = ["truthgym", "convert", "logs", "--to", "sft", "--out", "data"]
+
+    assert not sweep(command, workers=1, report=lambda line: None)
+    assert sweep(command, workers=1, report=lambda line: None), "the same command runs what failed"
+
+    made = [[*one[:2], Path(one[2]).name, *one[3:]] for one in commands]
+    assert made == [
+        ["truthgym", "convert", f"{name}.eval", "--to", "sft", "--out", f"data/{name}"] for name in ("a", "b", "b")
+    ]
+
+
+def test_two_sweeps_in_one_folder(tmp_path: Path) -> None:
+    from filelock import FileLock
+
+    from truthgym.sweep.sweep import sweep_call
+    from truthgym.sweep.units.plan import Plan
+
+    folder = tmp_path / ".sweep"
+    folder.mkdir()
+    with FileLock(folder / "sweep.lock"), pytest.raises(BadInput, match="Another sweep"):
+        sweep_call(Plan(str(tmp_path), "id", [], units(tmp_path, [WRITES])), lambda units: iter(()), print)

@@ -1,0 +1,53 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog, read_eval_log
+
+from tests.fixtures import Run
+from truthgym.datasets.errors import BadInput
+from truthgym.evallog.discovery import find_logs
+from truthgym.sweep.units.merge import merge
+from truthgym.tasks import urns
+
+
+def logs(run: Run) -> tuple[EvalLog, list[EvalLog]]:
+    """A whole run, and one of each half of its questions."""
+    whole = run(urns(n=6), epochs=2)
+    ids = whole.eval.dataset.sample_ids or []
+    return whole, [run(urns(n=6), epochs=2, sample_id=half) for half in (ids[:2], ids[2:])]
+
+
+def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
+    whole, parts = logs(run)
+    questions: list[tuple[Any, Any]] = [(one, None) for one in whole.eval.dataset.sample_ids or []]
+    out = tmp_path / "merged" / "all.eval"
+    out.parent.mkdir()
+
+    merge([one.location for one in parts], str(out), questions)
+
+    merged, expected = read_eval_log(str(out)), read_eval_log(whole.location)
+    assert [(one.id, one.epoch) for one in merged.samples or []] == [
+        (one.id, one.epoch) for one in expected.samples or []
+    ]
+    for one, other in zip(merged.samples or [], expected.samples or [], strict=True):
+        assert [message.text for message in one.messages] == [message.text for message in other.messages]
+        assert one.scores == other.scores
+    assert merged.results is not None
+    assert expected.results is not None
+    for one, other in zip(merged.results.scores, expected.results.scores, strict=True):
+        assert {name: metric.value for name, metric in one.metrics.items()} == pytest.approx(
+            {name: metric.value for name, metric in other.metrics.items()}, abs=1e-12, nan_ok=True
+        )
+    assert merged.eval.dataset.samples == 6
+    assert merged.results.completed_samples == 12
+    usage = [one.stats.model_usage["reference/bayesian"].total_tokens for one in parts]
+    assert merged.stats.model_usage["reference/bayesian"].total_tokens == sum(usage)
+    found, _ = find_logs([out.parent])
+    assert [one.path for one in found] == [str(out)]
+
+    with pytest.raises(BadInput, match="lack 8 of 12"):
+        merge([parts[0].location], str(tmp_path / "some.eval"), questions)
+    with pytest.raises(BadInput, match="4 too many"):
+        merge([parts[0].location, whole.location], str(tmp_path / "more.eval"), questions)
+    assert not list(tmp_path.glob("*.part"))
