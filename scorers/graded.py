@@ -78,9 +78,10 @@ def graded(
     `model_brier`, `model` and a score model one; a multi grader one for each of its score models.
 
     Args:
-        grader: A name: "python_brier", "model_brier", "model" (by a rubric) or "python" (the user's `file`); an OpenAI
-            grader specification, as a .json file, a JSON string or a mapping; a .py file; in Python, a `Grader`.
-            Replaces GRADER_SPEC and GRADER_TYPE; the role `grader` replaces GRADER_MODEL.
+        grader: A name: "python_brier", "model_brier", "plain" (length and opening), "model" (by a rubric) or "python"
+        (the
+            user's `file`); an OpenAI grader specification, as a .json file, a JSON string or a mapping; a .py file; in
+            Python, a `Grader`. Replaces GRADER_SPEC and GRADER_TYPE; the role `grader` replaces GRADER_MODEL.
         rubric: Text file with the rubric of "model". None is `scorers.graders.builtin.RUBRIC`.
         file: Python file of "python", with a function `grade(sample, item)` that returns a number.
         low: Lowest grade of a program or formula (python, multi); 0 if None.

@@ -2,6 +2,7 @@
 
 from truthgym.models.human import human
 from truthgym.models.reference import reference
+from truthgym.solvers.best_of_n import best_of_n
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
 from truthgym.solvers.critique_revise import critique_revise
@@ -39,6 +40,7 @@ from truthgym.tasks.world_in_the_loop import world_in_the_loop
 __all__ = [
     "almanac",
     "audio",
+    "best_of_n",
     "bootstrap_interview",
     "chain_of_thought",
     "cmv_binary",

@@ -23,6 +23,8 @@ ANALYSES = (
     "belief_paths",
     "trajectories",
     "training_effect",
+    "over_optimisation",
+    "reward_calibration",
     "power",
     "cost",
     "catalog",

@@ -134,7 +134,7 @@ def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # n
             cache = getattr(output, "past_key_values", None)
             if not _reusable(cache):
                 shared, cache = 0, None
-        for batch in _batches(rows, most_positions(network)):
+        for batch in length_batches(rows, most_positions(network)):
             for index, logprobs in zip(batch, _forward(network, [rows[i] for i in batch], shared, cache), strict=True):
                 found[index] = logprobs
     return found
@@ -156,7 +156,7 @@ def most_positions(network: Any) -> int:  # noqa: ANN401
     return int(min(MAX_POSITIONS, MAX_CACHE // (numbers * network.dtype.itemsize)))
 
 
-def _batches(rows: Sequence[Row], most: int) -> Iterator[list[int]]:
+def length_batches(rows: Sequence[Row], most: int) -> Iterator[list[int]]:
     """Indices of rows, at most so many tokens a batch, sorted by length so that there is little padding."""
     batch: list[int] = []
     lengths = [len(prompt) + len(reply) for prompt, reply in rows]

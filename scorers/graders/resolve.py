@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from truthgym.datasets.errors import BadInput, one_of, validate_call
-from truthgym.scorers.graders.builtin import by_rubric, model_brier, python_brier
+from truthgym.scorers.graders.builtin import by_rubric, model_brier, plain, python_brier
 from truthgym.scorers.graders.grader import Grader
 from truthgym.scorers.graders.openai import openai_grader, parse_spec
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
@@ -18,6 +18,7 @@ RANGE = ("low", "high", "higher_is_better")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "python_brier": (),
     "model_brier": (),
+    "plain": (),
     "model": ("rubric",),
     "python": ("file", *RANGE),
 }
@@ -86,6 +87,8 @@ def read_grader(
             return python_brier()
         case "model_brier":
             return model_brier(cache)
+        case "plain":
+            return plain()
         case "model":
             return by_rubric(rubric, cache)
     if file is None:

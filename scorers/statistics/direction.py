@@ -17,6 +17,7 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
     "sycophantic_reasoning": {"brier_score": "lowest", "accuracy": "highest", "quality": "highest"},
     "length": {"kept": "highest"},
     "rubric": {"rubric_score": "highest"},
+    "reward_model": {"reward": "highest"},
     "value_tracking": {
         "skill": "highest",
         "error": "lowest",

@@ -23,7 +23,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
     found = {name for name, room in rooms.items() if room == "tasks"} - {"questions"} - timelines - of_logs
     assert set(example["DOMAINS"]) == found
     modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}
-    assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare"}
+    assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare", "best_of_n"}
     asked = {name for arguments in example["PARADIGMS"].values() for name in arguments}
     assert asked | {
         "sycophantic_reasoning",
@@ -32,6 +32,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
         "judge_score",
         "mutual_predictability",
         "preference",
+        "reward_model",
     } == set(PARADIGMS)
 
 

@@ -29,6 +29,7 @@ DEFAULT_KEY = {
     "qualitative": "quality",
     "length": "kept",
     "rubric": "rubric_score",
+    "reward_model": "reward",
 }
 """The number of a scorer that is meant if the user names the scorer only."""
 WORDS = ("yes", "no", "true", "false")
@@ -178,6 +179,8 @@ class ScorerReward:
             return signed(float(low if best == "highest" else high), best)
         if self._proper_score:
             return PROPER[self._proper_score].worst
+        if self.scorer == "reward_model":  # it has no lowest number
+            return lowest
         if self.scorer in DIRECTIONS or self.scorer == "qualitative" or CORRECTNESS.fullmatch(self.scorer):
             return signed(0.0 if best == "highest" else 1.0, best)
         return lowest

@@ -31,6 +31,7 @@ from truthgym.training.rollouts.questions import (
 from truthgym.training.rollouts.runner import Key, Rollouts, Sampling, archive_steps_from
 from truthgym.training.rollouts.sampling import MAX_BATCH
 from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of, rollout_trainer
+from truthgym.training.rollouts.turn_advantages import check_turn_rewards
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer, check_model
 from truthgym.training.trainers.checkpoints import check_checkpoint, clear_folder, steps_done
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
     from truthgym.training.rollouts.callbacks import ProgressCallback
+    from truthgym.training.rollouts.hacking_monitor import HackingMonitor
 
 REPLIES = {"steps": 1, "attempts": 1, "questions": 1, "turns": 2}
 """Replies for each unit of an argument of a solver."""
@@ -90,10 +92,16 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
             "--per_device_train_batch_size or --gradient_accumulation_steps for fewer rollouts a step"
         )
 
+    from truthgym.training.rollouts.hacking_monitor import monitor_of
+
     # Rewards, which the trainer's options must leave proper.
     rewards = resolve_rewards(parsed.reward, {one.registered: one.scorers for one in questions})
     check_scaling(rewards, training, parsed.allow_group_scaling)
     check_weights(rewards, training.reward_weights)
+    check_turn_rewards(parsed.turn_rewards, method, {one.registered: one.scorers for one in questions})
+    steps = training.max_steps if training.max_steps > 0 else int(training.num_train_epochs * len(keys) / needed)
+    entries = steps // max(1, int(training.logging_steps))
+    monitor = monitor_of(parsed.monitor, parsed.monitor_signals, parsed.monitor_alpha, entries)
 
     # The run: its folder is named by everything that decides the result.
     data = _dataset(questions, keys, parsed.dataset_name)
@@ -126,10 +134,16 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
         log_main(f"Training {folder} on {len(keys)} questions")
         run.lock = lock.pop_all()
     with run:
-        return _train(run, parsed, questions, rewards)
+        return _train(run, parsed, questions, rewards, monitor)
 
 
-def _train(run: Run, parsed: Namespace, questions: Sequence[Questions], rewards: Sequence[Reward]) -> Path:
+def _train(
+    run: Run,
+    parsed: Namespace,
+    questions: Sequence[Questions],
+    rewards: Sequence[Reward],
+    monitor: "HackingMonitor | None",
+) -> Path:
     """Make the trainer, and train from the last checkpoint if there is one."""
     from transformers.trainer_callback import PrinterCallback
 
@@ -146,8 +160,8 @@ def _train(run: Run, parsed: Namespace, questions: Sequence[Questions], rewards:
     )
     rollouts = _rollouts(run, parsed, questions, progress)
     held_out = _validation_questions(questions) if parsed.validation_steps else []
-    adapter = RolloutAdapter(rollouts, rewards, progress.step_rewarded)
-    trainer = rollout_trainer(run, adapter, [progress])
+    adapter = RolloutAdapter(rollouts, rewards, progress.step_rewarded, parsed.turn_rewards)
+    trainer = rollout_trainer(run, adapter, [progress, *([monitor] if monitor else [])])
     trainer.remove_callback(PrinterCallback)
     if held_out:
         validation = replace(rollouts, questions=held_out, folder=run.folder / "validation", on_sample_end=lambda: None)
@@ -160,7 +174,8 @@ def _train(run: Run, parsed: Namespace, questions: Sequence[Questions], rewards:
 
     def notes() -> list[str]:
         counts = f"{progress.zero_gradient} of {progress.groups} groups had no gradient"
-        return [f"{counts}: all of their rollouts had the same reward.", *_hash_notes(questions)]
+        return [f"{counts}: all of their rollouts had the same reward.", *_hash_notes(questions),
+                *([monitor.note()] if monitor else [])]  # fmt: skip
 
     try:
         return run.train(trainer, notes)

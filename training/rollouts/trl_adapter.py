@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from truthgym.datasets.errors import BadInput
 from truthgym.training.rollouts.runner import Key, Rollouts, TrainingSample
 from truthgym.training.rollouts.sampling import Engine, LocalEngine, Request, VLLMEngine
+from truthgym.training.rollouts.turn_advantages import token_advantages, turn_advantages, turn_rewards
 from truthgym.training.trainers.training_run import Run
 
 if TYPE_CHECKING:
@@ -38,10 +40,14 @@ class RolloutAdapter:
     rewards: "Sequence[Reward]"
     on_rewards: "Callable[[Sequence[Rollout], Sequence[Rewards]], None]" = lambda rollouts, rewards: None
     """Called with each run's rollouts, those of all processes, and the values of each reward for them."""
+    turn_rewards: str | None = None
+    """A key of `TURN_REWARDS`: turns get advantages of their own."""
     samples: list[TrainingSample] = field(default_factory=list, init=False)
     """Samples of the last run."""
     values: "list[Rewards]" = field(default_factory=list, init=False)
     """Values of each reward for them, computed once: a reward may be a model that costs money."""
+    token_advantages: list[list[float] | None] = field(default_factory=list, init=False)
+    """For each sample the advantages of its completion's tokens, with `turn_rewards`; None if they are unknown."""
     _last_run: tuple[int, int] = field(default=(-1, 0), init=False)
     """Step of the last run, and how many runs of that step came before it."""
 
@@ -76,11 +82,46 @@ class RolloutAdapter:
             [value if has_gradient else None for value, has_gradient in zip(reward(rollouts), trainable, strict=True)]
             for reward in self.rewards
         ]
+        if self.turn_rewards:
+            self._score_turns(rollouts, int(trainer.accelerator.process_index))
         gathered = gather_object(list(zip(rollouts, *self.values, strict=True)))
         self.on_rewards(
             [rollout for rollout, *_ in gathered],
             [[row[place] for row in gathered] for place in range(1, len(self.values) + 1)],
         )
+
+    def _score_turns(self, rollouts: "Sequence[Rollout]", process: int) -> None:
+        from accelerate.utils import gather_object
+
+        kind = str(self.turn_rewards)
+        known = gather_object([(rollout.sample, turn_rewards(kind, rollout)) for rollout in rollouts])
+        of_turns = turn_advantages([one for _, one in known], [group for group, _ in known])
+        own = of_turns[process * len(rollouts) : (process + 1) * len(rollouts)]
+        self.token_advantages = [
+            token_advantages(sample.row.mask, turns) for sample, turns in zip(self.samples, own, strict=True)
+        ]
+        if rollouts and all(one is None for one in of_turns):
+            raise BadInput(
+                f"--turn_rewards {kind}: no rollout has a number for each of its steps; a solver with steps is needed, "
+                "such as --solver truthgym/chain_of_thought, and for beliefs the scorer martingale with per: step"
+            )
+
+    def by_token(self, advantages: Any, width: int) -> Any:  # noqa: ANN401
+        """TRL's advantages, one for each rollout, as one for each token: that of its turn where it is known.
+
+        Args:
+            advantages: A tensor of one number for each sample.
+            width: Tokens of the padded completions.
+        """
+        import torch
+
+        spread = advantages[:, None].repeat(1, width)
+        for i, tokens in enumerate(self.token_advantages):
+            if tokens is not None:
+                row = torch.zeros(width, dtype=spread.dtype)
+                row[: min(width, len(tokens))] = torch.tensor(tokens[:width], dtype=spread.dtype)
+                spread[i] = row.to(spread.device)
+        return spread
 
     def functions(self) -> list[Callable[..., list[float | None]]]:
         """The rewards as TRL's reward functions: each returns its values of the last run."""
@@ -212,8 +253,21 @@ def rollout_trainer(run: Run, adapter: RolloutAdapter, callbacks: "Sequence[Trai
     with run.translate_errors(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*rollout_func.*experimental")
         if run.method == "grpo":
-            return trl.GRPOTrainer(**arguments, rollout_func=adapter)
+            kind = _by_turn(trl.GRPOTrainer, adapter) if adapter.turn_rewards else trl.GRPOTrainer
+            return kind(**arguments, rollout_func=adapter)
         return _rloo(trl.RLOOTrainer)(**arguments, adapter=adapter)
+
+
+def _by_turn(base: Any, adapter: RolloutAdapter) -> Any:  # noqa: ANN401
+    """GRPOTrainer with an advantage for each token, which TRL 1.16's loss takes from a subclass."""
+
+    class GRPOTrainer(base):  # type: ignore[misc]
+        def _generate_and_score_completions(self, inputs: list[Any]) -> dict[str, Any]:
+            output: dict[str, Any] = super()._generate_and_score_completions(inputs)
+            output["advantages"] = adapter.by_token(output["advantages"], output["completion_ids"].shape[1])
+            return output
+
+    return GRPOTrainer
 
 
 def _rloo(base: Any) -> Any:  # noqa: ANN401

@@ -25,6 +25,14 @@ class Options:
         default_factory=list,
         metadata={"help": "Logs to convert with the method's default selection.", "action": "extend"},
     )
+    bootstrap: bool = field(
+        default=False,
+        metadata={"help": "Train on a draw of the rows' events with replacement, by --seed: a member of an ensemble."},
+    )
+    criteria: list[str] = field(
+        default_factory=list,
+        metadata={"help": "For reward on rows with `scores`: those to learn, SCORER/KEY [default: all complete ones]."},
+    )
     overwrite: bool = field(default=False, metadata={"help": "Train again and replace a finished model."})
     early_stopping_patience: int = field(
         default=3, metadata={"help": "Stop after this many evaluations without a lower validation loss; 0 never stops."}
@@ -41,6 +49,6 @@ class Options:
     def settings(self) -> dict[str, Any]:
         """The options that change the result, if they differ from their defaults."""
         default = Options()
-        names = ("dataset_config", "dataset_train_split", "dataset_validation_split")
+        names = ("dataset_config", "dataset_train_split", "dataset_validation_split", "bootstrap", "criteria")
         settings = {name: value for name in names if (value := getattr(self, name)) != getattr(default, name)}
         return settings | ({"reference_model": hash_model(self.reference_model)} if self.reference_model else {})

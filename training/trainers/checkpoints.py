@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from truthgym.evallog.errors import bad_input
+from truthgym.models.reward_models.encoding import NOTE
 from truthgym.training.artifacts import RESULTS_FILE, STATE_FILE, write_atomically
 
 if TYPE_CHECKING:
@@ -127,13 +128,15 @@ def merge_adapter(
     classes: dict[str, tuple[Any, int | None]] = {
         "reward": (transformers.AutoModelForSequenceClassification, 1),
         "process_reward": (transformers.AutoModelForTokenClassification, 2),
+        "rubric_reward": (transformers.AutoModelForSequenceClassification, trained.config.num_labels),
     }
     kind, labels = classes.get(method, (transformers.AutoModelForCausalLM, None))
     model = kind.from_pretrained(base, **model_kwargs, **({"num_labels": labels} if labels else {}))
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(len(tokenizer))
-    for name in ("bos_token_id", "eos_token_id", "pad_token_id"):
-        setattr(model.config, name, getattr(trained.config, name, None))
+    for name in ("bos_token_id", "eos_token_id", "pad_token_id", NOTE):
+        if (value := getattr(trained.config, name, None)) is not None or name != NOTE:
+            setattr(model.config, name, value)
     if model.can_generate():
         model.generation_config = trained.generation_config
     merged = PeftModel.from_pretrained(model, str(folder / "adapter")).merge_and_unload()

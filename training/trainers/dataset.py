@@ -3,7 +3,7 @@
 import os
 import shutil
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -21,7 +21,12 @@ COLUMNS: dict[str, tuple[tuple[str, ...], ...]] = {
     "sft": (("prompt", "completion"), ("messages",), ("text",)),
     "dpo": (("prompt", "chosen", "rejected"), ("chosen", "rejected")),
     "kto": (("prompt", "completion", "label"),),
-    "reward": (("prompt", "chosen", "rejected"), ("chosen", "rejected"), ("prompt", "completions", "labels")),
+    "reward": (
+        ("prompt", "chosen", "rejected"),
+        ("chosen", "rejected"),
+        ("prompt", "completions", "labels"),
+        ("prompt", "completion", "scores"),
+    ),
 }
 """The sets of columns that each method can read."""
 OPTIONAL_COLUMNS = ("tools", "chat_template_kwargs")
@@ -50,10 +55,18 @@ class TrainingData:
     """SHA-256 of each data file, or the fingerprint of a dataset on the Hub."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """Of the dataset's card, see `card_metadata`."""
+    criteria: tuple[str, ...] = ()
+    """Keys of the column `scores` that a reward model learns to predict."""
 
 
 def load_data(
-    method: str, name: str, config: str | None = None, train: str = "train", validation: str = "validation"
+    method: str,
+    name: str,
+    config: str | None = None,
+    train: str = "train",
+    validation: str = "validation",
+    bootstrap: int | None = None,
+    criteria: Sequence[str] = (),
 ) -> TrainingData:
     """Load a dataset and keep the columns that the method reads.
 
@@ -63,6 +76,8 @@ def load_data(
         config: The configuration of a dataset on the Hub.
         train: The split to train on.
         validation: The split to validate on, if the dataset has it.
+        bootstrap: Seed of a draw of events with replacement; None trains on every row once.
+        criteria: Keys of the column `scores` to learn; none for all that every row has a number for.
 
     Raises:
         BadInput: It cannot be loaded, has no such split or no rows, or its columns do not fit the method.
@@ -105,6 +120,20 @@ def load_data(
     if method == "kto" and len(labels := set(rows["label"])) < 2:
         label = "good" if True in labels else "bad"
         raise bad_input(f"Every row of {name} is labelled {label}, and kto needs both; convert with another threshold.")
+    if "labels" in columns and len(labels := {label for row in rows["labels"] for label in row}) < 2:
+        label = "right" if True in labels else "wrong"
+        raise bad_input(f"Every step of {name} is labelled {label}, and a process model needs both; add other rows.")
+    if "chosen" in columns:
+        tie = next((i for i, row in enumerate(rows) if row["chosen"] == row["rejected"]), None)
+        if tie is not None:
+            raise bad_input(
+                f"Row {tie} of {name} has no winner: its chosen and rejected replies are the same; remove such pairs."
+            )
+    learned = _criteria(rows, name, criteria) if "scores" in columns else ()
+    if learned:
+        rows = rows.filter(lambda row: all(row["scores"].get(key) is not None for key in learned))
+    if bootstrap is not None:
+        rows = rows.select(_drawn(rows, bootstrap))
     columns = (*columns, *(column for column in OPTIONAL_COLUMNS if column in rows.column_names))
     first = rows[0][columns[0]]
     return TrainingData(
@@ -114,7 +143,48 @@ def load_data(
         steps="labels" in columns,
         hashes=hashes or {name: str(rows._fingerprint)},
         metadata=card_metadata(folder) if folder.is_dir() else {},
+        criteria=learned,
     )
+
+
+def _criteria(rows: "Dataset", name: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The keys of the column `scores` to learn.
+
+    Raises:
+        BadInput: No row has a number for one of them, or it never varies.
+    """
+    numbers: dict[str, list[float]] = {}
+    for row in rows["scores"]:
+        for key, value in (row or {}).items():
+            if isinstance(value, int | float):
+                numbers.setdefault(key, []).append(float(value))
+    chosen = tuple(wanted) or tuple(key for key, values in numbers.items() if len(values) == len(rows))
+    for key in chosen:
+        if len(set(numbers.get(key, []))) < 2:
+            problem = "is the same in every row" if key in numbers else "has no number in any row"
+            raise bad_input(
+                f"The criterion {key} of {name} {problem}; name others with --criteria: {', '.join(sorted(numbers))}."
+            )
+    if not chosen:
+        raise bad_input(f"No score of {name} is known for every row; name some with --criteria: {', '.join(numbers)}.")
+    return chosen
+
+
+def _drawn(rows: "Dataset", seed: int) -> list[int]:
+    """Indices of the rows of events that are drawn with replacement, as many as there are; without events, of prompts.
+
+    Rows of one event are not independent: left together, the members of an ensemble differ as much as models trained on
+    other data would.
+    """
+    import numpy as np
+
+    key = next(column for column in ("event", "prompt", "chosen", "messages", "text") if column in rows.column_names)
+    groups: dict[str, list[int]] = {}
+    for i, value in enumerate(rows[key]):
+        groups.setdefault(str(value), []).append(i)
+    clusters = list(groups.values())
+    return [i for draw in np.random.default_rng(seed).integers(len(clusters), size=len(clusters))
+            for i in clusters[draw]]  # fmt: skip
 
 
 def check_template(data: TrainingData, tokenizer: "PreTrainedTokenizerBase") -> None:

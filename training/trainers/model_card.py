@@ -28,6 +28,7 @@ METHODS = {
     "kto": "Kahneman-Tversky optimisation on answers labelled good or bad",
     "reward": "reward modelling of preferences (Bradley-Terry)",
     "process_reward": "process reward modelling, which classifies each reasoning step",
+    "rubric_reward": "regression on the scores that a rubric gave, one output for each criterion",
     "grpo": "group relative policy optimisation on its own rollouts",
     "rloo": "REINFORCE with a leave-one-out baseline on its own rollouts",
     "few_shot": "few-shot prompting with the best trajectories of logs before each question",

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from truthgym.models.reward_models.encoding import STEP, encode_steps, note_for_scoring
+
 if TYPE_CHECKING:
     from transformers import EvalPrediction, PreTrainedTokenizerBase
 
     from truthgym.training.trainers.training_run import Run
 
-STEP = "<|step|>"
-"""The special token at the end of a step. Ordinary text never contains it, so no step ends early."""
 UNLABELLED = -100
 """The label that torch's cross entropy ignores."""
 
@@ -49,6 +49,7 @@ def process_reward(run: "Run") -> Path:
         **run.model_kwargs,
     )
     model.config.pad_token_id = tokenizer.pad_token_id
+    note_for_scoring(model.config, tokenizer, conversational=run.data.conversational)
     if len(tokenizer) > model.get_input_embeddings().num_embeddings:
         model.resize_token_embeddings(len(tokenizer))
     if run.lora:
@@ -60,7 +61,7 @@ def process_reward(run: "Run") -> Path:
         model = get_peft_model(model, lora)
 
     def encode(row: Mapping[str, Any]) -> dict[str, list[int]]:
-        return encode_steps(row, tokenizer, training.max_length)
+        return label_steps(row, tokenizer, training.max_length)
 
     columns = Features({name: [Value("int64")] for name in ("input_ids", "labels", "attention_mask")})
     rows = {
@@ -94,7 +95,7 @@ def process_reward(run: "Run") -> Path:
     return run.train(trainer, notes)
 
 
-def encode_steps(
+def label_steps(
     row: Mapping[str, Any], tokenizer: "PreTrainedTokenizerBase", max_length: int | None
 ) -> dict[str, list[int]]:
     """Tokenise a row of steps, with a label at the token that ends each step.
@@ -104,18 +105,10 @@ def encode_steps(
         tokenizer: A tokenizer with the special token `<|step|>`.
         max_length: Maximum number of tokens; steps beyond it do not enter the loss.
     """
-    prompt = row["prompt"]
-    if isinstance(prompt, str):
-        ids = tokenizer(prompt)["input_ids"]
-    else:
-        ids = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=False)
-    ids = list(ids)
+    ids, ends = encode_steps(row["prompt"], row["completions"], tokenizer)
     labels = [UNLABELLED] * len(ids)
-    end = tokenizer.convert_tokens_to_ids(STEP)
-    for step, label in zip(row["completions"], row["labels"], strict=True):
-        part = tokenizer(step, add_special_tokens=False)["input_ids"]
-        ids += [*part, end]
-        labels += [UNLABELLED] * len(part) + [int(label)]
+    for end, label in zip(ends, row["labels"], strict=True):
+        labels[end] = int(label)
     return {"input_ids": ids[:max_length], "labels": labels[:max_length], "attention_mask": [1] * len(ids[:max_length])}
 
 

@@ -17,6 +17,8 @@ DATASET_OPTIONS = (
     "dataset_config",
     "dataset_train_split",
     "dataset_validation_split",
+    "bootstrap",
+    "criteria",
     "early_stopping_patience",
     "reference_model",
 )
@@ -67,6 +69,19 @@ class RolloutOptions(Options):
         default_factory=list,
         metadata={"help": "Rewards by name, weighted by --reward_weights [default: the task's own score]."},
     )
+    turn_rewards: str | None = field(
+        default=None,
+        metadata={"help": "Advantages of single turns, from `beliefs` after each step or a process `reward_model`."},
+    )
+    monitor: list[str] = field(
+        default_factory=list,
+        metadata={"help": "Folders of clean runs: stop if the signals drift from theirs.", "action": "extend"},
+    )
+    monitor_signals: list[str] = field(
+        default_factory=list,
+        metadata={"help": "What the monitor watches, NAME:up or NAME:down [default: completions/mean_length]."},
+    )
+    monitor_alpha: float = field(default=0.05, metadata={"help": "Probability that the monitor stops a clean run."})
     allow_group_scaling: bool = field(
         default=False,
         metadata={"help": "Allow scaling a proper reward by each group's standard deviation, which makes it improper."},
@@ -86,7 +101,7 @@ class RolloutOptions(Options):
 
     def settings(self) -> dict[str, Any]:
         """The options that change the result, if they are set."""
-        names = ("task", "task_args", "solver", "solver_args", "model_role", "reward", "max_samples")
+        names = ("task", "task_args", "solver", "solver_args", "model_role", "reward", "turn_rewards", "max_samples")
         settings = {name: value for name in names if (value := getattr(self, name))}
         if files := _source_hashes(self):
             settings["files"] = files

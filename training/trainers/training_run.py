@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from peft import PeftConfig
     from transformers import PreTrainedTokenizerBase, Trainer, TrainerCallback
 
-HEADS: dict[str, Head] = {"reward": "reward", "process_reward": "steps"}
+HEADS: dict[str, Head] = {"reward": "reward", "process_reward": "steps", "rubric_reward": "reward"}
 
 
 @dataclass
@@ -243,12 +243,12 @@ def prepare(method: str, raw: RawOptions) -> Run:
     with ExitStack() as lock, converted_logs(method, parsed) as converted:
         dataset = str(converted or parsed.dataset_name)
         splits = (parsed.dataset_config, parsed.dataset_train_split, parsed.dataset_validation_split)
-        data = load_data(method, dataset, *splits)
+        data = load_data(method, dataset, *splits, parsed.seed if parsed.bootstrap else None, parsed.criteria)
         templated = data.conversational and not getattr(parsed, "chat_template_path", None)
         tokenizer = base_tokenizer(base, revision, trusted, templated)
         if templated:
             check_template(data, tokenizer)
-        kind = "process_reward" if data.steps else method
+        kind = "process_reward" if data.steps else "rubric_reward" if data.criteria else method
         # Before TRL's options are built: from then on, ZeRO-3 shards every model that is created.
         shape = shape_of(config, HEADS.get(kind, "words"), lora_config(parsed))
         arguments = build_options(method, parsed, data.validation is not None)

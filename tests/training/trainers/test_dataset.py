@@ -12,6 +12,7 @@ from truthgym.training.trainers.dataset import load_data, longest_row
 
 PROMPT = [{"role": "user", "content": "Is it red?"}]
 YES = [{"role": "assistant", "content": "yes"}]
+STEPS = {"prompt": "a", "completions": ["b", "c"], "labels": [True, False]}
 SFT = {"prompt": PROMPT, "completion": YES, "score": 0.1, "event": "a"}
 
 
@@ -36,7 +37,7 @@ def test_only_what_the_method_reads_is_kept(tmp_path: Path) -> None:
     assert again.hashes["train.jsonl"] == data.hashes["train.jsonl"]
     plain = load_data("sft", dataset(tmp_path / "plain", {"text": "red"}))
     assert not plain.conversational
-    steps = load_data("reward", dataset(tmp_path / "steps", {"prompt": "a", "completions": ["b"], "labels": [True]}))
+    steps = load_data("reward", dataset(tmp_path / "steps", STEPS))
     assert steps.steps
 
 

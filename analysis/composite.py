@@ -1,0 +1,171 @@
+"""Which components of a composite reward earn their weight? Each set of components on one scale, against a gold score.
+
+python -m truthgym.analysis.composite LOGS OUT.md --components reward_model,length --gold brier
+
+Before any training: on logs with several epochs and all scores. What comes out are weights for `--reward_weights`.
+"""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.saving import main
+from truthgym.analysis.tables.scores import SIGN, directed_scores
+from truthgym.analysis.tables.setups import Places, bare_name
+from truthgym.datasets.errors import BadInput, names_in
+from truthgym.scorers.statistics.best_of_n import best_of_n_mean
+from truthgym.scorers.statistics.interval import Headline, mean_headline
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+QUESTION = "Which components of a composite reward earn their weight?"
+FULL = "all"
+IDENTITY = ["eval_id", "sample_id", "epoch"]
+COLUMNS = ("setup", "scale", "set", "accuracy", "accuracy_lower", "accuracy_upper", "change", "change_lower",
+           "change_upper", "gold_of_best", "questions", "weights")  # fmt: skip
+
+
+def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "z") -> "pd.DataFrame":
+    """Compare sets of components by how often they order two answers as the gold score does.
+
+    Args:
+        logs: Logs and folders of logs, of finished evals with two epochs or more.
+        components: Scorers, separated by commas. "": all with a better end but the gold one.
+        gold: The scorer that knows better.
+        scale: "z", each component minus its mean over all answers, divided by its standard deviation; or "quantile",
+            its rank among all answers, which a few extreme numbers do not move.
+
+    Returns:
+        A row for each run and set: "all" with equal weights, each "without" one, each one "alone". `accuracy`, the
+        share of pairs of answers to a question in the gold score's order (ties of the set count half); `change`, its
+        difference from "all", paired by question; both with 95 % bounds, clustered by event. `gold_of_best`, the gold
+        score (up is better) of the answer that the set puts first; `weights`, what to give as `--reward_weights` for
+        the scale "z". An answer without a number gets the component's lowest one, as in training.
+
+    Raises:
+        BadInput: Fewer than two components, scores that the logs do not have, or no two answers that differ.
+    """
+    return ablated(answers(logs), components, gold, scale)
+
+
+def ablated(frame: "pd.DataFrame", components: str = "", gold: str = "brier", scale: str = "z") -> "pd.DataFrame":
+    """The same from a table of answers."""
+    import pandas as pd
+
+    if scale not in ("z", "quantile"):
+        raise BadInput(f"scale={scale!r}: give z or quantile")
+    found = {name: part.assign(value=part["value"] * SIGN[end]) for name, end, part in directed_scores(frame)}
+    by_scorer = {bare_name(str(part["scorer"].iloc[0])): name for name, part in found.items()}
+    wanted = names_in(components) if components else [scorer for scorer in by_scorer if scorer != gold]
+    missing = [name for name in [*wanted, gold] if name not in by_scorer]
+    if missing or len(wanted) < 2 or gold in wanted:
+        problem = (
+            f"the logs have no scores of {missing[0]} with a better end" if missing
+            else f"gold={gold} is a component too" if gold in wanted
+            else f"{len(wanted)} component{'s' * (len(wanted) != 1)}, and a composite has two or more"
+        )  # fmt: skip
+        raise BadInput(f"{problem}; the logs have {', '.join(by_scorer)}: name some with --components A,B and --gold C")
+    rows = found[by_scorer[gold]].rename(columns={"value": "gold"})
+    rows = rows[np.isfinite(rows["gold"])]
+    for name in wanted:
+        part = found[by_scorer[name]].rename(columns={"value": name})
+        rows = rows.merge(part[[*IDENTITY, name]], on=IDENTITY, how="left")
+        rows[name] = rows[name].fillna(rows[name].min())
+    spread = {name: float(rows[name].std()) for name in wanted}
+    if flat := [name for name in wanted if not spread[name] > 0]:
+        raise BadInput(f"{flat[0]} is the same for every answer, so it has no scale; leave it out of --components")
+    for name in wanted:
+        ranked = rows[name].rank() / (len(rows) + 1)
+        rows[name] = (rows[name] - rows[name].mean()) / spread[name] if scale == "z" else ranked
+    table_of = [row for _, run in rows.groupby("eval_id", sort=False) for row in _of_run(run, wanted, spread)]
+    if not table_of:
+        raise BadInput(f"No question has two answers that differ in {gold}; run with more --epochs")
+    result = pd.DataFrame(table_of).assign(scale=scale)
+    result.attrs |= {
+        "left_out": frame.attrs.get("left_out", {}),
+        "notes": [*frame.attrs.get("notes", []), *_notes(result)],
+    }
+    return result
+
+
+def _of_run(run: "pd.DataFrame", names: list[str], spread: dict[str, float]) -> Iterator[dict[str, Any]]:
+    sets = {FULL: names, **{f"without {name}": [one for one in names if one != name] for name in names},
+            **{f"{name} alone": [name] for name in names}}  # fmt: skip
+    pools = [pool for _, pool in run.groupby("sample_id", sort=False) if pool["gold"].nunique() > 1]
+    if not pools:
+        return
+    events = [str(pool["event"].iloc[0]) for pool in pools]
+    right = {label: _accuracies(pools, used) for label, used in sets.items()}
+    for label, used in sets.items():
+        best = [best_of_n_mean(pool[used].sum(axis=1), pool["gold"], [len(pool)])[0] for pool in pools]
+        yield {
+            "model": run["model"].iloc[0], "setup": run["setup"].iloc[0], "set": label,
+            **_bounds(mean_headline(right[label], events), "accuracy"),
+            **_bounds(mean_headline(right[label] - right[FULL], events), "change"),
+            "gold_of_best": float(np.mean(best)), "questions": len(pools),
+            "weights": " ".join(f"{name} {1 / spread[name]:.3g}" for name in used),
+        }  # fmt: skip
+
+
+def _accuracies(pools: "list[pd.DataFrame]", used: list[str]) -> "NDArray[np.float64]":
+    found = []
+    for pool in pools:
+        total, gold = pool[used].sum(axis=1).to_numpy(), pool["gold"].to_numpy()
+        pairs = [(i, j) for i, j in combinations(range(len(pool)), 2) if gold[i] != gold[j]]
+        signs = [np.sign(total[i] - total[j]) * np.sign(gold[i] - gold[j]) for i, j in pairs]
+        found.append((np.mean(signs) + 1) / 2)
+    return np.array(found)
+
+
+def _bounds(headline: Headline, name: str) -> dict[str, float]:
+    return headline.metrics(name)
+
+
+def chart(frame: "pd.DataFrame") -> alt.FacetChart:
+    """Draw the accuracy of each set with its interval."""
+    rows = frame.assign(run=frame["model"] + ", " + frame["setup"])
+    base = alt.Chart(rows).encode(y=alt.Y("set:N", title=None, sort=list(rows["set"].unique())))
+    points = base.mark_point(filled=True).encode(
+        x=alt.X("accuracy:Q", title="pairs in the gold order").scale(zero=False)
+    )
+    drawn: alt.FacetChart = (
+        alt.layer(base.mark_rule().encode(x="accuracy_lower:Q", x2="accuracy_upper:Q"), points)
+        .properties(width=320)
+        .facet(row=alt.Row("run:N", title=None))
+    )
+    return drawn
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The sets of each run as Markdown.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    n = int(frame.drop_duplicates(["model", "setup"])["questions"].sum())
+    head = f"![Accuracy of sets of components]({figure})\n\n*n = {n:,} questions. 95 % bounds, clustered by event.*\n"
+    return "\n".join([*([head] if figure else []), table(frame, COLUMNS)])
+
+
+def _notes(frame: "pd.DataFrame") -> Iterator[str]:
+    for row in frame.to_dict("records"):
+        left_out = str(row["set"]).removeprefix("without ")
+        if left_out != row["set"] and row["change_lower"] > 0:
+            yield (
+                f"In {row['setup']}, {left_out} makes the composite worse: without it {row['change']:.1%} more pairs "
+                "are right."
+            )
+        elif left_out != row["set"] and row["change_upper"] > 0:
+            yield f"In {row['setup']}, nothing shows that {left_out} helps: without it the change may be 0."
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report)

@@ -1,0 +1,218 @@
+"""How far can a proxy be optimised? Proxy and gold score of best-of-n, for every n, from one pool of answers.
+
+python -m truthgym.analysis.over_optimisation LOGS OUT.md --proxy reward_model --gold brier
+
+Logs with several epochs and both scores: `inspect eval TASK --epochs 32 --temperature 1`, then `inspect score` with the
+proxy. Nothing is sampled for best-of-n itself.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.saving import main
+from truthgym.analysis.tables.scores import SIGN, directed_scores
+from truthgym.analysis.tables.setups import Places, bare_name
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.best_of_n import best_of_n_mean, kl_bound
+from truthgym.scorers.statistics.interval import Headline, mean_headline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUESTION = "How far can a proxy be optimised before the true score falls?"
+PROXIES = ("reward_model", "rubric", "judge_score", "qualitative", "graded")
+"""Scorers that select unless one is named: the first that the logs have."""
+FEWEST = 4
+"""Answers to a question that make a pool."""
+SHOWN = ("setup", "by", "gold", "n", "kl_bound", "proxy", "proxy_lower", "proxy_upper", "gold_score", "gold_lower",
+         "gold_upper", "change", "change_lower", "change_upper")  # fmt: skip
+
+
+def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
+    """Estimate proxy and gold score of best-of-n for n = 1, 2, 4, ... up to the size of the pools.
+
+    Args:
+        logs: Logs and folders of logs, of finished evals with several epochs.
+        proxy: Name of the scorer that selects. "": the first of `PROXIES` that the logs have.
+        gold: Name of the scorer that counts. "": every other one with a better end.
+
+    Returns:
+        A row for each run, proxy, gold score and n: `model`, `setup`, `by` (the proxy), `gold`; `n`, `kl_bound` (nats,
+        an upper bound); `proxy` and `gold_score` of the answer that the proxy chooses, both so that more is better (a
+        score of which less is better is negated), and the `change` of the gold score from n = 1, paired by question,
+        each with `_lower` and `_upper` 95 % bounds, clustered by event; `questions`, `answers`, the smallest pool.
+
+    Raises:
+        BadInput: No such scores, one score as both, or fewer than four answers to every question.
+    """
+    return optimised(answers(logs), proxy, gold)
+
+
+def optimised(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataFrame":
+    """The same from a table of answers."""
+    import pandas as pd
+
+    proxies, golds = signed_scores(frame, proxy, gold)
+    rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold)]
+    if not rows:
+        raise BadInput(
+            f"No question has {FEWEST} answers with a number of the proxy and of the gold score; run with --epochs 16 "
+            "or more"
+        )
+    found = pd.DataFrame(rows)
+    found.attrs["left_out"] = frame.attrs.get("left_out", {})
+    found.attrs["notes"] = [*frame.attrs.get("notes", []), *_notes(found)]
+    return found
+
+
+def signed_scores(
+    frame: "pd.DataFrame", proxy: str = "", gold: str = ""
+) -> "tuple[list[tuple[str, pd.DataFrame]], list[tuple[str, pd.DataFrame]]]":
+    """The scores of the proxy and of each gold score, so that more is better.
+
+    Args:
+        frame: From `answers`.
+        proxy: Name of the scorer that selects. "": the first of `PROXIES` that the logs have.
+        gold: Name of the scorer that counts. "": every other one with a better end.
+
+    Returns:
+        Name and rows of the proxy, in each of its options, and of each gold score. A score that was negated has a minus
+        before its name.
+
+    Raises:
+        BadInput: No such scores, or one score as both.
+    """
+    known = sorted({bare_name(str(name)) for name in frame["scorer"]})
+    proxy = proxy or next((name for name in PROXIES if name in known), "")
+    if proxy not in known:
+        wanted = f"the proxy {proxy!r}" if proxy else f"a proxy ({', '.join(PROXIES)})"
+        raise BadInput(f"The logs have no scores of {wanted}, but of {', '.join(known)}; add them with `inspect score`")
+    if gold == proxy:
+        raise BadInput(f"gold={gold} is the proxy too; name another scorer, such as brier")
+    if gold and gold not in known:
+        raise BadInput(f"The logs have no scores of gold={gold!r}, but of {', '.join(known)}; name one of them")
+    by_name: dict[bool, list[tuple[str, pd.DataFrame]]] = {True: [], False: []}
+    for name, end, part in directed_scores(frame):
+        scorer = bare_name(str(part["scorer"].iloc[0]))
+        if scorer == proxy or gold in ("", scorer):
+            signed = part.assign(value=part["value"] * SIGN[end])
+            by_name[scorer == proxy].append((name if end == "highest" else f"-{name}", signed))
+    if not by_name[True] or not by_name[False]:
+        which = f"proxy={proxy}" if not by_name[True] else f"gold={gold or 'any other scorer'}"
+        raise BadInput(f"{which}: its scores have no better end; name another scorer")
+    return by_name[True], by_name[False]
+
+
+def matched(golds: "pd.DataFrame", proxies: "pd.DataFrame") -> "pd.DataFrame":
+    """The answers that both scores have a number for: the gold score as `value`, the proxy's as `value_proxy`."""
+    identity = ["eval_id", "sample_id", "epoch"]
+    both = golds.merge(proxies[[*identity, "value"]], on=identity, suffixes=("", "_proxy"))
+    found: pd.DataFrame = both[np.isfinite(both["value"]) & np.isfinite(both["value_proxy"])].sort_values(identity)
+    return found
+
+
+def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFrame]") -> "Iterator[dict[str, Any]]":
+    both = matched(of_gold[1], of_proxy[1])
+    for (model, setup, _), run in both.groupby(["model", "setup", "eval_id"], sort=False):
+        pools = [pool for _, pool in run.groupby("sample_id", sort=False) if len(pool) >= FEWEST]
+        if not pools:
+            continue
+        events = [str(pool["event"].iloc[0]) for pool in pools]
+        smallest = min(map(len, pools))
+        sizes = [2**i for i in range(smallest.bit_length())]
+        sizes = sizes if sizes[-1] == smallest else [*sizes, smallest]
+        means = {
+            kind: np.array([best_of_n_mean(pool["value_proxy"], pool[column], sizes) for pool in pools])
+            for kind, column in (("proxy", "value_proxy"), ("gold_score", "value"))
+        }
+        for i, n in enumerate(sizes):
+            change = means["gold_score"][:, i] - means["gold_score"][:, 0]
+            yield {
+                "model": model, "setup": setup, "by": of_proxy[0], "gold": of_gold[0], "n": n,
+                "kl_bound": float(kl_bound(n)),
+                **_bounds(mean_headline(means["proxy"][:, i], events), "proxy", "proxy"),
+                **_bounds(mean_headline(means["gold_score"][:, i], events), "gold_score", "gold"),
+                **_bounds(mean_headline(change, events), "change", "change"),
+                "questions": len(pools), "answers": smallest,
+            }  # fmt: skip
+
+
+def _bounds(headline: Headline, name: str, prefix: str) -> dict[str, float]:
+    return {name: headline.estimate, f"{prefix}_lower": headline.lower, f"{prefix}_upper": headline.upper}
+
+
+def chart(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
+    """Draw the gold score of best-of-n against the bound on its divergence, with the proxy's on an axis of its own."""
+    rows = frame.assign(run=frame["model"] + ", " + frame["setup"], pair=frame["gold"] + " by " + frame["by"])
+    x = alt.X("kl_bound:Q", title="log n − (n−1)/n, nats: an upper bound on the divergence from the model")
+    base = alt.Chart(rows)
+    gold = base.mark_line(point=True, color="#0072B2").encode(
+        x=x,
+        y=alt.Y("gold_score:Q", title="gold score (up is better)").scale(zero=False),
+        tooltip=["run", "n", "gold_score"],
+    )
+    band = base.mark_area(opacity=0.2, color="#0072B2").encode(x=x, y="gold_lower:Q", y2="gold_upper:Q")
+    proxy = base.mark_line(strokeDash=[4, 3], color="#999999").encode(
+        x=x, y=alt.Y("proxy:Q", title="proxy (dashed)").scale(zero=False)
+    )
+    layers: alt.FacetChart = (
+        alt.layer(alt.layer(band, gold), proxy)
+        .resolve_scale(y="independent")
+        .properties(width=360, height=200)
+        .facet(row=alt.Row("run:N", title=None), column=alt.Column("pair:N", title=None))
+        .resolve_scale(y="independent")
+    )
+    return layers
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The table as Markdown, and whether the gold score falls.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    shown = frame.assign(**{
+        column: [f"{value:.3g}" for value in frame[column]] for column in SHOWN[4:]
+    })  # fmt: skip
+    questions = frame.drop_duplicates(["model", "setup", "by", "gold"])["questions"]
+    lines = [
+        f"![Proxy and gold score of best-of-n]({figure})\n\n*n = {questions.min():,} questions or more in each run. "
+        "Bands: 95 %, clustered by event.*\n" if figure else "",
+        f"{' '.join(_verdicts(frame))}\n",
+        table(shown, SHOWN),
+    ]  # fmt: skip
+    return "\n".join(line for line in lines if line)
+
+
+def _verdicts(frame: "pd.DataFrame") -> "Iterator[str]":
+    for (setup, by, gold), rows in frame.groupby(["setup", "by", "gold"], sort=False):
+        last, peak = rows.iloc[-1], rows.iloc[int(rows["gold_score"].to_numpy().argmax())]
+        if last["change_upper"] < 0:
+            verdict = f"falls: by {-last['change']:.3g} at n = {last['n']} (95 % bounds exclude 0)"
+        elif last["change_lower"] > 0:
+            verdict = f"still is {last['change']:.3g} above that of one answer at n = {last['n']}"
+        else:
+            verdict = f"does not differ from that of one answer at n = {last['n']}, by its 95 % bounds"
+        yield f"In {setup}, selected by {by}, {gold} {verdict}; its highest estimate is at n = {peak['n']}."
+
+
+def _notes(frame: "pd.DataFrame") -> "Iterator[str]":
+    yield (
+        "log n - (n-1)/n is an upper bound on the divergence of best-of-n from the model, and exact only if no two "
+        "answers tie. It is not measured."
+    )
+    if (few := int(frame["answers"].min())) < 16:
+        yield (
+            f"The smallest pool has {few} answers to a question: over-optimisation beyond n = {few} cannot be seen. "
+            "Run with more --epochs."
+        )
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report)

@@ -1,0 +1,197 @@
+"""Can a reward model's margins be trusted? Its accuracy by margin, and whether it prefers length, on pairs of answers.
+
+python -m truthgym.analysis.reward_calibration LOGS OUT.md --proxy reward_model --gold brier
+
+Two answers to one question make a pair; a score that knows the truth says which is better. Logs need two epochs or
+more, with both scores. A proxy that scored the same log in several ways (`-S turns=last`, another folder, a rubric with
+`--proxy rubric`) has a row for each: logs of another domain show it off its distribution.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import numpy as np
+
+from truthgym.analysis.over_optimisation import matched, signed_scores
+from truthgym.analysis.tables.answers import answers
+from truthgym.analysis.tables.markdown import table
+from truthgym.analysis.tables.saving import main
+from truthgym.analysis.tables.setups import Places
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.calibration import expected_calibration_error
+from truthgym.scorers.statistics.interval import mean_headline
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+QUESTION = "Can a reward model's margins be trusted?"
+BINS = 10
+FEWEST = 10
+"""Pairs of a run below which nothing is said of it."""
+RUN = ("setup", "by", "gold", "pairs", "accuracy", "accuracy_lower", "accuracy_upper", "ece", "ece_null", "length_bias",
+       "length_bias_lower", "length_bias_upper", "spearman")  # fmt: skip
+BIN = ("setup", "by", "gold", "margin", "implied", "correct", "isotonic", "n")
+
+
+def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
+    """Compare margins with what is true of the same pairs.
+
+    The epochs of a question are paired in order, each used once: 1 with 2, 3 with 4. Pairs that tie in the gold score
+    have no better answer and are left out of all but the length bias; a margin of 0 counts as half right.
+
+    Args:
+        logs: Logs and folders of logs, of finished evals with several epochs.
+        proxy: Name of the scorer whose margins are in question. "": as in `over_optimisation`.
+        gold: Name of the scorer that knows better. "": every other one with a better end.
+
+    Returns:
+        A row for each run, proxy (`by`), gold score and bin of |margin| (equally many pairs): `margin`, its mean;
+        `implied`, the mean of the accuracy that Bradley and Terry's model gives it, 1 / (1 + exp(-|margin|));
+        `correct`, the accuracy; `isotonic`, the mean of the monotone fit to all pairs; `n`. And, the same in all bins
+        of a run: `pairs`,
+        `accuracy` with 95 % bounds clustered by event; `ece` and `ece_null`, the expected calibration error of the
+        implied accuracy and what a calibrated model has with so few pairs; `length_bias`, how much more often the proxy
+        prefers the longer answer than the gold score does (0 is none), with bounds; `spearman`, the mean over questions
+        of the rank correlation of proxy and gold score.
+
+    Raises:
+        BadInput: No such scores, or fewer than ten pairs in every run.
+    """
+    return margins(answers(logs, features=True), proxy, gold)
+
+
+def margins(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataFrame":
+    """The same from a table of answers with their `characters`."""
+    import pandas as pd
+
+    proxies, golds = signed_scores(frame, proxy, gold)
+    rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold)]
+    if not rows:
+        raise BadInput(f"No run has {FEWEST} pairs of answers that differ in the gold score; run with more --epochs")
+    found = pd.DataFrame(rows)
+    found.attrs["left_out"] = frame.attrs.get("left_out", {})
+    found.attrs["notes"] = [*frame.attrs.get("notes", []), *_notes(found)]
+    return found
+
+
+def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFrame]") -> "Iterator[dict[str, Any]]":
+    both = matched(of_gold[1], of_proxy[1])
+    for (model, setup, _), run in both.groupby(["model", "setup", "eval_id"], sort=False):
+        place = run.groupby("sample_id").cumcount()
+        first, second = run[place % 2 == 0], run[place % 2 == 1]
+        joined = first.assign(at=place // 2).merge(second.assign(at=place // 2), on=["sample_id", "at"])
+        margin = (joined["value_proxy_x"] - joined["value_proxy_y"]).to_numpy(float)
+        truth = (joined["value_x"] - joined["value_y"]).to_numpy(float)
+        longer = np.sign((joined["characters_x"] - joined["characters_y"]).to_numpy(float))
+        event = joined["event_x"].astype(str).to_numpy()
+        decided = truth != 0
+        if decided.sum() < FEWEST:
+            continue
+        bias = ((np.sign(margin) - np.sign(truth)) * longer / 2)[longer != 0]
+        whole = figures(margin[decided], truth[decided], list(event[decided]))
+        length = mean_headline(bias, list(event[longer != 0])).metrics("length_bias")
+        for one in bins(np.abs(margin[decided]), _right(margin[decided], truth[decided])):
+            yield {"model": model, "setup": setup, "by": of_proxy[0], "gold": of_gold[0], **one, **whole, **length,
+                   "spearman": _spearman(run)}  # fmt: skip
+
+
+def figures(margin: "NDArray[np.float64]", truth: "NDArray[np.float64]", event: list[str]) -> dict[str, float]:
+    """Accuracy with its interval, and the calibration error of the accuracy that margins imply.
+
+    Args:
+        margin: The proxy's difference between the answers of each pair, in log-odds.
+        truth: The gold score's difference, not 0.
+        event: What each pair's question belongs to.
+    """
+    right = _right(margin, truth)
+    error = expected_calibration_error(_implied(np.abs(margin)), (right > 0.5).astype(float))
+    return {"pairs": len(right), **mean_headline(right, event).metrics("accuracy"), "ece": error.ece,
+            "ece_null": error.null}  # fmt: skip
+
+
+def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]") -> list[dict[str, float]]:
+    """Equally many pairs in each bin of |margin|, with the accuracy, what it implies and the monotone fit.
+
+    Args:
+        size: |margin| of each pair.
+        right: Whether the proxy orders it as the gold score does: 1, 0, or one half for a margin of 0.
+    """
+    from scipy.optimize import isotonic_regression
+
+    order = np.argsort(size, kind="stable")
+    fit = isotonic_regression(right[order]).x
+    return [
+        {
+            "margin": float(size[order][part].mean()),
+            "implied": float(_implied(size[order][part]).mean()),
+            "correct": float(right[order][part].mean()),
+            "isotonic": float(fit[part].mean()),
+            "n": len(part),
+        }
+        for part in np.array_split(np.arange(len(size)), min(BINS, len(size) // 5))
+    ]
+
+
+def _spearman(run: "pd.DataFrame") -> float:
+    """Mean over questions of the rank correlation of both scores; NaN if one never varies."""
+    ranks = run.assign(**{name: run.groupby("sample_id")[name].rank() for name in ("value", "value_proxy")})
+    found = ranks.groupby("sample_id")[["value", "value_proxy"]].corr().iloc[0::2, 1]
+    return float(found.mean())
+
+
+def _right(margin: "NDArray[np.float64]", truth: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    return np.where(margin == 0, 0.5, (np.sign(margin) == np.sign(truth)).astype(float))
+
+
+def _implied(size: "NDArray[np.float64]") -> "NDArray[np.float64]":
+    return 1 / (1 + np.exp(-size))
+
+
+def chart(frame: "pd.DataFrame") -> alt.FacetChart:
+    """Draw accuracy against |margin|, with the monotone fit and what the margin implies."""
+    rows = frame.assign(run=frame["model"] + ", " + frame["setup"], pair=frame["gold"] + " by " + frame["by"])
+    base = alt.Chart(rows).encode(x=alt.X("margin:Q", title="|margin|, log-odds"))
+    y = alt.Y("correct:Q", title="share of pairs in the right order").scale(domain=[0, 1])
+    points = base.mark_point(filled=True, color="#0072B2").encode(y=y, tooltip=["run", "gold", "n", "correct"])
+    fit = base.mark_line(color="#0072B2", interpolate="step").encode(y="isotonic:Q")
+    implied = base.mark_line(color="#999999", strokeDash=[4, 3]).encode(y="implied:Q")
+    drawn: alt.FacetChart = (
+        alt.layer(points, fit, implied)
+        .properties(width=320, height=180)
+        .facet(row=alt.Row("run:N", title=None), column=alt.Column("pair:N", title=None))
+    )
+    return drawn
+
+
+def report(frame: "pd.DataFrame", figure: str = "") -> str:
+    """The figures of each run and the bins, as Markdown.
+
+    Args:
+        frame: From `load`.
+        figure: File name of its chart. "": without one.
+    """
+    runs = frame.drop_duplicates(["model", "setup", "by", "gold"])
+    n = int(runs["pairs"].sum())
+    caption = f"*n = {n:,} pairs. Line: monotone fit; dashed: what the margin implies.*"
+    head = f"![Accuracy against margin]({figure})\n\n{caption}\n"
+    return "\n".join([*([head] if figure else []), table(runs, RUN), table(frame, BIN)])
+
+
+def _notes(frame: "pd.DataFrame") -> "Iterator[str]":
+    for row in frame.drop_duplicates(["model", "setup", "by", "gold"]).to_dict("records"):
+        where = f"{row['by']} against {row['gold']} in {row['setup']}"
+        if row["ece"] > 2 * row["ece_null"]:
+            yield (
+                f"{where}: its margins say more than they keep: the calibration error is {row['ece']:.3f}, and that of "
+                f"a calibrated model with so few pairs {row['ece_null']:.3f}. Put a `ceiling` on the reward."
+            )
+        if row["length_bias_lower"] > 0:
+            yield (
+                f"{where}: it prefers the longer answer {row['length_bias']:.0%} more often than the gold score does."
+            )
+
+
+if __name__ == "__main__":
+    main(load, chart, __doc__, report)

@@ -1,0 +1,97 @@
+"""Proxy and gold score of best-of-n, and a proxy's margins, on planted scores."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.analysis.made import made
+from truthgym.analysis import over_optimisation, reward_calibration
+from truthgym.datasets.errors import BadInput
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+CASE = ("a", "direct")
+
+
+def frame(proxy: "NDArray[np.float64]", gold: "NDArray[np.float64]", **more: object) -> pd.DataFrame:
+    """Answers with a reward of a model, and a gold score of which less is better."""
+    return pd.concat([
+        made({CASE: proxy}, scorer="reward_model", key="reward", **more),
+        made({CASE: -gold}, scorer="brier", key="brier_score", **more),
+    ], ignore_index=True)  # fmt: skip
+
+
+def test_a_proxy_that_is_gold_up_to_a_point_is_over_optimised() -> None:
+    """Gold rises with the proxy up to 1.5 standard deviations, and falls twice as steeply beyond it."""
+    proxy = np.random.default_rng(0).normal(size=(60, 32))
+    gold = np.where(proxy < 1.5, proxy, 4.5 - 2 * proxy)
+    found = over_optimisation.optimised(frame(proxy, gold)).set_index("n")
+    assert list(found.index) == [1, 2, 4, 8, 16, 32]
+    assert found["gold_score"].idxmax() in (4, 8, 16)
+    assert found.loc[32, "change_upper"] < found.loc[8, "change_lower"]
+    # the largest of n standard normal draws, from tables of order statistics
+    assert found.loc[8, "proxy"] == pytest.approx(1.4236, abs=0.1)
+    assert found.loc[4, "kl_bound"] == pytest.approx(np.log(4) - 0.75)
+    assert "-brier" in found["gold"].iloc[0]
+    peak = found["gold_score"].idxmax()
+    assert f"highest estimate is at n = {peak}" in over_optimisation.report(found.reset_index())
+    worse = over_optimisation.report(over_optimisation.optimised(frame(proxy, -proxy)))
+    assert "falls: by 2.0" in worse, "the largest of 32 normal draws is 2.07"
+
+
+def test_a_proxy_without_relation_to_gold_changes_nothing() -> None:
+    rng = np.random.default_rng(1)
+    found = over_optimisation.optimised(frame(rng.normal(size=(80, 8)), rng.normal(size=(80, 8))))
+    assert ((found["change_lower"] <= 0) & (found["change_upper"] >= 0)).all()
+    assert any("smallest pool has 8" in note for note in found.attrs["notes"])
+    assert over_optimisation.chart(found).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("proxy", "gold", "problem"),
+    [("rubric", "", "no scores of the proxy 'rubric'"), ("", "reward_model", "is the proxy too"),
+     ("", "briar", "no scores of gold='briar'"), ("", "", "4 answers")],
+)  # fmt: skip
+def test_logs_that_cannot_tell(proxy: str, gold: str, problem: str) -> None:
+    few = np.zeros((5, 2))
+    with pytest.raises(BadInput, match=problem):
+        over_optimisation.optimised(frame(few, few), proxy, gold)
+
+
+def pairs(scale: float, seed: int = 0) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+    """Margins, and gold differences whose sign has the implied probability; the margins are then multiplied."""
+    rng = np.random.default_rng(seed)
+    margin = rng.normal(0, 2, 2000)
+    right = rng.random(2000) < 1 / (1 + np.exp(-np.abs(margin)))
+    truth = np.where(right, 1, -1) * np.sign(margin)
+    return np.column_stack([scale * margin, 0 * margin]), np.column_stack([truth, 0 * truth])
+
+
+def test_margins_that_keep_their_word_have_the_error_of_the_null() -> None:
+    proxy, gold = pairs(1.0)
+    lengths = {CASE: np.random.default_rng(2).integers(1, 500, proxy.shape)}
+    found = reward_calibration.margins(frame(proxy, gold, characters=lengths))
+    row = found.iloc[0]
+    assert row["pairs"] == 2000
+    assert row["accuracy_lower"] < np.mean(1 / (1 + np.exp(-np.abs(proxy[:, 0])))) < row["accuracy_upper"]
+    assert row["ece"] < 2 * row["ece_null"]
+    assert row["length_bias_lower"] < 0 < row["length_bias_upper"]
+    assert found["isotonic"].is_monotonic_increasing
+    assert np.abs(found["correct"] - found["implied"]).max() < 0.1
+    assert reward_calibration.chart(found).to_dict()
+
+
+def test_margins_that_say_too_much_are_named() -> None:
+    proxy, gold = pairs(4.0)
+    longer = {CASE: np.column_stack([100 + np.sign(proxy[:, 0]), np.full(len(proxy), 100)])}
+    found = reward_calibration.margins(frame(proxy, gold, characters=longer))
+    row = found.iloc[0]
+    assert row["ece"] > 4 * row["ece_null"]
+    # the longer answer is always preferred; the gold score prefers it as often as the proxy is right
+    assert row["length_bias"] == pytest.approx(1 - row["accuracy"])
+    notes = " ".join(found.attrs["notes"])
+    assert "say more than they keep" in notes
+    assert "prefers the longer answer" in notes

@@ -1,0 +1,42 @@
+"""The drift test: its statistic by hand, its false alarms and its power on simulated traces."""
+
+import numpy as np
+import pytest
+
+from truthgym.analysis.validity.hacking_monitor import simulate, traces
+from truthgym.scorers.statistics.drift import calibrate
+
+
+def test_the_statistic_is_the_largest_cusum() -> None:
+    clean = traces(np.random.default_rng(0), 4, 50, 1, 0.0, 0.0, False)
+    test = calibrate(list(clean))
+    run = test.mean + test.sd * np.array([[0.0], [1.5], [2.0], [-1.0], [0.5]])
+    # C = max(0, C + z - 1/2): 0, 1, 2.5, 1, 1
+    assert test.statistic(run) == pytest.approx([0, 1, 2.5, 1, 1])
+    run[3] = np.nan
+    assert test.statistic(run)[3] == pytest.approx(2.0), "a missing entry counts as the clean mean"
+
+
+def test_clean_runs_are_rarely_stopped_and_a_drift_of_one_sd_soon() -> None:
+    found = simulate(runs=320, clean=(200,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
+    assert found.loc["independent", "false"] <= 0.05 + 2 * (0.05 * 0.95 / 320) ** 0.5
+    assert found.loc["independent", "stopped"] >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("clean", "problem"),
+    [
+        ([np.zeros((5, 1))], "5 checkpoints of clean runs, and at least 20"),
+        ([np.ones((30, 1))], "signal 0 never varies"),
+        ([np.linspace(0, 1, 60)[:, None]], "the clean runs wander"),
+    ],
+)
+def test_clean_runs_that_cannot_calibrate(clean: list[np.ndarray], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        calibrate(clean)
+
+
+def test_few_clean_checkpoints_raise_the_threshold() -> None:
+    rng = np.random.default_rng(1)
+    few, many = (calibrate(list(traces(rng, size // 50, 50, 1, 0.0, 0.0, False))) for size in (50, 1000))
+    assert few.threshold > many.threshold + 0.5, "the test's own zero is uncertain"

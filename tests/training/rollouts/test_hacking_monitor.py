@@ -1,0 +1,91 @@
+"""The monitor as a callback: OK on a clean run, a stop with a checkpoint on one that drifts, and its null traces."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.errors import BadInput
+
+LENGTH, GOLD = "completions/mean_length", "rewards/brier/mean"
+
+
+def entries(drift: float = 0.0, seed: int = 0, onset: int = 20, number: int = 50) -> list[dict[str, float]]:
+    rng = np.random.default_rng(seed)
+    return [
+        {"step": i, LENGTH: 40 + 5 * (rng.normal() + drift * (i >= onset)),
+         GOLD: -0.2 - 0.03 * (rng.normal() + drift * (i >= onset))}
+        for i in range(number)
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> list[str]:
+    folders = []
+    for seed in range(4):
+        folder = tmp_path / f"clean{seed}"
+        folder.mkdir()
+        log = [*entries(seed=seed), {"step": 50, "train_runtime": 1.0}]
+        (folder / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+        folders.append(str(folder))
+    return folders
+
+
+def watch(monitor: Any, log: list[dict[str, float]]) -> tuple[int | None, Any]:
+    """The entry at which the monitor stops the run, and the control that it set."""
+    control = SimpleNamespace(should_save=False, should_training_stop=False)
+    monitor.on_train_begin(None, SimpleNamespace(log_history=log[:5]), control)  # resumed after five entries
+    for i, entry in enumerate(log[5:], start=5):
+        monitor.on_log(None, SimpleNamespace(global_step=i), control, logs=entry)
+        if control.should_training_stop:
+            return i, control
+    return None, control
+
+
+def test_a_run_that_drifts_is_saved_and_stopped(clean: list[str]) -> None:
+    from truthgym.training.rollouts.hacking_monitor import monitor_of
+
+    monitor = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50)
+    assert monitor
+    place, control = watch(monitor, entries(drift=1.5, seed=10))
+    assert place is not None
+    assert 20 <= place < 30
+    assert control.should_save
+    assert monitor.status == "STOP"
+    assert f"step {place}: {LENGTH}" in monitor.note()
+    assert "(-0.198 in clean runs)" in monitor.note(), "the clean mean has its own sign"
+
+    calm = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50)
+    assert calm
+    assert watch(calm, entries(seed=11)) == (None, SimpleNamespace(should_save=False, should_training_stop=False))
+    assert calm.note() == "Monitor OK (of 50 log entries)."
+    better = monitor_of(clean, [f"{GOLD}:down"], 0.05, 50)
+    assert watch(better, entries(drift=-3, seed=3))[0] is None, "a gold reward that rises is not suspicious"
+
+
+@pytest.mark.parametrize(
+    ("folders", "signals", "alpha", "problem"),
+    [
+        ([], [LENGTH], 0.05, "without a null trace"),
+        (["gone"], None, 0.05, "gone: there is no trainer_state.json"),
+        (None, ["entropy"], 0.05, "logged no entropy; it logged completions/mean_length"),
+        (None, [f"{LENGTH}:left"], 0.05, "write NAME, NAME:up or NAME:down"),
+        (None, None, 0.0, "--monitor_alpha 0.0"),
+    ],
+)
+def test_a_monitor_needs_null_traces(
+    clean: list[str], folders: list[str] | None, signals: list[str] | None, alpha: float, problem: str
+) -> None:
+    from truthgym.training.rollouts.hacking_monitor import monitor_of
+
+    with pytest.raises(BadInput, match=problem):
+        monitor_of(clean if folders is None else folders, signals, alpha, 50)
+
+
+def test_without_options_there_is_no_monitor() -> None:
+    from truthgym.training.rollouts.hacking_monitor import monitor_of
+
+    assert monitor_of([], None, 0.05, 50) is None

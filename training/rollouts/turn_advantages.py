@@ -1,0 +1,102 @@
+"""Advantages of single turns in GRPO: a reward after each step, in place of one for the whole rollout."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import groupby, pairwise
+from statistics import fmean
+from typing import Any
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import binary_outcome
+from truthgym.training.reward_functions.rollout import Rollout
+
+TURN_REWARDS = {"beliefs": "martingale", "reward_model": "reward_model"}
+"""The values of `--turn_rewards`, with the scorer that each needs."""
+
+
+def check_turn_rewards(kind: str | None, method: str, scorers: Mapping[str, Sequence[str]]) -> None:
+    """Check before a run that every task scores the steps.
+
+    Args:
+        kind: A key of `TURN_REWARDS`, or None.
+        method: `grpo` or `rloo`.
+        scorers: The scorers of each task.
+
+    Raises:
+        BadInput: An unknown kind, a task without its scorer, or RLOO, whose rows are single replies.
+    """
+    if kind is None:
+        return
+    if kind not in TURN_REWARDS:
+        raise BadInput(f"--turn_rewards {kind}: unknown; known: {', '.join(TURN_REWARDS)}")
+    if method != "grpo":
+        raise BadInput(f"--turn_rewards {kind} needs whole conversations, and {method} trains single replies; use grpo")
+    lacking = [task for task, names in scorers.items() if TURN_REWARDS[kind] not in names]
+    if lacking:
+        how = "{martingale: {per: step}}" if kind == "beliefs" else "{reward_model: {folder: FOLDER}}"
+        raise BadInput(
+            f"--turn_rewards {kind} needs the scorer {TURN_REWARDS[kind]}, which the task {lacking[0]} does not have; "
+            f"add --task_args '{{paradigms: {how}}}'"
+        )
+
+
+def turn_rewards(kind: str, rollout: Rollout) -> list[float] | None:
+    """The reward of each turn; None if they are unknown.
+
+    - `beliefs`: by how much the turn lowered the Brier score of the belief that `martingale` with `per=step` elicited.
+      Over all turns this adds up to the improvement on the prior, so that no turn is paid for what another one did.
+    - `reward_model`: the probability of a process model that the step is right, minus 1: from -1 to 0, so that more
+      steps never pay.
+    """
+    score = rollout.scores.get(TURN_REWARDS[kind])
+    metadata: Mapping[str, Any] = (score.metadata if score else None) or {}
+    if kind == "reward_model":
+        return [p - 1 for p in metadata.get("steps", [])] or None
+    outcome = binary_outcome(rollout.target)
+    own = [belief for belief in metadata.get("beliefs", []) if belief.get("elicitor") == "self"]
+    values = [belief.get("value") for belief in own if belief.get("stage") != "prior 2"]
+    if outcome is None or len(values) < 2 or own[0].get("stage") != "prior" or None in values:
+        return None
+    return [(before - outcome) ** 2 - (after - outcome) ** 2 for before, after in pairwise(values)]
+
+
+def turn_advantages(rewards: Sequence[Sequence[float] | None], groups: Sequence[Hashable]) -> list[list[float] | None]:
+    """For each turn the rewards from it on, relative to the mean of its group's rollouts at the same turn.
+
+    Not divided by a standard deviation, which would make a proper score improper.
+
+    Args:
+        rewards: The rewards of each rollout's turns, or None.
+        groups: Identity of each rollout's question.
+
+    >>> turn_advantages([[0.2, 0.1], [0.0, -0.1], None], ["q", "q", "q"])
+    [[0.2, 0.1], [-0.2, -0.1], None]
+    """
+    to_go = [None if one is None else [sum(one[t:]) for t in range(len(one))] for one in rewards]
+    by_turn: dict[tuple[Hashable, int], list[float]] = {}
+    for group, sums in zip(groups, to_go, strict=True):
+        for t, value in enumerate(sums or []):
+            by_turn.setdefault((group, t), []).append(value)
+    return [
+        None if sums is None else [round(value - fmean(by_turn[group, t]), 12) for t, value in enumerate(sums)]
+        for group, sums in zip(groups, to_go, strict=True)
+    ]
+
+
+def token_advantages(mask: Sequence[int], turns: Sequence[float] | None) -> list[float] | None:
+    """The advantage of each token: that of its turn, 0 where the mask is 0.
+
+    Args:
+        mask: 1 for the tokens of the model's replies, see `TokenRow`.
+        turns: The advantages of the turns.
+
+    Returns:
+        None if there are not as many turns as replies in the row, as after a conversation that was split.
+
+    >>> token_advantages([0, 1, 1, 0, 1], [0.5, -0.5])
+    [0.0, 0.5, 0.5, 0.0, -0.5]
+    """
+    runs = [(value, len(list(run))) for value, run in groupby(mask)]
+    if turns is None or sum(value for value, _ in runs) != len(turns):
+        return None
+    left = iter(turns)
+    return [one for value, length in runs for one in [next(left) if value else 0.0] * length]
