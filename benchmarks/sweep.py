@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 from inspect_ai.log import EvalSample, list_eval_logs, read_eval_log, read_eval_log_samples
 
 from truthgym.sweep.units.merge import merge
@@ -73,8 +73,8 @@ def cpu_of(folder: Path, *arguments: object) -> float:
 def cost() -> None:
     used = {}
     for tasks in (2, 12):
-        with tempfile.TemporaryDirectory() as folder:
-            used[tasks] = cpu_of(Path(folder), tasks, 4, 0, "--workers", 1)
+        with tempfile.TemporaryDirectory() as name:
+            used[tasks] = cpu_of(Path(name), tasks, 4, 0, "--workers", 1)
     print(f"CPU seconds: {used[2]:.1f} with 2 units, {(used[12] - used[2]) / 10:.2f} for each further one")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -7,10 +7,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from itertools import cycle
 from pathlib import Path
 from signal import SIGKILL
-from types import ModuleType
+from typing import Any
 from urllib.request import urlopen
 
 from truthgym.datasets.errors import BadInput
@@ -45,7 +46,7 @@ def run(units: Sequence[Unit], workers: int, address: str = "", gpus: float = 0.
         BadInput: Ray is not installed, the cluster cannot be reached, or a machine does not see the log folder.
     """
     try:
-        import ray
+        ray: Any = import_module("ray")  # its types differ from version to version
     except ImportError:
         raise BadInput("--on ray needs Ray: pip install 'truthgym[ray]'") from None
     connect(ray, address)
@@ -68,10 +69,11 @@ def run(units: Sequence[Unit], workers: int, address: str = "", gpus: float = 0.
                 ray.kill(server)
 
 
-def place(ray: ModuleType, units: Sequence[Unit], workers: int, gpus: float) -> Iterator[Outcome]:
+def place(ray: Any, units: Sequence[Unit], workers: int, gpus: float) -> Iterator[Outcome]:  # noqa: ANN401  # a module
     """Run units, and give one whose worker died to another."""
     remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(run_unit)
-    waiting, running, lost = list(reversed(units)), {}, dict.fromkeys((unit.state for unit in units), 0)
+    waiting, lost = list(reversed(units)), dict.fromkeys((unit.state for unit in units), 0)
+    running: dict[Any, Unit] = {}
     while waiting or running:
         while waiting and len(running) < workers:
             unit = waiting.pop()
@@ -88,7 +90,7 @@ def place(ray: ModuleType, units: Sequence[Unit], workers: int, gpus: float) -> 
                 waiting.append(replace(unit, search=True))
 
 
-def connect(ray: ModuleType, address: str) -> None:
+def connect(ray: Any, address: str) -> None:  # noqa: ANN401  # a module
     """Join the cluster at an address, or start one here."""
     if ray.is_initialized():
         return
@@ -107,7 +109,7 @@ def connect(ray: ModuleType, address: str) -> None:
         ) from None
 
 
-def see_folder(ray: ModuleType, folder: str) -> None:
+def see_folder(ray: Any, folder: str) -> None:  # noqa: ANN401  # a module
     """Refuse a cluster with a machine that does not see the folder of the sweep."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -152,6 +154,5 @@ class Server:
             return False
 
     def address(self) -> str:
-        import ray
-
+        ray: Any = import_module("ray")
         return f"http://{ray.util.get_node_ip_address()}:{self.port}/v1"

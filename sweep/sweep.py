@@ -66,7 +66,8 @@ def sweep(
         return sweep_logs(command, run, report)
     if command[0] != "inspect" and not Path(command[0]).is_file():
         raise BadInput(f"There is no script {command[0]}; give one that calls eval_set(), or inspect eval-set ...")
-    call, earlier = 1, []
+    call = 1
+    earlier: list[list[str]] = []
     while (todo := plan(command, call, earlier, shards, workers, max_connections)) is not None:
         if not sweep_call(todo, run, report):
             return False

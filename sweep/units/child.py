@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
@@ -66,14 +67,14 @@ def replace_eval_set(settings: dict[str, Any], act: Act) -> None:
     Earlier calls return the logs in `earlier`. Where that does not list them, they run as they are: the driver sees to
     it that their logs are complete.
     """
-    import inspect_ai
     from inspect_ai.log import read_eval_log
 
     from truthgym.datasets.errors import BadInput
-    from truthgym.datasets.inspect_private import evalset
 
+    inspect_ai: Any = import_module("inspect_ai")
+    module: Any = import_module("truthgym.datasets.inspect_private").evalset
     number, earlier = settings["call"], settings["earlier"]
-    original, calls = evalset.eval_set, 0
+    original, calls = module.eval_set, 0
 
     def eval_set(tasks: object, log_dir: str, *args: Any, **options: Any) -> Any:  # noqa: ANN401  # as Inspect's
         nonlocal calls
@@ -93,8 +94,8 @@ def replace_eval_set(settings: dict[str, Any], act: Act) -> None:
             f"{sys.argv[0]} calls eval(), which every unit would run again; use eval_set(), whose logs are made once"
         )
 
-    evalset.eval_set = inspect_ai.eval_set = eval_set  # type: ignore
-    inspect_ai.eval = inspect_ai.eval_async = refuse  # type: ignore
+    module.eval_set = inspect_ai.eval_set = eval_set
+    inspect_ai.eval = inspect_ai.eval_async = refuse
 
 
 def run_command(command: list[str]) -> None:
@@ -114,8 +115,7 @@ def run_command(command: list[str]) -> None:
 
 def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dict[str, Any]) -> None:
     """Write the manifest of the eval set's tasks, with what sharding and connection limits need to know."""
-    from truthgym.datasets.inspect_private import evalset
-
+    evalset: Any = import_module("truthgym.datasets.inspect_private").evalset
     tasks: list[dict[str, Any]] = []
     build = evalset.build_eval_set_capture
 

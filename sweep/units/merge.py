@@ -80,7 +80,7 @@ def scored_samples(shard: str) -> Iterator[EvalSample]:
             one = decode_json(archive.read(name), decoder)
             yield EvalSample(
                 id=one.id, epoch=one.epoch, input="", target=one.target, metadata=one.metadata,
-                scores=one.scores,  # type: ignore[arg-type]  # pydantic makes them
+                scores=one.scores,  # pydantic makes them
             )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def copy(source: str, archive: zipfile.ZipFile, wanted: Callable[[str], bool]) -
             copy_bytes(file, target, member.compress_size)
             archive.filelist.append(member)
             archive.NameToInfo[member.filename] = member
-            archive.start_dir = target.tell()  # type: ignore[attr-defined]
+            archive.start_dir = target.tell()
             archive._didModify = True  # type: ignore[attr-defined]
 
 

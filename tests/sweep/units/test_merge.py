@@ -35,9 +35,9 @@ def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
         assert one.scores == other.scores
     assert merged.results is not None
     assert expected.results is not None
-    for one, other in zip(merged.results.scores, expected.results.scores, strict=True):
-        assert {name: metric.value for name, metric in one.metrics.items()} == pytest.approx(
-            {name: metric.value for name, metric in other.metrics.items()}, abs=1e-12, nan_ok=True
+    for score, due in zip(merged.results.scores, expected.results.scores, strict=True):
+        assert {name: metric.value for name, metric in score.metrics.items()} == pytest.approx(
+            {name: metric.value for name, metric in due.metrics.items()}, abs=1e-12, nan_ok=True
         )
     assert merged.eval.dataset.samples == 6
     assert merged.results.completed_samples == 12
