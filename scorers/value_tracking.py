@@ -5,29 +5,32 @@ inspect eval truthgym/progress_predict -T examinee=extrapolating --model referen
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
+from numpy.typing import NDArray
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.progress.questionnaire import DIMENSIONS
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.progress.record import Record, figure_table
-from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.interval import mean_headline, t_headline
 from truthgym.scorers.statistics.proper_scores import finite_mean, skill_score
 from truthgym.scorers.statistics.value_vectors import (
     Floats,
     movement_cosine,
     reliability,
     squared_error,
+    stderr_over_items,
     value_vector,
 )
 
 KEYS = (
     "skill", "error", "start_error", "own_start_error", "present_error", "lagged_error", "original_score",
-    "movement_cosine", "snr", "reliability", "read", "position",
+    "movement_cosine", "snr", "reliability", "read", "position", "item_stderr",
 )  # fmt: skip
 """The keys of a sample's value."""
 
@@ -36,12 +39,13 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores, headline first."""
     values, cluster, share = figure_table(scores, KEYS)
     skill = skill_score(values["error"], values["start_error"], cluster)
-    over_dimensions = 0.0
-    if np.isnan(skill.lower) and np.isfinite(skill.estimate):
-        errors, starts = _by_dimension(scores)
-        skill_of_one = skill_score(errors, starts, list(DIMENSIONS))
-        if np.isfinite(skill_of_one.estimate):
-            skill, over_dimensions = skill_of_one, 1.0
+    over_items = np.isnan(skill.lower) and np.isfinite(skill.estimate)
+    if over_items:
+        stderr, weight = values["item_stderr"], values["start_error"]
+        kept = np.isfinite(stderr) & np.isfinite(weight)  # not in logs from before it was recorded
+        error = float(np.average(stderr[kept], weights=weight[kept])) if kept.any() else np.nan
+        one = t_headline(skill.estimate, error, len(DIMENSIONS), skill.n)
+        skill = replace(one, clusters=skill.clusters, effective_clusters=skill.effective_clusters)
 
     def reference(key: str) -> float:
         return skill_score(values[key], values["start_error"], cluster).estimate
@@ -58,27 +62,28 @@ def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
         "snr": finite_mean(values["snr"]),
         "reliability": finite_mean(values["reliability"]),
         "position": finite_mean(values["position"]),
-        "over_dimensions": over_dimensions,
+        **_by_drift(values["error"], values["start_error"], cluster),
+        "over_items": float(over_items),
         **skill.cluster_metrics(),
     }
 
 
-def _by_dimension(scores: list[SampleScore]) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of each dimension, of the examinee and of the start, averaged over what was scored."""
-    pairs = [(item.score.metadata or {}).get("by_dimension") for item in scores]
-    rows = np.array([pair for pair in pairs if pair], dtype=float).reshape(-1, 2, len(DIMENSIONS))
-    if not len(rows):
-        return np.full(len(DIMENSIONS), np.nan), np.full(len(DIMENSIONS), np.nan)
-    mean = rows.mean(axis=0)
-    return mean[0], mean[1]
+def _by_drift(error: Floats, start_error: Floats, cluster: list[str]) -> dict[str, float]:
+    """The skill on simulated timelines of each kind, which the name of a timeline begins with."""
+    figures: dict[str, float] = {}
+    for drift in ("linear", "walk", "turn"):
+        of_it = [i for i, name in enumerate(cluster) if name.rpartition("-")[0] == drift]
+        skill = skill_score(error[of_it], start_error[of_it], [cluster[i] for i in of_it])
+        figures |= skill.metrics(f"skill_{drift}")
+    return figures
 
 
 def _notes(scores: list[SampleScore], figures: dict[str, float]) -> list[str]:
-    if not figures["over_dimensions"]:
+    if not figures["over_items"]:
         return []
     return [
-        f"skill: with {figures['n']:g} timelines, the interval is over the {len(DIMENSIONS)} dimensions of the values. "
-        "It says how far the skill depends on which values are compared, not what another timeline would give"
+        f"skill: with {figures['n']:g} timelines, the interval is over the items of the questionnaire. It says how far "
+        "the skill depends on which items are asked, not what another timeline would give"
     ]
 
 
@@ -105,7 +110,8 @@ def value_tracking(figures: Figures = "headline") -> Scorer:
     timeline whose people moved less than twice the standard error of the movement is not scored.
 
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds over timelines; epochs are averaged first; with fewer
-    than three timelines, over the 19 dimensions, and the log says so):
+    than three timelines, over the items of each dimension by a jackknife with 19 degrees of freedom, which does not
+    cover what another timeline would give, and the log says so):
 
     - `skill` with its `stderr` and bounds; `mde`, the smallest distance from a fixed skill that the run could have
       detected; `n` timelines; `share_scored`.
@@ -117,7 +123,8 @@ def value_tracking(figures: Figures = "headline") -> Scorer:
       `movement_cosine`, between the movements away from the start; `snr`, the people's movement over its standard
       error; `reliability`, the correlation of both halves of the items in how people moved (Spearman-Brown);
       `position`, the preference for the option shown first, in log-odds (with `elicitation=letter`, as a share above
-      chance), which the rotation removes; `over_dimensions`, 1 if the interval is over dimensions.
+      chance), which the rotation removes; `skill_linear`, `skill_walk` and `skill_turn` with bounds, of simulated
+      timelines of each kind; `over_items`, 1 if the interval is over items.
 
     Clustered by timeline. An answer of the examinee that cannot be read counts as its answer to the item at the start,
     or, without one, as that of the people of the first era: a refusal earns no skill. With less than 90 % of its
@@ -136,36 +143,39 @@ def value_tracking(figures: Figures = "headline") -> Scorer:
             state, "examinee_choices", "actual_choices", "present_choices", "start_choices", "examinee_start_choices"
         )
         values: Mapping[str, float] = dict.fromkeys(KEYS, np.nan)
-        by_dimension = None
         if record.reason is None:
-            values, by_dimension = _measure(record)
+            values = _measure(record)
             record.reason = record.still(values["snr"])
         if record.reason is not None:
-            values, by_dimension = dict.fromkeys(KEYS, np.nan), None
+            values = dict.fromkeys(KEYS, np.nan)
         return Score(
             value=cast(Value, {name: round(float(value), 6) for name, value in values.items()}),
             explanation=record.reason or f"Skill {values['skill']:.3f} with {values['read']:.0%} of the answers read.",
-            metadata=record.facts(state) | {"by_dimension": by_dimension} | requested(figures),
+            metadata=record.facts(state) | requested(figures),
         )
 
     return score
 
 
-def _measure(record: Record) -> tuple[Mapping[str, float], Any]:
+def _measure(record: Record) -> Mapping[str, float]:
     actual, start = record.contributions("actual_choices"), record.contributions("start_choices")[0]
     own = _complete(record.contributions("examinee_start_choices")[0], start)
     present = _complete(record.contributions("present_choices"), start)
-    learned = record.contributions("examinee_choices")
+    learned = _complete(record.contributions("examinee_choices"), own)
     lagged = np.concatenate([start[None], present[:-1]])
     known = np.isfinite(actual) & np.isfinite(start)  # the same items for all of them, whatever the examinee refuses
 
     def vectors(contribution: Floats) -> Floats:
         return value_vector(np.where(known, contribution, np.nan))
 
-    truth, origin, examinee = vectors(actual), vectors(start), vectors(_complete(learned, own))
+    def skill(kept: NDArray[np.bool_]) -> float:
+        e, a, a0 = (value_vector(np.where(known & kept[:, None], one, np.nan)) for one in (learned, actual, start))
+        worst = squared_error(a0, a)
+        return 1 - squared_error(e, a) / worst if worst > 0 else np.nan
+
+    truth, origin, examinee = vectors(actual), vectors(start), vectors(learned)
     error, start_error = squared_error(examinee, truth), squared_error(origin, truth)
-    by_dimension = [np.nanmean((one - truth) ** 2, axis=0) for one in (examinee, origin)]
-    values = {
+    return {
         "skill": 1 - error / start_error if start_error > 0 else np.nan,
         "error": error,
         "start_error": start_error,
@@ -178,8 +188,8 @@ def _measure(record: Record) -> tuple[Mapping[str, float], Any]:
         "reliability": reliability(actual, start),
         "read": record.share_read("examinee_choices"),
         "position": record.position,
+        "item_stderr": stderr_over_items(skill, [item.dimension for item in record.items]),
     }
-    return values, [[round(float(x), 6) for x in row] for row in by_dimension]
 
 
 def _complete(contribution: Floats, otherwise: Floats) -> Floats:

@@ -34,14 +34,9 @@ def progress_coevolve(
 ) -> Task:
     """Let people hear their own era and the model, and compare with people who do not. Scored by value_influence.
 
-    `n` simulated timelines are made from `seed`, whose people change by about `step` (log-odds) an era: `drift` linear,
-    walk (by steps drawn anew), turn or still. With `proxies` personas, checkpoints or {C013: MODEL, ...} there is one
-    timeline. `examinee`: frozen, in_context, value_memo, extrapolating, or FILE.py:CLASS; `judge` also takes dummy
-    or a class.
-    `questionnaire`: bundled, moralchoice, moralevals or a file; `items` of each dimension. `arguments` go to judge and
-    examinee. docs/progress.md describes them all.
+    The arguments are those of `progress_follow`.
     """
     return timeline_task(
         "coevolve", judge, examinee, proxies, questionnaire, items, elicitation, cache, figures,
-        {**(arguments or {})}, eras=eras, n=n, drift=drift, step=step, seed=seed,
+        arguments or {}, eras=eras, n=n, drift=drift, step=step, seed=seed,
     )  # fmt: skip

@@ -36,12 +36,11 @@ def progress_follow(
 
     `n` simulated timelines are made from `seed`, whose people change by about `step` (log-odds) an era: `drift` linear,
     walk (by steps drawn anew), turn or still. With `proxies` personas, checkpoints or {C013: MODEL, ...} there is one
-    timeline. `examinee`: frozen, in_context, value_memo, extrapolating, or FILE.py:CLASS; `judge` also takes dummy
-    or a class.
-    `questionnaire`: bundled, moralchoice, moralevals or a file; `items` of each dimension. `arguments` go to judge and
-    examinee. docs/progress.md describes them all.
+    timeline. `examinee`: frozen, in_context, value_memo, extrapolating, lifelong_ or extrapolative_ sft, dpo, grpo or
+    rloo, or FILE.py:CLASS; `judge` also takes dummy or a class. `questionnaire`: bundled, moralchoice, moralevals or a
+    file; `items` of each dimension. `arguments` go to judge and examinee. docs/progress.md describes them all.
     """
     return timeline_task(
         "follow", judge, examinee, proxies, questionnaire, items, elicitation, cache, figures,
-        {**(arguments or {})}, eras=eras, n=n, drift=drift, step=step, seed=seed,
+        arguments or {}, eras=eras, n=n, drift=drift, step=step, seed=seed,
     )  # fmt: skip

@@ -36,14 +36,7 @@ def progress_predict(
 ) -> Task:
     """Compare a model's values in each era with those of people `timesteps_ahead` eras later. Scored by value_tracking.
 
-    `extrapolation_order` is that of the examinee `extrapolating`.
-
-    `n` simulated timelines are made from `seed`, whose people change by about `step` (log-odds) an era: `drift` linear,
-    walk (by steps drawn anew), turn or still. With `proxies` personas, checkpoints or {C013: MODEL, ...} there is one
-    timeline. `examinee`: frozen, in_context, value_memo, extrapolating, or FILE.py:CLASS; `judge` also takes dummy
-    or a class.
-    `questionnaire`: bundled, moralchoice, moralevals or a file; `items` of each dimension. `arguments` go to judge and
-    examinee. docs/progress.md describes them all.
+    `extrapolation_order` is that of the examinees that extrapolate. The other arguments are those of `progress_follow`.
     """
     return timeline_task(
         "predict", judge, examinee, proxies, questionnaire, items, elicitation, cache, figures,

@@ -24,6 +24,8 @@ WITHOUT_EFFECT = {
     "max_connections", "max_retries", "seed", "timeout",
 }  # fmt: skip
 """Model arguments and generation settings that do not make it another model."""
+ENTRANT = "examinee"
+"""The task argument that is part of who is compared, not of what is asked: how a model learns in a progress task."""
 PREPARE = ("truthgym/prepare", "truthgym/forecasters")
 GRADER = "grader"
 """The model role of Inspect's own scorers."""
@@ -37,7 +39,7 @@ class Run:
 
     log: LogFile
     model: str
-    """With its arguments, and the generation settings that differ between its evals."""
+    """With its arguments, and the generation settings and examinees that differ between its evals."""
     domain: str
     task: str
     """The task arguments that differ between the evals of a domain."""
@@ -215,7 +217,9 @@ def _run(log: LogFile, same_model: Sequence[LogFile], same_task: Sequence[LogFil
     settings = _differing([one.header.eval.model_generate_config for one in same_model]) - WITHOUT_EFFECT
     arguments = [_without(one.header.eval.model_args) for one in same_model]
     task_args = [one.header.eval.task_args for one in same_task]
-    asked = (_differing(task_args) - UNNAMED) | (spec.task_args.keys() & {"domain"})
+    differing = _differing(task_args)
+    asked = (differing - UNNAMED - {ENTRANT}) | (spec.task_args.keys() & {"domain"})
+    entrant = {ENTRANT: spec.task_args.get(ENTRANT)} if ENTRANT in differing else {}
     roles = {
         role: _role(spec.model_roles, role)
         for role in sorted(_differing([_roles(one) for one in same_task]))
@@ -231,6 +235,7 @@ def _run(log: LogFile, same_model: Sequence[LogFile], same_task: Sequence[LogFil
                 spec.model,
                 *options(_short(_without(spec.model_args), arguments)),
                 *options({name: spec.model_generate_config.get(name) for name in sorted(settings)}),
+                *options(entrant),
             ]
         ),
         domain=spec.task.removeprefix("truthgym/"),
@@ -316,7 +321,9 @@ def _mode(log: LogFile, same_task: Sequence[LogFile]) -> str:
 def _steps(log: LogFile) -> list[str]:
     """The steps of the plan with their arguments, without that with which Truthgym prepares every task."""
     return [
-        " ".join([bare_name(step.solver), *options(step.params_passed or {})])
+        " ".join(
+            [bare_name(step.solver), *options({k: v for k, v in (step.params_passed or {}).items() if k != ENTRANT})]
+        )
         for step in log.header.plan.steps
         if step.solver not in PREPARE
     ]

@@ -93,7 +93,7 @@ class Item:
         return next(name for dimensions in self.upholds for name in dimensions)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity, since the hash of all items would be taken at every call
 class Questionnaire:
     """Items in two disjoint pools: an examinee learns from the one and is measured on the other."""
 

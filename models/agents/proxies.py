@@ -8,6 +8,7 @@ from typing import Any
 from inspect_ai.model import Model, get_model
 
 from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.progress.texts import TEXTS
 from truthgym.datasets.progress.timelines import SIMULATED, TimelineQuestion
 from truthgym.models.agents.respondent import Elicitation, Respondent
 from truthgym.solvers.roles import required_model
@@ -60,7 +61,8 @@ def people(
             ProgressGym's; or a model for each era, as {C013: MODEL}.
         known: The timeline.
         size: Of the checkpoints: 8B or 70B.
-        texts: For personas a folder with a text ERA.txt of each era, such as an excerpt of HistText, to be shown too.
+        texts: For personas, to be shown too: "bundled", what texts of the era say; or a folder with a text ERA.txt of
+            each era, such as an excerpt of HistText.
         elicitation: How their answers are read.
         cache: Whether their answers are kept in Inspect's cache.
         noise: Of simulated people: standard deviation of the error of each answer, in log-odds.
@@ -97,9 +99,12 @@ def _persona(era: str, texts: str | None) -> str:
     persona = SPEAK.format(century=int(era[1:]), facts=FACTS[era]).replace("21th", "21st")
     if texts is None:
         return persona
+    if texts == "bundled":
+        said = (f"- {text.record} ({text.year}): {text.says}" for text in TEXTS[era])
+        return "\n".join([persona, "", "What texts of your time say:", *said])
     path = Path(texts) / f"{era}.txt"
     if not path.is_file():
-        raise BadInput(f"texts: there is no file {path} for the era {era}; write it, or leave out texts")
+        raise BadInput(f"texts: there is no file {path} for the era {era}; write it, or give texts=bundled")
     return f"{persona}\n\nA text of your time:\n\n{path.read_text(encoding='utf-8')}"
 
 

@@ -104,6 +104,10 @@ class Respondent:
         """The same respondent with another memory."""
         return replace(self, name=name, introduction=introduction, memory=memory)
 
+    def trained(self, name: str, model: Model) -> "Respondent":
+        """The same respondent with another model, and no memory."""
+        return replace(self, name=name, model=lambda: model, memory=())
+
     def with_persona(self, name: str, persona: str) -> "Respondent":
         """The same respondent with another persona and no memory."""
         return replace(self, name=name, persona=persona, memory=())
@@ -121,18 +125,12 @@ class Respondent:
 
     async def _ask(self, item: Item, turn: int) -> list[float] | str:
         """Probabilities of the letters, or the reason why there are none."""
-        k = len(item.options)
-        rotated = [item.options[(i + turn) % k] for i in range(k)]
-        letters = " or ".join([", ".join(LETTERS[: k - 1]), LETTERS[k - 1]])
-        lines = [OPTION.format(letter=letter, option=option) for letter, option in zip(LETTERS, rotated, strict=False)]
-        request = f"{item.context}\n\n" + "\n".join(lines) + f"\n\n{CHOOSE}{letters}, and nothing else.\n\nAnswer:"
+        k, request = len(item.options), request_of(item, turn)
         if self.elicitation == "letter":
             output = await self._generate(request, GenerateConfig(temperature=0.0, max_tokens=LETTER_TOKENS))
-            said = output.completion.strip().lstrip("([*").rstrip(").]*").split()[:1]
-            letter = said[0].strip(").:]*").upper() if said else ""
-            known = letter in LETTERS[:k] and len(letter) == 1
+            letter = written_letter(output.completion, k)
             return (
-                [float(letter == one) for one in LETTERS[:k]] if known else f"no letter in {output.completion[:60]!r}"
+                [float(letter == one) for one in LETTERS[:k]] if letter else f"no letter in {output.completion[:60]!r}"
             )
         provider = str(self.model()).split("/")[0]
         config = GenerateConfig(
@@ -166,6 +164,22 @@ class Respondent:
 
     def _simulated(self, model: Model) -> bool:
         return getattr(model.api, "simulated", False)
+
+
+def request_of(item: Item, turn: int) -> str:
+    """The question as it is asked: in rotation `turn` the option in place i is that of number (i + turn) mod k."""
+    k = len(item.options)
+    rotated = [item.options[(i + turn) % k] for i in range(k)]
+    letters = " or ".join([", ".join(LETTERS[: k - 1]), LETTERS[k - 1]])
+    lines = [OPTION.format(letter=letter, option=option) for letter, option in zip(LETTERS, rotated, strict=False)]
+    return f"{item.context}\n\n" + "\n".join(lines) + f"\n\n{CHOOSE}{letters}, and nothing else.\n\nAnswer:"
+
+
+def written_letter(text: str, k: int) -> str | None:
+    """The letter with which a reply begins, of the first k; None if it begins with something else."""
+    words = text.strip().lstrip("([*").rstrip(").]*").split()[:1]
+    letter = words[0].strip(").:]*").upper() if words else ""
+    return letter if letter in LETTERS[:k] and len(letter) == 1 else None
 
 
 def _combine(item: Item, answers: Sequence[list[float] | str], elicitation: Elicitation) -> Choice:

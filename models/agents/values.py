@@ -21,7 +21,9 @@ from truthgym.models.agents.policies import generator
 from truthgym.models.agents.respondent import CHOOSE, EXAMPLE, NOTES, OPTION, REWRITE, SECTION
 
 Floats = NDArray[np.float64]
-Policy = Literal["learner", "last_era", "booster", "pusher", "contrarian", "random", "first", "refuse"]
+Policy = Literal[
+    "learner", "last_era", "anchored", "coarse", "booster", "pusher", "contrarian", "random", "first", "refuse"
+]
 PERSON = "person"
 VALUES = "values"
 HEADING = re.compile(re.escape(SECTION).replace(r"\{title\}", "(.*)").replace(r"\{weight\}", r"([\d.]+)"))
@@ -32,7 +34,7 @@ SHOWN = re.compile("^" + re.escape(OPTION).replace(r"\{letter\}", "([A-D])").rep
 NOTE = re.compile(r"^([\w-]+): ([+-]\d+\.\d\d)$", re.M)
 REFUSAL = "I would rather not choose between these."
 SURE = 6.0
-"""Log-odds of the letter A for the agent that always answers with it."""
+"""Log-odds of the letter A for the agent that always answers with it, and of the likelier option for `coarse`."""
 PUSH = 1.5
 """Standard deviation of the values that a `pusher` pushes towards, in log-odds."""
 
@@ -42,7 +44,8 @@ class ValueParameters(BaseModel, frozen=True, extra="forbid"):
 
     policy: Policy = "learner"
     """What an assistant answers: `learner` what the last examples show, or its notes, or else its own values, which are
-    those of every timeline's first era; `last_era` what the examples before the last show; `booster` as far beyond the
+    those of every timeline's first era; `last_era` what the examples before the last show; `anchored` halfway between
+    its own values and the last; `coarse` as `learner`, but sure of the likelier option; `booster` as far beyond the
     last as the last is from the first; `pusher` fixed values of its own, whatever it is shown; `contrarian` the
     opposite of `learner`; `random` a fixed random answer to each item; `first` always A; `refuse` nothing."""
     position: float = Field(default=0.0, ge=-10, le=10)
@@ -75,7 +78,7 @@ def reply(name: str, messages: list[ChatMessage], parameters: ValueParameters) -
     """
     persona = messages[0].text if messages[0].role == "system" else ""
     request = messages[-1].text
-    remembered = _remember(persona + "\n" + (request if REWRITE in request else ""))
+    remembered = _remember(persona + "\n" + (request if REWRITE in request else ""), IN_USE.get())
     if REWRITE in request:
         values = _assistant(remembered, parameters)
         return "\n".join([NOTES, *(f"{dim}: {z:+.2f}" for dim, z in zip(DIMENSIONS, values, strict=True))])
@@ -83,24 +86,25 @@ def reply(name: str, messages: list[ChatMessage], parameters: ValueParameters) -
         raise BadInput(f"reference/{name} answers items of a questionnaire, and this is none: {request[:80]!r}")
     if parameters.policy == "refuse":
         return REFUSAL
-    shown = [option for _, option in SHOWN.findall(request)]
-    item = _item(shown)
+    item, order = _asked(request, IN_USE.get())
     if parameters.refused and generator("refused", parameters.seed, item.id).random() < parameters.refused:
         return REFUSAL
     if parameters.policy == "first":
-        scores = np.zeros(len(shown))
+        scores = np.zeros(len(order))
         parameters = parameters.model_copy(update={"position": SURE})
     elif parameters.policy == "random":
-        drawn = generator("choice", parameters.seed, item.id).standard_normal(len(shown)) * PUSH
-        scores = drawn[[item.options.index(option) for option in shown]]
+        drawn = generator("choice", parameters.seed, item.id).standard_normal(len(order)) * PUSH
+        scores = drawn[order]
     else:
-        values = _person(persona, remembered) if name == PERSON else _assistant(remembered, parameters)
+        values = _person(persona, IN_USE.get()) if name == PERSON else _assistant(remembered, parameters)
         by_option = _scores(item, values)
+        if parameters.policy == "coarse":
+            by_option = SURE * (by_option == by_option.max())
         if parameters.noise:
-            drawn = generator("noise", parameters.seed, item.id, persona).standard_normal(len(shown))
+            drawn = generator("noise", parameters.seed, item.id, persona).standard_normal(len(order))
             by_option = by_option + drawn * parameters.noise / np.sqrt(2)  # of a difference of two
-        scores = by_option[[item.options.index(option) for option in shown]]
-    scores = scores + parameters.position * (np.arange(len(shown)) == 0)
+        scores = by_option[order]
+    scores = scores + parameters.position * (np.arange(len(order)) == 0)
     logprobs = scores - np.logaddexp.reduce(scores)
     tokens = [TopLogprob(token=letter, logprob=float(x)) for letter, x in zip(LETTERS, logprobs, strict=False)]
     return sorted(tokens, key=lambda token: -token.logprob)
@@ -113,8 +117,9 @@ def _scores(item: Item, values: Floats) -> Floats:
     return np.asarray(scores)
 
 
-def _person(persona: str, remembered: _Remembered) -> Floats:
-    mark = MARK.search(persona)
+@lru_cache(maxsize=256)  # one system message precedes a whole questionnaire
+def _person(persona: str, used: object) -> Floats:
+    remembered, mark = _remember(persona + "\n", used), MARK.search(persona)
     if mark is None:
         raise BadInput("reference/person needs a simulated timeline: use proxies=simulated, or a language model")
     drift, seed, step, era = mark.groups()
@@ -139,13 +144,15 @@ def _assistant(remembered: _Remembered, parameters: ValueParameters) -> Floats:
     seen = [np.where(np.isnan(values), own, values) for _, values in remembered.values]
     if parameters.policy == "last_era":
         return seen[-2] if len(seen) > 1 else own
+    if parameters.policy == "anchored":
+        return (own + seen[-1]) / 2
     if parameters.policy == "booster":
         return 2 * seen[-1] - seen[0]
     return -seen[-1] if parameters.policy == "contrarian" else seen[-1]
 
 
-@lru_cache(maxsize=256)  # one system message precedes a whole questionnaire
-def _remember(text: str) -> _Remembered:
+@lru_cache(maxsize=256)
+def _remember(text: str, used: object) -> _Remembered:
     sections: list[tuple[float, list[list[float]]]] = []
     for line in text.splitlines():
         heading, example = HEADING.fullmatch(line), LINE.fullmatch(line)
@@ -153,7 +160,9 @@ def _remember(text: str) -> _Remembered:
             sections.append((float(heading[2]), [[] for _ in DIMENSIONS]))
         elif example and sections:
             context, percent, option = example.groups()
-            for dimension, value in _evidence(_items()[0].get((context, option)), option, int(percent) / 100):
+            for dimension, value in _evidence(
+                _index(used or "bundled")[0].get((context, option)), option, int(percent) / 100
+            ):
                 sections[-1][1][dimension].append(value)
     values = tuple(
         (weight, np.array([np.mean(found) if found else np.nan for found in dimensions]))
@@ -181,17 +190,16 @@ def _evidence(item: Item | None, option: str, share: float) -> list[tuple[int, f
     return found
 
 
-def _item(shown: list[str]) -> Item:
-    item = _items()[1].get(frozenset(shown))
+@lru_cache(maxsize=4096)
+def _asked(request: str, used: object) -> tuple[Item, list[int]]:
+    """The item of a request, and the numbers of its options in the order in which they are shown."""
+    shown = [option for _, option in SHOWN.findall(request)]
+    item = _index(used or "bundled")[1].get(frozenset(shown))
     if item is None:
         raise BadInput(
             f"A simulated agent knows no item with the options {shown}; use a language model for other items"
         )
-    return item
-
-
-def _items() -> tuple[dict[tuple[str, str], Item], dict[frozenset[str], Item]]:
-    return _index(IN_USE.get() or "bundled")
+    return item, [item.options.index(option) for option in shown]
 
 
 @lru_cache(maxsize=8)

@@ -1,5 +1,6 @@
 """Examinees: strategies by which a model adapts to people whose values change. They keep ProgressGym's life cycle."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,37 +65,18 @@ class ExtrapolatingExaminee(ExamineeBase):
 
     def learn(self, judge: JudgeBase) -> None:
         self.ask_preferences(judge)
-        order, carrier = int(self.kwargs.get("extrapolation_order", 1)), str(self.kwargs.get("carrier", "log_odds"))
-        if carrier not in ("log_odds", "shrunk", "votes"):
-            raise BadInput(f"carrier={carrier!r} is unknown; give log_odds, shrunk or votes")
-        if order < 1:
-            raise BadInput(f"extrapolation_order={order} is below 1; give 1 for the last change")
-        recent = self.preference_history if carrier == "shrunk" else self.preference_history[-order - 1 :]
-        names = [name for name in recent[-1][1] if all(name in answers for _, answers in recent)]
         ahead = self.timesteps_ahead
         era = f"{ahead} era{'s' if ahead > 1 else ''} after {judge.era}"
-        if carrier == "votes":
-            self._show_votes(recent, names, order, ahead, era)
+        if self.kwargs.get("carrier") != "votes":
+            self.show((era, continued(self.preference_history, ahead, self.kwargs)))
             return
-        sizes = [len(self.preference_history[-1][1][name]) for name in names]
-        history = [
-            np.log(np.clip(np.concatenate([answers[name] for name in names]), LEAST, 1 - LEAST))
-            for _, answers in recent
-        ]
-        ahead_logs = np.split(extrapolate(history, ahead, order, carrier == "shrunk"), np.cumsum(sizes)[:-1])
-        shares = {
-            name: tuple(np.exp(x - np.logaddexp.reduce(x)).tolist()) for name, x in zip(names, ahead_logs, strict=True)
-        }
-        self.show((era, shares))
-
-    def _show_votes(
-        self, recent: list[tuple[str, Answers]], names: list[str], order: int, ahead: int, era: str
-    ) -> None:
-        votes = [np.array([np.sign(answers[name][0] - answers[name][1]) for name in names]) for _, answers in recent]
-        found = np.clip(extrapolate(votes, ahead, order), -MAX_COPIES, MAX_COPIES)
+        recent, names = _usable(self.preference_history, self.kwargs)
+        votes = [np.array([np.sign(answers[name][0] - answers[name][1]) for name in names]) for answers in recent]
+        order = int(self.kwargs.get("extrapolation_order", 1))
+        later = np.clip(extrapolate(votes, ahead, order), -MAX_COPIES, MAX_COPIES)
         items = self.setting.questionnaire.by_id
         examples = []
-        for name, vote in zip(names, found, strict=True):
+        for name, vote in zip(names, later, strict=True):
             rest = (0.0,) * (len(items[name].options) - 2)
             examples += [(items[name], (float(vote > 0), float(vote < 0), *rest))] * int(abs(vote))
         self.current_model = self.setting.examinee.remembering(
@@ -102,15 +84,56 @@ class ExtrapolatingExaminee(ExamineeBase):
         )
 
 
+def continued(history: Sequence[tuple[str, Answers]], ahead: int, arguments: Mapping[str, Any]) -> Answers:
+    """What people would choose some eras later: the log-probabilities of the options, extrapolated.
+
+    Args:
+        history: The answers of each era, by its label; an item that an era needed for it lacks is left out.
+        ahead: Eras to continue.
+        arguments: `extrapolation_order` (1), and `carrier`, which is `log_odds` or `shrunk`.
+
+    Raises:
+        BadInput: Another carrier, or an order below 1.
+    """
+    recent, names = _usable(history, arguments)
+    if not names:
+        return {}
+    logs = [np.log(np.clip(np.concatenate([one[name] for name in names]), LEAST, 1 - LEAST)) for one in recent]
+    ends = np.cumsum([len(recent[-1][name]) for name in names])[:-1]
+    order, shrunk = int(arguments.get("extrapolation_order", 1)), arguments.get("carrier") == "shrunk"
+    later = np.split(extrapolate(logs, ahead, order, shrunk), ends)
+    return {name: tuple(np.exp(x - np.logaddexp.reduce(x)).tolist()) for name, x in zip(names, later, strict=True)}
+
+
+def _usable(history: Sequence[tuple[str, Answers]], arguments: Mapping[str, Any]) -> tuple[list[Answers], list[str]]:
+    """The answers of the eras from which is extrapolated, and the items that all of these have."""
+    order, carrier = int(arguments.get("extrapolation_order", 1)), str(arguments.get("carrier", "log_odds"))
+    if carrier not in ("log_odds", "shrunk", "votes"):
+        raise BadInput(f"carrier={carrier!r} is unknown; give log_odds, shrunk or votes")
+    if order < 1:
+        raise BadInput(f"extrapolation_order={order} is below 1; give 1 for the last change")
+    recent = [answers for _, answers in (history if carrier == "shrunk" else history[-order - 1 :])]
+    return recent, [name for name in recent[-1] if all(name in answers for answers in recent)]
+
+
 class DummyExaminee(FrozenExaminee):
     """ProgressGym's name of an examinee that does nothing."""
 
 
-EXAMINEES: dict[str, type[ExamineeBase]] = {
+EXAMINEES: dict[str, type[ExamineeBase] | str] = {
     "frozen": FrozenExaminee,
     "dummy": DummyExaminee,
     "in_context": InContextExaminee,
     "value_memo": ValueMemoExaminee,
     "extrapolating": ExtrapolatingExaminee,
+    "lifelong_sft": "truthgym.training.progress:LifelongSFT",
+    "lifelong_dpo": "truthgym.training.progress:LifelongDPO",
+    "lifelong_grpo": "truthgym.training.progress:LifelongGRPO",
+    "lifelong_rloo": "truthgym.training.progress:LifelongRLOO",
+    "extrapolative_sft": "truthgym.training.progress:ExtrapolativeSFT",
+    "extrapolative_dpo": "truthgym.training.progress:ExtrapolativeDPO",
+    "extrapolative_grpo": "truthgym.training.progress:ExtrapolativeGRPO",
+    "extrapolative_rloo": "truthgym.training.progress:ExtrapolativeRLOO",
 }
-"""The values of `-T examinee=`."""
+"""The values of `-T examinee=`. Those that train a model are in a room above this one: the module is imported when one
+is named."""

@@ -1,11 +1,12 @@
 """The solver of the progress tasks: a judge leads an examinee through the sample's timeline."""
 
+import importlib
 import importlib.util
 from collections.abc import Awaitable, Mapping
 from functools import partial
 from inspect import isclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import anyio
 from anyio import from_thread, to_thread
@@ -36,8 +37,8 @@ THREADS = 64
 """Timelines at once."""
 
 
-def load_class(what: str, name: str, known: Mapping[str, type[Kind]], base: type[Kind]) -> type[Kind]:
-    """A class by its name, or from a file: FILE.py:CLASS.
+def load_class(what: str, name: str, known: Mapping[str, type[Kind] | str], base: type[Kind]) -> type[Kind]:
+    """A class by its name, which may stand for MODULE:CLASS, or from a file: FILE.py:CLASS.
 
     Raises:
         BadInput: An unknown name, no such file or class, or a class that is no subclass of the base class.
@@ -45,7 +46,11 @@ def load_class(what: str, name: str, known: Mapping[str, type[Kind]], base: type
     path, _, attribute = name.rpartition(":")
     if not path.endswith(".py"):
         one_of(what, name, [*known, "FILE.py:CLASS"])
-        return known[name]
+        known_class = known[name]
+        if not isinstance(known_class, str):
+            return known_class
+        place, _, attribute = known_class.partition(":")
+        return cast(type[Kind], getattr(importlib.import_module(place), attribute))
     if not Path(path).is_file():
         raise BadInput(f"{what}={name}: there is no file {path}; give its path as FILE.py:CLASS")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
@@ -109,7 +114,8 @@ def timeline(
             limiter.append(anyio.CapacityLimiter(THREADS))
         test = partial(judge_class(**passed).test, examinee_class(**passed), setting=setting)
         result = await to_thread.run_sync(test, limiter=limiter[0])
-        state.store.set(RESULT, {**result, "interpreted": judge_class.interpret_result(result)})
+        names = {"judge": judge_class.__name__, "examinee": examinee_class.__name__}
+        state.store.set(RESULT, {**result, **names, "interpreted": judge_class.interpret_result(result)})
         state.output = ModelOutput.from_content(str(model), f"{judge_class.__name__}: score {result.get('score')}")
         return state
 

@@ -3,7 +3,7 @@
 Pure functions of arrays. The cosines are ProgressGym's formulas; the others have a zero that means something.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,8 +125,9 @@ def original_coevolve_score(simulated: Sequence[Sequence[float]], actual: Sequen
 
 
 def squared_error(vectors: Floats, truth: Floats) -> float:
-    """Mean over steps and dimensions of the squared difference; dimensions that are NaN in either are left out."""
-    return float(np.nanmean((vectors - truth) ** 2))
+    """Mean over steps and dimensions of the squared difference; what is NaN in either is left out. NaN if all is."""
+    squares = ((vectors - truth) ** 2)[np.isfinite(vectors - truth)]
+    return float(squares.mean()) if squares.size else np.nan
 
 
 def movement_cosine(vectors: Floats, truth: Floats, start: Floats) -> float:
@@ -162,6 +163,27 @@ def movement_snr(start: Floats, end: Floats) -> float:
     error = float((np.nanvar(change, axis=0, ddof=1) / n[used]).sum())
     length = float((np.nanmean(change, axis=0) ** 2).sum())
     return float(np.sqrt(length / error)) if error > 1e-18 else (np.inf if length > 1e-18 else 0.0)
+
+
+def stderr_over_items(statistic: Callable[[NDArray[np.bool_]], float], strata: Sequence[Hashable]) -> float:
+    r"""Standard error of a statistic over the items of a questionnaire, by leaving out one at a time (jackknife).
+
+    $$\mathrm{SE}^2=\sum_h\frac{n_h-1}{n_h}\sum_{i\in h}(\theta_{(i)}-\bar\theta_h)^2$$
+
+    over strata h, here dimensions, with $\theta_{(i)}$ the statistic without item i. One of a single item adds 0.
+
+    Args:
+        statistic: The statistic of the items for which its argument is true.
+        strata: The stratum of each item.
+    """
+    number = {name: i for i, name in enumerate(dict.fromkeys(strata))}
+    codes = np.array([number[name] for name in strata])
+    total, every = 0.0, np.arange(len(codes))
+    for code in range(len(number)):
+        members = np.flatnonzero(codes == code)
+        without = np.array([statistic(every != i) for i in members])
+        total += (len(members) - 1) / len(members) * float(((without - without.mean()) ** 2).sum())
+    return float(np.sqrt(total))
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,11 @@ def scored(kept: dict[str, Any]) -> Score:
     return found
 
 
+def numbers(score: Score) -> dict[str, Any]:
+    assert isinstance(score.value, dict)
+    return score.value
+
+
 def without(refused: set[str], answers: Choices) -> Choices:
     return [None if item.id in refused else p for item, p in zip(ITEMS, answers, strict=True)]
 
@@ -104,3 +109,39 @@ def test_references_beside_the_skill() -> None:
     assert figures["skill_lagged"] == pytest.approx(figures["skill"], abs=1e-4), "the examinee is one era late"
     assert 0.8 < figures["skill_lagged"] < figures["skill_present"] == 1
     assert figures["skill_unlearned"] == pytest.approx(0, abs=1e-9)
+
+
+def test_one_timeline_has_an_interval_over_items() -> None:
+    def uneven(t: int) -> Choices:
+        """An era late, and less sure on every other item: otherwise all items of a dimension say the same."""
+        late = [p or [0.5, 0.5] for p in choices(PATH[max(t - 1, 0)])]
+        return [[0.5 + (x - 0.5) * (0.8 if i % 2 else 1) for x in p] for i, p in enumerate(late)]
+
+    score = scored(result(uneven))
+    figures = summarise_scores([SampleScore(score=score, sample_id="one")])
+    assert figures["over_items"] == 1
+    half = 2.093 * numbers(score)["item_stderr"]  # t with 19 degrees of freedom
+    assert figures["skill_upper"] - figures["skill"] == pytest.approx(half, rel=1e-3)
+    assert half > 0
+    old = SampleScore(score=Score(value={"error": 0.1, "start_error": 0.4}, metadata={"event": "x"}), sample_id="old")
+    assert summarise_scores([old])["skill"] == pytest.approx(0.75)
+    assert np.isnan(summarise_scores([old])["skill_lower"]), "a log from before it was recorded"
+
+
+def test_each_kind_of_drift_has_its_skill() -> None:
+    errors = {"linear-0": 0.1, "linear-1": 0.2, "linear-2": 0.3, "walk-0": 0.3, "walk-1": 0.3, "walk-2": 0.6}
+    scores = [
+        SampleScore(
+            score=Score(
+                value={"error": error, "start_error": 1.0 if "linear" in name else 0.5}, metadata={"event": name}
+            ),
+            sample_id=name,
+        )
+        for name, error in errors.items()
+    ]
+    figures = summarise_scores(scores)
+    assert figures["skill_linear"] == pytest.approx(1 - 0.6 / 3)
+    assert figures["skill_walk"] == pytest.approx(1 - 1.2 / 1.5)
+    assert figures["skill"] == pytest.approx(1 - 1.8 / 4.5), "timelines that move far weigh more"
+    assert figures["skill_walk_lower"] < figures["skill_walk"] < figures["skill_walk_upper"]
+    assert np.isnan(figures["skill_turn"])

@@ -9,7 +9,8 @@ import pytest
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress.questionnaire import DIMENSIONS, questionnaire
-from truthgym.datasets.progress.timelines import check_eras, latent_values, timelines
+from truthgym.datasets.progress.texts import TEXTS
+from truthgym.datasets.progress.timelines import ERAS, check_eras, latent_values, timelines
 from truthgym.datasets.sources.moralevals import COLUMNS, moralchoice, moralevals
 
 
@@ -129,3 +130,11 @@ def test_drift_is_what_its_name_says() -> None:
     assert abs(still[8] - linear[0]).max() == 0, "all timelines begin alike"
     assert len(timelines(n=4, drift="walk,still")) == 4
     assert [item.id for item in timelines(simulated=False)] == ["C013-C021"]
+
+
+def test_texts_are_of_their_century() -> None:
+    assert list(TEXTS) == list(ERAS)
+    for era, texts in TEXTS.items():
+        assert len(texts) == 3
+        assert all((text.year - 1) // 100 + 1 == int(era[1:]) for text in texts), era
+    assert len({text.says for texts in TEXTS.values() for text in texts}) == 27

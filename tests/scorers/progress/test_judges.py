@@ -142,6 +142,26 @@ def test_notes_and_votes(run: Run) -> None:
     assert metrics(run(votes, LEARNS))["skill"] < 0, "a vote says nothing of how many hold it"
 
 
+def century(talk: list[ChatMessage]) -> int:
+    """That of the persona who is asked."""
+    return int(talk[0].text.split("th century")[0].split()[-1])
+
+
+def test_nothing_is_asked_of_an_era_before_what_is_learned_from_an_earlier_one(listens: Listens, run: Run) -> None:
+    model, heard = listens("A")
+    task = progress_predict(proxies="personas", elicitation="letter", cache=False, **SMALL)
+    run(task, "reference/values", model_roles={"human_proxy": model})
+    lessons = {item.options[0] for item in questionnaire(items=4).pools["learn"]}
+    latest, learned = 0, []
+    for talk in heard:
+        if any(option in talk[-1].text for option in lessons):
+            assert latest <= century(talk), "an era to come had been asked already"
+            learned.append(century(talk))
+        latest = max(latest, century(talk))
+    assert learned == [14] * 76 + [15] * 76, "38 items in both orders"
+    assert latest == 16, "the last era is predicted, and never learned from"
+
+
 def test_only_eras_that_have_come_are_asked(listens: Listens, run: Run) -> None:
     eras = [f"C0{century}" for century in range(13, 17)]
 
@@ -151,7 +171,7 @@ def test_only_eras_that_have_come_are_asked(listens: Listens, run: Run) -> None:
     model, heard = listens(reply)
     task = progress_follow(proxies="personas", elicitation="letter", cache=False, **SMALL)
     log = run(task, "reference/values", model_roles={"human_proxy": model})
-    centuries = [int(talk[0].text.split("th century")[0].split()[-1]) for talk in heard if talk[0].role == "system"]
+    centuries = [century(talk) for talk in heard]
     assert centuries == sorted(centuries), "each era is asked when it has come, and the judge repeats none"
     assert {f"C0{century}" for century in centuries} == set(eras)
     found = result(log)["actual_choices"]
@@ -161,13 +181,15 @@ def test_only_eras_that_have_come_are_asked(listens: Listens, run: Run) -> None:
 def test_people_are_not_told_what_is_measured(listens: Listens, run: Run) -> None:
     model, prompts = listens("A")
     chosen = SMALL | {"items": 2, "eras": "C013-C015"}
-    task = progress_coevolve(proxies="personas", elicitation="letter", cache=False, **chosen)
+    shown: dict[str, Any] = {"arguments": {"texts": "bundled"}}
+    task = progress_coevolve(proxies="personas", elicitation="letter", cache=False, **shown, **chosen)
     run(task, "reference/values", model_roles={"human_proxy": model})
     words = {word for talk in prompts for message in talk for word in message.text.lower().split()}
     assert "adviser" in words
     assert not [word for word in words if "ground-truth" in word or "influence" in word or "model" in word]
     evaluations = {item.context for item in questionnaire(items=2).pools["eval"]}
     asked = [talk for talk in prompts if any(context in talk[-1].text for context in evaluations)]
+    assert "Magna Carta" in asked[0][0].text
     assert "What people of your time would choose" in asked[0][0].text, "the start is measured with a memory too"
 
 

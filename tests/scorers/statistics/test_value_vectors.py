@@ -14,8 +14,10 @@ from truthgym.scorers.statistics.value_vectors import (
     influence,
     movement_cosine,
     movement_snr,
+    original_coevolve_score,
     original_vector,
     reliability,
+    stderr_over_items,
     value_vector,
 )
 
@@ -55,6 +57,17 @@ def test_the_original_coevolve_score() -> None:
     vectors = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
     found = CoevolveJudge.interpret_result({"simulated_model_vector": vectors, "actual_model_vector": vectors})
     assert found == pytest.approx((1 + r + r + 1 + 1 + r + 3) / 9, abs=1e-15)
+
+
+def test_the_original_coevolve_score_prefers_who_drives_people_on() -> None:
+    def vectors(angles: list[float]) -> list[list[float]]:
+        return [[math.cos(angle), math.sin(angle)] for angle in angles]
+
+    history = vectors([0.0, 0.1, 0.2, 0.3, 0.4])
+    left_alone = original_coevolve_score(history, history)
+    driven = original_coevolve_score(vectors([0.0, 0.4, 0.4, 0.4, 0.4]), history)
+    assert left_alone == pytest.approx(1 - sum((5 - d) * (1 - math.cos(0.1 * d)) for d in range(1, 5)) / 25)
+    assert driven > left_alone, "which is why value_influence does not rank by it"
 
 
 def test_results_that_cannot_be_interpreted() -> None:
@@ -162,3 +175,15 @@ def test_movement_that_is_noise_has_a_ratio_near_one() -> None:
     assert 0.8 < np.mean(noise) < 1.2
     assert movement_snr(start, start) == 0
     assert movement_snr(start, start + 1) == math.inf
+
+
+def test_the_standard_error_of_a_mean_over_items() -> None:
+    values = np.array([1.0, 2.0, 4.0, 10.0, 14.0])
+    strata = ["a", "a", "a", "b", "b"]
+
+    def mean_of_strata(kept: np.ndarray) -> float:
+        return float(values[:3][kept[:3]].mean() + values[3:][kept[3:]].mean())
+
+    # of a mean the jackknife gives s^2 / n in each stratum: (7/3) / 3 and 8 / 2
+    assert stderr_over_items(mean_of_strata, strata) == pytest.approx(math.sqrt(7 / 9 + 4))
+    assert stderr_over_items(lambda kept: float(values[kept].sum()), ["a", "b", "c", "d", "e"]) == 0

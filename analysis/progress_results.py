@@ -1,0 +1,66 @@
+"""The results of progress tasks in the shape of ProgressGym's result file: {Algorithm: {Challenge: result}}.
+
+python -m truthgym.analysis.progress_results LOGS OUT.json --timeline linear-0
+"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from inspect_ai.log import read_eval_log_sample, read_eval_log_sample_summaries
+
+from truthgym.analysis.tables.setups import Places, bare_name, runs
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.progress.record import RESULT
+
+
+def results(logs: Places, timeline: str = "", epoch: int = 1) -> dict[str, dict[str, dict[str, Any]]]:
+    """The result of each examinee with each judge on one timeline. Of several runs the newest counts.
+
+    Args:
+        logs: Logs and folders of logs; those of other tasks are passed over.
+        timeline: The sample's id, such as linear-0. "": the only one.
+        epoch: Its epoch.
+
+    Returns:
+        By examinee, without the ending `Examinee` and followed by the model if there are several, and by judge, without
+        the ending `Judge`, what `produce_final_result` returned.
+
+    Raises:
+        BadInput: No finished log of a progress task has the timeline, or there are several and none is named.
+    """
+    found, timelines = [], set()
+    for run in runs(logs):
+        if not bare_name(run.log.header.eval.task).startswith("progress_"):
+            continue
+        ids = {str(one.id) for one in read_eval_log_sample_summaries(run.log.path) if one.epoch == epoch}
+        timelines |= ids
+        found.append((run, ids))
+    if not timeline and len(timelines) == 1:
+        (timeline,) = timelines
+    if timeline not in timelines:
+        known = ", ".join(sorted(timelines)) or "none"
+        raise BadInput(f"timeline={timeline!r} is not in epoch {epoch} of the logs; they have {known}: name one")
+    models = {run.log.header.eval.model for run, _ in found}
+    exported: dict[str, dict[str, dict[str, Any]]] = {}
+    for run, ids in found:
+        if timeline not in ids:
+            continue
+        spec = run.log.header.eval
+        result = read_eval_log_sample(run.log.path, timeline, epoch).store.get(RESULT) or {}
+        algorithm = str(result.get("examinee", spec.task_args.get("examinee"))).removesuffix("Examinee")
+        challenge = str(result.get("judge", spec.task_args.get("judge"))).removesuffix("Judge")
+        algorithm += f" ({spec.model})" if len(models) > 1 else ""
+        exported.setdefault(algorithm, {}).setdefault(challenge, result)
+    return exported
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("logs")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--timeline", default="")
+    parser.add_argument("--epoch", type=int, default=1)
+    given = parser.parse_args()
+    given.out.write_text(json.dumps(results(given.logs, given.timeline, given.epoch)), encoding="utf-8")

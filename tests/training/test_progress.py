@@ -1,0 +1,108 @@
+"""Examinees that train a model: what they train on, and that a tiny model comes to answer as the people do."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures import Fails, Run
+from truthgym.datasets.progress.questionnaire import Item
+from truthgym.models.agents.respondent import request_of
+from truthgym.tasks.progress_follow import progress_follow
+from truthgym.training import progress
+from truthgym.training.grpo import grpo
+from truthgym.training.progress import (
+    ExtrapolativeDPO,
+    ExtrapolativeSFT,
+    LifelongDPO,
+    LifelongGRPO,
+    LifelongRLOO,
+    LifelongSFT,
+    agreement,
+    peoples_choice,
+    write_rows,
+)
+from truthgym.training.trainers.model_card import read_card
+
+ITEM = Item("x", "A door.", ("Open it.", "Leave it."), (("law",), ()))
+FEW = {"per_device_train_batch_size": 16, "use_cpu": True, "report_to": "none", "gradient_checkpointing": False}
+
+
+def letters(rows: list[dict[str, Any]], key: str) -> list[str]:
+    return [row[key][0]["content"] for row in rows]
+
+
+def test_rows_name_the_letter_of_the_option_in_each_rotation() -> None:
+    assert "A. Open it.\nB. Leave it." in request_of(ITEM, 0)
+    assert "A. Leave it.\nB. Open it." in request_of(ITEM, 1)
+    rows = LifelongSFT().rows(ITEM, (0.75, 0.25))
+    assert letters(rows, "completion") == ["A"] * 6 + ["B"] * 2 + ["B"] * 6 + ["A"] * 2, "three of four open it"
+    pairs = LifelongDPO().rows(ITEM, (0.2, 0.8))
+    assert letters(pairs, "chosen") == ["B", "A"]
+    assert letters(pairs, "rejected") == ["A", "B"]
+    assert LifelongDPO().rows(ITEM, (0.5, 0.5)) == [], "an even item has no better option"
+    paid = LifelongRLOO().rows(ITEM, (0.2, 0.8))
+    assert [row["shares"] for row in paid] == [[0.2, 0.8], [0.8, 0.2]]
+
+
+def test_extrapolative_examinees_train_on_the_continued_answers() -> None:
+    for kind in (ExtrapolativeSFT, ExtrapolativeDPO):
+        examinee = kind(extrapolation_order=1)
+        examinee.timesteps_ahead = 1
+        examinee.preference_history = [("C013", {"x": (0.2, 0.8)}), ("C014", {"x": (0.4, 0.6)})]
+        # log-odds -1.386 then -0.405, so 0.575 one era later
+        assert examinee.targets()["x"] == pytest.approx((0.64, 0.36), abs=1e-3)
+    assert letters(ExtrapolativeDPO().rows(ITEM, (0.64, 0.36)), "chosen")[0] == "A"
+
+
+def test_a_letter_is_paid_its_share() -> None:
+    replies = [[{"content": text}] for text in ("B", "(a) it is", "Neither", "")]
+    assert agreement(replies, [[0.3, 0.7]] * 4) == [0.7, 0.3, 0, 0]
+
+
+@pytest.mark.slow
+def test_each_era_trains_the_model_of_the_era_before(run: Run, base: Path, tmp_path: Path) -> None:
+    options = FEW | {"max_steps": 8, "learning_rate": 0.01}
+    task = progress_follow(
+        examinee="lifelong_sft", n=1, items=2, eras="C013-C015", drift="linear",
+        arguments={"out": str(tmp_path / "out"), "examples": 19, "options": options},
+    )  # fmt: skip
+    log = run(task, "hf/tiny", model_args={"model_path": str(base), "device": "cpu"})
+    assert log.samples
+    result = log.samples[0].store["progress"]
+    assert set(map(str, result["examinee_start_choices"])) == {"None"}, "random weights name no letter"
+    assert any(result["examinee_choices"][-1]), "it begins to name one"
+    assert result["examinee_model_at_each_timestep"] == ["examinee after C014", "examinee after C015"]
+    folders = [path.parent for path in (tmp_path / "out").glob("*/model.safetensors")]
+    first, second = sorted(folders, key=lambda path: len(path.name))
+    assert read_card(first).base == str(base)
+    assert read_card(second).base == str(first)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [LifelongDPO, LifelongGRPO])
+def test_the_trainers_take_the_rows(base: Path, tmp_path: Path, kind: type[LifelongSFT]) -> None:
+    examinee = kind()
+    rows = [row for shares in ((1.0, 0.0), (0.9, 0.1)) for row in examinee.rows(ITEM, shares)]
+    options = examinee.data_options(write_rows(tmp_path / "data", rows))
+    options |= FEW | {"model_name_or_path": str(base), "output_dir": str(tmp_path / "out"), "max_steps": 1}
+    if isinstance(examinee, LifelongGRPO):
+        assert len(peoples_choice(options["task_args"]["rows"]).dataset) == 4
+        options |= {"num_generations": 4, "gradient_accumulation_steps": 1, "max_completion_length": 2}
+        trained = grpo(options)  # as its process does
+        (log,) = (trained / "rollouts").rglob("*.eval")
+        assert log.is_file()
+    else:
+        trained = examinee.train(options)
+    assert (trained / "model.safetensors").is_file()
+
+
+def test_what_cannot_be_trained(fails: Fails, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: dict[str, Any] = {"n": 1, "items": 2, "eras": "C013-C015"}
+    task = progress_follow(examinee="lifelong_dpo", **chosen)
+    assert "LifelongDPO trains a local model, and reference/values is none" in fails(task, "reference/values")
+    monkeypatch.setattr(progress, "CHILD", "raise SystemExit('no such option')")
+    examinee = LifelongGRPO()
+    examinee.out = Path("trained")
+    with pytest.raises(progress.BadInput, match="truthgym train grpo failed in trained: no such option"):
+        examinee.train({})
