@@ -85,7 +85,9 @@ def test_inspect_lists_each_task_once(root: Path, environment: dict[str, str]) -
         "sycophancy",
         "world_in_the_loop",
     ]
-    assert sorted(name for name in listed if "@" in name) == sorted(f"tasks/{name}.py@{name}" for name in names)
+    assert sorted(name for name in listed if "@" in name) == sorted(
+        ["training/progress.py@peoples_choice", *(f"tasks/{name}.py@{name}" for name in names)]
+    )
 
 
 def test_no_folder_at_the_root_hides_a_real_package(root: Path) -> None:

