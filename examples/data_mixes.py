@@ -2,11 +2,11 @@
 
     python examples/data_mixes.py trained/mixes --seeds 0 1 2
 
-For each seed a tiny model answers the questions of urns' train split in three ways: `direct`, `critique_revise` (a
-draft, its critique and a revision: synthetic data, of which only the revision is learned) and `react` (an agent). The
-better half of each by Brier score is a source. For each ratio of the three a model is trained on the same number of
-rows, and answers the test split directly and as an agent. The table has the mean Brier score of both over seeds, with
-its interval, and marks the Pareto front.
+A simulated teacher answers the questions of urns' train split in three ways: `direct`, with a noise of 0.2; by
+`critique_revise` (a draft, its critique and a revision: synthetic data, of which only the revision is learned), with
+0.05; and as a `react` agent, with 0.2. The last paragraph of each answer is learned. For each ratio of these sources a
+tiny model is trained on the same number of rows, and answers the test split directly and as an agent. The table has the
+mean Brier score of both over seeds, with its interval, and marks the Pareto front.
 
 Complete steps are skipped, so the same command resumes an interrupted study.
 """
@@ -20,7 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from inspect_ai import Task, task_with
+from inspect_ai import Task, eval, task_with
+from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 from inspect_ai.util import DisplayType
 
@@ -43,6 +44,8 @@ ASKED = ("direct", "react")
 """How trained models are asked: the two axes."""
 RATIOS = ("1:0:0", "0:1:0", "0:0:1", "1:1:0", "1:0:1", "0:1:1", "1:1:1")
 """Parts of direct, revised and react."""
+NOISE = {"direct": 0.2, "revised": 0.05, "react": 0.2}
+"""Of the teacher's answers, planted: the sources differ in quality as well as in form."""
 MESSAGE_LIMIT = 8
 """Of an agent."""
 
@@ -95,6 +98,23 @@ def asked(n: int, split: str, mode: str) -> Task:
     return task_with(urns(n=n, split=split, paradigms="brier"), solver=solver, message_limit=limit)
 
 
+def taught(out: Path, mode: str, seed: int, n: int, epochs: int, display: DisplayType | None) -> list[str]:
+    """The rows of a source: the teacher's trajectories in a mode, of whose answers only the last paragraph is kept."""
+    data = out / "data" / f"teacher-{seed}-{mode}"
+    if not data.is_dir():
+        teacher = get_model("reference/bayesian", noise=NOISE[mode], seed=seed)
+        folder = str(out / "logs" / f"teacher-{seed}" / mode)
+        task = asked(n, "train", mode)
+        (log,) = eval(task, model=teacher, log_dir=folder, epochs=epochs, log_realtime=False, display=display)
+        if log.status != "success":
+            raise SystemExit(f"{log.location}: {log.error.message if log.error else log.status}")
+        convert([log.location.removeprefix("file://")], "sft", data, Selection(score="brier_score", top=1.0))
+    rows = [json.loads(line) for line in (data / "train.jsonl").read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        row["completion"][0]["content"] = row["completion"][0]["content"].rpartition("\n\n")[2]
+    return [json.dumps({name: row[name] for name in ("prompt", "completion")}) for row in rows]
+
+
 def one_seed(
     out: Path,
     seed: int,
@@ -110,15 +130,7 @@ def one_seed(
     base = out / f"tiny-{seed}"
     if not base.is_dir():
         tiny(base, seed=seed, steps=steps)
-    sources: dict[str, list[str]] = {}
-    for mode in SOURCES:
-        log = SHARED["evaluate"](
-            asked(n, "train", mode), f"hf/{base}", out / "logs" / base.name / mode, epochs, display
-        )
-        data = out / "data" / f"{base.name}-{mode}"
-        if not data.is_dir():
-            convert([log.location.removeprefix("file://")], "sft", data, Selection(score="brier_score", top=0.5))
-        sources[mode] = (data / "train.jsonl").read_text(encoding="utf-8").splitlines()
+    sources = {mode: taught(out, mode, seed, n, epochs, display) for mode in SOURCES}
     models = {"base": base}
     for name in ratios:
         ratio = [int(part) for part in name.split(":")]

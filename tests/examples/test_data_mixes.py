@@ -1,5 +1,6 @@
-"""The parts of the data mix study that need no model."""
+"""The parts of the data mix study that train no model."""
 
+import json
 import math
 import runpy
 from collections import Counter
@@ -23,6 +24,16 @@ def test_a_mix_has_its_ratio_and_number_of_rows(example: dict[str, Any]) -> None
     assert Counter(row[0] for row in drawn) == {"d": 5, "s": 2}
     assert {row: number for row, number in Counter(drawn).items() if row[0] == "d"}.keys() == {"d1", "d2", "d3"}
     assert drawn == example["mixed"](SOURCES, (2, 1, 0), 7, 0) != example["mixed"](SOURCES, (2, 1, 0), 7, 1)
+
+
+@pytest.mark.parametrize("mode", ["revised", "react"])
+def test_a_source_teaches_the_answer_alone(example: dict[str, Any], tmp_path: Path, mode: str) -> None:
+    taught = [json.loads(row) for row in example["taught"](tmp_path, mode, 0, 2, 1, "log")]
+    assert len(taught) == 2
+    for row in taught:
+        assert [message["role"] for message in row["prompt"]][-1] == "user"
+        assert row["completion"][0]["content"].startswith(r"\finalBeliefProb{")
+        assert "Criticise" not in json.dumps(row)
 
 
 @pytest.mark.parametrize("ratio", [(1, 1), (0, 0, 0), (-1, 1, 1)])
