@@ -1,4 +1,4 @@
-"""Do scores agree? The same answer, or policy, scored by other scorers, judges, elicitors, or in other set-ups.
+"""Do scores agree? The same answer, or policy, scored by other scorers, judges, elicitors, or in other setups.
 
 python -m truthgym.analysis.agreement LOGS OUT.md      (also .csv, .html, .svg and .png)
 """
@@ -24,7 +24,7 @@ from truthgym.scorers.statistics.judge_reliability import agreement_headline
 if TYPE_CHECKING:
     import pandas as pd
 
-QUESTION = "Do scores agree across scorers, judges, elicitors and set-ups?"
+QUESTION = "Do scores agree across scorers, judges, elicitors and setups?"
 FEWEST_UNITS = 10
 """Units with two ratings below which there is no alpha."""
 WORST, MOST_LISTED = 5, 10
@@ -33,12 +33,12 @@ KINDS = {
     "scorers": "the same answer, scored with other options",
     "judges": "the same answer, rated by other judges",
     "elicitors": "the same belief, read by other elicitors",
-    "set-ups": "the same question and model, in other modes or tasks",
-    "epochs": "the same question, model and set-up, run again",
+    "setups": "the same question and model, in other modes or tasks",
+    "epochs": "the same question, model and setup, run again",
 }
 """What is compared, and what one unit is."""
 ANSWER = ["domain", "setup", "model", "eval_id", "sample_id", "epoch"]
-LABELS = {"interval": "95 % interval", "n": "units", "shared": "rated twice", "raters": "compared"}
+LABELS = {"interval": "95 % interval", "n": "units", "shared": "with two numbers", "raters": "compared"}
 TENTATIVE, RELIABLE = 0.667, 0.8
 """Krippendorff's customary thresholds: for tentative conclusions, and for reliable ones (Krippendorff 2004)."""
 
@@ -83,7 +83,7 @@ def agreements(
 
     Returns:
         A row for each comparison, sorted by kind and alpha: `kind` (a key of `KINDS`), `measure` (scorer and key, or
-        the stage of a belief), `where` (the domain; for set-ups also the model), `raters` (what is compared), `alpha`
+        the stage of a belief), `where` (the domain; for setups also the model), `raters` (what is compared), `alpha`
         in (-1, 1], 1 for full agreement and 0 for agreement by chance, `lower` and `upper` (95 %, by event), `n` (units
         with two ratings), `clusters`, and `shared`, the share of the units that have two.
         `frame.attrs["worst"]` lists, for each comparison, the units that disagree most: `measure`, `where`, `model`,
@@ -110,8 +110,8 @@ def agreements(
         if twice.sum() < FEWEST_UNITS:
             notes.append(f"{name}: {twice.sum()} units have two numbers, and {FEWEST_UNITS} are needed.")
             continue
-        found = agreement_headline(ratings.to_numpy(), list(ratings.index.get_level_values("event")))
-        if math.isnan(found.estimate):
+        headline = agreement_headline(ratings.to_numpy(), list(ratings.index.get_level_values("event")))
+        if math.isnan(headline.estimate):
             notes.append(f"{name}: all numbers are equal, and alpha says nothing about them.")
             continue
         shared = float(twice.mean())
@@ -120,8 +120,9 @@ def agreements(
                 f"{name}: only {100 * shared:.0f} % of the units have two numbers; the others may differ more."
             )
         rows.append(
-            {"kind": kind, "measure": measure, "where": where, "raters": ", ".join(raters), "alpha": found.estimate}
-            | {"lower": found.lower, "upper": found.upper, "n": found.n, "clusters": found.clusters, "shared": shared}
+            {"kind": kind, "measure": measure, "where": where, "raters": ", ".join(raters), "alpha": headline.estimate}
+            | {"lower": headline.lower, "upper": headline.upper, "n": headline.n, "clusters": headline.clusters}
+            | {"shared": shared}
         )
         worst += [{"kind": kind, "measure": measure, "where": where, **one} for one in _worst(ratings[twice])]
     if not rows:
@@ -135,6 +136,7 @@ def agreements(
     frame = frame.drop(columns="order")
     if "epochs" not in set(frame["kind"]):
         notes.append("One epoch: nothing says how well a policy agrees with itself, with which all else is compared.")
+    notes = [*answers.attrs.get("notes", []), *notes]
     frame.attrs.update(notes=list(dict.fromkeys(notes)), worst=worst)
     return frame
 
@@ -220,7 +222,7 @@ def _comparisons(
         yield from _split("scorers", score_name(str(base), chosen), rows, ["domain"], ANSWER, "scorer")
         for scorer, own in rows.groupby("scorer"):
             name, question = score_name(str(scorer), chosen), ["domain", "model", "sample_id"]
-            yield from _split("set-ups", name, own, ["domain", "model"], question, "setting")
+            yield from _split("setups", name, own, ["domain", "model"], question, "setting")
             yield from _split("epochs", name, own, ["domain"], ["setup", "model", "eval_id", "sample_id"], "epoch")
     if judges is not None:
         yield from _split(

@@ -1,4 +1,4 @@
-"""What explains a score? The effects of set-up and trajectory, with errors clustered by event.
+"""What explains a score? The effects of setup and trajectory, with errors clustered by event.
 
 python -m truthgym.analysis.attribution LOGS OUT.md      (also .csv, .html, .svg and .png)
 """
@@ -25,7 +25,7 @@ from truthgym.scorers.statistics.regression import MIN_CLUSTERS_REGRESSED, clust
 if TYPE_CHECKING:
     import pandas as pd
 
-QUESTION = "What explains a score: the model, the set-up, or the trajectory?"
+QUESTION = "What explains a score: the model, the setup, or the trajectory?"
 ROWS_PER_TERM = 10
 """Answers for each column of the design below which there is no regression."""
 MOST_MIXED = 1000
@@ -118,13 +118,13 @@ def effects(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         notes += [f"{name}: {note}" for note in (*first.notes, *second.notes)]
         if read["epoch"].nunique() == 1:
             notes.append(f"{name}: one epoch, so the noise of an answer is not told apart from its question.")
-        found = [*_terms(read, first, range(len(first.terms)))]
-        found += _terms(known, second, range(len(first.terms), len(second.terms)))
-        corrected = holm([one["p"] for one in found])
-        rows += [{"score": name, "best": best, **one, "p_adjusted": p} for one, p in zip(found, corrected, strict=True)]
+        terms = [*_terms(read, first, range(len(first.terms)))]
+        terms += _terms(known, second, range(len(first.terms), len(second.terms)))
+        corrected = holm([one["p"] for one in terms])
+        rows += [{"score": name, "best": best, **one, "p_adjusted": p} for one, p in zip(terms, corrected, strict=True)]
         checks += [{"score": name, **one} for one in _checks(known, second)]
     if not rows:
-        raise BadInput(f"No score can be explained: {' '.join(notes) or 'none has a direction.'} Run more set-ups")
+        raise BadInput(f"No score can be explained: {' '.join(notes) or 'none has a direction.'} Run more setups")
     explained = pd.DataFrame(rows)
     explained["real"] = explained["p_adjusted"] < ALPHA
     explained = explained.sort_values(["score", "effect"], ignore_index=True)
@@ -275,7 +275,7 @@ def _checks(frame: "pd.DataFrame", design: Design) -> Iterator[dict[str, Any]]:
     inflation = {name: float(variance_inflation_factor(matrix, i + 1)) for i, name in enumerate(names)}
     worst = max(inflation, key=inflation.__getitem__)
     yield _check(
-        "told apart (largest variance inflation)",
+        "features vary apart (largest variance inflation)",
         f"{inflation[worst]:.1f} ({worst})",
         inflation[worst] <= MOST_VIF,
         "two features hardly vary apart: their intervals are wide, and their shares of the effect uncertain",

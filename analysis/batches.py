@@ -51,17 +51,17 @@ def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
             f"batches: {len(batches)} folder of logs; give two or more, as in: truthgym report A B --out DIR"
         )
     first, *others = (main_scores(answers(batch, among=batches))[0] for batch in batches)
-    found = [
+    rows = [
         row | {"batch": str(name)}
         for name, other in zip(batches[1:], others, strict=True)
         for row in _rows(first, other)
     ]
-    if not found:
+    if not rows:
         raise BadInput(
             f"{', '.join(map(str, batches))}: no batch has a model, setup and question of the first one; run the same "
             "tasks in all of them"
         )
-    frame = pd.DataFrame(found).sort_values(["score", "setup", "batch", "model"], ignore_index=True)
+    frame = pd.DataFrame(rows).sort_values(["score", "setup", "batch", "model"], ignore_index=True)
     frame.attrs["notes"] = list(_notes(frame, [first, *others], batches))
     return frame
 
@@ -69,12 +69,16 @@ def load(batches: Sequence[str | Path]) -> "pd.DataFrame":
 def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     """Draw each difference with its interval, a panel for each score. The dashed line is no change.
 
+    Differences on fewer than thirty questions are not drawn.
+
     Raises:
-        BadInput: No difference has an interval.
+        BadInput: No difference can be drawn.
     """
-    rows = frame.dropna(subset=["lower", "upper"])
+    rows = frame[frame["n"] >= FEW_QUESTIONS].dropna(subset=["lower", "upper"])
     if rows.empty:
-        raise BadInput(f"None of the {len(frame)} differences has an interval; ask more questions")
+        raise BadInput(
+            f"None of the {len(frame)} differences has an interval on {FEW_QUESTIONS} questions; ask more questions"
+        )
     rows = rows.assign(
         name=rows["model"] + ", " + rows["setup"],
         panel=[
@@ -132,16 +136,16 @@ def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str,
     if same.empty:
         return
     events = dict(zip(before["sample_id"], before["event"], strict=True))
-    found = compare_means(epochs_by_question(same), epochs_by_question(before), events)
+    comparison = compare_means(epochs_by_question(same), epochs_by_question(before), events)
     scorer, key = before[["scorer", "key"]].iloc[0]
-    difference = found.difference
+    difference = comparison.difference
     read = all(read_enough(part, SETUP).all() for part in (before, after))
     bounds = {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
     yield {
         **facts,
         "better": BETTER.get(ends(before)[scorer, key] or "", ""),
-        "before": found.before,
-        "after": found.after,
+        "before": comparison.before,
+        "after": comparison.after,
         "difference": difference.estimate,
         **(bounds if read else dict.fromkeys(bounds, float("nan"))),
         "n": difference.n,
@@ -150,7 +154,7 @@ def _compared(before: "pd.DataFrame", after: "pd.DataFrame", facts: Mapping[str,
 
 
 def _notes(frame: "pd.DataFrame", tables: Sequence["pd.DataFrame"], names: Sequence[str | Path]) -> Iterator[str]:
-    known = [set(map(tuple, found[SETUP].drop_duplicates().to_numpy())) for found in tables]
+    known = [set(map(tuple, one[SETUP].drop_duplicates().to_numpy())) for one in tables]
     compared = set(map(tuple, frame[["batch", *SETUP]].to_numpy()))
     for name, own in zip(names[1:], known[1:], strict=True):
         missing = len([key for key in own if (str(name), *key) not in compared])
@@ -160,7 +164,10 @@ def _notes(frame: "pd.DataFrame", tables: Sequence["pd.DataFrame"], names: Seque
     yield from by_reason({UNREAD: (unread["score"] + " of " + unread["model"]).tolist()}, "No interval")
     few = int((frame["n"] < FEW_QUESTIONS).sum())
     if few:
-        yield f"{few} of {len(frame)} differences have fewer than {FEW_QUESTIONS} questions: conclude nothing."
+        yield (
+            f"{few} of {len(frame)} differences have fewer than {FEW_QUESTIONS} questions: conclude nothing. They are "
+            "not drawn."
+        )
     if len(frame) > 1:
         chance = 1 - 0.95 ** len(frame)
         yield (

@@ -63,14 +63,14 @@ def load(logs: Places, scorer: str = "martingale") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    found = runs(logs)
+    evals = runs(logs)
     rows: list[dict[str, Any]] = []
     refused: dict[str, list[str]] = {}
-    for run in found.tracked():
+    for run in evals.tracked():
         for name, scores in _scores(run, scorer).items():
             rows += _rows(run, name, scores, refused)
     if not rows:
-        raise no_scores(found, scorer)
+        raise no_scores(evals, scorer)
     frame = pd.DataFrame(rows)
     frame["outcome"] = frame["outcome"].astype(float)
     steps = sorted((name for name in map(str, frame) if name.startswith("step ")), key=lambda name: int(name[5:]))
@@ -144,16 +144,16 @@ def _scores(run: Run, scorer: str) -> dict[str, list[tuple["SampleScore", tuple[
     """The scores of each pass with its own options, with the facts of their samples."""
     from inspect_ai.scorer import SampleScore, Score
 
-    found: dict[str, list[tuple[SampleScore, tuple[Any, ...]]]] = {}
+    scores: dict[str, list[tuple[SampleScore, tuple[Any, ...]]]] = {}
     for _, sample in run.log.reader.outcomes():
         for name, score in (sample.scores or {}).items():
             label = run.scorers.get(name, name)
             if bare_name(label) == scorer:
                 recorded = Score(value=np.nan, metadata=score.details)
-                found.setdefault(label, []).append(
+                scores.setdefault(label, []).append(
                     (SampleScore(score=recorded, sample_id=str(sample.id)), sample_facts(sample))
                 )
-    return found
+    return scores
 
 
 def _rows(
@@ -161,12 +161,12 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The paths of one pass, and its martingale score from prior to posterior, whatever its settings."""
     beliefs = belief_table([score for score, _ in scored])
-    found = headline(replace(beliefs, settings={}))
-    if found.reason:
-        refused.setdefault(REASONS[found.reason], []).append(f"{run.model} in {run.setup}")
+    slope_score = headline(replace(beliefs, settings={}))
+    if slope_score.reason:
+        refused.setdefault(REASONS[slope_score.reason], []).append(f"{run.model} in {run.setup}")
     groups = cluster_codes(beliefs.domain)
     ends = beliefs.prior[beliefs.first], beliefs.posterior[beliefs.first]
-    corrected = corrected_posterior(*ends, found.estimate, groups)
+    corrected = corrected_posterior(*ends, slope_score.estimate, groups)
     logged = _logged(run, name)
     place = {question: i for i, question in enumerate(beliefs.questions.question)}
     for score, (question, epoch, event, *_) in scored:
@@ -184,7 +184,7 @@ def _rows(
         }
         for elicitor, path in paths.items():
             own = elicitor == beliefs.first
-            slope = (found.estimate, found.lower, found.upper) if own else (np.nan,) * 3
+            slope = (slope_score.estimate, slope_score.lower, slope_score.upper) if own else (np.nan,) * 3
             row = facts | {
                 "elicitor": elicitor,
                 **dict(zip(("slope", "slope_lower", "slope_upper"), slope, strict=True)),
@@ -267,9 +267,9 @@ def _updates(rows: "pd.DataFrame") -> list[alt.LayerChart | alt.FacetChart]:
     values["bin"] = pd.qcut(values["other"].rank(method="first"), BINS, labels=False)
     points = []
     for _, part in values.groupby("bin"):
-        found = mean_headline(part["update"], part["event"].tolist())
-        points.append({"prior": part["other"].mean(), "update": found.estimate, "lower": found.lower,
-                       "upper": found.upper, "answers": len(part)})  # fmt: skip
+        mean = mean_headline(part["update"], part["event"].tolist())
+        points.append({"prior": part["other"].mean(), "update": mean.estimate, "lower": mean.lower,
+                       "upper": mean.upper, "answers": len(part)})  # fmt: skip
     x = alt.X("prior:Q", title="prior (of another epoch)", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("update:Q", title="posterior minus prior")
     base = alt.Chart(pd.DataFrame(points)).encode(x=x)

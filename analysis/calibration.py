@@ -60,11 +60,11 @@ def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
     """
     import pandas as pd
 
-    found = answers(logs, scorer=scorer)
-    found = found[(found["key"] == "belief") & found["target"].map(binary_outcome).notna()]
+    forecasts = answers(logs, scorer=scorer)
+    forecasts = forecasts[(forecasts["key"] == "belief") & forecasts["target"].map(binary_outcome).notna()]
     rows, shared = [], []
     refused = defaultdict[str, list[str]](list)
-    for names, answered in found.groupby(RUN, sort=True):
+    for names, answered in forecasts.groupby(RUN, sort=True):
         run = dict(zip(RUN, names, strict=True))
         name = f"{run['model']} in {run['setup']}"
         _, values, event, target = by_question(answered)

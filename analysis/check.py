@@ -124,20 +124,20 @@ def similar(texts: Sequence[str]) -> tuple[list[tuple[int, int]], list[tuple[int
 
 def warnings(checked: Checked) -> list[str]:
     """What makes scores on the questions hard to read, each with its remedy."""
-    found = []
+    problems = []
     if len(checked.ids) < FEW_QUESTIONS:
-        found.append(
+        problems.append(
             f"{len(checked.ids)} questions: with fewer than {FEW_QUESTIONS} only large differences can be seen; "
             "add more"
         )
     if len({y for y in checked.outcomes if not np.isnan(y)}) == 1:
-        found.append(
+        problems.append(
             "all outcomes are the same, so a constant answer scores best; add questions with the other outcome"
         )
     for name, leak in checked.leaks.items():
         if leak.found:
             tell = "words of the questions tell" if name == "words" else "style of the questions tells"
-            found.append(
+            problems.append(
                 f"the {tell} the outcome (AUC {leak.auc:.2f}, chance up to {leak.upper:.2f}), so a model can score "
                 "without knowledge; reword them, or check each subject by itself"
             )
@@ -148,12 +148,12 @@ def warnings(checked: Checked) -> list[str]:
     for one, other in checked.doubles[:SHOWN]:
         (event, outcome), (another, opposite) = row[one], row[other]
         if outcome != opposite and not np.isnan(outcome + opposite):
-            found.append(f"{one} and {other} have the same text and different outcomes; correct one")
+            problems.append(f"{one} and {other} have the same text and different outcomes; correct one")
         elif event != another:
-            found.append(
+            problems.append(
                 f"{one} and {other} have the same text and different events; give them one event, or remove one"
             )
-    return found
+    return problems
 
 
 def report(checked: Checked) -> str:

@@ -80,11 +80,11 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
         for name in scorers:
             after, before = ({q: one.scores[name][q] for q in shared if q in one.scores[name]} for one in (run, first))
             compared = _beliefs if name.rstrip("0123456789") == "martingale" else _means
-            for score, better, found, note in compared(name, after, before, first.events):
-                difference = found.difference
+            for score, better, comparison, note in compared(name, after, before, first.events):
+                difference = comparison.difference
                 rows.append(
                     {"log": str(path), "model": run.model, "score": score, "better": better}
-                    | {"before": found.before, "after": found.after, "difference": difference.estimate}
+                    | {"before": comparison.before, "after": comparison.after, "difference": difference.estimate}
                     | {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
                     | {"n": difference.n, "shared": len(shared), "note": note}
                 )
@@ -171,6 +171,6 @@ def _beliefs(
         ("brier_gain", "higher", [brier_gain(*each) for each in beliefs]),
     ):
         second, first = ({q: [float(value)] for q, value in zip(both, side, strict=True)} for side in sides)
-        found = compare_means(second, first, events)
-        if found.difference.n:
-            yield figure, better, found, ""
+        comparison = compare_means(second, first, events)
+        if comparison.difference.n:
+            yield figure, better, comparison, ""

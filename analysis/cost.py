@@ -54,18 +54,18 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     Raises:
         BadInput: `width` is not above 0; prices that cannot be read; no log of a finished eval with a score and tokens.
     """
-    wanted = positive("width", width, "the width of an interval, such as 0.05")
+    target = positive("width", width, "the width of an interval, such as 0.05")
     known = prices_in(prices)
     frame = performance.load(logs, scorer)
-    paid = {run.log.path: money_of(run.log.header.stats.model_usage, known) for run in runs(logs)}
-    asked = frame["answers"] + frame["failed"]
+    money = {run.log.path: money_of(run.log.header.stats.model_usage, known) for run in runs(logs)}
+    answers = frame["answers"] + frame["failed"]
     frame["interval"] = frame["upper"] - frame["lower"]
-    frame["tokens_in"], frame["tokens_out"] = (frame[side] * asked for side in ("tokens_in", "tokens_out"))
+    frame["tokens_in"], frame["tokens_out"] = (frame[side] * answers for side in ("tokens_in", "tokens_out"))
     frame["tokens"] = frame["tokens_in"] + frame["tokens_out"]
-    frame["money"] = frame["log"].map(paid)
-    factor = (frame["interval"] / wanted) ** 2
+    frame["money"] = frame["log"].map(money)
+    factor = (frame["interval"] / target) ** 2
     frame["tokens_for_width"], frame["money_for_width"] = frame["tokens"] * factor, frame["money"] * factor
-    frame["width"] = wanted
+    frame["width"] = target
     names = frame["scorer"] + " of " + frame["model"] + " in " + frame["setup"]
     kept = frame["interval"].gt(0) & frame["tokens"].gt(0)
     if not kept.any():
@@ -106,7 +106,7 @@ def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
 
     best, setups = rows.iloc[0], sorted(rows["setup"].unique())
     tokens = [rows["tokens"].min() / 1.5, rows["tokens"].max() * 1.5]
-    widths = [best["interval"] * math.sqrt(best["tokens"] / paid) for paid in tokens]
+    widths = [best["interval"] * math.sqrt(best["tokens"] / one) for one in tokens]
     scale = alt.Scale(type="log", nice=False, padding=12)
     x = alt.X("tokens:Q", title="tokens read and written", scale=scale, axis=alt.Axis(format="~s", tickCount=4))
     y = alt.Y("interval:Q", title=f"width of the interval of {best['figure']} (lower is better)", scale=scale)

@@ -70,10 +70,10 @@ def load(logs: Places) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    found = runs(logs)
-    frame = pd.DataFrame([row for run in found.tracked() for row in _rows(run)])
+    evals = runs(logs)
+    frame = pd.DataFrame([row for run in evals.tracked() for row in _rows(run)])
     if frame.empty:
-        raise BadInput(f"{found.place}: none of the {len(found)} logs has a sample; run the evals again")
+        raise BadInput(f"{evals.place}: none of the {len(evals)} logs has a sample; run the evals again")
     frame["share"] = frame["count"] / frame["of"]
     worst = (
         frame["share"].where(frame["problem"] == "read").groupby([frame["eval_id"], frame["scorer"]]).transform("min")
@@ -83,7 +83,7 @@ def load(logs: Places) -> "pd.DataFrame":
         ["worst", "eval_id", "scorer", "read", "share"], ascending=[True, True, True, True, False]
     )
     frame = frame.loc[order.index].reset_index(drop=True)
-    frame.attrs["left_out"] = dict(found.left_out)
+    frame.attrs["left_out"] = dict(evals.left_out)
     frame.attrs["notes"] = list(_notes(frame))
     return frame
 
@@ -157,18 +157,18 @@ def _drawn(frame: "pd.DataFrame") -> str:
 
 
 def _rows(run: Run) -> Iterator[dict[str, Any]]:
-    found: Counter[tuple[str, str, str]] = Counter()
+    counts: Counter[tuple[str, str, str]] = Counter()
     scored: Counter[str] = Counter()
     reports: dict[str, list[float]] = {}
     samples = 0
     for _, sample in run.log.reader.outcomes():
         samples += 1
-        found.update(("", problem, reason) for problem, reason in _faults(sample))
+        counts.update(("", problem, reason) for problem, reason in _faults(sample))
         for name, score in (sample.scores or {}).items():
             scorer = label(run, name)
             values = score.value if isinstance(score.value, dict) else {scorer: score.value}
             scored[scorer] += 1
-            found[scorer, *_reading(score, values)] += 1
+            counts[scorer, *_reading(score, values)] += 1
             reports.setdefault(scorer, []).extend(
                 float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)
             )
@@ -178,10 +178,10 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             yield _row(run, scorer, "fifties", "", int((percents == 50).sum()), percents.size)
         if coarse(percents):
             yield _row(run, scorer, "coarse", "", int((percents % 10 == 0).sum()), percents.size)
-        found.setdefault((scorer, "read", ""), 0)
+        counts.setdefault((scorer, "read", ""), 0)
         if missing := samples - scored[scorer]:
-            found[scorer, "missing", ""] = missing
-    for (scorer, problem, reason), count in found.items():
+            counts[scorer, "missing", ""] = missing
+    for (scorer, problem, reason), count in counts.items():
         yield _row(run, scorer, problem, reason, count, samples)
 
 

@@ -19,6 +19,7 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.paradigm import FEW_QUESTIONS
 from truthgym.scorers.statistics.direction import Best
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges
 from truthgym.scorers.statistics.paired import paired_difference
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 QUESTION = "Which model is better, and which differences are real?"
 NOT_TESTED = "not tested"
-FEWEST_QUESTIONS = 10
-"""Shared questions below which two models are not compared."""
 WITHOUT_DIRECTION = (
     "no number of an answer has a better end; truthgym compare A.eval B.eval compares two models by a slope over "
     "questions, as of martingale"
@@ -68,23 +67,23 @@ def load(logs: Places, scorer: str = "", key: str = "", labels: Pairs = "", excl
 
 
 def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
-    """Compare all pairs of models in each set-up, and across the set-ups that all models have.
+    """Compare all pairs of models in each setup, and across the setups that all models have.
 
     Epochs are averaged first, then the difference is the mean over shared questions, with an interval clustered by
-    event. p values are corrected by Holm's method over all pairs (and set-ups) of a score, once for the set-ups and
-    once across them. Across set-ups every question of every set-up counts the same.
+    event. p values are corrected by Holm's method over all pairs (and setups) of a score, once for the setups and
+    once across them. Across setups every question of every setup counts the same.
 
     Args:
         frame: A row for each answer and number, as `answers` returns.
         key: As in `load`.
 
     Returns:
-        A row for each set-up, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
+        A row for each setup, score and pair of models: `setup`, `score` (scorer and key), `best` ("lowest" or
         "highest"), `model` and `other`, `value` and `other_value` (their means on shared questions), `difference`
         (model minus other), `lower`, `upper` (95 %), `p`, `p_adjusted`, `n` (shared questions), `clusters`, and
         `better`: the model that is better at 5 % after the correction, "" for a tie, or `NOT_TESTED` with fewer than
         three independent events. Models of which too few answers could be read have no row. Rows are sorted by
-        score and set-up, and `model` has the better mean. `frame.attrs["ranks"]` holds the rows of `leaderboard`, and
+        score and setup, and `model` has the better mean. `frame.attrs["ranks"]` holds the rows of `leaderboard`, and
         `frame.attrs["notes"]` what cannot be concluded.
 
     Raises:
@@ -112,27 +111,27 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         if len(setups) > 1 and len(every) > 1:
             setups = {ACROSS: pd.concat([means[sorted(every)] for means in setups.values()], keys=setups), **setups}
         elif len(setups) > 1:
-            doubts.append(Doubt("Not compared across set-ups", name, f"no two models have all {len(setups)} set-ups"))
+            doubts.append(Doubt("Not compared across setups", name, f"no two models have all {len(setups)} setups"))
         for setup, means in setups.items():
             for row in _pairs(means, best):
                 rows.append({"setup": setup, "score": name, "best": best, **row})
     doubts += [
         Doubt("Not compared", str(scorer), WITHOUT_DIRECTION) for scorer in sorted(set(frame["scorer"]) - compared_by)
     ]
-    compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
-    few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
+    compared = pd.DataFrame([row for row in rows if row["n"] >= FEW_QUESTIONS])
+    few = [row for row in rows if row["n"] < FEW_QUESTIONS]
     doubts += [
         Doubt(
             "Not compared",
             f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions",
-            f"{FEWEST_QUESTIONS} that both have a score of are needed",
+            f"{FEW_QUESTIONS} that both have a score of are needed",
         )
         for row in few
     ]
-    said = grouped(doubts)
+    sentences = grouped(doubts)
     if compared.empty:
         raise BadInput(
-            f"No two models can be compared: {said[0] if said else 'no two have a score of the same set-up.'} "
+            f"No two models can be compared: {sentences[0] if sentences else 'no two have a score of one setup.'} "
             "Run two or more models on the same questions."
         )
     compared["p_adjusted"] = float("nan")
@@ -153,7 +152,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
 
 
 def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The models of each set-up and score with the ranks that they can have, best first.
+    """The models of each setup and score with the ranks that they can have, best first.
 
     Args:
         frame: From `load`.
@@ -197,7 +196,7 @@ def leaderboard(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
-    """Draw the ranks that each model can have: a panel for each score and set-up. Bars that overlap are ties.
+    """Draw the ranks that each model can have: a panel for each score and setup. Bars that overlap are ties.
 
     Raises:
         BadInput: There is no comparison, or none was tested.
@@ -285,18 +284,18 @@ def _pairs(means: "pd.DataFrame", best: Best) -> Iterator[dict[str, Any]]:
         change = both[other].mean() - both[one].mean()
         first, second = (other, one) if (change < 0 if best == "lowest" else change > 0) else (one, other)
         events: list[Hashable] = [index[-2] for index in both.index]
-        found = paired_difference(both[first], both[second], events)
+        difference = paired_difference(both[first], both[second], events)
         yield {
             "model": first,
             "other": second,
             "value": both[first].mean(),
             "other_value": both[second].mean(),
-            "difference": found.estimate,
-            "lower": found.lower,
-            "upper": found.upper,
-            "p": p_value(found),
-            "n": found.n,
-            "clusters": found.clusters,
+            "difference": difference.estimate,
+            "lower": difference.lower,
+            "upper": difference.upper,
+            "p": p_value(difference),
+            "n": difference.n,
+            "clusters": difference.clusters,
         }
 
 

@@ -28,7 +28,7 @@ from truthgym.analysis.tables.policies import (
 from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import headline_best
+from truthgym.analysis.tables.scores import headline_best, score_name
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.evallog.header import ScorerResults
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 Transform = Literal["score", "negated", "log"]
 QUESTION = "How does each model score?"
-FEWEST_DRAWN = 10
-"""Rows with fewer questions are in the table, but not in the chart: their intervals would set its scale."""
 REASONS = {
     "failed": f"more than {100 * (1 - LEAST_SHARE_SCORED):.0f} % of the samples ended in an error, and may be harder",
     "few_questions": f"fewer than {FEW_QUESTIONS} questions have a score",
@@ -78,14 +76,14 @@ def load(
     Args:
         logs: Logs and folders of logs.
         scorer: Read the scores of this paradigm only, in all its options. "": of all scorers.
-        x: What the chart compares scores with: "name" (nothing: a row for each set-up), "size" (billions of parameters
+        x: What the chart compares scores with: "name" (nothing: a row for each setup), "size" (billions of parameters
             in a model's name), or a column of `ability`. Replaces ASSIGN_X_COORDS_SETUP.
         y: How the chart shows scores: as they are, "negated", or their natural "log". Replaces ELO_CORR_Y_COORDS_SETUP.
         ability: A .csv file with the column `model`, and columns of numbers: a model's ability elsewhere.
         groups: Groups that share a colour: a part of a model's name and the group, as in "qwen=Qwen,llama=Llama".
             Replaces GROUP_MODE_SETUP.
         labels: Names to show: a part of a model's name and the text. Replaces ELO_CORR_X_TICKS_SETUP.
-        exclude: Models and set-ups to leave out: parts of their names. The chart says which. Replaces
+        exclude: Models and setups to leave out: parts of their names. The chart says which. Replaces
             REMOVE_N_OUTGROUP_SETUP and FORBIDDEN_MODELS.
 
     Returns:
@@ -107,7 +105,7 @@ def load(
         - `label`, `group` (the label if it has no group), and `x` (NaN if it is not known, or is the name).
 
         `frame.attrs["left_out"]` holds the number of logs left out, by reason; `frame.attrs["excluded"]` what the user
-        left out; `frame.attrs["correlations"]`, for each scorer and set-up, and over the set-ups that all models have
+        left out; `frame.attrs["correlations"]`, for each scorer and setup, and over the setups that all models have
         (`ACROSS`), Spearman's correlation with x of the score, counted so that more is better, of rows that are drawn
         and read: `rho`, `lower`, `upper`, `p`, `p_adjusted` (Holm, by scorer) and `n` models; `frame.attrs["notes"]`
         what cannot be concluded.
@@ -121,10 +119,10 @@ def load(
     if scorer:
         one_of("scorer", scorer, list(PARADIGMS))
     one_of("y", y, get_args(Transform))
-    found = runs(logs)
-    rows = [row for run in found for row in _rows(run, scorer)]
+    evals = runs(logs)
+    rows = [row for run in evals for row in _rows(run, scorer)]
     if not rows:
-        raise no_scores(found, scorer)
+        raise no_scores(evals, scorer)
     frame = pd.DataFrame(rows)
     order = ["scorer", "domain", "task", "mode", "score", "model", "eval_id"]
     frame = frame.sort_values(order, ignore_index=True).drop(columns="eval_id")
@@ -136,29 +134,29 @@ def load(
     drawn = _drawn(frame)
     correlations, notes = rank_correlations(drawn[~(drawn["share_read"] < LEAST_SHARE_SCORED)], x)
     frame.attrs.update(
-        left_out=dict(found.left_out),
+        left_out=dict(evals.left_out),
         excluded=excluded,
         x=x,
         y=y,
         correlations=correlations,
-        notes=[*notes, *_notes(frame, y)],
+        notes=[*evals.notes, *notes, *_notes(frame, y)],
     )
     return frame
 
 
 def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
-    """Draw score and interval of each model by set-up: a panel for each scorer, set-ups sorted by score.
+    """Draw score and interval of each model by setup: a panel for each scorer, setups sorted by score.
 
-    With a size or ability as `x` there is a panel for each scorer and set-up, with the rank correlation. A hollow mark:
+    With a size or ability as `x` there is a panel for each scorer and setup, with the rank correlation. A hollow mark:
     too few answers were read. The dashed line is the scorer's reference value. Rows without a score or with fewer than
-    ten questions are not drawn.
+    thirty questions are not drawn.
 
     Raises:
         BadInput: No row can be drawn.
     """
     drawn = _drawn(frame)
     if drawn.empty:
-        raise BadInput(f"None of {len(frame)} scores has {FEWEST_DRAWN} questions, so there is no chart; ask more")
+        raise BadInput(f"None of {len(frame)} scores has {FEW_QUESTIONS} questions, so there is no chart; ask more")
     drawn = drawn.assign(**shown_scores(drawn, frame.attrs.get("y", "score")))
     groups = sorted(drawn["group"].unique())
     if frame.attrs.get("x", "name") == "name":
@@ -230,15 +228,15 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         "log": run.log.path,
         "eval_id": header.eval.eval_id,
     }
-    figured = (_figures(one, run.scorer_label(one)) for one in results.scores)
-    newest = {figures["scorer"]: figures for figures in figured if figures}
-    lost = results.total_samples - results.completed_samples
+    headlines = (_figures(one, _label(run, one)) for one in results.scores)
+    newest = {figures["scorer"]: figures for figures in headlines if figures}
+    failed = results.total_samples - results.completed_samples
     for name, figures in newest.items():
         if only and bare_name(name) != only:
             continue
         if math.isnan(figures["n"]):
             figures["n"] = header.eval.dataset.samples or math.nan
-        if lost > (1 - LEAST_SHARE_SCORED) * results.total_samples:
+        if failed > (1 - LEAST_SHARE_SCORED) * results.total_samples:
             figures |= {
                 "verdict": "",
                 "reason": "failed",
@@ -247,16 +245,23 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         yield row | figures
 
 
-def _figures(found: ScorerResults, scorer: str) -> dict[str, Any]:
+def _label(run: Run, results: ScorerResults) -> str:
+    """The scorer with its options; of a scorer of another project that reports several numbers also their names."""
+    label, name = run.scorer_label(results), bare_name(results.scorer)
+    one = name in PARADIGMS or not results.name.removeprefix(name).strip("0123456789")
+    return label if one else score_name(label, results.name)
+
+
+def _figures(results: ScorerResults, scorer: str) -> dict[str, Any]:
     """The headline of a scorer, its verdict, and what to doubt. Nothing if it has no metric."""
-    if not found.metrics:
+    if not results.metrics:
         return {}
-    figures = {name: math.nan if one.value is None else float(one.value) for name, one in found.metrics.items()}
+    figures = {name: math.nan if one.value is None else float(one.value) for name, one in results.metrics.items()}
     name = next(iter(figures))
-    paradigm = PARADIGMS.get(bare_name(found.scorer))
-    scored = math.nan if found.scored_samples is None else float(found.scored_samples)
+    paradigm = PARADIGMS.get(bare_name(results.scorer))
+    scored = math.nan if results.scored_samples is None else float(results.scored_samples)
     n = figures.get("n", scored)
-    share = figures.get("share_scored", scored / max(scored + (found.unscored_samples or 0), 1))
+    share = figures.get("share_scored", scored / max(scored + (results.unscored_samples or 0), 1))
     general = {"unread": share < LEAST_SHARE_SCORED, "few_questions": n < FEW_QUESTIONS}
     flags = [key for key in figures if key.startswith("flag_")] + [key for key, raised in general.items() if raised]
     lower, upper = (figures.get(f"{name}_{side}", math.nan) for side in ("lower", "upper"))
@@ -291,7 +296,7 @@ def _figures(found: ScorerResults, scorer: str) -> dict[str, Any]:
 
 
 def _drawn(frame: "pd.DataFrame") -> "pd.DataFrame":
-    return frame[frame["score"].notna() & (frame["n"] >= FEWEST_DRAWN)]
+    return frame[frame["score"].notna() & (frame["n"] >= FEW_QUESTIONS)]
 
 
 def _verdict(verdict: str, reason: str) -> str:
@@ -310,7 +315,7 @@ def _caption(frame: "pd.DataFrame") -> str:
     drawn = _drawn(frame)
     fewest, most = (f"{n:.0f}" for n in (drawn["n"].min(), drawn["n"].max()))
     left_out = len(frame) - len(drawn)
-    omitted = f" Not drawn: {left_out} rows without a score or with fewer than {FEWEST_DRAWN} questions."
+    omitted = f" Not drawn: {left_out} rows without a score or with fewer than {FEW_QUESTIONS} questions."
     return (
         f"Scores with their 95 % intervals on {fewest if fewest == most else f'{fewest} to {most}'} questions. Hollow: "
         f"less than {_percent(LEAST_SHARE_SCORED)} of the answers could be read. Dashed: the value to compare with."
@@ -332,7 +337,7 @@ def _doubts(frame: "pd.DataFrame") -> Iterator[Doubt]:
             yield Doubt("Do not compare rows", f"{scorer} in {setup}: {fewest:.0f} to {most:.0f} questions", why)
         missing = set(frame.loc[frame["setup"] == setup, "model"]) - set(rows["model"])
         for model in sorted(missing):
-            yield Doubt("Not shown", f"{scorer} of {model} in {setup}", "other models of the set-up have this score")
+            yield Doubt("Not shown", f"{scorer} of {model} in {setup}", "other models of the setup have this score")
     once = frame[frame["epochs"] == 1]
     yield from (Doubt(care, name, ONE_EPOCH) for name in once["model"] + " in " + once["setup"])
 

@@ -5,7 +5,7 @@ python -m truthgym.analysis.power LOGS OUT.md --effect 0.02      (tables, with t
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
+from truthgym.analysis import performance
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
-from truthgym.analysis.tables.questions import by_question, by_reason, notes
+from truthgym.analysis.tables.questions import UNREAD, by_question, by_reason, notes
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import main_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput, positive
-from truthgym.scorers.paradigm import FEW_QUESTIONS
+from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.slopes import Floats
 from truthgym.scorers.statistics.variance import MOST_QUESTIONS, Components, variance_components
@@ -35,7 +36,7 @@ FEWEST = 10
 """With fewer questions there is no plan."""
 POINTS = 16
 """Numbers of questions at which a plan is computed."""
-LEVEL, DIFFERENCE = "mean of one model", "difference of two models"
+LEVEL, DIFFERENCE, SLOPE = "mean of one model", "difference of two models", "slope of one model"
 LOG = alt.Scale(type="log", nice=False)
 SUBJECT = ["setup", "score", "kind", "subject"]
 LABELS = {
@@ -48,7 +49,9 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
     """Plan runs like those in the logs that detect an effect at the 5 % level with probability 0.8.
 
     A plan is for the mean of one model, compared with a fixed value, and for the difference of two models on the same
-    questions, which takes fewer. It assumes more questions of the same kind, in events of the same sizes.
+    questions, which takes fewer. It assumes more questions of the same kind, in events of the same sizes. For a score
+    that is a slope over questions, such as `martingale`, it is for the slope of one model: its standard error in the
+    log, as the root of the number of questions, with as many epochs as the log has.
 
     Args:
         logs: Logs and folders of logs.
@@ -58,10 +61,10 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
     Returns:
         Rows for each setup, score and model or pair of models, sorted by these:
 
-        - `setup`, `score`, `kind` (`LEVEL` or `DIFFERENCE`), `subject` (the model, or "A minus B"); of the log `n`
-          questions, `epochs`, the standard deviations `sd_event`, `sd_question`, `sd_epoch` between events, between the
-          questions of an event and between the epochs of a question, and `now`, the minimum detectable effect of a run
-          of this size;
+        - `setup`, `score`, `kind` (`LEVEL`, `DIFFERENCE` or `SLOPE`), `subject` (the model, or "A minus B"); of the log
+          `n` questions, `epochs`, the standard deviations `sd_event`, `sd_question`, `sd_epoch` between events, between
+          the questions of an event and between the epochs of a question (NaN of a slope), and `now`, the minimum
+          detectable effect of a run of this size;
         - of the plan `planned_epochs`, `questions` (those of the log; a range for the subject that needs most) and
           their minimum detectable effect `mde`; and `effect` with the `needed` questions that detect it with so many
           epochs (infinite above 100,000).
@@ -73,10 +76,13 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
     """
     import pandas as pd
 
-    wanted = positive("effect", effect, "the difference to detect, such as 0.02")
-    found, left_out = main_scores(answers(logs, scorer=scorer))
+    difference = positive("effect", effect, "the difference to detect, such as 0.02")
+    scores, left_out = main_scores(answers(logs, scorer=scorer))
+    slopes = _slopes(performance.load(logs, scorer), set(scores["scorer"]))
+    planned = {f"`{row['scorer']}`" for row in slopes}
+    left_out = [note for note in left_out if note.split(" is left out")[0] not in planned]
     plans, refused, single, few = [], defaultdict[str, list[str]](list), [], []
-    for (setup, score), scored in found.groupby(["setup", "score"], sort=True):
+    for (setup, score), scored in scores.groupby(["setup", "score"], sort=True):
         ready: list[tuple[dict[str, Any], Components]] = []
         for kind, subject, parts, epochs in _subjects(scored):
             name = f"{score} of {subject} in {setup}"
@@ -85,18 +91,31 @@ def load(logs: Places, scorer: str = "", effect: float | str = 0.05) -> "pd.Data
                 refused[f"fewer than {FEWEST} questions, or than three events"].append(name)
                 continue
             run = dict(zip(SUBJECT, (setup, score, kind, subject), strict=True))
-            run |= {"n": parts.n, "epochs": epochs, "now": now, "effect": wanted}
+            run |= {"n": parts.n, "epochs": epochs, "now": now, "effect": difference}
             run |= {f"sd_{part}": math.sqrt(getattr(parts, part)) for part in ("event", "question", "epoch")}
             ready.append((run, parts))
             single += [name] * math.isnan(parts.epoch)
             few += [name] * (len(parts.sizes) < FEW_QUESTIONS)
-        most = {run["kind"]: run for run, _ in sorted(ready, key=lambda one: _need(one[1], wanted))}  # the last counts
-        plans += [run | plan for run, parts in ready for plan in _plans(parts, wanted, run is most[run["kind"]])]
+        most = {
+            run["kind"]: run for run, _ in sorted(ready, key=lambda one: _need(one[1], difference))
+        }  # the last counts
+        plans += [run | plan for run, parts in ready for plan in _plans(parts, difference, run is most[run["kind"]])]
+    curves = dict[tuple[str, str], str]()
+    for row in slopes:
+        name = f"{row['scorer']} of {row['model']} in {row['setup']}"
+        if row["share_read"] < LEAST_SHARE_SCORED:
+            refused[UNREAD].append(name)
+        elif not (row["n"] >= FEWEST and row["mde"] > 0):
+            refused[f"fewer than {FEWEST} questions, or a slope that they do not identify"].append(name)
+        else:
+            curve = curves.setdefault((row["setup"], row["scorer"]), row["model"]) == row["model"]
+            plans += _slope_plans(row, difference, curve)
+            few += [name] * (row["n"] < FEW_QUESTIONS)
     if not plans:
         raise BadInput(f"No log allows a plan: {'; '.join([*refused, *left_out])}; ask more questions")
     frame = pd.DataFrame(plans)
     frame.attrs["notes"] = [
-        *found.attrs.get("notes", []),
+        *scores.attrs.get("notes", []),
         *left_out,
         *by_reason(refused),
         *by_reason({"one epoch does not show how much epochs differ": single}, "Planned for one epoch only"),
@@ -228,6 +247,37 @@ def _plans(parts: Components, effect: float, curve: bool) -> Iterator[dict[str, 
     for k in epochs:
         for n in sizes:
             yield {"planned_epochs": k, "questions": int(n), "mde": parts.mde(int(n), k), "needed": needed[k]}
+
+
+def _slopes(headlines: "pd.DataFrame", planned: set[str]) -> list[dict[str, Any]]:
+    """The headlines of scores that are slopes, in each setup first the one that needs most questions.
+
+    Of several runs of a model and setup the one with most questions counts.
+
+    Args:
+        headlines: From `performance.load`.
+        planned: Scorers whose answers have a number of their own.
+    """
+    rows = headlines[~headlines["scorer"].isin(planned) & (headlines["best"] == "zero")]
+    rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates(["setup", "scorer", "model"])
+    rows = rows.assign(need=rows["mde"] * rows["n"] ** 0.5).sort_values(
+        ["setup", "scorer", "need"], ascending=[True, True, False]
+    )
+    records: list[dict[str, Any]] = rows.to_dict("records")
+    return records
+
+
+def _slope_plans(row: Mapping[str, Any], effect: float, curve: bool) -> Iterator[dict[str, Any]]:
+    """The plan of a slope, whose standard error falls with the root of the number of questions."""
+    n, epochs, now = int(row["n"]), int(row["epochs"]), float(row["mde"])
+    needed = max(FEWEST, math.ceil(n * (now / effect) ** 2))
+    spread = dict.fromkeys(("sd_event", "sd_question", "sd_epoch"), math.nan)
+    run = {"setup": row["setup"], "score": row["scorer"], "kind": SLOPE, "subject": row["model"], "n": n}
+    run |= {"epochs": float(epochs), "now": now, "effect": effect, **spread, "planned_epochs": epochs}
+    most = max(n, needed) if needed <= MOST_QUESTIONS else n
+    for questions in np.unique(np.geomspace(FEWEST, 1.5 * most, POINTS).astype(int)) if curve else [n]:
+        plan = {"questions": int(questions), "mde": now * math.sqrt(n / questions)}
+        yield run | plan | {"needed": float(needed) if needed <= MOST_QUESTIONS else math.inf}
 
 
 def _count(n: float) -> str:

@@ -41,18 +41,18 @@ ASSUMPTIONS = {
     "correlation": (
         "Every number counts so that more is better: one whose lower end is better is negated, as is the size of one "
         "that is best at 0, so that above 0 what is better by one is better by the other. Nothing is assumed about "
-        "causes. Over set-ups the clusters are models, and the set-ups are taken as they are; "
+        "causes. Over setups the clusters are models, and the setups are taken as they are; "
         "over questions and answers the clusters are events."
     ),
-    "partial correlation": "What is given is constant: only differences within it count.",
+    "partial correlation": "The controls are constant: only differences within them count.",
     "corrected correlation": (
-        "The errors of both measures are independent of each other. Over models and set-ups the error is what differs "
+        "The errors of both measures are independent of each other. Over models and setups the error is what differs "
         "between models on the same questions; a slope, such as the martingale score, has none that is known, and is "
         "not corrected. There both can come from the same answers, whose errors are shared. Over questions, one epoch "
         "of x meets another of y, and shared errors do no harm."
     ),
     "link": (
-        "A regression over set-ups, as published for |martingale| and Brier. Nobody assigned the martingale score, so "
+        "A regression over setups, as published for |martingale| and Brier. Nobody assigned the martingale score, so "
         "it is no effect. The absolute value of a noisy score that is 0 is above 0, which moves the slope towards 0."
     ),
     "two-stage least squares": (
@@ -71,7 +71,7 @@ LABELS = {"interval": "95 % interval", "p_adjusted": "p (Holm)", "strength": "re
 
 
 def load(logs: Places, x: str = "", y: str = "", setting: str = "mode") -> "pd.DataFrame":
-    """Relate all paradigms over models, set-ups, questions and answers, and estimate what assigned settings say.
+    """Relate all paradigms over models, setups, questions and answers, and estimate what assigned settings say.
 
     Args:
         logs: Logs and folders of logs.
@@ -101,8 +101,8 @@ def relations(
         setting: As in `load`.
 
     Returns:
-        A row for each estimate: `level` ("models", "set-ups", "questions" or "answers": the units), `kind` (a key of
-        `ASSUMPTIONS`, or "direct", beside "mediated"), `x`, `y`, `given` (what is constant), `estimate`, `lower`,
+        A row for each estimate: `level` ("models", "setups", "questions" or "answers": the units), `kind` (a key of
+        `ASSUMPTIONS`, or "direct", beside "mediated"), `x`, `y`, `controls` (what is constant), `estimate`, `lower`,
         `upper` (95 %), `p`, `p_adjusted` (Holm, over the rows of a level and kind), `n` units, `clusters`, and
         `strength`: the product of both reliabilities of a corrected correlation, and the first-stage F of two-stage
         least squares. The effects are of 1 standard deviation of x. `frame.attrs["setups"]` holds the points of the
@@ -183,7 +183,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     for kind, text in ASSUMPTIONS.items():
         rows = shown[shown["kind"].isin([kind, "direct"] if kind == "mediated" else [kind])]
         if len(rows):
-            columns = ["level", "x", "y", "given", "estimate", "interval", "p_adjusted", "n", "clusters"]
+            columns = ["level", "x", "y", "controls", "estimate", "interval", "p_adjusted", "n", "clusters"]
             columns += ["strength"] * bool(rows["strength"].notna().any())
             columns.insert(0, "kind") if kind == "mediated" else None
             heading = f"### {kind[0].upper()}{kind[1:]}\n\n{text}\n\n"
@@ -197,25 +197,26 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return "\n".join(sections) + listed(frame)
 
 
-def _row(level: str, kind: str, x: str, y: str, given: str = "", **figures: float) -> dict[str, Any]:
+def _row(level: str, kind: str, x: str, y: str, controls: str = "", **figures: float) -> dict[str, Any]:
     nothing = dict.fromkeys(("estimate", "lower", "upper", "p", "strength"), float("nan"))
-    return {"level": level, "kind": kind, "x": x, "y": y, "given": given, **nothing, **figures}
+    return {"level": level, "kind": kind, "x": x, "y": y, "controls": controls, **nothing, **figures}
 
 
-def _correlations(level: str, x: str, y: str, given: str, found: Correlated) -> Iterator[dict[str, Any]]:
-    one, size = found.found, {"n": found.found.n, "clusters": found.found.clusters}
-    kind = "partial correlation" if given else "correlation"
-    yield _row(level, kind, x, y, given, estimate=one.estimate, lower=one.lower, upper=one.upper, p=found.p, **size)
-    true = found.corrected
+def _correlations(level: str, x: str, y: str, controls: str, correlated: Correlated) -> Iterator[dict[str, Any]]:
+    one, size = correlated.plain, {"n": correlated.plain.n, "clusters": correlated.plain.clusters}
+    kind = "partial correlation" if controls else "correlation"
+    bounds = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper}
+    yield _row(level, kind, x, y, controls, **bounds, p=correlated.p, **size)
+    true = correlated.corrected
     if np.isfinite(true.estimate):
-        strength = found.reliability[0] * found.reliability[1]
+        strength = correlated.reliability[0] * correlated.reliability[1]
         bounds = {"estimate": true.estimate, "lower": true.lower, "upper": true.upper}
-        p = p_value(true) if np.isfinite(true.stderr) else found.p  # dividing by reliabilities changes no p value
-        yield _row(level, "corrected correlation", x, y, given, **bounds, p=p, strength=strength, **size)
+        p = p_value(true) if np.isfinite(true.stderr) else correlated.p  # dividing by reliabilities changes no p value
+        yield _row(level, "corrected correlation", x, y, controls, **bounds, p=p, strength=strength, **size)
 
 
 def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Doubt]) -> Iterator[dict[str, Any]]:
-    """Over models: each the mean over the set-ups that all models have."""
+    """Over models: each the mean over the setups that all models have."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()
         models = both.index.get_level_values("model").nunique()
@@ -223,9 +224,9 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Do
         shared = both[both.index.get_level_values("setup").isin(complete.index[complete])]
         if shared.empty or models < MIN_CLUSTERS_CORRELATED:
             number = len(shared) // max(models, 1)
-            reason = f"{MIN_CLUSTERS_CORRELATED} models in the same set-ups are needed"
+            reason = f"{MIN_CLUSTERS_CORRELATED} models in the same setups are needed"
             doubts.append(
-                Doubt("No correlation over models", f"{x} and {y}: {models} models in {number} set-ups", reason)
+                Doubt("No correlation over models", f"{x} and {y}: {models} models in {number} setups", reason)
             )
             continue
         means = shared.groupby("model").mean()
@@ -235,23 +236,23 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Do
 
 
 def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame") -> Iterator[dict[str, Any]]:
-    """Over models in set-ups, clustered by model."""
+    """Over models in setups, clustered by model."""
     for x, y in combinations(scores.columns, 2):
         both = scores[[x, y]].dropna()
         models = list(both.index.get_level_values("model"))
         if len(set(models)) < MIN_CLUSTERS_CORRELATED or both.index.get_level_values("setup").nunique() < 2:
             continue
         noise = tuple(errors.loc[both.index, one].to_numpy() for one in (x, y))
-        for given in ((), ("setup",), ("setup", "model")):
-            design = _indicators(both, given)
+        for controls in ((), ("setup",), ("setup", "model")):
+            design = _indicators(both, controls)
             if len(both) - design.shape[1] < 5:
                 continue
-            found = correlate(both[x], both[y], models, design, (noise[0], noise[1]))
-            yield from _correlations("set-ups", x, y, _words(given), found)
+            correlated = correlate(both[x], both[y], models, design, (noise[0], noise[1]))
+            yield from _correlations("setups", x, y, _words(controls), correlated)
 
 
 def _over_questions(numbers: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
-    """Over questions of each model and set-up, without the noise of an epoch, given model and set-up."""
+    """Over questions of each model and setup, without the noise of an epoch, with model and setup constant."""
     if not len(numbers) or numbers.index.get_level_values("epoch").nunique() < 2:
         notes.append("One epoch: the reliability of an answer's numbers is unknown, so no correlation is corrected.")
         return
@@ -262,12 +263,12 @@ def _over_questions(numbers: "pd.DataFrame", notes: list[str]) -> Iterator[dict[
             continue
         events = _events(wide.index)
         groups = list(zip(wide.index.get_level_values("model"), wide.index.get_level_values("setup"), strict=True))
-        found = cross_epoch_correlation(wide[x].to_numpy(), wide[y].to_numpy(), events, groups)
-        yield from _correlations("questions", x, y, "model and set-up", found)
+        correlated = cross_epoch_correlation(wide[x].to_numpy(), wide[y].to_numpy(), events, groups)
+        yield from _correlations("questions", x, y, "model and setup", correlated)
 
 
 def _over_answers(numbers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
-    """Over answers, and over the answers of one model to one question in one set-up."""
+    """Over answers, and over the answers of one model to one question in one setup."""
     for x, y in combinations(numbers.columns, 2):
         both = numbers[[x, y]].dropna()
         if both.empty:
@@ -277,12 +278,12 @@ def _over_answers(numbers: "pd.DataFrame") -> Iterator[dict[str, Any]]:
         unit = [name for name in UNIT if name != "epoch"]
         within = both - both.groupby(unit).transform("mean")
         if min(within.std()) > 1e-9:
-            found = correlate(within[x], within[y], events)
-            yield from _correlations("answers", x, y, "model, set-up and question", found)
+            correlated = correlate(within[x], within[y], events)
+            yield from _correlations("answers", x, y, "model, setup and question", correlated)
 
 
 def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
-    """The Brier score on the size of the martingale score over set-ups, without and with indicators of all else."""
+    """The Brier score on the size of the martingale score over setups, without and with indicators of all else."""
     x, y = "|martingale|", "brier"
     if not {x, y} <= set(scores.columns):
         return
@@ -292,25 +293,25 @@ def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
     clusters: Sequence[Any] = models if by_model else range(len(both))
     if len(both) < MIN_CLUSTERS_REGRESSED:
         notes.append(
-            f"{len(both)} set-ups have {x} and {y}; {MIN_CLUSTERS_REGRESSED} are needed for the published link."
+            f"{len(both)} setups have {x} and {y}; {MIN_CLUSTERS_REGRESSED} are needed for the published link."
         )
         return
     if not by_model:
         notes.append(
-            f"The link of {x} to {y} is of {len(set(models))} models, too few to cluster by model: each set-up counts "
+            f"The link of {x} to {y} is of {len(set(models))} models, too few to cluster by model: each setup counts "
             "as independent, as in the publication, and its interval is too short."
         )
-    for given in ((), ("setup", "model")):
-        design = np.column_stack([np.ones(len(both)), both[x], _indicators(both, given)])
+    for controls in ((), ("setup", "model")):
+        design = np.column_stack([np.ones(len(both)), both[x], _indicators(both, controls)])
         design = design[:, _independent(design)]
         if len(both) - design.shape[1] < 5:
-            notes.append(f"{len(both)} set-ups are too few for the link of {x} to {y} given set-up and model.")
+            notes.append(f"{len(both)} setups are too few for the link of {x} to {y} with setup and model constant.")
             continue
         fit = clustered_fit(both[y], design, list(clusters))
         figures = {"estimate": fit.estimate[1], "lower": fit.lower[1], "upper": fit.upper[1], "p": fit.p[1]}
         sizes = {"n": fit.n, "clusters": fit.clusters}
-        yield _row("set-ups", "link", x, y, _words(given), **{k: float(v) for k, v in figures.items()}, **sizes)
-        if not given and fit.lower[1] > 0:
+        yield _row("setups", "link", x, y, _words(controls), **{k: float(v) for k, v in figures.items()}, **sizes)
+        if not controls and fit.lower[1] > 0:
             at = crossing(both[x], both[y], list(clusters), CHANCE)
             if both[x].min() <= at.estimate <= both[x].max():
                 notes.append(
@@ -319,8 +320,8 @@ def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
                 )
 
 
-def _words(given: Sequence[str]) -> str:
-    return " and ".join(given).replace("setup", "set-up")
+def _words(controls: Sequence[str]) -> str:
+    return " and ".join(controls)
 
 
 def _events(index: "pd.Index[Any]") -> list[str]:
@@ -348,8 +349,8 @@ def _independent(design: "np.ndarray[Any, np.dtype[np.float64]]") -> list[int]:
 def _forest(
     rows: "pd.DataFrame", title: str, axis: str, domain: Sequence[float] | None = None
 ) -> alt.LayerChart | alt.FacetChart:
-    given = rows["given"].map(lambda one: f", given {one}" if one else "")
-    rows = rows.assign(name=rows["x"] + " ~ " + rows["y"] + given + " (" + rows["kind"] + ")")
+    constant = rows["controls"].map(lambda one: f", {one} constant" if one else "")
+    rows = rows.assign(name=rows["x"] + " ~ " + rows["y"] + constant + " (" + rows["kind"] + ")")
     rows = rows.sort_values("estimate", ascending=False)
     y = alt.Y("name:N", sort=list(rows["name"]), title=None, axis=alt.Axis(labelLimit=560))
     x = alt.X("lower:Q", title=axis, scale=alt.Scale(domain=list(domain)) if domain else alt.Scale())
@@ -369,7 +370,7 @@ def _forest(
 def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart | None:
     import pandas as pd
 
-    link = frame[(frame["kind"] == "link") & (frame["given"] == "")]
+    link = frame[(frame["kind"] == "link") & (frame["controls"] == "")]
     if link.empty:
         return None
     points = pd.DataFrame(frame.attrs["setups"]).rename(columns={"|martingale|": "size"})
@@ -378,7 +379,7 @@ def _link_panel(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart | None
         x=alt.X("size:Q", title="size of the martingale score (0 is best)"),
         y=alt.Y("brier:Q", title="Brier score (lower is better)", scale=alt.Scale(zero=False)),
     )
-    subtitle = f"{len(points)} models in set-ups"
+    subtitle = f"{len(points)} models in setups"
     heading = alt.Title("published link, in form", subtitle=subtitle, anchor="start", frame="group")
     known = points["model"].nunique() >= MIN_CLUSTERS_REGRESSED and (link["lower"] * link["upper"] > 0).all()
     line = base.transform_regression("size", "brier").mark_line(color="black", strokeWidth=1.5)

@@ -85,15 +85,16 @@ def load(
     """
     import pandas as pd
 
-    found = answers(logs, features=True)
-    names = sorted(found["model"].unique())
+    answer_rows = answers(logs, features=True)
+    names = sorted(answer_rows["model"].unique())
     before, after = _default_start(names, before, after)
     start, other = _one(names, "before", before), _one(names, "control", control) if control else ""
     other_start = _one(names, "control_before", control_before) if control_before else start
     trained = [_one(names, "after", after)] if after else [n for n in names if n not in (start, other, other_start)]
     if not trained:
         raise BadInput(f"No model is left to compare with {start}: the logs are of {', '.join(names)}; add its logs")
-    measured = pd.concat([_scores(found), _belief_changes(logs, found), _side_effects(found)], ignore_index=True)
+    parts = [_scores(answer_rows), _belief_changes(logs, answer_rows), _side_effects(answer_rows)]
+    measured = pd.concat(parts, ignore_index=True)
     measured["enough"] = read_enough(measured, ["setup", "split", "measure", "model"])
     rows, refused, unread = [], defaultdict[str, list[str]](list), []
     for key, part in measured.groupby(KEYS[:4], sort=True):
@@ -133,11 +134,11 @@ def _compared(
     """The comparisons of a measure: the change, and with a control also its change and the difference of the two."""
     for name, arms in ((CHANGE, values[:2]), (CONTROL, values[2:])):
         if arms:
-            found = compare_means(arms[0], arms[1], events)
-            yield name, found.before, found.after, found.difference
+            comparison = compare_means(arms[0], arms[1], events)
+            yield name, comparison.before, comparison.after, comparison.difference
     if len(values) == 4:
-        found = difference_in_differences(values[0], values[1], values[2], values[3], events)
-        yield BEYOND, found.before, found.after, found.difference
+        comparison = difference_in_differences(values[0], values[1], values[2], values[3], events)
+        yield BEYOND, comparison.before, comparison.after, comparison.difference
 
 
 def _row(difference: Headline, read: bool) -> dict[str, float]:
@@ -147,22 +148,22 @@ def _row(difference: Headline, read: bool) -> dict[str, float]:
     return {"difference": difference.estimate, **shown, "n": difference.n, "read": read}
 
 
-def _scores(found: "pd.DataFrame") -> "pd.DataFrame":
+def _scores(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
     """The numbers that have a better end, by `measure`."""
-    chosen = main_scores(found)[0]["score"].unique()
-    scores = found.assign(measure=score_names(found))
-    better = {score_name(*pair): BETTER.get(end or "", "") for pair, end in ends(found).items()}
+    chosen = main_scores(answer_rows)[0]["score"].unique()
+    scores = answer_rows.assign(measure=score_names(answer_rows))
+    better = {score_name(*pair): BETTER.get(end or "", "") for pair, end in ends(answer_rows).items()}
     scores["of"] = np.where(scores["measure"].isin(chosen), "score", "other score")
     scores["better"] = scores["measure"].map(better)
     return scores.loc[(scores["of"] == "score") | (scores["better"] != ""), TIDY]
 
 
-def _belief_changes(logs: Places, found: "pd.DataFrame") -> "pd.DataFrame":
+def _belief_changes(logs: Places, answer_rows: "pd.DataFrame") -> "pd.DataFrame":
     """One value for each question of what `martingale` measures by means: excess movement and Brier gain."""
     import pandas as pd
 
     rows = []
-    if found["scorer"].str.startswith("martingale").any():
+    if answer_rows["scorer"].str.startswith("martingale").any():
         ends = beliefs(logs)
         ends = ends[ends["stage"].isin(["prior", "posterior"])]
         for (setup, split, model, scorer), run in ends.groupby(["setup", "split", "model", "scorer"]):
@@ -190,14 +191,14 @@ def _belief_changes(logs: Places, found: "pd.DataFrame") -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=TIDY)
 
 
-def _side_effects(found: "pd.DataFrame") -> "pd.DataFrame":
+def _side_effects(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
     """What every answer shows besides its scores. What is the same in all answers is left out."""
     import pandas as pd
 
-    first = found.drop_duplicates(["eval_id", "sample_id", "epoch"])
+    first = answer_rows.drop_duplicates(["eval_id", "sample_id", "epoch"])
     first = first.assign(**{"cut off": first["stop_reason"].isin(["max_tokens", "model_length"]).astype(float)})
     parts = [first.assign(measure=name, of=of, value=first[name].astype(float), better="") for name, of in FORM.items()]
-    read, _ = main_scores(found)
+    read, _ = main_scores(answer_rows)
     share = read["value"].notna().astype(float)
     parts.append(read.assign(measure="read by " + read["scorer"], of="form", value=share, better="higher"))
     every = pd.concat([part[TIDY] for part in parts], ignore_index=True)
@@ -311,11 +312,11 @@ def _default_start(names: Sequence[str], before: str, after: str) -> tuple[str, 
 
 def _one(names: Sequence[str], argument: str, text: str) -> str:
     """The model that a text names, in full or in part."""
-    found = [name for name in names if name == text] or [name for name in names if text in name]
-    if len(found) != 1:
-        problem = f"fits {', '.join(found)}" if found else f"is in no log; the models are {', '.join(names)}"
+    fitting = [name for name in names if name == text] or [name for name in names if text in name]
+    if len(fitting) != 1:
+        problem = f"fits {', '.join(fitting)}" if fitting else f"is in no log; the models are {', '.join(names)}"
         raise BadInput(f"{argument}={text!r} {problem}; give the name of one")
-    return found[0]
+    return fitting[0]
 
 
 if __name__ == "__main__":

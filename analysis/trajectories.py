@@ -4,8 +4,9 @@ python -m truthgym.analysis.trajectories LOGS chosen.csv --filter "split == 'tra
 truthgym convert LOGS --to sft --trajectories chosen.csv --out data/sft
 """
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Literal
 
 import altair as alt
 import numpy as np
@@ -174,14 +175,14 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     return "\n".join([*parts, notes(frame)])
 
 
-def _scored(found: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame", str]:
+def _scored(frame: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame", str]:
     """The rows of the requested score, and its better end."""
-    named = found.assign(score=score_names(found))
+    named = frame.assign(score=score_names(frame))
     known = sorted(named["score"].unique())
     if score:
         chosen = [name for name in known if score in (name, name.rpartition("/")[2])]
     else:
-        main_names = sorted(main_scores(found)[0]["score"].unique())
+        main_names = sorted(main_scores(frame)[0]["score"].unique())
         preferred = [
             [name for name in main_names if name.endswith(end)] for end in ("brier/brier_score", "/brier_score")
         ]
@@ -191,7 +192,7 @@ def _scored(found: "pd.DataFrame", score: str, best: str) -> tuple["pd.DataFrame
         raise BadInput(f"score={score!r} {problem}; give one of them as SCORER/KEY")
     rows = named[named["score"] == chosen[0]]
     scorer, key = rows[["scorer", "key"]].iloc[0]
-    end = best or ends(found)[scorer, key]
+    end = best or ends(frame)[scorer, key]
     if end is None:
         raise BadInput(f"score={chosen[0]!r} does not say which end is better; add best=lowest or best=highest")
     one_of("best", end, ["lowest", "highest"])
@@ -214,17 +215,35 @@ def _filtered(frame: "pd.DataFrame", condition: str) -> "pd.DataFrame":
 def _mark(frame: "pd.DataFrame", logs: Places, embed: Embed, threshold: float, among: str) -> None:
     """Add `similarity` and `duplicate_of`."""
     keys = list(frame[KEY].itertuples(index=False, name=None))
-    written = texts(logs, set(keys))
-    found, similarity = np.full(len(frame), np.nan), np.full(len(frame), np.nan)
-    for places in _batches(frame, among):
-        vectors = embed([written[keys[place]] for group in places for place in group])
-        start = 0
-        for group in places:
-            nearest, cosine = near_duplicates(vectors[start : start + len(group)], threshold)
-            start += len(group)
-            similarity[group] = cosine
-            found[group] = [frame["rank"].iloc[group[i]] if i >= 0 else np.nan for i in nearest]
-    frame["similarity"], frame["duplicate_of"] = similarity, found
+    nearest_rank, similarity = np.full(len(frame), np.nan), np.full(len(frame), np.nan)
+    with tempfile.TemporaryFile() as file:
+        spool = Spool(file, texts(logs, set(keys)))
+        for places in _batches(frame, among):
+            vectors = embed([spool.text(keys[place]) for group in places for place in group])
+            start = 0
+            for group in places:
+                nearest, cosine = near_duplicates(vectors[start : start + len(group)], threshold)
+                start += len(group)
+                similarity[group] = cosine
+                nearest_rank[group] = [frame["rank"].iloc[group[i]] if i >= 0 else np.nan for i in nearest]
+    frame["similarity"], frame["duplicate_of"] = similarity, nearest_rank
+
+
+class Spool:
+    """Texts in a file, as all of them may not fit into memory."""
+
+    def __init__(self, file: IO[bytes], texts: Iterable[tuple[tuple[str, str, int], str]]) -> None:
+        self._file = file
+        self._places: dict[tuple[str, str, int], tuple[int, int]] = {}
+        for key, text in texts:
+            content = text.encode("utf-8", "surrogatepass")
+            self._places[key] = (self._file.tell(), len(content))
+            self._file.write(content)
+
+    def text(self, key: tuple[str, str, int]) -> str:
+        start, size = self._places[key]
+        self._file.seek(start)
+        return self._file.read(size).decode("utf-8", "surrogatepass")
 
 
 def _batches(frame: "pd.DataFrame", among: str) -> Iterator[list[list[int]]]:

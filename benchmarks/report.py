@@ -11,12 +11,14 @@ import json
 import math
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 ZSTD = 93
 WAYS = ("answers and beliefs", "overview", "evals_df", "samples_df", "samples_df(full=True)", "imports")
@@ -63,8 +65,10 @@ def make(folder: Path, logs: int, samples: int) -> None:
     path = Path(log.location.removeprefix("file://"))
     content = members(path)
     (folder / "logs").mkdir()
+    first = folder / "samples.eval"
+    header = write_samples(content, first, samples)
     for number in range(logs):
-        clone(content, folder / "logs" / f"2026-01-01T00-00-00-00-00_urns_{number:04}.eval", number, samples)
+        clone(first, header, folder / "logs" / f"2026-01-01T00-00-00-00-00_urns_{number:04}.eval", number)
     size = sum(one.stat().st_size for one in (folder / "logs").iterdir())
     print(f"{logs} logs of {samples} samples, {size / 1e6:.0f} MB")
 
@@ -76,28 +80,35 @@ def members(path: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.names}
 
 
-def clone(content: dict[str, bytes], path: Path, number: int, samples: int) -> None:
-    """A log with so many samples, each a copy of one of the first log under another id."""
+def write_samples(content: dict[str, bytes], path: Path, samples: int) -> dict[str, Any]:
+    """A log without its header, with so many samples, each a copy of one of the first log under another id."""
     import zipfile_zstd  # type: ignore[import-untyped]  # noqa: F401  # Inspect brings it: zipfile learns zstd
 
-    run = f"run{number:04}"
     names = [name for name in content if name.startswith("samples/")]
-    header = json.loads(content["header.json"])
-    header["eval"] |= {"eval_id": run, "task_id": run, "run_id": run}
-    header["results"] |= {"total_samples": samples, "completed_samples": samples}
     summaries = {f"samples/{one['id']}_epoch_{one['epoch']}.json": one for one in json.loads(content["summaries.json"])}
     listed = []
     with zipfile.ZipFile(path, "w", ZSTD) as archive:
         for i in range(samples):
             name = names[i % len(names)]
             summary = summaries[name]
-            other = {"id": f"{summary['id']}-{i // len(names)}", "uuid": f"{run}-{i}"}
+            other = {"id": f"{summary['id']}-{i // len(names)}", "uuid": f"copy-{i}"}
             sample = content[name].replace(f'"{summary["id"]}"'.encode(), f'"{other["id"]}"'.encode())
             sample = sample.replace(f'"{summary["uuid"]}"'.encode(), f'"{other["uuid"]}"'.encode())
             listed.append(summary | other)
             archive.writestr(f"samples/{other['id']}_epoch_{summary['epoch']}.json", sample)
         archive.writestr("summaries.json", json.dumps(listed))
         archive.writestr("reductions.json", "[]")
+    header: dict[str, Any] = json.loads(content["header.json"])
+    header["results"] |= {"total_samples": samples, "completed_samples": samples}
+    return header
+
+
+def clone(samples: Path, header: dict[str, Any], path: Path, number: int) -> None:
+    """A log of its own run with these samples. Only the header is compressed again."""
+    run = f"run{number:04}"
+    header["eval"] |= {"eval_id": run, "task_id": run, "run_id": run}
+    shutil.copyfile(samples, path)
+    with zipfile.ZipFile(path, "a", ZSTD) as archive:
         archive.writestr("header.json", json.dumps(header))
 
 

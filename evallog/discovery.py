@@ -13,6 +13,8 @@ from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import Header
 from truthgym.evallog.reader import LogReader
 
+LogState = tuple[str, int, float]
+"""Path, size in bytes and time of the last change of a log. A remote log may have 0 for what is not known."""
 JSON_LOG = re.compile(r"^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d.*\.json$")
 """File name of a log that Inspect writes as .json. Other .json files in a folder are skipped."""
 
@@ -114,17 +116,30 @@ def log_paths(places: Sequence[str | Path]) -> list[str]:
     Raises:
         BadInput: A place does not exist, or there are no logs.
     """
-    paths = list(dict.fromkeys(path for place in places for path in _paths(str(place))))
-    if not paths:
+    return [path for path, *_ in log_states(places)]
+
+
+def log_states(places: Sequence[str | Path]) -> list[LogState]:
+    """The logs in files and folders, each once, as they are now.
+
+    Raises:
+        BadInput: A place does not exist, or there are no logs.
+    """
+    states = {state[0]: state for place in places for state in _states(str(place))}
+    if not states:
         raise bad_input(f"There are no logs in {_names(places)}; give .eval files, or the folder given as --log-dir")
-    return paths
+    return list(states.values())
 
 
-def _paths(place: str) -> Iterable[str]:
+def _states(place: str) -> Iterable[LogState]:
     if "://" in place:
         from inspect_ai.log import list_eval_logs
 
-        return [log.name for log in list_eval_logs(place, recursive=True)]
+        return [(log.name, log.size or 0, log.mtime or 0.0) for log in list_eval_logs(place, recursive=True)]
+    return [(path, file.st_size, file.st_mtime) for path in _paths(place) for file in [Path(path).stat()]]
+
+
+def _paths(place: str) -> Iterable[str]:
     path = Path(place)
     if path.is_file():
         return [place]

@@ -24,6 +24,7 @@ from truthgym.evallog.schema import (
     Attachments,
     Events,
     LoggedSample,
+    LoggedScore,
     Outcome,
     SampleList,
     SampleName,
@@ -50,8 +51,8 @@ class LogReader:
             for member, sample in log.samples(good):
                 ...
 
-    If a scorer scored the log more than once with the same options, its name stands for the newest of these scores. No
-    file is open between two readings. A remote log is copied once, and the copy is removed by `close`.
+    If a scorer scored the log more than once with the same options and judges, its name stands for the newest of these
+    scores. No file is open between two readings. A remote log is copied once, and the copy is removed by `close`.
 
     Args:
         path: An .eval or .json log, local or remote (s3://..., whatever fsspec can read).
@@ -67,7 +68,6 @@ class LogReader:
         self._local = self._local_file()
         self._archive = None if self._local.suffix == ".json" else EvalArchive(self._local, self.path)
         self.header = parse_header(self._local, self._archive, self.path)
-        self._rescored = self.header.rescored
         self._outcomes = msgspec.json.Decoder(Outcome)
         self._samples = msgspec.json.Decoder(LoggedSample)
 
@@ -81,6 +81,39 @@ class LogReader:
         if not chunked:
             return names
         return [name for name in names if CHUNKED.match(name) or not _folders(name) & chunked]
+
+    @cached_property
+    def judges(self) -> dict[str, str]:
+        """The judges of scores that passes with the same options gave by other judges, by the scores' names."""
+        names: dict[str, list[str]] = {}
+        for newer, name in self.header.rescored.items():
+            names.setdefault(name, [name]).append(newer)
+        differ = (group for group in names.values() if len({self._judged.get(name) for name in group}) > 1)
+        return {name: self._judged[name] for group in differ for name in group}
+
+    @cached_property
+    def _judged(self) -> dict[str, str]:
+        """The judges of repeated scores, of the first sample that has them all. The header does not hold them."""
+        repeated = self.header.rescored
+        names = {*repeated, *repeated.values()}
+        with self._archive or nullcontext():
+            for member in self.members if repeated else ():
+                scores = self._read(member, self._outcomes)[0].scores or {}
+                if names <= scores.keys():
+                    return {name: _judges(scores[name]) for name in names}
+        return {}
+
+    @cached_property
+    def _rescored(self) -> dict[str, str]:
+        """Names of scores that repeat an earlier one by the same judges, with the name of that one."""
+        first: dict[tuple[str, str], str] = {}
+        rescored = {}
+        for newer, name in self.header.rescored.items():
+            first.setdefault((name, self._judged.get(name, "")), name)
+            earlier = first.setdefault((name, self._judged.get(newer, "")), newer)
+            if earlier != newer:
+                rescored[newer] = earlier
+        return rescored
 
     def __len__(self) -> int:
         return len(self.members)
@@ -96,6 +129,7 @@ class LogReader:
 
     def outcomes(self) -> Iterator[tuple[str, Outcome]]:
         """All samples without their messages, each with its member name."""
+        self._rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members:
                 yield member, self._with_newest_scores(self._read(member, self._outcomes)[0])
@@ -106,6 +140,7 @@ class LogReader:
         Args:
             members: Names of the samples to read, as `outcomes` gives them. None reads all.
         """
+        self._rescored  # noqa: B018  # read before the archive is open
         with self._archive or nullcontext():
             for member in self.members if members is None else sorted(members, key=self._order.__getitem__):
                 yield member, self._with_newest_scores(self._sample(*self._read(member, self._samples)))
@@ -282,3 +317,9 @@ def _id_and_epoch(name: str) -> tuple[str, int, str]:
 def _folders(name: str) -> set[str]:
     """All folders that contain a member."""
     return {name[: end + 1] for end, letter in enumerate(name) if letter == "/"}
+
+
+def _judges(score: LoggedScore) -> str:
+    """The models that rated an answer, with commas; "" if the score names none."""
+    records = score.details.get("judges") or []
+    return ", ".join(sorted(str(one["judge"]) for one in records if isinstance(one, dict) and "judge" in one))

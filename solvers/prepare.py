@@ -1,4 +1,4 @@
-"""The set-up of every task: checks model, roles and sandbox, sets the system prompt, marks messages by epoch."""
+"""The setup of every task: checks model, roles and sandbox, sets the system prompt, marks messages by epoch."""
 
 from collections.abc import Sequence
 
@@ -42,7 +42,7 @@ def prepare(
 ) -> Solver:
     """Check that the required models exist, set the system prompt and record the epoch. Makes no model call.
 
-    Tasks use it as their set-up, so it runs whatever `--solver` is chosen.
+    Tasks use it as their setup, so it runs whatever `--solver` is chosen.
 
     Args:
         system_prompt: A key of `PRESETS`, the text of the system message, or None for none.

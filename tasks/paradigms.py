@@ -1,4 +1,4 @@
-"""What all domain tasks share: scorers by name, set-up, epochs, and how the log viewer shows them."""
+"""What all domain tasks share: scorers by name, setup, epochs, and how the log viewer shows them."""
 
 from collections.abc import Mapping, Sequence
 from inspect import signature
@@ -120,7 +120,7 @@ def domain_task(
         paradigms: Names of scorers, in a list or separated by commas, or a mapping from each name to its arguments, as
             in `-T 'paradigms={brier: {}, martingale: {elicitor: judge}}'`. None: `default`.
         default: The domain's default.
-        system_prompt: Name of a preset, or the text of the system message. Part of the set-up, so that it also applies
+        system_prompt: Name of a preset, or the text of the system message. Part of the setup, so that it also applies
             with `--solver`. The command line reads YAML and splits at commas: a list is joined again, and what YAML
             did not read as text is an error.
         version: "N-L": raise the number when scores are no longer comparable, the letter otherwise.

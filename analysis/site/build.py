@@ -92,7 +92,7 @@ def build(
     for name in options:
         one_of("analysis with options", name, only or ANALYSES)
     batches = [place for place in ([logs] if isinstance(logs, str | Path) else logs) if Path(place).is_dir()]
-    found = runs(logs)
+    evals = runs(logs)
     out.mkdir(parents=True, exist_ok=True)
     scripts = _scripts(out)
     findings = []
@@ -100,16 +100,16 @@ def build(
         finding = _find(name, batches if name == BATCHES else logs, out, options.get(name, {}))
         findings.append(finding)
         say(f"{finding.name}: {finding.refusal or finding.question}")
-    links = _bundled(found, out) if bundle else {}
+    links = _bundled(evals, out) if bundle else {}
     menu = [("Overview", "index.html"), *((one.name.replace("_", " "), f"{one.name}.html") for one in findings)]
-    footer = f"Written by truthgym report from {found.place}."
+    footer = f"Written by truthgym report from {evals.place}."
     for one in findings:
         shown = Page(
             one.question, f"{one.name}.html", one.markdown or f"Nothing can be shown: {one.refusal}", one.notes,
             figure=one.figure, spec=one.spec, files=one.files, footer=footer, scripts=scripts if one.spec else (),
         )  # fmt: skip
         (out / shown.here).write_text(page(shown, menu, links), encoding="utf-8")
-    overview = Page("What do these logs say?", "index.html", _overview(found, findings, bundle), footer=footer)
+    overview = Page("What do these logs say?", "index.html", _overview(evals, findings, bundle), footer=footer)
     (out / overview.here).write_text(page(overview, menu, links), encoding="utf-8")
     return findings
 
@@ -195,13 +195,13 @@ def _scripts(out: Path) -> list[str]:
     return [SCRIPT]
 
 
-def _bundled(found: Runs, out: Path) -> dict[str, str]:
+def _bundled(evals: Runs, out: Path) -> dict[str, str]:
     """Write Inspect's log viewer with the logs that are on this machine. Returns the address of each log in it."""
     from inspect_ai.log import bundle_log_dir
 
     links: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
-        for number, run in enumerate(found):
+        for number, run in enumerate(evals):
             path = Path(run.log.path)
             if path.is_file():
                 name = path.name if not Path(folder, path.name).exists() else f"{number}_{path.name}"
@@ -211,13 +211,13 @@ def _bundled(found: Runs, out: Path) -> dict[str, str]:
     return links
 
 
-def _overview(found: Runs, findings: Sequence[Finding], bundle: bool) -> str:
-    models, setups = ({getattr(run, part) for run in found} for part in ("model", "setup"))
-    results = [run.log.header.results for run in found]
+def _overview(evals: Runs, findings: Sequence[Finding], bundle: bool) -> str:
+    models, setups = ({getattr(run, part) for run in evals} for part in ("model", "setup"))
+    results = [run.log.header.results for run in evals]
     answers = sum(one.completed_samples for one in results if one)
-    left_out = "".join(f" Left out: {number} {reason}." for reason, number in found.left_out.items())
+    left_out = "".join(f" Left out: {number} {reason}." for reason, number in evals.left_out.items())
     parts = [
-        f"{len(found)} runs of {len(models)} models in {len(setups)} setups, with {answers:,} answers.{left_out}\n",
+        f"{len(evals)} runs of {len(models)} models in {len(setups)} setups, with {answers:,} answers.{left_out}\n",
         *_leaders(findings),
         "## All questions\n",
     ]

@@ -62,17 +62,17 @@ def answers(logs: Places, *, scorer: str = "", features: bool = False, among: Pl
     Raises:
         BadInput: No log of a finished eval, or none with a score (of `scorer`).
     """
-    found = runs(logs, among)
-    return _answers(found, scorer, features).copy()
+    evals = runs(logs, among)
+    return _answers(evals, scorer, features).copy()
 
 
 @lru_cache(maxsize=3)
-def _answers(found: Runs, scorer: str, features: bool) -> "pd.DataFrame":
+def _answers(evals: Runs, scorer: str, features: bool) -> "pd.DataFrame":
     columns = (*SAMPLE, "scorer", "key", "value", "reason", *(FEATURES if features else ()))
-    frame = tabulate(found, columns, lambda run: _rows(run, scorer, features))
+    frame = tabulate(evals, columns, lambda run: _rows(run, scorer, features))
     if frame.empty:
-        raise no_scores(found, scorer)
-    results = [(run, one) for run in found if run.log.header.results for one in run.log.header.results.scores]
+        raise no_scores(evals, scorer)
+    results = [(run, one) for run in evals if run.log.header.results for one in run.log.header.results.scores]
     frame.attrs["higher_is_better"] = {
         run.scorer_label(one): bool(one.metrics["higher_is_better"].value)
         for run, one in results
@@ -81,20 +81,20 @@ def _answers(found: Runs, scorer: str, features: bool) -> "pd.DataFrame":
     return frame
 
 
-def no_scores(found: Runs, scorer: str) -> BadInput:
+def no_scores(evals: Runs, scorer: str) -> BadInput:
     """The error if no log has a score."""
     name = f"truthgym/{scorer or 'brier'}"
     return BadInput(
-        f"{found.place}: none of the {len(found)} logs has a score{f' of {name}' * bool(scorer)}; score them with: "
+        f"{evals.place}: none of the {len(evals)} logs has a score{f' of {name}' * bool(scorer)}; score them with: "
         f"inspect score LOG --scorer {name}"
     )
 
 
-def tabulate(found: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
+def tabulate(evals: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
     """A table of all runs, one run at a time.
 
     Args:
-        found: The runs.
+        evals: The runs.
         columns: Names of what `rows` yields. The columns of the run go before them.
         rows: Yields the rows of a run, as tuples.
     """
@@ -103,7 +103,7 @@ def tabulate(found: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
 
     same: dict[str, str] = {}  # equal texts are one object
     parts: dict[str, list[Any]] = {}
-    for run in found.tracked():
+    for run in evals.tracked():
         values = list(zip(*rows(run), strict=True))
         if not values:
             continue
@@ -120,18 +120,18 @@ def tabulate(found: Runs, columns: Sequence[str], rows: Rows) -> "pd.DataFrame":
         joined = np.concatenate(parts.pop(name))
         data[name] = pd.Series(joined, dtype=joined.dtype)
     frame = pd.DataFrame(data, copy=False)
-    frame.attrs["left_out"] = dict(found.left_out)
-    frame.attrs["notes"] = [*found.notes, *(_tell_apart(frame, found) if len(frame) else [])]
+    frame.attrs["left_out"] = dict(evals.left_out)
+    frame.attrs["notes"] = [*evals.notes, *(_tell_apart(frame, evals) if len(frame) else [])]
     return frame
 
 
-def _tell_apart(frame: "pd.DataFrame", found: Runs) -> list[str]:
+def _tell_apart(frame: "pd.DataFrame", evals: Runs) -> list[str]:
     """Give other ids to samples that have the same id but are other questions. Returns a note for each reason."""
     import numpy as np
 
     notes = []
     orders: dict[str, dict[str, str]] = {}
-    for run in found:
+    for run in evals:
         spec = run.log.header.eval
         order = spec.eval_id if spec.config.sample_shuffle is True else str(spec.config.sample_shuffle or "")
         orders.setdefault(run.domain, {})[spec.eval_id] = order
@@ -229,24 +229,25 @@ def own_replies(sample: LoggedSample) -> list[Message]:
     return [one for one in sample.messages if (one.id in own if steps else one.source == "generate")]
 
 
-def texts(logs: Places, wanted: Collection[tuple[str, str, int]]) -> dict[tuple[str, str, int], str]:
-    """The text that the model wrote in some answers, its reasoning included.
+def texts(logs: Places, keys: Collection[tuple[str, str, int]]) -> Iterator[tuple[tuple[str, str, int], str]]:
+    """The text that the model wrote in some answers, its reasoning included, one answer at a time.
 
     Args:
         logs: Logs and folders of logs.
-        wanted: The `eval_id`, `sample_id` and `epoch` of each answer.
+        keys: The `eval_id`, `sample_id` and `epoch` of each answer.
+
+    Yields:
+        The key of an answer and its text, in the order of the logs.
     """
-    written: dict[tuple[str, str, int], str] = {}
     for run in runs(logs).tracked():
         for _, sample in run.log.reader.samples():
             log, spec = run.log.header.eval.eval_id, run.log.header.eval.config
             plain, *_, target = sample_facts(sample)
             order = log if spec.sample_shuffle is True else str(spec.sample_shuffle or "")
             ids = (plain, f"{plain} ({target})", f"{plain} ({order})", f"{plain} ({order}) ({target})")
-            for key in [(log, one, sample.epoch) for one in ids if (log, one, sample.epoch) in wanted]:
+            for key in [(log, one, sample.epoch) for one in ids if (log, one, sample.epoch) in keys]:
                 parts = (part for message in own_replies(sample) for part in message.parts)
-                written[key] = "\n\n".join(part.text or part.reasoning or "" for part in parts)
-    return written
+                yield key, "\n\n".join(part.text or part.reasoning or "" for part in parts)
 
 
 def stated_belief(scores: Mapping[str, LoggedScore]) -> float:

@@ -65,10 +65,10 @@ def beliefs(logs: Places, *, scorer: str = "martingale") -> "pd.DataFrame":
 
 
 @lru_cache(maxsize=2)
-def _beliefs(found: Runs, scorer: str) -> "pd.DataFrame":
-    frame = tabulate(found, COLUMNS, lambda run: _rows(run, scorer))
+def _beliefs(evals: Runs, scorer: str) -> "pd.DataFrame":
+    frame = tabulate(evals, COLUMNS, lambda run: _rows(run, scorer))
     if frame.empty:
-        raise no_scores(found, scorer)
+        raise no_scores(evals, scorer)
     return frame
 
 

@@ -84,24 +84,25 @@ def _effects(
     x, y, *indicators = _within(rows, unit, others)
     moved = np.column_stack(indicators)
     facts = {"level": "answers", "x": cause, "y": effect, "n": len(rows), "clusters": len(set(events))}
-    found = two_stage(y, x, moved, np.ones((len(rows), 1)), events)
-    if found.first_stage < MIN_F:
-        what = f"{cause} and {effect}: F {found.first_stage:.1f}"
+    effects = two_stage(y, x, moved, np.ones((len(rows), 1)), events)
+    if effects.first_stage < MIN_F:
+        what = f"{cause} and {effect}: F {effects.first_stage:.1f}"
         reason = (
             f"the {setting} moves the first too little to be an instrument; a first-stage F of {MIN_F:.0f} is needed"
         )
         doubts.append(Doubt("No effect by two-stage least squares", what, reason))
-    slope = {"estimate": found.slope.estimate, "lower": found.slope.lower, "upper": found.slope.upper, "p": found.p}
+    one = effects.slope
+    slope = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper, "p": effects.p}
     constant = ", ".join(["model", *(name for name in unit[:-1] if name not in ("model", "domain"))]) + " and question"
-    given = f"instrument: {setting}; {constant}"
-    yield {"kind": "two-stage least squares", "given": given, **facts, **slope, "strength": found.first_stage}
+    controls = f"instrument: {setting}; {constant}"
+    yield {"kind": "two-stage least squares", "controls": controls, **facts, **slope, "strength": effects.first_stage}
     for level in others[:MOST_LEVELS]:
         pair = rows[rows["setting"].isin([first, level])]
         x, y, treated = _within(pair, unit, [level])
         for kind, one in mediated(treated, x, y, list(pair["event"])).items():
             bounds = {"estimate": one.estimate, "lower": one.lower, "upper": one.upper, "p": p_value(one)}
-            given = f"{setting} {level} against {first}; {constant}"
-            yield {"kind": kind, "given": given, **facts, **bounds, "n": len(pair), "strength": float("nan")}
+            controls = f"{setting} {level} against {first}; {constant}"
+            yield {"kind": kind, "controls": controls, **facts, **bounds, "n": len(pair), "strength": float("nan")}
 
 
 def _within(rows: "pd.DataFrame", unit: list[str], levels: list[str]) -> "list[np.ndarray[Any, np.dtype[np.float64]]]":

@@ -1,4 +1,4 @@
-"""The design of a regression on set-ups and trajectories: which columns stand for which feature."""
+"""The design of a regression on setups and trajectories: which columns stand for which feature."""
 
 import re
 from collections.abc import Sequence
@@ -71,14 +71,14 @@ def factors(frame: "pd.DataFrame") -> "pd.DataFrame":
     columns = {name: frame[name].astype(str) for name in ("model", "mode", "domain")}
     texts = {text: _arguments(str(text)) for text in frame["task"].unique()}
     for name in dict.fromkeys(name for arguments in texts.values() for name in arguments):
-        columns[name] = frame["task"].map({text: found.get(name, "default") for text, found in texts.items()})
+        columns[name] = frame["task"].map({text: arguments.get(name, "default") for text, arguments in texts.items()})
     return pd.DataFrame({name: column for name, column in columns.items() if column.nunique() > 1}, index=frame.index)
 
 
 def settings(frame: "pd.DataFrame") -> Design:
     """Indicators of the settings, each level against the most frequent one.
 
-    A factor is assigned if all of its levels were asked nine in ten of the same questions: then the questions are no
+    A factor is assigned if all of its levels were ids nine in ten of the same questions: then the questions are no
     reason for a difference. A factor whose levels cannot be told apart from those of others is left out, with a note.
     """
     design = Design()
@@ -88,8 +88,8 @@ def settings(frame: "pd.DataFrame") -> Design:
         if len(counts) > MOST_LEVELS:
             design.notes.append(f"{name} has {len(counts)} levels, more than {MOST_LEVELS}, and is left out.")
             continue
-        asked = [set(questions[levels == level]) for level in counts.index]
-        common, every = set.intersection(*asked), set.union(*asked)
+        ids = [set(questions[levels == level]) for level in counts.index]
+        common, every = set.intersection(*ids), set.union(*ids)
         kind = ASSIGNED if len(common) >= CROSSED * len(every) else OBSERVED
         reference, *others = counts.index
         for level in others:

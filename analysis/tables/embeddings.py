@@ -80,7 +80,7 @@ def near_duplicates(
         -1; and the similarity with that row, whether it reaches it or not (NaN for the first).
     """
     kept: list[int] = []
-    found = np.full(len(vectors), -1, dtype=np.intp)
+    nearest_index = np.full(len(vectors), -1, dtype=np.intp)
     similarity = np.full(len(vectors), np.nan, dtype=np.float32)
     matrix = np.empty_like(vectors)
     for i, vector in enumerate(vectors):
@@ -89,11 +89,11 @@ def near_duplicates(
             nearest = int(products.argmax())
             similarity[i] = products[nearest]
             if similarity[i] >= threshold:
-                found[i] = kept[nearest]
+                nearest_index[i] = kept[nearest]
                 continue
         matrix[len(kept)] = vector
         kept.append(i)
-    return found, similarity
+    return nearest_index, similarity
 
 
 def _sentence_transformer(name: str) -> Embed:
@@ -123,7 +123,7 @@ def _endpoint(name: str, url: str) -> Embed:
     client = OpenAI(base_url=url, api_key=os.environ.get("OPENAI_API_KEY", "none"))
 
     def embed(texts: Sequence[str]) -> "NDArray[np.float32]":
-        found: list[list[float]] = []
+        rows: list[list[float]] = []
         for start in range(0, len(texts), REQUEST):
             # An empty text is refused by most endpoints.
             batch = [text or " " for text in texts[start : start + REQUEST]]
@@ -131,8 +131,8 @@ def _endpoint(name: str, url: str) -> Embed:
                 reply = client.embeddings.create(model=name, input=batch, encoding_format="float")
             except OpenAIError as error:
                 raise BadInput(f"embedder_url={url!r} gives no embeddings of {name!r} ({error}); check both") from None
-            found += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
-        vectors = np.array(found, dtype=np.float32)
+            rows += [item.embedding for item in sorted(reply.data, key=lambda item: item.index)]
+        vectors = np.array(rows, dtype=np.float32)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True).astype(np.float32)
         unit: NDArray[np.float32] = np.divide(vectors, np.maximum(lengths, np.float32(1e-12)), dtype=np.float32)
         return unit

@@ -44,10 +44,10 @@ def judges(logs: Places, *, scorer: str = "qualitative") -> "pd.DataFrame":
     Raises:
         BadInput: No log of a finished eval, or none with a rating of `scorer`.
     """
-    found = runs(logs)
-    frame = tabulate(found, COLUMNS, lambda run: _rows(run, scorer))
+    evals = runs(logs)
+    frame = tabulate(evals, COLUMNS, lambda run: _rows(run, scorer))
     if frame.empty:
-        raise no_scores(found, scorer)
+        raise no_scores(evals, scorer)
     return frame
 
 

@@ -1,4 +1,4 @@
-"""Measures side by side: a column for each paradigm, and a row for each set-up, question or answer."""
+"""Measures side by side: a column for each paradigm, and a row for each setup, question or answer."""
 
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ BY_ANSWER = {"martingale": "change"}
 def by_setup(
     headlines: "pd.DataFrame", answers: "pd.DataFrame"
 ) -> "tuple[pd.DataFrame, pd.DataFrame, dict[str, HeadlineBest]]":
-    """The headline of each paradigm (columns) of each model in each set-up (rows), and its error between models.
+    """The headline of each paradigm (columns) of each model in each setup (rows), and its error between models.
 
     Several runs are averaged. A measure whose best value is 0, such as the martingale score, then counts without its
     sign, as in `|martingale|`.
@@ -34,7 +34,7 @@ def by_setup(
         Scores and errors, of one shape, and the best value of each measure. The error is the standard error of what
         differs between models: of the mean of an answer's number minus its mean over models, clustered by event. How
         hard a question is for all models is no part of it. NaN where that is not known: of a headline that is no mean
-        of answers (a slope) or has no sign, and where the models of a set-up share less than nine in ten of the
+        of answers (a slope) or has no sign, and where the models of a setup share less than nine in ten of the
         questions.
     """
     import pandas as pd
@@ -48,8 +48,8 @@ def by_setup(
     parts = answers[answers["scorer"].isin(rows["scorer"][~zero])].groupby(["setup", "scorer"])
     for (setup, scorer), part in parts:
         here = scores.index.get_level_values("setup") == setup
-        found = _errors(part, scores.loc[here, scorer].droplevel(["setup", "domain", "mode"]))
-        errors.loc[here, scorer] = found.reindex(scores.index[here].get_level_values("model")).to_numpy()
+        own = _errors(part, scores.loc[here, scorer].droplevel(["setup", "domain", "mode"]))
+        errors.loc[here, scorer] = own.reindex(scores.index[here].get_level_values("model")).to_numpy()
     return scores, errors, dict(zip(rows["measure"], rows["best"], strict=True))
 
 

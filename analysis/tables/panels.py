@@ -1,4 +1,4 @@
-"""Panels of a chart of scores: by set-up, or against a model's size or ability."""
+"""Panels of a chart of scores: by setup, or against a model's size or ability."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -123,10 +123,12 @@ def against(rows: "pd.DataFrame", groups: list[str], attrs: Mapping[Any, Any]) -
     if reference is not None:
         rule = alt.Chart(rows).mark_rule(strokeDash=[4, 4], color="gray")
         layers.insert(0, rule.encode(y=alt.datum(reference)))
-    found = [one for one in attrs["correlations"] if (one["scorer"], one["setup"]) == (scorer, setup)]
+    correlations = [one for one in attrs["correlations"] if (one["scorer"], one["setup"]) == (scorer, setup)]
     heading = alt.Title(
         f"{scorer}, {setup}",
-        subtitle=[f"Spearman of {name} and {'better scores' if best else scorer}: {in_words(one)}" for one in found]
+        subtitle=[
+            f"Spearman of {name} and {'better scores' if best else scorer}: {in_words(one)}" for one in correlations
+        ]
         or "too few models for a rank correlation",
     )
     heading.anchor, heading.frame = "start", "group"

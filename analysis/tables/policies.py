@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from truthgym.analysis.tables.markdown import with_interval
 from truthgym.analysis.tables.scores import SIGN
 from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.scorers.statistics.judge_reliability import rank_correlation
@@ -17,8 +18,8 @@ Names = str | Sequence[str]
 """Names in a list, or separated by commas."""
 Pairs = str | Mapping[str, str]
 """From a part of a model's name to a text, or `PART=TEXT,PART=TEXT`."""
-ACROSS = "all set-ups"
-"""The set-up of a comparison across set-ups."""
+ACROSS = "all setups"
+"""The setup of a comparison across setups."""
 FEWEST_MODELS = 5
 """Models below which there is no rank correlation."""
 SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", re.IGNORECASE)
@@ -47,7 +48,7 @@ def read_pairs(pairs: Pairs, what: str) -> dict[str, str]:
 
 
 def without(frame: "pd.DataFrame", exclude: Names) -> "tuple[pd.DataFrame, list[str]]":
-    """Leave out models, and set-ups, whose name contains one of some texts.
+    """Leave out models, and setups, whose name contains one of some texts.
 
     Returns:
         The other rows, and what was left out, in words.
@@ -59,12 +60,10 @@ def without(frame: "pd.DataFrame", exclude: Names) -> "tuple[pd.DataFrame, list[
     kept = frame
     for part in read_names(exclude):
         hits = {name: frame[name].str.contains(part, regex=False) for name in ("model", "setup")}
-        found = [name for column, hit in hits.items() for name in sorted(frame.loc[hit, column].unique())]
-        if not found:
-            raise BadInput(
-                f"exclude: no model or set-up contains {part!r}; known: {', '.join(frame['model'].unique())}"
-            )
-        left_out += found
+        names_with_it = [name for column, hit in hits.items() for name in sorted(frame.loc[hit, column].unique())]
+        if not names_with_it:
+            raise BadInput(f"exclude: no model or setup contains {part!r}; known: {', '.join(frame['model'].unique())}")
+        left_out += names_with_it
         kept = kept[~(hits["model"] | hits["setup"]).loc[kept.index]]
     if kept.empty:
         raise BadInput(f"exclude: nothing is left of {len(frame)} rows; exclude less")
@@ -100,10 +99,10 @@ def size(model: str) -> float:
     >>> size("hf/smollm2:135m"), size("together/Mixtral-8x7B-Instruct"), size("openai/gpt-5.4-mini")
     (0.135, 56.0, nan)
     """
-    found = SIZE.search(model.partition(" ")[0])
-    if not found:
+    match = SIZE.search(model.partition(" ")[0])
+    if not match:
         return float("nan")
-    return int(found[1] or 1) * float(found[2]) / (1 if found[3].lower() == "b" else 1000)
+    return int(match[1] or 1) * float(match[2]) / (1 if match[3].lower() == "b" else 1000)
 
 
 def abilities(table: str | Path, column: str, models: Sequence[str]) -> dict[str, float]:
@@ -167,7 +166,7 @@ def positions(x: str, ability: str | Path, models: Sequence[str]) -> dict[str, f
 
 
 def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """Spearman's correlation of scores with `x`, in each set-up and over those that all models have, by scorer.
+    """Spearman's correlation of scores with `x`, in each setup and over those that all models have, by scorer.
 
     Args:
         frame: Columns `scorer`, `best`, `setup`, `model`, `score` and `x`.
@@ -189,7 +188,7 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
         setups = {str(setup): one.droplevel("setup") for setup, one in means.groupby("setup")}
         if len(whole.columns) > 1:
             setups[ACROSS] = means.groupby("model").mean().assign(score=whole.mean(axis=1))
-        found: list[dict[str, Any]] = []
+        ranks: list[dict[str, Any]] = []
         for setup, one in setups.items():
             if len(one) < FEWEST_MODELS:
                 notes.append(
@@ -199,16 +198,16 @@ def rank_correlations(frame: "pd.DataFrame", x: str) -> tuple[list[dict[str, Any
             rho = rank_correlation(one["x"], one["score"])
             p = float(_permuted(one["x"], one["score"]))
             bounds = {"rho": rho.estimate, "lower": rho.lower, "upper": rho.upper, "p": p, "n": rho.n}
-            found.append({"scorer": scorer, "setup": setup, **bounds})
-        corrected = holm([float(one["p"]) for one in found])
-        rows += [{**one, "p_adjusted": float(p)} for one, p in zip(found, corrected, strict=True)]
+            ranks.append({"scorer": scorer, "setup": setup, **bounds})
+        corrected = holm([float(one["p"]) for one in ranks])
+        rows += [{**one, "p_adjusted": float(p)} for one, p in zip(ranks, corrected, strict=True)]
     return rows, notes
 
 
-def in_words(found: Mapping[str, Any]) -> str:
+def in_words(correlation: Mapping[str, Any]) -> str:
     """A rank correlation with its interval and number of models."""
-    interval = f" [{found['lower']:.2f}, {found['upper']:.2f}]" if found["lower"] == found["lower"] else ""
-    return f"{found['rho']:.2f}{interval}, {found['n']} models"
+    rho = with_interval(correlation["rho"], correlation["lower"], correlation["upper"], digits=2)
+    return f"{rho}, {correlation['n']} models"
 
 
 def _permuted(x: "pd.Series[float]", y: "pd.Series[float]") -> float:
@@ -221,8 +220,8 @@ def _permuted(x: "pd.Series[float]", y: "pd.Series[float]") -> float:
     def product(one: "np.ndarray[Any, np.dtype[np.float64]]", axis: int) -> "np.ndarray[Any, np.dtype[np.float64]]":
         return np.asarray(np.sum(one * ranks, axis=axis))
 
-    found = permutation_test((rankdata(x),), product, permutation_type="pairings", vectorized=True, rng=0)
-    return float(found.pvalue)
+    test = permutation_test((rankdata(x),), product, permutation_type="pairings", vectorized=True, rng=0)
+    return float(test.pvalue)
 
 
 def _unknown(frame: "pd.DataFrame") -> list[str]:

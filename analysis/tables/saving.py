@@ -87,8 +87,8 @@ def between(page: str, what: str, generated: str, place: str) -> str:
         BadInput: The page at `place` has no such comments.
     """
     pattern = rf"(<!-- {what}\b[^\n]*\n).*?(<!-- end -->)"
-    text, found = re.subn(pattern, lambda m: f"{m[1]}{generated}\n{m[2]}", page, flags=re.S)
-    if not found:
+    text, count = re.subn(pattern, lambda m: f"{m[1]}{generated}\n{m[2]}", page, flags=re.S)
+    if not count:
         raise BadInput(f"{place} has no lines `<!-- {what} -->` and `<!-- end -->` to write between; add them")
     return text
 

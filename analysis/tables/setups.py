@@ -9,7 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from truthgym.evallog.discovery import LogFile, find_logs, log_paths
+from truthgym.evallog.discovery import LogFile, LogState, find_logs, log_states
 from truthgym.evallog.header import ScorerResults
 from truthgym.tasks.paradigms import PARADIGMS
 
@@ -73,26 +73,29 @@ class Run:
         """From the names of scores in the log to `scorer_label`."""
         results = self.log.header.results
         labels: dict[str, str] = {}
-        for found in results.scores if results else []:
+        for result in results.scores if results else []:
             # Inspect's own metrics of a dict have a result for each key, under the key's name.
-            for name in (found.name, bare_name(found.scorer)):
-                labels.setdefault(name, self.scorer_label(found))
+            for name in (result.name, bare_name(result.scorer)):
+                labels.setdefault(name, self.scorer_label(result))
         return labels
 
-    def scorer_label(self, found: ScorerResults) -> str:
+    def scorer_label(self, result: ScorerResults) -> str:
         """A scorer's name with the options that differ from its defaults, and the judges that differ between evals."""
-        paradigm = PARADIGMS.get(bare_name(found.scorer))
+        paradigm = PARADIGMS.get(bare_name(result.scorer))
         defaults = signature(paradigm.scorer).parameters if paradigm else {}
         changed = {
             name: value
-            for name, value in found.params.items()
+            for name, value in result.params.items()
             if name != "figures" and (name not in defaults or value != defaults[name].default)
         }
-        judges = {}
+        judges: dict[str, str] = {}
         if self.roles:
-            used = paradigm.roles(**found.params) if paradigm else (GRADER,)
+            used = paradigm.roles(**result.params) if paradigm else (GRADER,)
             judges = {role: model for role, model in self.roles.items() if role in used}
-        return " ".join([bare_name(found.scorer), *options(changed | judges)])
+        judge = self.log.reader.judges.get(result.name, "")
+        if judge and judge != _names(self.log.header.eval.model_roles, "judge"):
+            judges["judge"] = judge
+        return " ".join([bare_name(result.scorer), *options(changed | judges)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,17 +147,16 @@ def runs(logs: Places, among: Places = ()) -> Runs:
         BadInput: A place does not exist, a file is not a log, or no log is of a finished eval.
     """
     places, others = (tuple(map(str, [some] if isinstance(some, str | Path) else some)) for some in (logs, among))
-    if any("://" in place for place in (*places, *others)):
-        return _find.__wrapped__(places, others, ())
-    files = ((path, Path(path).stat()) for path in log_paths([*places, *others]))
-    return _find(places, others, tuple((path, file.st_size, file.st_mtime_ns) for path, file in files))
+    states = tuple(log_states([*places, *others]))
+    find = _find if all(size for _, size, _ in states) else _find.__wrapped__  # of an unknown size: may have changed
+    return find(places, others, states)
 
 
 @lru_cache(maxsize=4)
-def _find(places: tuple[str, ...], among: tuple[str, ...], files: tuple[tuple[str, int, int], ...]) -> Runs:
+def _find(places: tuple[str, ...], among: tuple[str, ...], files: tuple[LogState, ...]) -> Runs:
     """The runs of files in a certain state, which is the key of the cache."""
-    found, left_out = find_logs(places)
-    logs = {log.header.eval.eval_id: log for log in reversed(found)}  # the newest copy of each
+    finished, left_out = find_logs(places)
+    logs = {log.header.eval.eval_id: log for log in reversed(finished)}  # the newest copy of each
     others = find_logs(among)[0] if among else []
     reasons = {reason: number for reason, number in left_out.items() if number}
     return Runs(places, with_setups(logs.values(), others), reasons)
@@ -169,34 +171,37 @@ def with_setups(logs: Collection[LogFile], among: Collection[LogFile] = ()) -> t
     """
     every = [*logs, *among]
     compared = [log for log in every if log.finished] or every
-    models = _groups(compared, _base)
-    tasks = _groups(compared, lambda log: log.header.eval.task)
-    named = [_run(log, models.get(_base(log), [log]), tasks.get(log.header.eval.task, [log])) for log in logs]
+    models = _alike(compared, _base)
+    tasks = _alike(compared, lambda log: log.header.eval.task)
+    named = [
+        _run(log, models.get(_base(log)) or Alike([log]), tasks.get(log.header.eval.task) or Alike([log]))
+        for log in logs
+    ]
     named.sort(key=_newest, reverse=True)
     return tuple(named)
 
 
-def repeated(found: Iterable[Run]) -> list[Run]:
+def repeated(evals: Iterable[Run]) -> list[Run]:
     """The finished runs whose model answered again later in the same setup, with the same scorers.
 
     Args:
-        found: Runs, newest first.
+        evals: Runs, newest first.
     """
     later: dict[tuple[str, str, tuple[str, ...]], str] = {}
     return [
         run
-        for run in found
+        for run in evals
         if run.log.finished
         and later.setdefault((run.model, run.setup, tuple(run.scorers.values())), run.columns["eval_id"])
         != run.columns["eval_id"]
     ]
 
 
-def options(given: Mapping[str, Any]) -> list[str]:
+def options(arguments: Mapping[str, Any]) -> list[str]:
     """Arguments as they are written on a command line, without those that name a place on one machine."""
     return [
         f"{name}={value}"
-        for name, value in given.items()
+        for name, value in arguments.items()
         if value is not None and not (isinstance(value, str) and Path(value).is_absolute())
     ]
 
@@ -211,20 +216,41 @@ def bare_name(name: str) -> str:
     return unnumbered if unnumbered in PARADIGMS else short
 
 
-def _run(log: LogFile, same_model: Sequence[LogFile], same_task: Sequence[LogFile]) -> Run:
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """Logs of one model or of one task, and where they differ. Each part is computed once, however many logs."""
+
+    logs: Sequence[LogFile]
+
+    @cached_property
+    def settings(self) -> set[str]:
+        return _differing([one.header.eval.model_generate_config for one in self.logs]) - WITHOUT_EFFECT
+
+    @cached_property
+    def model_args(self) -> "Short":
+        return Short([_without(one.header.eval.model_args) for one in self.logs])
+
+    @cached_property
+    def task_args(self) -> "Short":
+        return Short([one.header.eval.task_args for one in self.logs])
+
+    @cached_property
+    def roles(self) -> list[str]:
+        return sorted(_differing([_roles(one) for one in self.logs]))
+
+    @cached_property
+    def steps(self) -> set[str]:
+        """Steps of the plan that all have."""
+        return set.intersection(*(set(_steps(one)) for one in self.logs))
+
+
+def _run(log: LogFile, same_model: Alike, same_task: Alike) -> Run:
     """A run, named by how it differs from those of the same model and those of the same task."""
     spec = log.header.eval
-    settings = _differing([one.header.eval.model_generate_config for one in same_model]) - WITHOUT_EFFECT
-    arguments = [_without(one.header.eval.model_args) for one in same_model]
-    task_args = [one.header.eval.task_args for one in same_task]
-    differing = _differing(task_args)
-    asked = (differing - UNNAMED - {ENTRANT}) | (spec.task_args.keys() & {"domain"})
+    differing = same_task.task_args.differing
+    arguments = (differing - UNNAMED - {ENTRANT}) | (spec.task_args.keys() & {"domain"})
     entrant = {ENTRANT: spec.task_args.get(ENTRANT)} if ENTRANT in differing else {}
-    roles = {
-        role: _role(spec.model_roles, role)
-        for role in sorted(_differing([_roles(one) for one in same_task]))
-        if role in (spec.model_roles or {})
-    }
+    roles = {role: _role(spec.model_roles, role) for role in same_task.roles if role in (spec.model_roles or {})}
     # A mode that the task names itself, in its metadata, is told apart by that name.
     named = "mode" in (spec.metadata or {})
     partners = {role: model for role, model in roles.items() if role not in SCORER_ROLES and not named}
@@ -233,13 +259,13 @@ def _run(log: LogFile, same_model: Sequence[LogFile], same_task: Sequence[LogFil
         model=" ".join(
             [
                 spec.model,
-                *options(_short(_without(spec.model_args), arguments)),
-                *options({name: spec.model_generate_config.get(name) for name in sorted(settings)}),
+                *options(same_model.model_args.of(_without(spec.model_args))),
+                *options({name: spec.model_generate_config.get(name) for name in sorted(same_model.settings)}),
                 *options(entrant),
             ]
         ),
         domain=spec.task.removeprefix("truthgym/"),
-        task=" ".join(options({name: _short(spec.task_args, task_args).get(name) for name in sorted(asked)})),
+        task=" ".join(options({name: same_task.task_args.of(spec.task_args).get(name) for name in sorted(arguments)})),
         mode=" ".join([_mode(log, same_task), *options(partners)]),
         roles=roles,
     )
@@ -251,11 +277,11 @@ def _base(log: LogFile) -> str:
     return " ".join([log.header.eval.model, *options({n: v for n, v in arguments.items() if not _is_path(n, v)})])
 
 
-def _groups(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str, list[LogFile]]:
+def _alike(logs: Iterable[LogFile], key: Callable[[LogFile], str]) -> dict[str, Alike]:
     groups: dict[str, list[LogFile]] = {}
     for log in logs:
         groups.setdefault(key(log), []).append(log)
-    return groups
+    return {name: Alike(group) for name, group in groups.items()}
 
 
 def _without(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,23 +298,34 @@ def _is_path(name: str, value: object) -> bool:
     return isinstance(value, str) and (name == "model_path" or Path(value).is_absolute())
 
 
-def _short(record: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A record without paths that are the same in all records. Of others the last parts that tell them apart."""
-    shortened = dict(record)
-    differing = _differing(records)
-    for name, value in record.items():
-        if name == "sha256" and value:
-            shortened[name] = str(value)[:8]
-        elif not _is_path(name, value):
-            continue
-        elif name not in differing:
-            del shortened[name]
-        else:
+class Short:
+    """Shortens the arguments of logs that are compared: paths that are the same in all are left out.
+
+    Of other paths the last parts that tell them apart are kept.
+    """
+
+    def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self.differing = _differing(records)
+        self.parts: dict[str, int] = {}
+        for name in self.differing:
             paths = {Path(one[name]).parts for one in records if _is_path(name, one.get(name))}
             most = max(map(len, paths), default=1)
-            count = next((n for n in range(1, most) if len({parts[-n:] for parts in paths}) == len(paths)), most)
-            shortened[name] = "/".join(Path(value).parts[-count:])
-    return shortened
+            self.parts[name] = next(
+                (n for n in range(1, most) if len({parts[-n:] for parts in paths}) == len(paths)), most
+            )
+
+    def of(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        shortened = dict(record)
+        for name, value in record.items():
+            if name == "sha256" and value:
+                shortened[name] = str(value)[:8]
+            elif not _is_path(name, value):
+                continue
+            elif name not in self.differing:
+                del shortened[name]
+            else:
+                shortened[name] = "/".join(Path(value).parts[-self.parts[name] :])
+        return shortened
 
 
 def _roles(log: LogFile) -> dict[str, str]:
@@ -304,18 +341,23 @@ def _role(roles: Mapping[str, Any] | None, role: str) -> str:
     )
 
 
+def _names(roles: Mapping[str, Any] | None, role: str) -> str:
+    """The names of a role's models, sorted, with commas."""
+    models = (roles or {}).get(role, [])
+    return ", ".join(sorted(str(one.get("model")) for one in (models if isinstance(models, list) else [models])))
+
+
 def _newest(run: Run) -> tuple[str, str, bool, str, float]:
     header = run.log.header
     return header.eval.created, header.eval.eval_id, run.log.finished, header.completed_at, run.log.modified
 
 
-def _mode(log: LogFile, same_task: Sequence[LogFile]) -> str:
+def _mode(log: LogFile, same_task: Alike) -> str:
     """`mode` in the metadata, or the last step of the plan after those that not all evals of the task have."""
     metadata, steps = log.header.eval.metadata or {}, _steps(log)
     if "mode" in metadata or not steps:
         return str(metadata.get("mode", DEFAULT))
-    shared = set.intersection(*(set(_steps(one)) for one in same_task))
-    return " + ".join([*(step for step in steps[:-1] if step not in shared), steps[-1]])
+    return " + ".join([*(step for step in steps[:-1] if step not in same_task.steps), steps[-1]])
 
 
 def _steps(log: LogFile) -> list[str]:

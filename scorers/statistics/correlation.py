@@ -19,7 +19,7 @@ MIN_RELIABILITY = 0.3
 class Correlated:
     """How strongly two measures move together."""
 
-    found: Headline
+    plain: Headline
     """Of the measures as they are, in [-1, 1]."""
     p: float
     """Two-sided p value of no correlation."""
@@ -84,19 +84,19 @@ def correlate(
     reliability = (of_x, of_y)
     nothing = replace(UNKNOWN, n=n, clusters=clusters)
     factor = 1 / np.sqrt(np.prod(reliability)) if min(reliability) >= MIN_RELIABILITY else np.nan
-    found, corrected = (replace(nothing, estimate=float(np.clip(one, -1, 1))) for one in (r, r * factor))
+    plain, corrected = (replace(nothing, estimate=float(np.clip(one, -1, 1))) for one in (r, r * factor))
     if clusters < MIN_CLUSTERS_CORRELATED or np.isnan(r):
-        return Correlated(found, np.nan, corrected, reliability)
+        return Correlated(plain, np.nan, corrected, reliability)
     rs = np.array([r, *_without_each(first, second, design, codes)])
     z, *zs = np.arctanh(np.clip(rs, ROUNDING_ERROR - 1, 1 - ROUNDING_ERROR))
     error = float(np.sqrt((clusters - 1) / clusters * np.sum(np.square(zs - np.mean(zs)))))
     reach = quantile((1 + LEVEL) / 2, clusters - 1) * error
     bounds = np.tanh([z - reach, z + reach])
-    found, corrected = (
+    plain, corrected = (
         replace(one, lower=float(lower), upper=float(upper))
-        for one, (lower, upper) in ((found, bounds), (corrected, np.clip(bounds * factor, -1, 1)))
+        for one, (lower, upper) in ((plain, bounds), (corrected, np.clip(bounds * factor, -1, 1)))
     )
-    return Correlated(found, _p(float(z), error, clusters - 1), corrected, reliability)
+    return Correlated(plain, _p(float(z), error, clusters - 1), corrected, reliability)
 
 
 def _moments(x: Floats, y: Floats, design: Floats) -> Floats:
@@ -151,10 +151,10 @@ def cross_epoch_correlation(
         x: Questions x epochs. NaN if missing.
         y: The same of the other measure.
         cluster: Cluster name of each question.
-        group: Group of each question: model and set-up.
+        group: Group of each question: model and setup.
 
     Returns:
-        `found` is the correlation of the means over epochs, and `reliability` that of a single answer.
+        `plain` is the correlation of the means over epochs, and `reliability` that of a single answer.
     """
     first, second = (np.array(values, dtype=float) for values in (x, y))
     both = np.isfinite(first) & np.isfinite(second)
@@ -167,8 +167,8 @@ def cross_epoch_correlation(
     used = epochs > 1
     codes = cluster_codes([name for name, keep in zip(cluster, used, strict=True) if keep])
     first, second, epochs = first[used], second[used], epochs[used].astype(float)
-    plain = correlate(first.sum(axis=1) / epochs, second.sum(axis=1) / epochs, codes.tolist())
-    clusters = plain.found.clusters
+    means = correlate(first.sum(axis=1) / epochs, second.sum(axis=1) / epochs, codes.tolist())
+    clusters = means.plain.clusters
     products = [(first, second), (first, first), (second, second)]
     same = np.stack([np.bincount(codes, (a * b).sum(axis=1), clusters) for a, b in products])
     cross = np.stack([np.bincount(codes, a.sum(axis=1) * b.sum(axis=1), clusters) for a, b in products]) - same
@@ -179,10 +179,10 @@ def cross_epoch_correlation(
             np.asarray(a / np.sqrt(b * c)) for a, b, c in (cross.sum(axis=1), cross.sum(axis=1, keepdims=True) - cross)
         )
     if not min(xx, yy) >= MIN_RELIABILITY or clusters < MIN_CLUSTERS_CORRELATED or not np.isfinite(without).all():
-        return replace(plain, reliability=(xx, yy))
+        return replace(means, reliability=(xx, yy))
     rho, error = float(whole), float(np.sqrt((clusters - 1) / clusters * np.sum(np.square(without - without.mean()))))
     reach = quantile((1 + LEVEL) / 2, clusters - 1) * error
     lower, upper = (float(np.clip(rho + sign * reach, -1, 1)) for sign in (-1, 1))
     estimate = float(np.clip(rho, -1, 1))
-    corrected = Headline(estimate, lower, upper, np.nan, plain.found.n, error, clusters, float(clusters))
-    return replace(plain, corrected=corrected, reliability=(xx, yy))
+    corrected = Headline(estimate, lower, upper, np.nan, means.plain.n, error, clusters, float(clusters))
+    return replace(means, corrected=corrected, reliability=(xx, yy))

@@ -25,7 +25,10 @@ def alpha(ratings: Values) -> float:
 
 def test_alpha_is_that_of_its_definition_with_an_interval_around_it() -> None:
     values = noisy(0.5, 1)
-    frame = agreements(made({("a", "direct"): values}))
+    answers = made({("a", "direct"): values})
+    answers.attrs["notes"] = ["2 runs of a in urns, direct are taken together."]
+    frame = agreements(answers)
+    assert frame.attrs["notes"] == answers.attrs["notes"]
     assert frame["kind"].tolist() == ["epochs"]
     row = frame.iloc[0]
     assert row["alpha"] == pytest.approx(alpha(values), abs=0.01)
@@ -50,7 +53,7 @@ def test_every_kind_of_second_score_is_compared() -> None:
         "scorers": "brier, brier read=token",
         "judges": "x, y",
         "elicitors": "judge, self, self, second wording",
-        "set-ups": "direct, self_debate",
+        "setups": "direct, self_debate",
         "epochs": "1, 2",
     }
     rows = frame.set_index(["kind", "measure"])
@@ -90,6 +93,6 @@ def test_what_says_nothing_is_said_and_not_drawn() -> None:
 def test_the_chart_draws_chance_and_the_thresholds() -> None:
     frame = agreements(made({("a", "direct"): noisy(0.5, 1), ("a", "cot"): noisy(0.5, 2)}))
     panels = chart(frame).to_dict()["vconcat"]
-    assert [panel["title"]["text"].partition(":")[0] for panel in panels] == ["set-ups", "epochs"]
+    assert [panel["title"]["text"].partition(":")[0] for panel in panels] == ["setups", "epochs"]
     assert [layer["encoding"]["x"]["datum"] for layer in panels[0]["layer"][:3]] == [0, 0.667, 0.8]
     assert panels[1]["title"]["subtitle"] == "160 units"

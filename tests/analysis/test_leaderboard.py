@@ -56,12 +56,12 @@ def test_null_models_are_told_apart_in_one_of_twenty_leaderboards(monkeypatch: p
     monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels collects garbage with every correction
     alarms = 0
     for seed in range(40):
-        values = {(name, "direct"): noise(100 * seed + i, 20) for i, name in enumerate("abcd")}
+        values = {(name, "direct"): noise(100 * seed + i, 30) for i, name in enumerate("abcd")}
         alarms += bool((differences(made(values))["better"] != "").any())
     assert alarms <= 5  # of 40 with six comparisons each; 5 % are 2, and more than 5 has a probability of 1 %
 
 
-def test_questions_of_several_set_ups_count_once_as_an_event() -> None:
+def test_questions_of_several_setups_count_once_as_an_event() -> None:
     frame = differences(made(planted(("direct", "self_debate"))))
     pair = frame.query("model == 'first' and other == 'third'").set_index("setup")
     one, across = pair.loc["urns, direct"], pair.loc[ACROSS]
@@ -72,18 +72,18 @@ def test_questions_of_several_set_ups_count_once_as_an_event() -> None:
 
 def test_what_cannot_be_compared_is_said() -> None:
     values = {
-        ("a", "direct"): noise(0, 30)[:, :1],
-        ("b", "direct"): noise(1, 12)[:, :1],
-        ("c", "cot"): noise(2, 30)[:, :1],
+        ("a", "direct"): noise(0, 60)[:, :1],
+        ("b", "direct"): noise(1, 32)[:, :1],
+        ("c", "cot"): noise(2, 60)[:, :1],
     }
     values["b", "direct"][0] = np.nan
     frame = differences(made(values))
-    assert frame["n"].tolist() == [11]
+    assert frame["n"].tolist() == [31]
     notes = " ".join(frame.attrs["notes"])
-    for part in ("one epoch", "11 of 30 questions", "urns, cot: only c", "all 2 set-ups"):
+    for part in ("one epoch", "31 of 60 questions", "urns, cot: only c", "all 2 setups"):
         assert part in notes
-    with pytest.raises(BadInput, match="a and b share 9 questions"):
-        differences(made({("a", "direct"): noise(0, 9), ("b", "direct"): noise(1, 9)}))
+    with pytest.raises(BadInput, match="a and b share 29 questions"):
+        differences(made({("a", "direct"): noise(0, 29), ("b", "direct"): noise(1, 29)}))
     with pytest.raises(BadInput, match="No score with a better end; the logs have brier/belief"):
         differences(made(values, key="belief"))
     slopes = made({("a", "direct"): noise(0, 30)}, scorer="martingale", key="change")
@@ -103,6 +103,18 @@ def test_a_model_with_many_unread_answers_has_no_rank() -> None:
         differences(made(values))
 
 
+def test_the_user_leaves_models_out_and_names_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaderboard, "FEW_QUESTIONS", 10)
+    frame = leaderboard.load(folder, "brier", exclude="chain_of_thought", labels="bayesian=Bayes,contrarian=Contra")
+    assert set(frame["setup"]) == {"urns, direct"}
+    assert {*frame["model"], *frame["other"]} == {"Bayes", "Contra"}
+    left_out = "urns, chain_of_thought steps=1"
+    assert leaderboard.chart(frame).to_dict()["title"]["text"] == f"Left out: {left_out}"
+    assert f"Left out by the user: {left_out}." in leaderboard.report(frame, "x.svg")
+    with pytest.raises(BadInput, match="would all be 'One'; give longer parts"):
+        leaderboard.load(folder, labels="reference=One")
+
+
 def test_what_was_not_tested_is_no_tie() -> None:
     values = {(name, "direct"): noise(i, 30) for i, name in enumerate("ab")}
     frame = differences(made(values, per_event=30))
@@ -120,11 +132,11 @@ def test_doubts_of_one_kind_are_one_note() -> None:
     only = "; ".join(f"brier/brier_score, urns, m{i}: only c" for i in range(5))
     assert differences(made(values)).attrs["notes"] == [
         f"Not compared: {only}; and 2 more (one model alone was run).",
-        "Not compared across set-ups: brier/brier_score (no two models have all 8 set-ups).",
+        "Not compared across setups: brier/brier_score (no two models have all 8 setups).",
     ]
 
 
-def test_the_chart_has_a_panel_for_each_set_up_with_a_baseline() -> None:
+def test_the_chart_has_a_panel_for_each_setup_with_a_baseline() -> None:
     frame = differences(made(planted(("direct", "self_debate"))))
     panels = leaderboard.chart(frame).to_dict()["vconcat"]
     assert [panel["title"]["text"] for panel in panels] == [
@@ -136,7 +148,7 @@ def test_the_chart_has_a_panel_for_each_set_up_with_a_baseline() -> None:
     assert gaps["layer"][0]["encoding"]["x"]["datum"] == 0
     assert "lower is better" in gaps["layer"][1]["encoding"]["x"]["title"]
     page = leaderboard.report(frame, "x.svg")
-    assert "| all set-ups | 1-2 | first | 0.000 [0.000, 0.000] | 240 |" in page
+    assert "| all setups | 1-2 | first | 0.000 [0.000, 0.000] | 240 |" in page
     assert "240 shared questions" in page
 
 
@@ -157,7 +169,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_logs_are_read(folder: Path) -> None:
+def test_logs_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaderboard, "FEW_QUESTIONS", 10)
     board = leaderboard.leaderboard(leaderboard.load(folder, scorer="brier"))
     assert set(board["setup"]) == {ACROSS, "urns, direct", "urns, chain_of_thought steps=1"}
     assert set(board["model"].iloc[[1, 3, 5]]) == {"reference/contrarian noise=0.05 care=0.5"}
@@ -165,7 +178,7 @@ def test_logs_are_read(folder: Path) -> None:
     kinds = frame.groupby("kind")["measure"].agg(set).to_dict()
     assert kinds["judges"] == {"quality"}
     assert kinds["elicitors"] == {"prior", "posterior"}
-    assert kinds["set-ups"] == kinds["epochs"] == {"brier/brier_score"}
+    assert kinds["setups"] == kinds["epochs"] == {"brier/brier_score"}
     explained = attribution.load(folder, scorer="brier")
     kind = dict(zip(explained["feature"], explained["kind"], strict=True))
     assert kind["model"] == kind["mode"] == "assigned"

@@ -11,6 +11,7 @@ from inspect_ai.model import get_model
 from scipy import stats
 
 from tests.fixtures import Run, Says
+from truthgym.analysis import performance
 from truthgym.analysis.performance import chart, load, report
 from truthgym.analysis.tables.saving import save
 from truthgym.datasets.errors import BadInput
@@ -115,16 +116,16 @@ def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says,
     assert (
         "| urns, direct | mockllm/model | - | - | 0 | 1 | 0 % | none: unread | unread, few_questions | 3 / 3 |" in page
     )
-    assert "Not drawn: 2 rows" in page
+    assert "Not drawn: 3 rows" in page
     assert "Left out" not in page
     assert "- `unidentified_one_epoch`: one epoch cannot separate" in page
-    with pytest.raises(BadInput, match="None of 1 scores has 10"):
+    with pytest.raises(BadInput, match="None of 1 scores has 30"):
         chart(frame.query("scorer == 'martingale'"))
 
 
 def test_the_chart_shows_direction_reference_and_doubt(run: Run, tmp_path: Path) -> None:
-    run(urns(n=12), epochs=1)
-    run(urns(n=12), get_model("reference/bayesian", refuses=0.9, stage="both"), epochs=1)
+    run(urns(n=30), epochs=1)
+    run(urns(n=30), get_model("reference/bayesian", refuses=0.9, stage="both"), epochs=1)
     panels = chart(load(tmp_path / "logs")).to_dict()["vconcat"]
     assert [panel["title"]["text"] for panel in panels] == ["brier"]
     rule, interval, point = panels[0]["layer"]
@@ -153,7 +154,7 @@ def test_what_scores_do_not_show_is_in_the_notes(run: Run, says: Says, tmp_path:
         "martingale of mockllm/model in urns, direct (fewer than 30 questions have a score).",
         "Do not compare rows: brier in urns, direct: 0 to 12 questions (models with other questions; the leaderboard "
         "compares them on those that both have).",
-        "Not shown: martingale of reference/bayesian in urns, direct (other models of the set-up have this score).",
+        "Not shown: martingale of reference/bayesian in urns, direct (other models of the setup have this score).",
         "Read with care: reference/bayesian in urns, direct (one epoch: a question's own noise counts as a difference "
         "between questions).",
     ]
@@ -162,7 +163,7 @@ def test_what_scores_do_not_show_is_in_the_notes(run: Run, says: Says, tmp_path:
 
 def test_a_page_keeps_its_own_text(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
-    run(urns(n=10, paradigms="brier"), epochs=1)
+    run(urns(n=30, paradigms="brier"), epochs=1)
     frame = load(tmp_path / "logs")
     save(frame, chart, tmp_path / "new.md", report)
     assert (tmp_path / "new.md").read_text().count("| urns, direct | reference/bayesian | 0.") == 1
@@ -204,6 +205,12 @@ def by_skill(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw scores of twelve questions."""
+    monkeypatch.setattr(performance, "FEW_QUESTIONS", 12)
+
+
 def arena(folder: Path, *extra: str) -> Path:
     """A table in which the ability of each model falls with its noise."""
     path = folder / "arena.csv"
@@ -212,6 +219,7 @@ def arena(folder: Path, *extra: str) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("few")
 def test_scores_are_compared_with_an_ability(by_skill: Path, tmp_path: Path) -> None:
     frame = load(by_skill, x="elo", ability=arena(tmp_path), y="negated", groups="noise=noisy", labels="bayesian=Bayes")
     ranks = stats.spearmanr(*frame.dropna(subset="x")[["x", "score"]].to_numpy().T).statistic
@@ -229,6 +237,7 @@ def test_scores_are_compared_with_an_ability(by_skill: Path, tmp_path: Path) -> 
     assert "5 models" in report(frame)
 
 
+@pytest.mark.usefixtures("few")
 def test_what_the_user_leaves_out_is_on_the_figure(by_skill: Path) -> None:
     frame = load(by_skill, exclude="contrarian,noise=0.4", y="log")
     assert len(frame) == 4
@@ -238,6 +247,7 @@ def test_what_the_user_leaves_out_is_on_the_figure(by_skill: Path) -> None:
     assert "Left out by the user: reference/contrarian" in report(frame, "x.svg")
 
 
+@pytest.mark.usefixtures("few")
 def test_what_is_not_drawn_is_not_correlated(by_skill: Path, tmp_path: Path) -> None:
     for path in by_skill.glob("*.eval"):
         log = read_eval_log(str(path))
@@ -250,6 +260,7 @@ def test_what_is_not_drawn_is_not_correlated(by_skill: Path, tmp_path: Path) -> 
     assert any("4 models with a known elo are too few" in note for note in frame.attrs["notes"])
 
 
+@pytest.mark.usefixtures("few")
 def test_too_few_models_have_no_rank_correlation(by_skill: Path, tmp_path: Path) -> None:
     frame = load(by_skill, x="elo", ability=arena(tmp_path), exclude="noise=0.4")
     assert frame.attrs["correlations"] == []
@@ -263,7 +274,7 @@ def test_too_few_models_have_no_rank_correlation(by_skill: Path, tmp_path: Path)
         ({"x": "eloo", "extra": ""}, "has no column 'eloo'; did you mean 'elo'"),
         ({"x": "elo", "extra": "reference/contrarian,high"}, "line 7: elo 'high' is not a number"),
         ({"x": "elo", "extra": "reference/bayesian noise=0,1"}, "'reference/bayesian noise=0' twice"),
-        ({"exclude": "nobody"}, "no model or set-up contains 'nobody'"),
+        ({"exclude": "nobody"}, "no model or setup contains 'nobody'"),
         ({"exclude": "urns"}, "nothing is left of 6 rows"),
         ({"groups": "qwen"}, "'qwen' has no '='"),
     ],

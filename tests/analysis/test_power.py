@@ -8,7 +8,7 @@ import pytest
 
 from tests.analysis.answer_rows import answer_rows
 from truthgym.analysis import power
-from truthgym.analysis.power import DIFFERENCE, LEVEL, chart, load, report
+from truthgym.analysis.power import DIFFERENCE, LEVEL, SLOPE, chart, load, report
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.interval import mean_headline, planned_mde
 
@@ -18,7 +18,14 @@ Tables = Callable[..., None]
 @pytest.fixture
 def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
     """Let `load` read these rows instead of logs."""
-    return lambda *frames: monkeypatch.setattr(power, "answers", lambda *_, **__: pd.concat(frames))
+    columns = ["setup", "scorer", "model", "best", "mde", "n", "epochs", "share_read"]
+
+    def replace(*frames: pd.DataFrame, slopes: list[list[Any]] | None = None) -> None:
+        monkeypatch.setattr(power, "answers", lambda *_, **__: pd.concat(frames))
+        headlines = pd.DataFrame(slopes or [], columns=columns)
+        monkeypatch.setattr(power.performance, "load", lambda *_: headlines)
+
+    return replace
 
 
 def planted(shared: np.ndarray, own: float, model: str, seed: int, epochs: int = 2) -> pd.DataFrame:
@@ -113,6 +120,21 @@ def test_one_epoch_plans_one_epoch_and_few_events_are_named(table: Tables) -> No
     page = report(frame, "x.svg")
     assert "needed with 1 epoch |" in page
     assert "from logs of 20 to 20 questions" in page
+
+
+def test_a_slope_has_a_plan_by_the_root_of_the_questions(table: Tables) -> None:
+    slope = ["urns, direct", "martingale", "a", "zero", 0.1, 100, 2, 1.0]
+    unread, loose = [*slope[:2], "b", *slope[3:7], 0.5], [*slope[:2], "c", "zero", np.nan, *slope[5:]]
+    first = answer_rows({"q1": [0.4], "q2": [0.1]}, scorer="martingale", key="prior")
+    table(planted(np.zeros(20), 0.1, "a", 0), first, first.assign(key="change"), slopes=[slope, unread, loose])
+    frame = load("logs", effect=0.05)
+    plan = frame[frame["kind"] == SLOPE]
+    assert set(plan["subject"]) == {"a"}
+    assert set(plan["needed"]) == {400}  # half the effect takes four times the questions
+    assert plan["mde"].to_numpy() * np.sqrt(plan["questions"]) == pytest.approx(0.1 * np.sqrt(100))
+    assert not any("`martingale` is left out" in note for note in frame.attrs["notes"])
+    assert any("martingale of b in urns, direct (less than 90 %" in note for note in frame.attrs["notes"])
+    assert "| slope of one model | a | 100 | 2 | - | - | - | 0.100 |" in report(frame)
 
 
 def test_bad_options_are_refused(table: Tables) -> None:

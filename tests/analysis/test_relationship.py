@@ -23,7 +23,7 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def headlines(slope: float = SLOPE, models: int = 12, seed: int = 0) -> pd.DataFrame:
-    """Models in four set-ups, whose Brier score rises with the size of their martingale score, of either sign."""
+    """Models in four setups, whose Brier score rises with the size of their martingale score, of either sign."""
     rng = np.random.default_rng(seed)
     rows: list[dict[str, Any]] = []
     for model, size in enumerate(np.linspace(0.02, 0.4, models)):
@@ -55,12 +55,12 @@ def answers(
 
 def by_kind(frame: pd.DataFrame, level: str, x: str, y: str) -> dict[Any, Any]:
     rows = frame[(frame["level"] == level) & (frame["x"] == x) & (frame["y"] == y)]
-    return {(row["kind"], row["given"]): row for _, row in rows.iterrows()}
+    return {(row["kind"], row["controls"]): row for _, row in rows.iterrows()}
 
 
 def test_the_published_link_is_found_in_form() -> None:
     frame = relations(headlines(), answers())
-    link = by_kind(frame, "set-ups", "|martingale|", "brier")["link", ""]
+    link = by_kind(frame, "setups", "|martingale|", "brier")["link", ""]
     assert link["lower"] < SLOPE < link["upper"]
     assert (link["n"], link["clusters"]) == (48, 12)
     at = next(note for note in frame.attrs["notes"] if "passes 0.25" in note)
@@ -73,7 +73,7 @@ def test_the_published_link_is_found_in_form() -> None:
     models = by_kind(frame, "models", "brier", "|martingale|")
     assert models["correlation", ""]["lower"] > 0.8
     assert ("corrected correlation", "") not in models  # the error of a slope between models is not known
-    none = by_kind(relations(headlines(slope=0), answers()), "set-ups", "|martingale|", "brier")["link", ""]
+    none = by_kind(relations(headlines(slope=0), answers()), "setups", "|martingale|", "brier")["link", ""]
     assert none["lower"] < 0 < none["upper"]
 
 
@@ -133,7 +133,7 @@ def test_more_is_better_in_correlations(scorer: str) -> None:
 def test_few_models_are_not_clustered_and_say_so() -> None:
     frame = relations(headlines(models=5), answers())
     notes = " ".join(frame.attrs["notes"])
-    assert "brier and |martingale|: 5 models in 4 set-ups" in notes
+    assert "brier and |martingale|: 5 models in 4 setups" in notes
     assert "too few to cluster by model" in notes
     assert not set(frame.loc[frame["level"] == "models", "kind"])
 
@@ -149,7 +149,7 @@ def test_an_error_that_an_answers_numbers_share_is_no_relation_of_questions() ->
             found.append(cross_epoch_correlation(x, y, questions, ["one"] * 60))
         inside = [one.corrected.lower <= rho <= one.corrected.upper for one in found]
         assert np.mean(inside) >= 0.85  # three standard errors below 0.95
-        assert np.mean([one.found.estimate for one in found]) > rho + 0.05
+        assert np.mean([one.plain.estimate for one in found]) > rho + 0.05
         assert np.mean([one.reliability for one in found]) == pytest.approx(0.5, abs=0.05)
 
 
@@ -198,7 +198,7 @@ def test_an_instrument_is_compared_within_all_other_settings() -> None:
         mixed.attrs["notes"]
     )
     crossed = pd.concat([frame.assign(task=f"draws={k}", eval_id=frame["eval_id"] + f" {k}") for k in (2, 4)])
-    given = relations(headlines(), crossed).query("kind == 'two-stage least squares'")["given"]
+    given = relations(headlines(), crossed).query("kind == 'two-stage least squares'")["controls"]
     assert set(given) == {"instrument: mode; model, draws and question"}
 
 
@@ -218,8 +218,8 @@ def test_doubts_of_one_kind_are_one_note() -> None:
     more = [few.assign(scorer=few["scorer"] + f" figures={i}") for i in range(3)]
     notes = relations(pd.concat(more), answers()).attrs["notes"]
     [over_models] = [note for note in notes if note.startswith("No correlation over models: ")]
-    assert over_models.count("3 models in 4 set-ups; ") == 5
-    assert over_models.endswith("; and 10 more (6 models in the same set-ups are needed).")
+    assert over_models.count("3 models in 4 setups; ") == 5
+    assert over_models.endswith("; and 10 more (6 models in the same setups are needed).")
 
 
 def test_what_cannot_be_related_is_refused() -> None:
@@ -238,11 +238,11 @@ def test_every_kind_is_printed_with_its_assumptions_and_drawn_with_a_baseline() 
         assert text in page
     panels = chart(frame).to_dict()["vconcat"]
     titles = [panel["title"]["text"] for panel in panels]
-    assert titles == [*(f"over {level}" for level in ("models", "set-ups", "questions", "answers")),
+    assert titles == [*(f"over {level}" for level in ("models", "setups", "questions", "answers")),
                       "effects on brier/brier_score", "published link, in form"]  # fmt: skip
     assert panels[0]["layer"][0]["encoding"]["x"]["datum"] == 0
     assert panels[5]["layer"][0]["encoding"]["y"]["datum"] == 0.25
-    assert panels[5]["title"]["subtitle"] == "48 models in set-ups"
+    assert panels[5]["title"]["subtitle"] == "48 models in setups"
     assert [layer["mark"]["type"] for layer in panels[5]["layer"]] == ["rule", "line", "point"]
     for few in (headlines(models=5), headlines(slope=0)):  # too few models to cluster, and no link
         link = chart(relations(few, answers())).to_dict()["vconcat"][-1]

@@ -71,7 +71,7 @@ def test_logs_of_other_projects_get_what_applies_and_reasons(plain: Path, tmp_pa
     assert scores is not None
     assert list(scores["scorer"]) == ["match"]
     assert scores["n"].tolist() == [1]
-    assert "There is no chart: None of 1 scores has 10" in (tmp_path / "performance.html").read_text()
+    assert "There is no chart: None of 1 scores has 30" in (tmp_path / "performance.html").read_text()
 
 
 def test_a_log_of_another_project_is_drawn_with_inspects_interval(plain: Path, tmp_path: Path) -> None:

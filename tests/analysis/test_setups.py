@@ -3,11 +3,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.log import EvalPlanStep, read_eval_log, write_eval_log
+from inspect_ai.log import EvalLog, EvalMetric, EvalPlanStep, EvalScore, read_eval_log, write_eval_log
 from inspect_ai.model import GenerateConfig, ModelConfig
+from inspect_ai.scorer import Score
 
-from truthgym.analysis import catalog
+from truthgym.analysis import catalog, performance
 from truthgym.analysis.batches import load as compare_batches
+from truthgym.analysis.tables import setups
 from truthgym.analysis.tables.answers import answers, texts
 from truthgym.analysis.tables.setups import Run, repeated, runs
 from truthgym.datasets.errors import BadInput
@@ -20,18 +22,41 @@ def write(mixed_logs: Path, tmp_path: Path) -> Write:
     """Writes a log of one answer with other facts of the run."""
     log = read_eval_log(str(next(mixed_logs.glob("*plain*"))))
 
-    def written(name: str, target: str = "right", steps: Any = (), status: Any = "success", **facts: Any) -> Path:
+    def written(
+        name: str, target: str = "right", steps: Any = (), status: Any = "success", passes: Any = (), **facts: Any
+    ) -> Path:
         one = log.model_copy(deep=True)
         assert one.samples
         one.status, one.samples[0].target = status, target
         one.eval = one.eval.model_copy(update={"eval_id": name, "task_id": name, "model_args": {}, **facts})
         one.plan.steps = [EvalPlanStep(solver=s, params=p, params_passed=p) for s, p in steps or [("generate", {})]]
+        if passes:
+            rated(one, passes)
         path = tmp_path / f"{name}.eval"
         path.parent.mkdir(exist_ok=True)
         write_eval_log(one, str(path))
         return path
 
     return written
+
+
+def rated(log: EvalLog, passes: list[str]) -> None:
+    """Replace the scores of a log by passes of `qualitative`, each by another judge and with another quality."""
+    assert log.results
+    names = [f"qualitative{i or ''}" for i in range(len(passes))]
+    scorers = [{"name": "truthgym/qualitative", "options": {}} for _ in passes]
+    log.eval = type(log.eval).model_validate(log.eval.model_dump() | {"scorers": scorers})
+    values = [(i + 1) / 10 for i in range(len(passes))]
+    metrics = [{"quality": EvalMetric(name="quality", value=value)} for value in values]
+    log.results.scores = [
+        EvalScore(name=name, scorer="truthgym/qualitative", params={}, metrics=one)
+        for name, one in zip(names, metrics, strict=True)
+    ]
+    for sample in log.samples or []:
+        sample.scores = {
+            name: Score(value={"quality": value}, metadata={"judges": [{"judge": judge, "ratings": []}]})
+            for name, value, judge in zip(names, values, passes, strict=True)
+        }
 
 
 def named(paths: list[Path], part: str) -> list[str]:
@@ -72,6 +97,55 @@ def test_another_judge_is_another_scorer(write: Write) -> None:
     assert named([paths[0], other], "mode") == ["generate critic=m/c", "generate critic=m/d"]
 
 
+def test_a_pass_by_another_judge_is_no_repetition(write: Write) -> None:
+    roles = {"judge": ModelConfig(model="m/a")}
+    path = write("p0", passes=["m/a", "m/b", "m/b"], model_roles=roles)
+    expected = {"qualitative": 0.1, "qualitative judge=m/b": 0.3}  # of the two by m/b the newest
+    frame = answers([path])
+    assert dict(zip(frame["scorer"], frame["value"], strict=True)) == expected
+    scores = performance.load([path])
+    assert dict(zip(scores["scorer"], scores["score"], strict=True)) == expected
+    same = answers([write("p1", passes=["m/a", "m/a"])])
+    assert dict(zip(same["scorer"], same["value"], strict=True)) == {"qualitative": 0.2}
+
+
+def test_every_number_of_another_projects_scorer_is_a_row(write: Write) -> None:
+    log = read_eval_log(str(write("k")))
+    assert log.results
+    named = [("helpful", "critique", 0.2), ("harmless", "critique", 0.7), ("match", "match", 0.4)]
+    log.results.scores = [
+        EvalScore(name=name, scorer=scorer, metrics={"mean": EvalMetric(name="mean", value=value)})
+        for name, scorer, value in named
+    ]
+    write_eval_log(log, log.location)
+    frame = performance.load([log.location])
+    assert frame[["scorer", "score"]].to_numpy().tolist() == [
+        ["critique/harmless", 0.7], ["critique/helpful", 0.2], ["match", 0.4]]  # fmt: skip
+
+
+def test_naming_runs_compares_each_group_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    original = setups._differing
+    monkeypatch.setattr(setups, "_differing", lambda records: compared.append(len(records)) or original(records))
+    paths = [write(f"n{i}", task_args={"draws": i}) for i in range(6)]
+    assert named(paths, "task") == [f"draws={i}" for i in range(6)]
+    assert len(compared) == 4  # settings and arguments of the model, arguments and roles of the task
+
+
+def test_remote_logs_are_read_once_until_they_change(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, read = 100, []
+    original = setups.find_logs
+    monkeypatch.setattr(setups, "log_states", lambda places: [(str(path), size, 0.0)])
+    monkeypatch.setattr(setups, "find_logs", lambda places: read.append(1) or original([path]))
+    path = write("m")
+    assert runs("s3://logs") is runs("s3://logs")
+    size = 200
+    runs("s3://logs")
+    assert len(read) == 2
+    size = 0  # not known
+    assert runs("s3://logs") is not runs("s3://logs")
+
+
 def test_an_argument_that_a_log_lacks_differs(write: Write) -> None:
     paths = [write("a0", task_args={"draws": 2}), write("a1", task_args={})]
     assert named(paths, "task") == ["draws=2", ""]
@@ -94,7 +168,7 @@ def test_an_id_with_other_targets_is_two_questions(write: Write) -> None:
     assert "1 id stands for questions with other targets" in frame.attrs["notes"][-1]
     assert answers(paths[:1])["sample_id"].tolist() == ["7"]
     key = ("q1", "7 (left)", 1)
-    assert texts(paths, {key})[key].startswith("Perhaps 12.5")
+    assert dict(texts(paths, {key}))[key].startswith("Perhaps 12.5")
 
 
 def test_numbers_of_samples_in_other_orders_are_not_paired(write: Write) -> None:
@@ -105,7 +179,7 @@ def test_numbers_of_samples_in_other_orders_are_not_paired(write: Write) -> None
     frame = answers(paths)
     assert set(frame["sample_id"]) == {"7 (5)", "7 (o1)"}
     assert "--sample-shuffle" in frame.attrs["notes"][-1]
-    assert texts(paths, {("o1", "7 (o1)", 1)})
+    assert dict(texts(paths, {("o1", "7 (o1)", 1)}))
 
 
 def test_batches_name_their_setups_together(write: Write) -> None:
@@ -122,7 +196,9 @@ def test_repeated_runs_are_noted_and_unfinished_ones_name_nothing(write: Write) 
     paths = [write("r0", created="2026-01-01T00:00:00"), write("r1", created="2026-01-02T00:00:00")]
     found = runs(paths)
     assert [run.columns["eval_id"] for run in repeated(found)] == ["r0"]
-    assert answers(paths).attrs["notes"] == ["2 runs of mockllm/model in plain, generate are taken together."]
+    together = "2 runs of mockllm/model in plain, generate are taken together."
+    assert answers(paths).attrs["notes"] == [together]
+    assert performance.load(paths).attrs["notes"][0] == together
     started = write("r2", status="started", task_args={"draws": 2}, created="2026-01-03T00:00:00")
     frame = catalog.load([*paths, started])
     assert frame["counts"].tolist() == ["unfinished", "yes", "repeated"]

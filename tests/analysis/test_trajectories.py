@@ -39,7 +39,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
         monkeypatch.setattr(trajectories, "answers", lambda *_, **__: frame.assign(characters=9))
         keys = frame[["eval_id", "sample_id", "epoch"]].itertuples(index=False, name=None)
         written = {key: (texts or {}).get(key[1:], f"{key} {np.random.default_rng(key[2]).random(40)}") for key in keys}
-        monkeypatch.setattr(trajectories, "texts", lambda *_: written)
+        monkeypatch.setattr(trajectories, "texts", lambda *_: iter(written.items()))
 
     return replace
 

@@ -21,7 +21,7 @@ def test_a_partial_correlation_is_of_what_the_control_leaves() -> None:
     assert correlate(x, y).p < 0.001
     held = correlate(x, y, controls=control[:, None])
     x_rest, y_rest = (one - np.polyval(np.polyfit(control, one, 1), control) for one in (x, y))
-    assert held.found.estimate == pytest.approx(np.corrcoef(x_rest, y_rest)[0, 1])
+    assert held.plain.estimate == pytest.approx(np.corrcoef(x_rest, y_rest)[0, 1])
     assert held.p > 0.05
 
 
@@ -30,23 +30,23 @@ def test_the_corrected_one_is_that_of_what_is_measured() -> None:
     x, y = (truth + RNG.normal(0, [0.5, 1.0], (2000, 2))).T
     one = correlate(x, y, errors=(np.full(2000, 0.5), np.full(2000, 1.0)))
     assert one.reliability == pytest.approx((0.8, 0.5), abs=0.03)
-    assert one.found.estimate == pytest.approx(0.6 * np.sqrt(0.8 * 0.5), abs=0.04)
+    assert one.plain.estimate == pytest.approx(0.6 * np.sqrt(0.8 * 0.5), abs=0.04)
     assert one.corrected.lower < 0.6 < one.corrected.upper
     unreliable = correlate(x[:40], y[:40], errors=(np.full(40, 0.5), np.full(40, 1.3)))
     assert np.isnan(unreliable.corrected.estimate)
-    assert np.isfinite(unreliable.found.estimate)
+    assert np.isfinite(unreliable.plain.estimate)
 
 
 @pytest.mark.parametrize("rho", [0.0, 0.5])
 def test_intervals_over_clusters_hold_the_truth(rho: float) -> None:
-    """Of 54 set-ups of 9 models, with a reliability of 0.8."""
+    """Of 54 setups of 9 models, with a reliability of 0.8."""
     inside, corrected = [], []
     model = np.arange(54) % 9
     for _ in range(80):
         shared, own = (RNG.multivariate_normal([0, 0], [[1, rho], [rho, 1]], k) for k in (9, 54))
         x, y = (0.6 * shared[model] + 0.8 * own + RNG.normal(0, 0.5, (54, 2))).T
         one = correlate(x, y, model.tolist(), errors=(np.full(54, 0.5), np.full(54, 0.5)))
-        inside.append(one.found.lower <= 0.8 * rho <= one.found.upper)
+        inside.append(one.plain.lower <= 0.8 * rho <= one.plain.upper)
         corrected.append(one.corrected.lower <= rho <= one.corrected.upper)
     assert np.mean(inside) >= 0.875  # three standard errors below 0.95
     assert np.mean(corrected) >= 0.875
@@ -54,8 +54,8 @@ def test_intervals_over_clusters_hold_the_truth(rho: float) -> None:
 
 def test_too_few_or_constant_is_nan() -> None:
     few = correlate([1, 2, 3, 5, 4], [1, 2, 3, 4, 5])
-    assert few.found.estimate == pytest.approx(0.9)
-    assert np.isnan([few.found.lower, few.p]).all()
+    assert few.plain.estimate == pytest.approx(0.9)
+    assert np.isnan([few.plain.lower, few.p]).all()
     assert np.isnan(correlate([1.0] * 9, np.arange(9)).found.estimate)
     assert np.isnan(correlate([], []).found.estimate)
     with pytest.raises(ValueError, match="3 values of x and 2 of y"):
@@ -68,5 +68,5 @@ def test_what_varies_in_one_cluster_alone_has_no_p_value(controlled: bool) -> No
     x, cluster = np.zeros(40), [i // 4 for i in range(40)]
     x[:4] = [0.1, 0.2, 0.3, 0.7]
     found = correlate(x, rng.normal(size=40), cluster, rng.normal(size=(40, 1)) if controlled else None)
-    assert np.isnan([found.p, found.found.lower, found.found.upper]).all()
-    assert np.isfinite(found.found.estimate)
+    assert np.isnan([found.p, found.plain.lower, found.plain.upper]).all()
+    assert np.isfinite(found.plain.estimate)
