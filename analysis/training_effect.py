@@ -93,10 +93,11 @@ def load(
     trained = [_one(names, "after", after)] if after else [n for n in names if n not in (start, other, other_start)]
     if not trained:
         raise BadInput(f"No model is left to compare with {start}: the logs are of {', '.join(names)}; add its logs")
-    parts = [_scores(answer_rows), _belief_changes(logs, answer_rows), _side_effects(answer_rows)]
-    measured = pd.concat(parts, ignore_index=True)
+    changes, without = _belief_changes(logs, answer_rows)
+    measured = pd.concat([_scores(answer_rows), changes, _side_effects(answer_rows)], ignore_index=True)
     measured["enough"] = read_enough(measured, ["setup", "split", "measure", "model"])
     rows, refused, unread = [], defaultdict[str, list[str]](list), []
+    refused["no prior and posterior of the same questions"] = without
     for key, part in measured.groupby(KEYS[:4], sort=True):
         models = dict(list(part.groupby("model")))
         events = dict(zip(part["sample_id"], part["event"], strict=True))
@@ -158,18 +159,22 @@ def _scores(answer_rows: "pd.DataFrame") -> "pd.DataFrame":
     return scores.loc[(scores["of"] == "score") | (scores["better"] != ""), TIDY]
 
 
-def _belief_changes(logs: Places, answer_rows: "pd.DataFrame") -> "pd.DataFrame":
-    """One value for each question of what `martingale` measures by means: excess movement and Brier gain."""
+def _belief_changes(logs: Places, answer_rows: "pd.DataFrame") -> "tuple[pd.DataFrame, list[str]]":
+    """One value for each question of what `martingale` measures by means: excess movement and Brier gain.
+
+    Also the models in setups that have no prior and posterior of the same questions.
+    """
     import pandas as pd
 
-    rows = []
+    rows, without = [], []
     if answer_rows["scorer"].str.startswith("martingale").any():
-        ends = beliefs(logs)
-        ends = ends[ends["stage"].isin(["prior", "posterior"])]
-        for (setup, split, model, scorer), run in ends.groupby(["setup", "split", "model", "scorer"]):
+        recorded = beliefs(logs)
+        recorded = recorded[recorded["stage"].isin(["prior", "posterior"])]
+        for (setup, split, model, scorer), run in recorded.groupby(["setup", "split", "model", "scorer"]):
             run = run[run["elicitor"] == next(name for name in ELICITORS if name in set(run["elicitor"]))]
             sides = [by_question(part.assign(value=part["belief"])) for _, part in run.groupby("stage", sort=True)]
             if len(sides) < 2 or sides[0].question != sides[1].question:
+                without.append(f"{scorer} of {model} in {setup}")
                 continue
             posterior, prior = (side.values for side in sides)
             y = run.drop_duplicates("sample_id").set_index("sample_id").loc[sides[0].question, "outcome"]
@@ -188,7 +193,7 @@ def _belief_changes(logs: Places, answer_rows: "pd.DataFrame") -> "pd.DataFrame"
                 facts = same | {"better": "higher" if name == "brier_gain" else "0"}
                 each = zip(sides[0].question, sides[0].event, values, strict=True)
                 rows += [facts | {"sample_id": q, "event": event, "value": value} for q, event, value in each]
-    return pd.DataFrame(rows, columns=TIDY)
+    return pd.DataFrame(rows, columns=TIDY), without
 
 
 def _side_effects(answer_rows: "pd.DataFrame") -> "pd.DataFrame":

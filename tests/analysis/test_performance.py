@@ -103,6 +103,17 @@ def test_verdicts_are_those_of_agents_whose_truth_is_known(run: Run, tmp_path: P
     assert found["brier", "reference/bayesian"] == ("below 0.25", "")
 
 
+def test_a_planted_level_is_recovered_and_chance_stays_chance(run: Run, says: Says, tmp_path: Path) -> None:
+    """Who always says 90 % has a Brier score of 0.01 where the answer is yes, and of 0.81 where it is no."""
+    run(urns(n=60, paradigms="brier"), says("50%"), epochs=1)
+    log = run(urns(n=60, paradigms="brier"), says("90%"), epochs=1)
+    chance, planted = load(tmp_path / "logs").to_dict("records")
+    yes = sum(sample.target == "yes" for sample in log.samples or []) / 60
+    assert (chance["score"], chance["verdict"], chance["reason"]) == (0.25, "", "spans_reference")
+    assert (planted["score"], planted["verdict"]) == (pytest.approx(0.01 * yes + 0.81 * (1 - yes)), "above 0.25")
+    assert planted["lower"] < 0.41 < planted["upper"]  # urns are as often yes as no
+
+
 def test_few_or_unread_answers_get_no_verdict_and_a_reason(run: Run, says: Says, tmp_path: Path) -> None:
     run(urns(n=12, paradigms="brier"), epochs=1)
     run(urns(n=12), says("I would rather not say."), epochs=1)
