@@ -14,10 +14,11 @@ from truthgym.analysis import performance
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.panels import COLORS, SHAPES
 from truthgym.analysis.tables.prices import money_of, prices_in
-from truthgym.analysis.tables.questions import by_reason, notes
+from truthgym.analysis.tables.questions import UNREAD, by_reason, notes
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, runs
 from truthgym.datasets.errors import BadInput, positive
+from truthgym.scorers.paradigm import FEW_QUESTIONS, LEAST_SHARE_SCORED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,7 +48,8 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
         A row for each eval and headline, cheapest for the width first: `scorer`, `figure`, `setup`, `model`, `n`
         questions, `epochs`, `answers`; `interval`, its width in the log; `tokens_in` and `tokens_out`, read and written
         by all models of the eval, and `tokens`, their sum; `money` in dollars, NaN without a price of every model; and
-        `tokens_for_width`, `money_for_width`: what the `width` would cost with more or fewer such questions.
+        `tokens_for_width`, `money_for_width`: what the `width` would cost with more or fewer such
+        questions, NaN of evals with fewer than thirty questions or too few answers read.
 
         `frame.attrs["notes"]` says what is not compared, and why.
 
@@ -64,21 +66,28 @@ def load(logs: Places, scorer: str = "", width: float | str = 0.05, prices: str 
     frame["tokens"] = frame["tokens_in"] + frame["tokens_out"]
     frame["money"] = frame["log"].map(money)
     factor = (frame["interval"] / target) ** 2
+    enough, read = frame["n"] >= FEW_QUESTIONS, ~(frame["share_read"] < LEAST_SHARE_SCORED)
+    factor = factor.where(enough & read)
     frame["tokens_for_width"], frame["money_for_width"] = frame["tokens"] * factor, frame["money"] * factor
     frame["width"] = target
     names = frame["scorer"] + " of " + frame["model"] + " in " + frame["setup"]
-    kept = frame["interval"].gt(0) & frame["tokens"].gt(0)
-    if not kept.any():
+    both = frame["interval"].gt(0) & frame["tokens"].gt(0)
+    if not both.any():
         raise BadInput("No log has both an interval and tokens to compare; give logs with more questions")
     narrow = frame["interval"].gt(0)
     refused = {"no interval": names[~narrow].tolist(), "no tokens": names[narrow & ~frame["tokens"].gt(0)].tolist()}
+    rough = {
+        f"fewer than {FEW_QUESTIONS} questions": names[both & ~enough].tolist(),
+        UNREAD: names[both & enough & ~read].tolist(),
+    }
     why = "the log records none, and no price of a model in it was given"
     unpriced = frame.loc[frame["money"].isna(), "model"].unique().tolist()
     columns = ["scorer", "figure", "setup", "model", "n", "epochs", "answers", "interval", "tokens_in", "tokens_out",
                "tokens", "money", "width", "tokens_for_width", "money_for_width", "log"]  # fmt: skip
-    frame = frame.loc[kept, columns].sort_values(["scorer", "tokens_for_width", "log"], ignore_index=True)
+    frame = frame.loc[both, columns].sort_values(["scorer", "tokens_for_width", "log"], ignore_index=True)
     frame.attrs["notes"] = [
         *by_reason(refused),
+        *by_reason(rough, "Without a cost of the width, and not drawn"),
         *by_reason({why: unpriced}, "Without a cost in money"),
         "The tokens of an eval are those of all its scorers together, without replies from Inspect's cache.",
     ]
@@ -89,16 +98,24 @@ def chart(frame: "pd.DataFrame") -> alt.ConcatChart:
     """Draw the width of the interval by the tokens paid, a panel for each headline. Lower left is better.
 
     Along a dotted line, which passes through the cheapest eval, width falls with the square root of the tokens: evals
-    above it pay more for the same width.
+    above it pay more for the same width. A headline of one eval has no panel: there is nothing to compare.
 
     Raises:
-        BadInput: There is nothing to draw.
+        BadInput: No two evals of a scorer can be compared.
     """
-    if frame.empty:
-        raise BadInput("There is nothing to draw; give logs with intervals and tokens")
-    panels = [_panel(rows) for _, rows in frame.groupby("scorer", sort=True)]
+    panels = [_panel(rows) for _, rows in _compared(frame).groupby("scorer", sort=True)]
+    if not panels:
+        raise BadInput(
+            f"No two evals of one scorer have {FEW_QUESTIONS} questions to compare; run more models or setups"
+        )
     charts: alt.ConcatChart = alt.concat(*panels, columns=2).resolve_scale(color="independent", shape="independent")
     return charts
+
+
+def _compared(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows that are drawn."""
+    rows = frame.dropna(subset="tokens_for_width")
+    return rows[rows.groupby("scorer")["log"].transform("size") > 1]
 
 
 def _panel(rows: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
@@ -148,7 +165,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         "questions. Half the width costs four times as much.\n"
     )
     if figure:
-        n = shown["n"]
+        n = _compared(shown)["n"]
         parts.append(f"![Widths by tokens]({figure})\n\n*{CAPTION.format(least=n.min(), most=n.max())}*\n")
     return "\n".join([*parts, notes(frame)])
 

@@ -156,7 +156,7 @@ def chart(frame: "pd.DataFrame") -> alt.VConcatChart:
     drawn = frame.dropna(subset=["lower", "upper"])
     related = drawn[drawn["kind"].isin(CORRELATIONS)]
     panels = [
-        _forest(rows, f"over {level}", "correlation, with more as better (0: unrelated)", [-1.0, 1.0])
+        _forest(rows, f"over {level}", "correlation, better with better (0: unrelated)", [-1.0, 1.0])
         for level, rows in related.groupby("level", sort=False)
     ]
     effects = drawn[drawn["kind"].isin(("two-stage least squares", "mediated", "direct"))]
@@ -353,7 +353,8 @@ def _forest(
     rows = rows.assign(name=rows["x"] + " ~ " + rows["y"] + constant + " (" + rows["kind"] + ")")
     rows = rows.sort_values("estimate", ascending=False)
     y = alt.Y("name:N", sort=list(rows["name"]), title=None, axis=alt.Axis(labelLimit=560))
-    x = alt.X("lower:Q", title=axis, scale=alt.Scale(domain=list(domain)) if domain else alt.Scale())
+    scale = alt.Scale(domain=list(domain)) if domain else alt.Scale()
+    x = alt.X("lower:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=5))
     base = alt.Chart(rows).encode(y=y)
     fewest, most = rows["n"].min(), rows["n"].max()
     sizes = f"{fewest:,} units" if fewest == most else f"{fewest:,} to {most:,} units"

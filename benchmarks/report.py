@@ -2,8 +2,9 @@
 
 python benchmarks/report.py --logs 20 --samples 500
 
-A log is made first (urns by chain of thought, scored by brier and martingale), and cloned with new ids. Each way of
-reading then runs in a process of its own, in turn: CPU time with imports, and the most memory that the process held.
+A log is made first (urns by chain of thought, scored by brier and martingale), and cloned as other runs of the same
+samples, of which `samples_df` gives one row each. Each way of reading then runs in a process of its own, in turn: CPU
+time with imports, and the most memory that the process held.
 """
 
 import argparse

@@ -36,10 +36,21 @@ def test_a_width_costs_its_square(urn_logs: Path, tmp_path: Path) -> None:
     assert "lower is better" in layers[1]["encoding"]["y"]["title"]
 
 
-def test_what_has_no_interval_is_named(urn_logs: Path) -> None:
-    frame = load(urn_logs)
-    assert set(frame["scorer"]) <= {"brier", "martingale"}
-    assert "dollars" not in report(frame)
+def test_what_has_few_questions_is_named_and_not_drawn(mixed_logs: Path) -> None:
+    frame = load(mixed_logs, scorer="brier")
+    assert set(frame["n"]) == {6}
+    assert frame["tokens_for_width"].isna().all()
+    note = next(
+        note for note in frame.attrs["notes"] if note.startswith("Without a cost of the width, and not drawn: ")
+    )
+    assert "brier of reference/bayesian noise=0.1 in urns" in note
+    assert note.endswith("(fewer than 30 questions).")
+    with pytest.raises(BadInput, match="No two evals of one scorer have 30 questions"):
+        chart(frame)
+
+
+def test_what_cannot_be_used_is_refused(urn_logs: Path) -> None:
+    assert "dollars" not in report(load(urn_logs))
     with pytest.raises(BadInput, match="width='0' is not a number above 0"):
         load(urn_logs, width="0")
     with pytest.raises(BadInput, match="none.yaml does not hold prices .*No such file"):
