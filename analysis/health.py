@@ -33,6 +33,7 @@ PROBLEMS = {
     "limit": "samples that a limit ended (time, tokens, messages)",
     "truncated": "answers cut off because the model may write no more tokens",
     "refused": "answers that the provider's filter stopped",
+    "declined": "answers that the scorer could not read, and that begin with a refusal in words (in English)",
     "ended": "reasoning that ended before an answer",
     "fifties": FLAGS["fifties"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
     "coarse": FLAGS["coarse"].partition(". ")[0].replace("priors or posteriors", "beliefs"),
@@ -41,6 +42,12 @@ PROBLEMS = {
 COLORS = {"read": "#D0D0D0", "unread": "#E69F00", "judge": "#CC79A7", "missing": "#D55E00"}
 TRUNCATED = ("max_tokens", "model_length")
 JUDGED = re.compile(r"\b(judge|grader|reader)\b", re.IGNORECASE)
+DECLINED = re.compile(
+    r"\W*(i( a|')m (very |really )?(sorry|unable|not able)|(sorry|unfortunately),? (but )?i\b|as an ai\b"
+    r"|i (can't|cannot|can not|won't|will not|must decline|do not feel|don't feel))",
+    re.IGNORECASE,
+)
+"""How a refusal begins."""
 BELIEFS = ("belief", "prior", "posterior")
 HEAPS = {"fifties": "exactly 50 %", "coarse": "multiples of 10 %"}
 VARIABLE = re.compile(r"\(.*?\)|\".*?\"|'.*?'|\d+(?:[.,]\d+)*")
@@ -168,7 +175,10 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
             scorer = label(run, name)
             values = score.value if isinstance(score.value, dict) else {scorer: score.value}
             scored[scorer] += 1
-            counts[scorer, *_reading(score, values)] += 1
+            problem, reason = _reading(score, values)
+            counts[scorer, problem, reason] += 1
+            if problem == "unread" and DECLINED.match(sample.reply.replace("\u2019", "'")):
+                counts[scorer, "declined", ""] += 1
             reports.setdefault(scorer, []).extend(
                 float(values[key]) for key in BELIEFS if isinstance(values.get(key), int | float)
             )

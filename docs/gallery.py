@@ -14,14 +14,17 @@ LOGS = PAGE.parent.parent / "logs" / "sample"
 HEAD = """# Gallery
 
 What `truthgym report logs/sample --out report` shows of the logs in `logs/sample`, of simulated agents: one picture for
-each question. The pages themselves are interactive and have the tables. Written by `make gallery`.
+each question. The pages themselves are interactive and have the tables. None of these agents was trained: the options of
+`training_effect` compare two of them as if one had become the other. Written by `make gallery`.
 """
 NOTES = 3
+OPTIONS = {"training_effect": {"before": "reference/entrenched", "after": "reference/overreacting"}}
 
 
 def section(finding: Finding) -> str:
     """The picture of an analysis, with what cannot be concluded before it."""
-    parts = [f"## {finding.question}", f"`{finding.name}`"]
+    options = "".join(f" `-A {finding.name}.{name}={value}`" for name, value in OPTIONS.get(finding.name, {}).items())
+    parts = [f"## {finding.question}", f"`{finding.name}`{options}"]
     if finding.refusal:
         parts.append(f"Nothing can be shown of these logs: {finding.refusal}")
     if finding.notes:
@@ -38,7 +41,7 @@ if __name__ == "__main__":
     shutil.rmtree(pictures, ignore_errors=True)
     pictures.mkdir()
     with tempfile.TemporaryDirectory() as folder:
-        findings = build(LOGS, Path(folder))
+        findings = build(LOGS, Path(folder), options=OPTIONS)
         for one in findings:
             if one.spec:
                 shutil.copy(Path(folder, one.figure), pictures)

@@ -106,8 +106,14 @@ class TrajectoryStore(Store, rename={"steps": "Trajectory:steps", "ended": "Traj
     steps: list[LoggedStep] = []
 
 
+class Reply(msgspec.Struct, gc=False):
+    content: Raw = Raw(b'""')
+    """A text, or a list of `Part`."""
+
+
 class Choice(msgspec.Struct, gc=False):
     stop_reason: str | None = None
+    message: Reply = msgspec.field(default_factory=Reply)
 
 
 class Output(msgspec.Struct, gc=False):
@@ -152,6 +158,14 @@ class Outcome(msgspec.Struct, kw_only=True, gc=False):
     def stop_reason(self) -> str | None:
         """Stop reason of the model's last reply."""
         return self.output.choices[0].stop_reason if self.output.choices else None
+
+    @property
+    def reply(self) -> str:
+        """The text of the model's last reply, without its reasoning. "" if there is none."""
+        if not self.output.choices:
+            return ""
+        content = CONTENT.decode(self.output.choices[0].message.content)
+        return content if isinstance(content, str) else "".join(part.text or "" for part in content)
 
 
 class LoggedSample(Outcome, kw_only=True, gc=False):

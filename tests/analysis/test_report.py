@@ -197,6 +197,7 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
     for one, reason in ((others[2], "The judge returned an empty reply."), (others[3], "No number.")):
         (one.scores or {})["match"].value = float("nan")
         (one.scores or {})["match"].reason = reason
+    others[3].output.choices[0].message.content = "I\u2019m sorry, but I can't say."
     log.samples = others
     write_eval_log(log, str(tmp_path / "log.eval"))
     frame = health.load(tmp_path)
@@ -210,6 +211,7 @@ def test_health_tells_errors_cuts_and_judges_apart(plain: Path, tmp_path: Path) 
         ("error", "Timeout after ... s"): 1,
         ("judge", "The judge returned an empty reply."): 1,
         ("unread", "No number."): 1,
+        ("declined", ""): 1,
     }
 
 
