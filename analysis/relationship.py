@@ -138,7 +138,12 @@ def relations(
         for name, end in (best | best_of_answer).items()
         if not end
     ]
-    frame = pd.DataFrame(rows)
+    empty = [row for row in rows if row["kind"] in CORRELATIONS and np.isnan(row["estimate"])]
+    why = "too few have both, or one of them does not vary"
+    doubts += [Doubt(f"No correlation over {row['level']}", f"{row['x']} and {row['y']}", why) for row in empty]
+    frame = pd.DataFrame([row for row in rows if row not in empty])
+    if frame.empty:
+        raise BadInput(f"Nothing can be related: {' '.join(grouped(doubts))} Run more models or questions")
     frame["p_adjusted"] = float("nan")
     for _, family in frame.groupby(["level", "kind"]):
         frame.loc[family.index, "p_adjusted"] = holm(family["p"])
@@ -248,7 +253,7 @@ def _over_setups(scores: "pd.DataFrame", errors: "pd.DataFrame") -> Iterator[dic
             if len(both) - design.shape[1] < 5:
                 continue
             correlated = correlate(both[x], both[y], models, design, (noise[0], noise[1]))
-            yield from _correlations("setups", x, y, _words(controls), correlated)
+            yield from _correlations("setups", x, y, " and ".join(controls), correlated)
 
 
 def _over_questions(numbers: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
@@ -310,7 +315,7 @@ def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
         fit = clustered_fit(both[y], design, list(clusters))
         figures = {"estimate": fit.estimate[1], "lower": fit.lower[1], "upper": fit.upper[1], "p": fit.p[1]}
         sizes = {"n": fit.n, "clusters": fit.clusters}
-        yield _row("setups", "link", x, y, _words(controls), **{k: float(v) for k, v in figures.items()}, **sizes)
+        yield _row("setups", "link", x, y, " and ".join(controls), **{k: float(v) for k, v in figures.items()}, **sizes)
         if not controls and fit.lower[1] > 0:
             at = crossing(both[x], both[y], list(clusters), CHANCE)
             if both[x].min() <= at.estimate <= both[x].max():
@@ -318,10 +323,6 @@ def _link(scores: "pd.DataFrame", notes: list[str]) -> Iterator[dict[str, Any]]:
                     f"The fitted Brier score passes {CHANCE}, that of always saying one half, at {x} = "
                     f"{with_interval(at.estimate, at.lower, at.upper)}."
                 )
-
-
-def _words(controls: Sequence[str]) -> str:
-    return " and ".join(controls)
 
 
 def _events(index: "pd.Index[Any]") -> list[str]:

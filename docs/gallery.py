@@ -14,8 +14,8 @@ LOGS = PAGE.parent.parent / "logs" / "sample"
 HEAD = """# Gallery
 
 What `truthgym report logs/sample --out report` shows of the logs in `logs/sample`, of simulated agents: one picture for
-each question. The pages themselves are interactive and have the tables. None of these agents was trained: the options of
-`training_effect` compare two of them as if one had become the other. Written by `make gallery`.
+each question. The pages themselves are interactive and have the tables. None of these agents was trained: the options
+of `training_effect` compare two of them as if one had become the other. Written by `make gallery`.
 """
 NOTES = 3
 OPTIONS = {"training_effect": {"before": "reference/entrenched", "after": "reference/overreacting"}}

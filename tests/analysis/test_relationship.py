@@ -222,6 +222,17 @@ def test_doubts_of_one_kind_are_one_note() -> None:
     assert over_models.endswith("; and 10 more (6 models in the same setups are needed).")
 
 
+def test_a_constant_has_a_note_and_no_row() -> None:
+    numbers = answers()
+    numbers["value"] = numbers["value"].where(numbers["scorer"] == "brier", 1.0)
+    frame = relations(headlines(), numbers)
+    assert "length/words" not in {*frame["x"], *frame["y"]}
+    expected = "No correlation over answers: brier/brier_score and length/words (too few have both, or one of them does"
+    assert any(note.startswith(expected) for note in frame.attrs["notes"])
+    with pytest.raises(BadInput, match="Nothing can be related: No correlation over models"):
+        relations(headlines(models=1), numbers.query("mode == 'direct'"))
+
+
 def test_what_cannot_be_related_is_refused() -> None:
     with pytest.raises(BadInput, match=r"one measure \(brier\), and two are needed"):
         relations(headlines().query("scorer == 'brier'"), answers().query("scorer == 'brier'"))
