@@ -263,8 +263,8 @@ def _slopes(headlines: "pd.DataFrame", planned: set[str]) -> list[dict[str, Any]
     rows = rows.assign(need=rows["mde"] * rows["n"] ** 0.5).sort_values(
         ["setup", "scorer", "need"], ascending=[True, True, False]
     )
-    records: list[dict[str, Any]] = rows.to_dict("records")
-    return records
+    records: Any = rows.to_dict("records")
+    return list(records)
 
 
 def _slope_plans(row: Mapping[str, Any], effect: float, curve: bool) -> Iterator[dict[str, Any]]:

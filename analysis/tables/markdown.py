@@ -51,5 +51,6 @@ def interval_text(lower: float, upper: float, digits: int = 3) -> str:
 def intervals(rows: "pd.DataFrame", estimate: str = "", digits: int = 3) -> list[str]:
     """For each row the interval of its columns `lower` and `upper`, behind the estimate if a column is named."""
     if not estimate:
-        return [interval_text(*row, digits) for row in rows[["lower", "upper"]].to_numpy(dtype=float)]
-    return [with_interval(*row, digits) for row in rows[[estimate, "lower", "upper"]].to_numpy(dtype=float)]
+        return [interval_text(low, high, digits) for low, high in rows[["lower", "upper"]].to_numpy(dtype=float)]
+    numbers = rows[[estimate, "lower", "upper"]].to_numpy(dtype=float)
+    return [with_interval(one, low, high, digits) for one, low, high in numbers]
