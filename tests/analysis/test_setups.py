@@ -13,6 +13,7 @@ from truthgym.analysis.tables import setups
 from truthgym.analysis.tables.answers import answers, texts
 from truthgym.analysis.tables.setups import Run, repeated, runs
 from truthgym.datasets.errors import BadInput
+from truthgym.evallog.discovery import find_logs
 
 Write = Callable[..., Path]
 
@@ -124,20 +125,28 @@ def test_every_number_of_another_projects_scorer_is_a_row(write: Write) -> None:
 
 
 def test_naming_runs_compares_each_group_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = []
+    compared: list[int] = []
     original = setups._differing
-    monkeypatch.setattr(setups, "_differing", lambda records: compared.append(len(records)) or original(records))
+
+    def counting(records: Any) -> set[str]:
+        compared.append(len(records))
+        return original(records)
+
+    monkeypatch.setattr(setups, "_differing", counting)
     paths = [write(f"n{i}", task_args={"draws": i}) for i in range(6)]
     assert named(paths, "task") == [f"draws={i}" for i in range(6)]
     assert len(compared) == 4  # settings and arguments of the model, arguments and roles of the task
 
 
 def test_remote_logs_are_read_once_until_they_change(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    size, read = 100, []
-    original = setups.find_logs
+    path, size, read = write("m"), 100, []
+
+    def reading(places: Any) -> Any:
+        read.append(places)
+        return find_logs([path])
+
     monkeypatch.setattr(setups, "log_states", lambda places: [(str(path), size, 0.0)])
-    monkeypatch.setattr(setups, "find_logs", lambda places: read.append(1) or original([path]))
-    path = write("m")
+    monkeypatch.setattr(setups, "find_logs", reading)
     assert runs("s3://logs") is runs("s3://logs")
     size = 200
     runs("s3://logs")
