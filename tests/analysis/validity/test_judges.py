@@ -10,7 +10,7 @@ import pytest
 from inspect_ai.model import get_model
 
 from tests.fixtures import Run
-from truthgym.analysis import charts
+from truthgym.analysis.tables import saving
 from truthgym.analysis.validity.judges import FAULTS, write, write_examples
 from truthgym.analysis.validity.judges_page import FIGURES
 from truthgym.analysis.validity.judges_simulated import alone, coverage, discrimination, scores_of, truth
@@ -117,7 +117,7 @@ def test_the_page(tmp_path: Path) -> None:
 def test_without_what_draws_its_charts_a_study_does_not_begin(
     study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(charts, "find_spec", lambda name: None)
+    monkeypatch.setattr(saving, "find_spec", lambda name: None)
     module = import_module(f"truthgym.analysis.validity.{study}")
     numbers = (4, 5, 6) if study == "martingale" else (4, 5)
     with pytest.raises(BadInput, match="charts"):
