@@ -9,7 +9,7 @@ RNG = np.random.default_rng(0)
 
 def test_it_is_pearsons_with_a_t_interval_of_fishers_z() -> None:
     x, y = RNG.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], 40).T
-    found = correlate(x, y).found
+    found = correlate(x, y).plain
     expected = stats.pearsonr(x, y)
     assert found.estimate == pytest.approx(expected.statistic)
     assert (found.lower, found.upper) == pytest.approx(tuple(expected.confidence_interval()), abs=0.1)
@@ -56,8 +56,8 @@ def test_too_few_or_constant_is_nan() -> None:
     few = correlate([1, 2, 3, 5, 4], [1, 2, 3, 4, 5])
     assert few.plain.estimate == pytest.approx(0.9)
     assert np.isnan([few.plain.lower, few.p]).all()
-    assert np.isnan(correlate([1.0] * 9, np.arange(9)).found.estimate)
-    assert np.isnan(correlate([], []).found.estimate)
+    assert np.isnan(correlate([1.0] * 9, np.arange(9)).plain.estimate)
+    assert np.isnan(correlate([], []).plain.estimate)
     with pytest.raises(ValueError, match="3 values of x and 2 of y"):
         correlate([1, 2, 3], [1, 2])
 
