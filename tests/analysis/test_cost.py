@@ -38,7 +38,7 @@ def test_a_width_costs_its_square(urn_logs: Path, tmp_path: Path) -> None:
 
 def test_what_has_few_questions_is_named_and_not_drawn(mixed_logs: Path) -> None:
     frame = load(mixed_logs, scorer="brier")
-    assert set(frame["n"]) == {6}
+    assert frame["n"].max() == 6
     assert frame["tokens_for_width"].isna().all()
     note = next(
         note for note in frame.attrs["notes"] if note.startswith("Without a cost of the width, and not drawn: ")
