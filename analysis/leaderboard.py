@@ -19,7 +19,6 @@ from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.paradigm import FEW_QUESTIONS
 from truthgym.scorers.statistics.direction import Best
 from truthgym.scorers.statistics.multiplicity import ALPHA, holm, p_value, rank_ranges
 from truthgym.scorers.statistics.paired import paired_difference
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 QUESTION = "Which model is better, and which differences are real?"
 NOT_TESTED = "not tested"
+FEWEST_QUESTIONS = 10
+"""Shared questions below which two models are not compared."""
 WITHOUT_DIRECTION = (
     "no number of an answer has a better end; truthgym compare A.eval B.eval compares two models by a slope over "
     "questions, as of martingale"
@@ -118,13 +119,13 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
     doubts += [
         Doubt("Not compared", str(scorer), WITHOUT_DIRECTION) for scorer in sorted(set(frame["scorer"]) - compared_by)
     ]
-    compared = pd.DataFrame([row for row in rows if row["n"] >= FEW_QUESTIONS])
-    few = [row for row in rows if row["n"] < FEW_QUESTIONS]
+    compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
+    few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
     doubts += [
         Doubt(
             "Not compared",
             f"{row['score']}, {row['setup']}: {row['model']} and {row['other']} share {row['n']} questions",
-            f"{FEW_QUESTIONS} that both have a score of are needed",
+            f"{FEWEST_QUESTIONS} that both have a score of are needed",
         )
         for row in few
     ]
