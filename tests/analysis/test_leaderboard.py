@@ -83,7 +83,7 @@ def test_what_cannot_be_compared_is_said() -> None:
     notes = " ".join(frame.attrs["notes"])
     for part in ("one epoch", "31 of 60 questions", "urns, cot: only c", "all 2 setups"):
         assert part in notes
-    with pytest.raises(BadInput, match="b and a share 9 questions"):
+    with pytest.raises(BadInput, match="a and b share 9 questions"):
         differences(made({("a", "direct"): noise(0, 9), ("b", "direct"): noise(1, 9)}))
     with pytest.raises(BadInput, match="No score with a better end; the logs have brier/belief"):
         differences(made(values, key="belief"))
