@@ -91,6 +91,32 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
     return pd.DataFrame(rows)
 
 
+def regressions(before: str | Path, after: str | Path) -> "pd.DataFrame":
+    """What got better or worse between two evals of the same task and version.
+
+    Returns:
+        The rows of `compare` that declare which end is better, with `verdict`: "better" or "worse" if the 95 % interval
+        of the difference excludes 0, else "no difference found".
+
+    Raises:
+        BadInput: Another task, or another version of it; else as `compare`.
+    """
+    from inspect_ai.log import read_eval_log
+
+    first, second = (read_eval_log(str(path), header_only=True).eval for path in (before, after))
+    names = [f"{run.task_registry_name or run.task} {run.task_version}" for run in (first, second)]
+    if names[0] != names[1]:
+        raise BadInput(f"{before} is of {names[0]} and {after} of {names[1]}; compare runs of one version of a task")
+    frame = compare([before, after])
+    frame = frame[frame["better"].isin(["lower", "higher"])].reset_index(drop=True)
+    sign = frame["better"].map({"lower": -1.0, "higher": 1.0})
+    lower, upper = frame["lower"] * sign, frame["upper"] * sign
+    frame["verdict"] = "no difference found"
+    frame.loc[(lower > 0) & (upper > 0), "verdict"] = "better"
+    frame.loc[(lower < 0) & (upper < 0), "verdict"] = "worse"
+    return frame
+
+
 def report(frame: "pd.DataFrame") -> str:
     """The comparison as a Markdown table, with notes below it."""
     from truthgym.analysis.tables.markdown import intervals, table

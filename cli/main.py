@@ -20,6 +20,7 @@ COMMANDS = {
     "models": "Make a model that runs and trains on a laptop: tiny, a toy, or smollm2, a real language model",
     "tiny": "Short for `truthgym models tiny`",
     "rubric": "Search for a rubric, export it as an artifact, verify it and record where it is deployed",
+    "lineage": "Show and check what was made from what, and whether an eval got worse",
     "card": "Add evaluation logs to the card of a trained model",
 }
 """Commands with their help. The command NAME is `command` in `cli/NAME.py`."""

@@ -10,6 +10,7 @@ from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import repeated_scores, with_newest
 from truthgym.training.artifacts import markdown_table
+from truthgym.training.statements import digest_of, record, store_of
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
 if TYPE_CHECKING:
@@ -78,18 +79,29 @@ def _read(path: Path, card: ModelCard, folder: Path) -> tuple[dict[str, Any], di
         for name, score in with_newest(sample.scores or {}, repeated).items():
             for key, value in numbers(name, score).items():
                 values[key].setdefault(str(sample.id), (split, event, []))[2].append(value)
+    task = log.eval.task_registry_name or log.eval.task
     entry = {
         "log": str(path),
         "sha256": hash_file(path),
         "role": role,
         "model": log.eval.model,
-        "task": log.eval.task_registry_name or log.eval.task,
+        "task": task,
         "solver": log.eval.solver or "default",
         "solver_args": log.eval.solver_args or {},
         "task_args": {key: value for key, value in log.eval.task_args.items() if key != "split"},
         "split": ", ".join(sorted(splits)),
         "figures": list(figures(log)),
     }
+    record(
+        "eval",
+        [path],
+        [folder] if role == "trained" else {card.base: digest_of(card.base)},
+        store=store_of(folder),
+        status={"success": "succeeded", "cancelled": "cancelled"}.get(log.status, "failed"),
+        parameters={"task": task, "version": log.eval.task_version, "solver": log.eval.solver, "role": role},
+        figures={f"{one['scorer']}/{one['metric']}": one.get("value") for one in entry["figures"]},
+        finished=log.stats.completed_at or log.eval.created,
+    )
     return entry, values
 
 

@@ -7,13 +7,14 @@ import pytest
 from click.testing import CliRunner
 from inspect_ai import Task
 from inspect_ai.dataset import Sample
-from inspect_ai.log import EvalLog
+from inspect_ai.log import EvalLog, write_eval_log
 from inspect_ai.model import Model, get_model
 from inspect_ai.scorer import match
 
 from tests.fixtures import Run, Says
-from truthgym.analysis.compare import compare, report
+from truthgym.analysis.compare import compare, regressions, report
 from truthgym.cli.compare import command
+from truthgym.cli.lineage import command as lineage
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import true_values
@@ -54,6 +55,23 @@ def test_the_true_differences_of_two_agents_are_found(run: Run) -> None:
         metrics = figures(log)
         assert rows["martingale_score"][side] == pytest.approx(metrics["martingale_score"], abs=1e-12)
         assert rows["brier/brier_score"][side] == pytest.approx(metrics["brier"], abs=1e-5)  # samples are rounded
+    worse, better = regressions(first.location, second.location), regressions(second.location, first.location)
+    for frame, verdict in ((worse, "worse"), (better, "better")):
+        found = dict(zip(frame["score"], frame["verdict"], strict=True))
+        assert found["brier/brier_score"] == verdict, frame
+        assert "martingale_score" not in found, "it has no better end"
+    status = CliRunner().invoke(lineage, ["compare", first.location, second.location])
+    assert (status.exit_code, "brier/brier_score: worse" in status.output) == (1, True)
+    assert CliRunner().invoke(lineage, ["compare", first.location, first.location]).exit_code == 0
+
+
+def test_another_version_of_a_task_is_not_compared(run: Run, tmp_path: Path) -> None:
+    log = run(urns(n=3, paradigms="brier"), agent("bayesian"), epochs=1)
+    log.eval.task_version = "0-Z"
+    other = str(tmp_path / "other.eval")
+    write_eval_log(log, other)
+    with pytest.raises(BadInput, match="urns 0-Z; compare runs of one version"):
+        regressions(log.location, other)
 
 
 def test_a_run_does_not_differ_from_itself(run: Run) -> None:

@@ -319,7 +319,7 @@ def test_load_dataset_reads_the_folder(direct_log: Path, tmp_path: Path, file_fo
     loaded = load_dataset(str(tmp_path / "d"), cache_dir=str(tmp_path / "cache"))
     assert set(loaded) == {"train", "validation"}
     assert list(loaded["train"]) == rows(tmp_path / "j")
-    assert not [path for path in (tmp_path / "d").iterdir() if path.is_dir()]
+    assert [path.name for path in (tmp_path / "d").iterdir() if path.is_dir()] == [".lineage"]
 
 
 def test_the_card_says_what_was_done(direct_log: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.training.evaluations import add_evaluations, paired
+from truthgym.training.lineage import Lineage
 from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
 
 Made = tuple[Path, Path, Path]
@@ -46,6 +47,9 @@ def model_and_logs(base_logs: list[EvalLog], tmp_path: Path) -> Made:
 def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: Made) -> None:
     folder, base, trained = model_and_logs
     add_evaluations(folder, [base, trained])
+    add_evaluations(folder, [base])
+    statements = [one for one in Lineage([folder]).statements.values() if one.event == "eval"]
+    assert sorted(one.subjects[0].path for one in statements) == sorted([base, trained]), "each log once"
     evals = read_card(folder).evals
     for entry, path, role in zip(evals[:2], (base, trained), ("base", "trained"), strict=True):
         in_log = metrics(read_eval_log(str(path)))

@@ -13,6 +13,7 @@ from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import replace_surrogates
 from truthgym.training.artifacts import METADATA_KEY, check_new_folder, folder_lock
+from truthgym.training.statements import record
 
 FileFormat = Literal["jsonl", "parquet", "arrow"]
 TYPES: dict[str, object] = {
@@ -244,6 +245,9 @@ class DatasetFolder:
             self.out.rename(self._replaced)
         self._partial.rename(self.out)
         shutil.rmtree(self._replaced, ignore_errors=True)
+        logs = {log["log"]: log["sha256"] for log in facts.get("logs", ()) if "sha256" in log}
+        settings = {key: facts.get(key) for key in ("kind", "selection", "settings", "rows")}
+        record("convert", [self.out], logs, parameters=settings)
 
     def features(self) -> list[dict[str, Any]]:
         """The columns with their types, in the format of Hugging Face's metadata."""

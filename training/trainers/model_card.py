@@ -19,8 +19,10 @@ from typing import Any
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import CARD, METADATA_KEY, card_metadata, markdown_table, read_markdown, write_markdown
+from truthgym.training.statements import digest_of, record
 
 HASH_LENGTH = 12
+HEX = re.compile(r"[0-9a-f]{64}")
 EVALUATIONS = "## Evaluations"
 METHODS = {
     "sft": "supervised fine-tuning",
@@ -114,7 +116,17 @@ def write_card(folder: Path, card: ModelCard) -> Path:
         "tags": ["truthgym", card.method, *(["trl"] if is_local else [])],
         METADATA_KEY: asdict(card),
     }
-    return write_markdown(folder / CARD, metadata, _text(folder.name, card))
+    path = write_markdown(folder / CARD, metadata, _text(folder.name, card))
+    record("train", [folder], origins(card.base, card.base_hash, card.dataset), parameters={
+        "method": card.method, "base": card.base, "config": card.config,
+    })  # fmt: skip
+    return path
+
+
+def origins(base: str, base_hash: str, dataset: str) -> dict[str, str]:
+    """What a model is made from, by name with its digest: the base model and the dataset."""
+    base_digest = base_hash if HEX.fullmatch(base_hash) else digest_of(base_hash)
+    return {base if HEX.fullmatch(base_hash) else base_hash: base_digest, dataset: digest_of(dataset)}
 
 
 def read_card(folder: Path) -> ModelCard:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
 from truthgym.training.artifacts import folder_lock, hash_model
+from truthgym.training.statements import digest_of, record, store_of
 from truthgym.training.trainers.accelerate_launch import launched_configuration
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.checkpoints import (
@@ -41,7 +42,7 @@ from truthgym.training.trainers.memory_estimate import (
     shape_of,
     workload,
 )
-from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, write_card
+from truthgym.training.trainers.model_card import ModelCard, is_finished, model_name, origins, write_card
 from truthgym.training.trainers.options import Arguments, RawOptions, build_options, parse_options
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ class Run:
         checkpoint = self.resume_from
         if checkpoint:
             log_main(f"Resuming from {checkpoint}")
-        metrics = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None).metrics
+        with self.recorded():
+            metrics = trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None).metrics
         sentences = notes()
         if checkpoint and checkpoint.resolve().parent != self.checkpoints.resolve():
             sentences = [f"Training resumed from `{checkpoint}`, a checkpoint of another run.", *sentences]
@@ -193,6 +195,26 @@ class Run:
             print(f"Trained: {self.folder}", flush=True)
         trainer.end()
         return self.folder
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Write a statement if training fails or is cancelled. `write_card` writes that of a model that is finished."""
+        try:
+            yield
+        except BaseException as error:
+            cancelled = isinstance(error, KeyboardInterrupt | SystemExit)
+            failure = {"stage": "train", "type": type(error).__name__, "message": str(error)[:500]}
+            if is_main_process():
+                record(
+                    "train",
+                    {f"{self.folder.name} (unfinished)": digest_of(f"{self.folder.name} (unfinished)")},
+                    origins(self.base, self.base_hash, self.dataset),
+                    store=store_of(self.folder),
+                    status="cancelled" if cancelled else "failed",
+                    parameters={"method": self.method, "base": self.base, "settings": self.settings},
+                    failure=failure,
+                )
+            raise
 
     def card(self, curve: list[dict[str, float]], notes: list[str]) -> ModelCard:
         """The model card."""

@@ -54,7 +54,7 @@ def test_a_card_says_all_and_is_read_back(tmp_path: Path) -> None:
     assert not is_finished(folder)
     card = write_card(folder, FACTS)
     assert is_finished(folder)
-    assert [path.name for path in folder.iterdir()] == ["README.md"]
+    assert sorted(path.name for path in folder.iterdir()) == [".lineage", "README.md"]
     assert read_card(folder) == FACTS
     text = card.read_text()
     head = yaml.safe_load(text.split("---\n")[1])

@@ -10,6 +10,7 @@ import pytest
 
 from tests.fixtures import same_weights
 from truthgym.datasets.errors import BadInput
+from truthgym.training.lineage import Lineage
 from truthgym.training.trainers.model_card import read_card
 
 Row = dict[str, Any]
@@ -242,6 +243,37 @@ def test_too_long_rows_are_reported(train: Train, capsys: pytest.CaptureFixture[
 def test_what_trl_rejects_is_one_error(train: Train, options: dict[str, Any], part: str) -> None:
     with pytest.raises(BadInput, match=part):
         train("sft", "sft", **options)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(RuntimeError("out of memory"), "failed"), (KeyboardInterrupt(), "cancelled")]
+)
+def test_a_run_that_ends_early_is_recorded(
+    train: Train, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseException, status: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("trl.SFTTrainer.train", fail)
+    with pytest.raises(type(error)):
+        train("sft", "sft")
+    (path,) = (tmp_path / "trained").rglob(".lineage/*.json")
+    content = json.loads(path.read_text())
+    assert content["predicate"]["result"]["status"] == status
+    assert content["predicate"]["result"]["failure"]["message"] == str(error)
+    assert "unfinished" in content["subject"][0]["name"]
+
+
+def test_a_trained_model_is_recorded_with_its_origins(train: Train, base: Path, tmp_path: Path) -> None:
+    folder = train("sft", "sft", max_steps=1)
+    lineage = Lineage([folder])
+    (statement,) = lineage.statements.values()
+    assert (statement.event, statement.status) == ("train", "succeeded")
+    assert [one.path.resolve() for one in statement.parents] == [base.resolve(), (tmp_path / "sft-None").resolve()]
+    assert lineage.faults() == []
+    model = folder / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + b"x")
+    assert "was changed after the statement" in Lineage([folder]).faults()[0]
 
 
 def test_two_commands_cannot_train_into_one_folder(train: Train) -> None:
