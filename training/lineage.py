@@ -31,7 +31,7 @@ class Resource:
     @property
     def path(self) -> Path:
         """Where it was, if it is a file or folder."""
-        return root_of(self.store) / self.name
+        return (root_of(self.store) / self.name).resolve()
 
     @property
     def text(self) -> str:

@@ -1,6 +1,7 @@
 """Each trainer's request and its rule for trying again, as its source has them, against the server."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from tests.serve.asking import JSON, Stub, ask, item, rewards, server
 from truthgym.serve.client import RewardClient, rewards_of
 from truthgym.serve.service.app import Server, application
-from truthgym.serve.service.doors import conversation
+from truthgym.serve.service.doors import conversation, without_end
 from truthgym.serve.service.limits import Limits
 
 Post = Callable[[str, Any], Awaitable[httpx.Response]]
@@ -155,6 +156,13 @@ def test_openrlhf_may_send_empty_lists() -> None:
 def test_chat_templates_are_read(text: str) -> None:
     found = [(one.role, one.content) for one in conversation(text)]
     assert found == [("user", "Will it rain?"), ("assistant", "Perhaps.")]
+
+
+def test_special_tokens_behind_a_reply_are_removed_in_little_time() -> None:
+    assert without_end("So <|im_end|> it is. <|im_end|>\n</s><pad><pad> ") == "So <|im_end|> it is."
+    begun = time.process_time()
+    assert without_end("a" + " " * 200_000 + "b") == "a" + " " * 200_000 + "b"
+    assert time.process_time() - begun < 2
 
 
 def test_a_door_gives_the_number_of_the_native_path() -> None:

@@ -49,7 +49,9 @@ def test_figures_are_the_logs_and_differences_are_paired(model_and_logs: Made) -
     add_evaluations(folder, [base, trained])
     add_evaluations(folder, [base])
     statements = [one for one in Lineage([folder]).statements.values() if one.event == "eval"]
-    assert sorted(one.subjects[0].path for one in statements) == sorted([base, trained]), "each log once"
+    assert sorted(one.subjects[0].path for one in statements) == sorted([base.resolve(), trained.resolve()]), (
+        "each log once"
+    )
     evals = read_card(folder).evals
     for entry, path, role in zip(evals[:2], (base, trained), ("base", "trained"), strict=True):
         in_log = metrics(read_eval_log(str(path)))
