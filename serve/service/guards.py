@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthgym.datasets.errors import BadInput
 from truthgym.serve.service.figures import ServerFigures
-from truthgym.serve.service.limits import Limits, Refusal
+from truthgym.serve.service.limits import Limits, Refusal, overloaded
 from truthgym.serve.service.request_log import RequestLog
 
 Right = Literal["score", "admin"]
@@ -117,6 +117,10 @@ class Guards:
             except Refusal as refusal:
                 entry["error"] = refusal.code
                 await _answer(refusal, sending)
+            except asyncio.CancelledError:  # the server ends, and the time for open requests is over
+                if status == 499:
+                    entry["error"] = "cancelled"
+                    await _answer(overloaded("The server ends; send the request again."), sending)
             except Exception as error:  # whatever it is, the client learns nothing of it
                 entry["error"] = type(error).__name__
                 if status == 499:
