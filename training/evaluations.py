@@ -10,7 +10,7 @@ from truthgym.evallog.discovery import hash_file
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.header import repeated_scores, with_newest
 from truthgym.training.artifacts import markdown_table
-from truthgym.training.statements import digest_of, record, store_of
+from truthgym.training.statements import Status, digest_of, record, store_of
 from truthgym.training.trainers.model_card import ModelCard, read_card, set_evaluations
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Values = dict[str, tuple[str, str, list[float]]]
 """Split, event and one number per epoch, by question."""
 SOLVING = ("solver", "solver_args")
+STATUSES: dict[str, Status] = {"success": "succeeded", "cancelled": "cancelled"}
 FEW_SHOT = "few_shot"
 """The name of the trainer, and of the solver that reads its examples."""
 
@@ -80,6 +81,7 @@ def _read(path: Path, card: ModelCard, folder: Path) -> tuple[dict[str, Any], di
             for key, value in numbers(name, score).items():
                 values[key].setdefault(str(sample.id), (split, event, []))[2].append(value)
     task = log.eval.task_registry_name or log.eval.task
+    shown = list(figures(log))
     entry = {
         "log": str(path),
         "sha256": hash_file(path),
@@ -90,16 +92,16 @@ def _read(path: Path, card: ModelCard, folder: Path) -> tuple[dict[str, Any], di
         "solver_args": log.eval.solver_args or {},
         "task_args": {key: value for key, value in log.eval.task_args.items() if key != "split"},
         "split": ", ".join(sorted(splits)),
-        "figures": list(figures(log)),
+        "figures": shown,
     }
     record(
         "eval",
         [path],
         [folder] if role == "trained" else {card.base: digest_of(card.base)},
         store=store_of(folder),
-        status={"success": "succeeded", "cancelled": "cancelled"}.get(log.status, "failed"),
+        status=STATUSES.get(log.status, "failed"),
         parameters={"task": task, "version": log.eval.task_version, "solver": log.eval.solver, "role": role},
-        figures={f"{one['scorer']}/{one['metric']}": one.get("value") for one in entry["figures"]},
+        figures={f"{one['scorer']}/{one['metric']}": one.get("value") for one in shown},
         finished=log.stats.completed_at or log.eval.created,
     )
     return entry, values

@@ -56,11 +56,11 @@ def read_tokens(file: Path | None) -> Tokens:
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        right, _, digest = line.strip().partition(" ")
+        word, _, digest = line.strip().partition(" ")
         is_hash = len(digest) == 64 and set(digest) <= set("0123456789abcdef")
-        if not is_hash or right not in ("score", "admin"):
+        if not is_hash or word not in ("score", "admin"):
             raise BadInput(f"--tokens {file} line {number}: write `score` or `admin` and the SHA-256 of a token in hex")
-        rights[digest] = "admin" if right == "admin" else "score"
+        rights[digest] = "admin" if word == "admin" else "score"
     return Tokens(rights)
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 from tenacity import AsyncRetrying, RetryError, retry_if_result, stop_after_attempt, wait_random_exponential
@@ -65,7 +66,7 @@ class Pool:
         found = {key: self._results[key] for key in keys if key in self._results}
         for key, item in new.items():
             task = self.running[key] = asyncio.create_task(self._run(key, source, item))
-            task.add_done_callback(lambda _, key=key: self.running.pop(key, None))
+            task.add_done_callback(partial(self._forget, key))
         waiting = {self.running[key]: key for key in dict.fromkeys(keys) if key in self.running}
         self.figures.queue.set(len(self.running))
         if waiting:
@@ -73,6 +74,9 @@ class Pool:
             found |= {waiting[task]: task.result() for task in done}
         self.figures.queue.set(len(self.running))
         return [found.get(key, LATE) for key in keys]
+
+    def _forget(self, key: Key, _: object) -> None:
+        self.running.pop(key, None)
 
     async def drain(self) -> None:
         """Wait until all items are scored, at most `limits.drain` seconds."""
