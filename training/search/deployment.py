@@ -16,7 +16,8 @@ from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, Protocol, RubricReward, read_artifact
 from truthgym.scorers.rubrics.rubric import Rubric, canonical_json, check_places, digest, model_from
 from truthgym.training.artifacts import folder_lock, write_atomically
-from truthgym.training.search.run import read_result
+from truthgym.training.search.run import RESULT, read_result
+from truthgym.training.statements import digest_of, record, store_of
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 RECORDS = Path("deployments")
@@ -65,6 +66,8 @@ def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
     )
     path = out or Path(f"{artifact.artifact_id}.json")
     write_atomically(path, json.dumps(artifact.model_dump(mode="json"), ensure_ascii=False, indent=1))
+    made = {str(path): digest_of(path), **_named(artifact)}
+    record("export", made, [search if search.is_file() else search / RESULT], store=store_of(path))
     return artifact, path
 
 
@@ -105,7 +108,15 @@ def deploy(artifact: Artifact, target: str, by: str, records: Path = RECORDS, ac
             lines.write(canonical_json(entry) + "\n")
             lines.flush()
             os.fsync(lines.fileno())
+    copy = records / "artifacts" / f"{artifact.artifact_id}.json"
+    named = {key: entry[key] for key in ("target", "action", "by", "previous")}
+    record("deploy", [copy], _named(artifact), store=store_of(records), parameters=named, finished=entry["at"])
     return entry
+
+
+def _named(artifact: Artifact) -> dict[str, str]:
+    """An artifact in a lineage: its id with the digest of its content, which is the same in every copy."""
+    return {f"artifact:{artifact.artifact_id}": artifact.digest_of_content.removeprefix("sha256:")}
 
 
 def rollback(target: str, by: str, records: Path = RECORDS) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from truthgym.training.search.proposer import initial_rubric
 from truthgym.training.search.records import manifest, write_script
 from truthgym.training.search.report import ARMS, Arm, table, verdict
 from truthgym.training.search.scoring import Scores, candidate_scores, write_base_log
+from truthgym.training.statements import digest_of, record
 
 RESULT = "search.json"
 REPORT = "report.md"
@@ -89,7 +90,8 @@ async def run_search(
     write_atomically(folder / RESULT, json.dumps(result, ensure_ascii=False, indent=1))
     write_atomically(folder / REPORT, _report(content, sd))
     write_script(folder, result["run_manifest"], result["digest"])
-
+    made = {str(folder / RESULT): digest_of(folder / RESULT)}
+    record("search", made, [folder / PROMPTS], parameters=content["config"], figures={"verdict": content["verdict"]})
     return result
 
 

@@ -16,6 +16,7 @@ from truthgym.models.agents.quality_markers import TOPICS
 from truthgym.scorers.rubric import rubric
 from truthgym.scorers.rubrics.reward import ModelSpec, Protocol, read_artifact
 from truthgym.scorers.rubrics.rubric import Criterion, Rubric
+from truthgym.training.lineage import Lineage
 from truthgym.training.rubric_search import rubric_search
 from truthgym.training.search.config import VERIFIER, SearchConfig
 from truthgym.training.search.data import TRUE_WEIGHTS, Prompt, bundled, read_prompts, split_prompts
@@ -255,6 +256,9 @@ def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: 
     assert deployed("prod", records) == other
     assert rollback("prod", "me", records)["artifact_id"] == artifact.artifact_id
     assert deployed("prod", records) == artifact
+    lineage = Lineage([records, path])
+    assert {one.event for one in lineage.statements.values()} == {"search", "export", "deploy"}
+    assert lineage.faults() == []
     with pytest.raises(BadInput, match="no earlier artifact"):
         rollback("prod", "me", records)
     lines = (records / "prod.jsonl").read_text().splitlines()
