@@ -55,7 +55,7 @@ def serve(
         log_level="warning",
         http="h11",
         h11_max_incomplete_event_size=8192,  # headers
-        timeout_keep_alive=30,  # longer than clients keep an idle connection, which would else be closed under a request
+        timeout_keep_alive=30,  # longer than a client keeps an idle connection: its next request would find it closed
         timeout_graceful_shutdown=int(limits.drain),
         server_header=False,
     )
