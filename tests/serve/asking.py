@@ -24,7 +24,7 @@ def item(response: str, **fields: Any) -> dict[str, Any]:
     return {"prompt": "Will it rain?", "response": response, "target": "yes", **fields}
 
 
-def ask(served: Server, *requests: tuple[str, Any], together: bool = False, **headers: str) -> list[httpx.Response]:
+def ask(served: Server, *requests: tuple[str, Any], together: Any = False, **headers: str) -> list[httpx.Response]:
     """Send requests (path and JSON, or bytes; None is a GET), one after another or all at once."""
 
     async def send_all() -> list[httpx.Response]:
@@ -43,7 +43,8 @@ def ask(served: Server, *requests: tuple[str, Any], together: bool = False, **he
                 return http.post(path, json=body, headers=headers)
 
             if together:
-                return await asyncio.gather(*(send(*one) for one in requests))
+                found: list[httpx.Response] = await asyncio.gather(*(send(*one) for one in requests))
+                return found
             return [await send(*one) for one in requests]
 
     return asyncio.run(send_all())
@@ -70,4 +71,4 @@ class Stub:
                 return JUDGE_FAILED
             return Result(score=float(len(given.response)), reward=float(len(given.response)))
 
-        served.source.score = score  # type: ignore[method-assign]
+        served.source.score = score  # type: ignore[method-assign, assignment]

@@ -175,7 +175,7 @@ def test_a_thousand_malformed_bodies_leak_nothing(tmp_path: Path) -> None:
             case 2:
                 return draw.randbytes(draw.randrange(60))
             case _:
-                shapes = [
+                shapes: list[Any] = [
                     None,
                     3,
                     [],
