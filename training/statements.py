@@ -1,7 +1,7 @@
 """Records of what was made from what: in-toto statements, one immutable file each, named by its digest.
 
 A statement's subjects are what was made and its `resolvedDependencies` what it was made from, all by SHA-256. It lies
-in `.lineage`, in the folder that it describes or beside the file, or in the folder that TRUTHGYM_LINEAGE names.
+in `.lineage`, in the folder that it describes or beside the file.
 """
 
 import json
@@ -23,7 +23,6 @@ Status = Literal["succeeded", "failed", "cancelled"]
 TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://github.com/truthgym/truthgym/lineage/{event}/v1"
 FOLDER = ".lineage"
-VARIABLE = "TRUTHGYM_LINEAGE"
 
 
 def digest_of(place: str | Path) -> str:
@@ -39,7 +38,7 @@ def digest_of(place: str | Path) -> str:
 
 def store_of(place: Path) -> Path:
     """The folder of the statements about a file or folder."""
-    return Path(os.environ.get(VARIABLE) or (place if place.is_dir() else place.parent) / FOLDER)
+    return (place if place.is_dir() else place.parent) / FOLDER
 
 
 def root_of(store: Path) -> Path:

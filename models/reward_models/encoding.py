@@ -5,11 +5,8 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
-from inspect_ai.model import ChatMessage, ChatMessageAssistant
-
-from truthgym.solvers.thoughts import split_thought
-
 if TYPE_CHECKING:
+    from inspect_ai.model import ChatMessage
     from transformers import PreTrainedTokenizerBase
 
 STEP = "<|step|>"
@@ -21,8 +18,8 @@ Split = Literal["messages", "lines"]
 
 
 def steps_of(
-    conversation: Sequence[ChatMessage], start: int = 0, split: Split = "messages"
-) -> tuple[list[ChatMessage], list[str]]:
+    conversation: "Sequence[ChatMessage]", start: int = 0, split: Split = "messages"
+) -> "tuple[list[ChatMessage], list[str]]":
     """The messages before the first step, and the text of each step, as `truthgym convert --to steps` writes them.
 
     Args:
@@ -30,13 +27,15 @@ def steps_of(
         start: Index of the first message whose reply is a step.
         split: What a step is.
     """
+    from truthgym.solvers.thoughts import split_thought
+
     first = next((i for i in range(start, len(conversation)) if conversation[i].role == "assistant"), None)
     steps: list[str] = []
     if first is None:
         return list(conversation), steps
     before: list[str] = []
     for message in conversation[first:]:
-        is_step = isinstance(message, ChatMessageAssistant)
+        is_step = message.role == "assistant"
         text = (split_thought(message.text)[1] or "") if is_step else message.text
         if not is_step:
             before.append(text)
@@ -50,9 +49,9 @@ def steps_of(
     return list(conversation[:first]), steps
 
 
-def as_message(message: ChatMessage) -> dict[str, Any]:
+def as_message(message: "ChatMessage") -> dict[str, Any]:
     """A message as chat templates read it, with its tool calls."""
-    calls = message.tool_calls if isinstance(message, ChatMessageAssistant) else None
+    calls = message.tool_calls if message.role == "assistant" else None
     called = [{"type": "function", "function": {"name": call.function, "arguments": call.arguments}}
               for call in calls or []]  # fmt: skip
     return {"role": message.role, "content": message.text} | ({"tool_calls": called} if called else {})

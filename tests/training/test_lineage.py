@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from truthgym.cli.lineage import command
 from truthgym.datasets.errors import BadInput
 from truthgym.training.lineage import Lineage
-from truthgym.training.statements import FOLDER, VARIABLE, digest_of, record, write_statement
+from truthgym.training.statements import FOLDER, digest_of, record, write_statement
 
 BYTES = b"weights"
 
@@ -132,12 +132,6 @@ def test_how_a_run_ended_is_shown(tmp_path: Path) -> None:
     record("train", plan, store=tmp_path / FOLDER, status="failed", failure=failure)
     output = CliRunner().invoke(command, ["show", plan["run"][:8], str(tmp_path)]).output
     assert "train, failed (train: RuntimeError: out of memory)" in output
-
-
-def test_one_store_for_all(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, str(made / "all" / FOLDER))
-    record("eval", [made / "logs" / "a.eval"], [made / "model"])
-    assert len(list((made / "all" / FOLDER).iterdir())) == 1
 
 
 @pytest.mark.parametrize(("what", "match"), [("model", "There is no lineage"), ("ffff", "There is no lineage")])
