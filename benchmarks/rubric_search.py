@@ -118,4 +118,4 @@ def _search(data: Prompts, mode: str, seed: int, generations: int, mutations: in
 
 if __name__ == "__main__":
     what, numbers = sys.argv[1], [int(one) for one in sys.argv[2:]]
-    print({"judges": judges, "searches": searches}[what](*numbers))
+    print(judges(*numbers) if what == "judges" else searches(*numbers))

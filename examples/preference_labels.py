@@ -36,7 +36,7 @@ from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.scorers.statistics.preference import preference_of
 from truthgym.tasks.preferences import comparison_request
 from truthgym.training.artifacts import card_metadata
-from truthgym.training.conversion.confidence import (
+from truthgym.training.confidence import (
     Fit,
     Indices,
     Margins,
@@ -292,7 +292,7 @@ def filter_rows(dataset: str, out: str, share: float, folds: int, options: Seque
 
     rows = preference_rows(dataset)
     strata = length_strata(*([row[side][0]["content"] for row in rows] for side in ("chosen", "rejected")))
-    from truthgym.models.reward_model import load  # type: ignore[import-not-found, unused-ignore]
+    from truthgym.models.reward_model import load
     from truthgym.training.reward import reward
 
     kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}

@@ -1,5 +1,7 @@
 """Ablation of composite rewards on planted components."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,7 +27,7 @@ def frame(noise: float = 1.0) -> pd.DataFrame:
 
 
 def test_a_component_without_relation_to_gold_is_named() -> None:
-    found = ablated(frame()).set_index("set")
+    found: Any = ablated(frame()).set_index("set")
     assert list(found.index) == ["all", "without judge_score", "without reward_model", "judge_score alone",
                                  "reward_model alone"]  # fmt: skip
     assert found.loc["without judge_score", "change_lower"] > 0
@@ -38,11 +40,11 @@ def test_a_component_without_relation_to_gold_is_named() -> None:
 
 
 def test_components_count_by_their_spread_and_not_by_their_unit() -> None:
-    found = ablated(frame()).set_index("set")
+    found: Any = ablated(frame()).set_index("set")
     words = found.loc["all", "weights"].split()
     assert float(words[3]) == pytest.approx(1 / (300 * 2**0.5), rel=0.1)
     assert float(words[1]) == pytest.approx(1, rel=0.1)
-    by_rank = ablated(frame(), scale="quantile").set_index("set")
+    by_rank: Any = ablated(frame(), scale="quantile").set_index("set")
     assert by_rank.loc["all", "accuracy"] == pytest.approx(found.loc["all", "accuracy"], abs=0.05)
     assert "without judge_score" in report(found.reset_index())
     assert chart(found.reset_index()).to_dict()
@@ -52,9 +54,9 @@ def test_an_answer_without_a_number_counts_as_the_worst() -> None:
     rows = frame(0.0)
     best = GOLD.argmax(axis=1)
     lost = [f"q{q}" == row.sample_id and best[q] + 1 == row.epoch for row in rows.itertuples() for q in
-            [int(row.sample_id[1:])]]  # fmt: skip
+            [int(str(row.sample_id)[1:])]]  # fmt: skip
     rows.loc[np.array(lost) & (rows["scorer"] == "reward_model"), "value"] = np.nan
-    found = ablated(rows).set_index("set")
+    found: Any = ablated(rows).set_index("set")
     # of the 15 pairs of a question, the 5 with its best answer turn round; one ties with the lowest of all
     assert found.loc["reward_model alone", "accuracy"] == pytest.approx((80 * 10 + 0.5) / (80 * 15))
 

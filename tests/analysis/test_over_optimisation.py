@@ -1,6 +1,6 @@
 """Proxy and gold score of best-of-n, and a proxy's margins, on planted scores."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 CASE = ("a", "direct")
 
 
-def frame(proxy: "NDArray[np.float64]", gold: "NDArray[np.float64]", **more: object) -> pd.DataFrame:
+def frame(proxy: "NDArray[np.float64]", gold: "NDArray[np.float64]", **more: Any) -> pd.DataFrame:
     """Answers with a reward of a model, and a gold score of which less is better."""
     return pd.concat([
         made({CASE: proxy}, scorer="reward_model", key="reward", **more),
@@ -28,7 +28,7 @@ def test_a_proxy_that_is_gold_up_to_a_point_is_over_optimised() -> None:
     """Gold rises with the proxy up to 1.5 standard deviations, and falls twice as steeply beyond it."""
     proxy = np.random.default_rng(0).normal(size=(60, 32))
     gold = np.where(proxy < 1.5, proxy, 4.5 - 2 * proxy)
-    found = over_optimisation.optimised(frame(proxy, gold)).set_index("n")
+    found: Any = over_optimisation.optimised(frame(proxy, gold)).set_index("n")
     assert list(found.index) == [1, 2, 4, 8, 16, 32]
     assert found["gold_score"].idxmax() in (4, 8, 16)
     assert found.loc[32, "change_upper"] < found.loc[8, "change_lower"]

@@ -23,7 +23,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Tables:
     def replace(*frames: pd.DataFrame, slopes: list[list[Any]] | None = None) -> None:
         monkeypatch.setattr(power, "answers", lambda *_, **__: pd.concat(frames))
         headlines = pd.DataFrame(slopes or [], columns=columns)
-        monkeypatch.setattr(power.performance, "load", lambda *_: headlines)
+        monkeypatch.setattr("truthgym.analysis.performance.load", lambda *_: headlines)
 
     return replace
 

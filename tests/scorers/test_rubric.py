@@ -62,7 +62,7 @@ def test_known_truth(planted: EvalLog) -> None:
         planted, rubric(PLANTED), model_roles={"judge": "reference/judge"}, display="log", action="overwrite"
     )
     for one, share in zip(scored.samples or [], exact, strict=True):
-        found = one.scores["rubric"].value["rubric_score"]  # type: ignore[index, call-overload]
+        found: Any = one.scores["rubric"].value["rubric_score"]  # type: ignore[index, call-overload]
         assert abs(found - share) <= 0.011, "ratings end at 0.01 and 0.99"
     assert metrics(scored)["rubric_score"] == pytest.approx(np.mean(exact), abs=0.011)
     assert 0.02 < metrics(planted)["repeat_sd"] < 0.2
@@ -79,7 +79,7 @@ def test_figures(planted: EvalLog) -> None:
     found = metrics(planted)
     assert list(found)[: len(PARADIGM.headline)] == list(PARADIGM.headline)
     assert (found["n"], found["share_scored"], found["share_unread"], found["share_na"]) == (6, 1, 0, 0)
-    assert set(rubric_scores()([])) == set(PARADIGM.headline)  # type: ignore[arg-type, call-overload]
+    assert set(rubric_scores()([])) == set(PARADIGM.headline)  # type: ignore[arg-type]
 
 
 def test_votes_are_averaged_and_unread_ones_left_out(run: Run, says: Says, rain: Rain) -> None:
@@ -159,7 +159,7 @@ def test_it_is_a_reward(says: Says) -> None:
     assert reward[0].name == "rubric"
     judge = says(reply(a=1, b=0))
     function = graded(by_criteria(read_reward(TWO)[0]), model=judge)
-    rewards = asyncio.run(function(["Q"], ["A"], target=[""]))  # type: ignore[arg-type]
+    rewards: list[Any] = asyncio.run(function(["Q"], ["A"], target=[""]))  # type: ignore[arg-type]
     assert rewards == [0.75]
 
 

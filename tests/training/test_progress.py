@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.fixtures import Fails, Run
+from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress.questionnaire import Item
 from truthgym.models.agents.respondent import request_of
 from truthgym.tasks.progress_follow import progress_follow
@@ -102,5 +103,5 @@ def test_what_cannot_be_trained(fails: Fails, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(progress, "CHILD", "raise SystemExit('no such option')")
     examinee = LifelongGRPO()
     examinee.out = Path("trained")
-    with pytest.raises(progress.BadInput, match="truthgym train grpo failed in trained: no such option"):
+    with pytest.raises(BadInput, match="truthgym train grpo failed in trained: no such option"):
         examinee.train({})

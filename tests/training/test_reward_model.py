@@ -120,7 +120,12 @@ def test_the_scorer_serves_eval_reward_and_convert(
 
     batches: list[int] = []
     read = module.Member.read
-    monkeypatch.setattr(module.Member, "read", lambda self, rows: batches.append(len(rows)) or read(self, rows))
+
+    def count(self: module.Member, rows: Any) -> Any:
+        batches.append(len(rows))
+        return read(self, rows)
+
+    monkeypatch.setattr(module.Member, "read", count)
     replies = iter([GOOD, BAD, " "] * 2)
     arguments = {"folder": [str(path) for path in trained[:2]], "penalty": 0.5}
     task = urns(n=2, split="train", paradigms={"reward_model": arguments})

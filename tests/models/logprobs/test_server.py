@@ -164,8 +164,8 @@ def test_a_provider_that_cannot() -> None:
 
 def test_vllm_completions_is_a_server() -> None:
     with serving(server(vllm)) as found:
-        given = {"base_url": f"{found.address}/v1", "api_key": "none", "memoize": False}
-        predictor = get_model("vllm-completions/some/model", **given)
+        url = f"{found.address}/v1"
+        predictor = get_model("vllm-completions/some/model", base_url=url, api_key="none", memoize=False)
         assert check_method(predictor, "teacher_forced") == "teacher_forced"
         (result,) = asyncio.run(reply_logprobs(predictor, [ChatMessageUser(content="Well?")], ["Yes"]))
     assert result.total == pytest.approx(expected("Yes"))

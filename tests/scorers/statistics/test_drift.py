@@ -1,5 +1,7 @@
 """The drift test: its statistic by hand, its false alarms and its power on simulated traces."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ def test_the_statistic_is_the_largest_cusum() -> None:
 
 
 def test_clean_runs_are_rarely_stopped_and_a_drift_of_one_sd_soon() -> None:
-    found = simulate(runs=320, clean=(200,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
+    found: Any = simulate(runs=320, clean=(200,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
     assert found.loc["independent", "false"] <= 0.05 + 2 * (0.05 * 0.95 / 320) ** 0.5
     assert found.loc["independent", "stopped"] >= 0.8
 

@@ -88,7 +88,7 @@ def test_it_tells_small_pools_apart() -> None:
 
 def test_weak_answers_on_top_gain_nothing() -> None:
     """The rubric puts the two weakest answers on top, in the right order: by its own tail it would be perfect."""
-    quality = list(range(8))
+    quality = [float(one) for one in range(8)]
     gaming = [0.9 if one == 1 else 0.8 if one == 0 else 0.1 for one in quality]
     # Within the tail a tie; of twelve other pairs four are wrong and eight are ties: below chance.
     assert total(prompt(gaming, quality)) == pytest.approx((0.5 + 8 * 0.5 / 12) / 2)

@@ -14,7 +14,7 @@ import pytest
 from tests.fixtures import write_rows
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
-from truthgym.training.conversion.confidence import (
+from truthgym.training.confidence import (
     Indices,
     Margins,
     cross_fitted_margins,
