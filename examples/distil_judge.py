@@ -169,11 +169,11 @@ def train(
     trained = AutoModelForSequenceClassification.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
 
-    @torch.no_grad()
     def score(reply: Reply) -> float:
         messages = [{"role": "user", "content": reply.prompt}, {"role": "assistant", "content": reply.text}]
         ids = tokenizer.apply_chat_template(messages, return_tensors="pt", return_dict=True)["input_ids"]
-        return float(trained(ids).logits[0, 0])
+        with torch.no_grad():
+            return float(trained(ids).logits[0, 0])
 
     return lambda replies: np.array([score(reply) for reply in replies])
 

@@ -94,6 +94,7 @@ PARADIGMS: dict[str, dict[str, dict[str, Any]]] = {
     "qualitative": {"qualitative": {}},
     "graded": {"graded": {"grader": "model"}},
     "length": {"length": {}},
+    "rubric": {"rubric": {}},
     "world_uplift": {"world_uplift": {"budgets": "20"}},
 }
 

@@ -7,9 +7,8 @@ import signal
 from pathlib import Path
 
 from truthgym.serve.service.app import Server, application
-from truthgym.serve.service.guards import check_bind, read_tokens
+from truthgym.serve.service.guards import RequestLog, check_bind, read_tokens
 from truthgym.serve.service.limits import Limits
-from truthgym.serve.service.request_log import RequestLog
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
 

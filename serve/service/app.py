@@ -13,10 +13,9 @@ from pydantic import BaseModel, Field, ValidationError
 from truthgym.datasets.inspect_private import PrerequisiteError, init_runtime_context
 from truthgym.serve.service import doors
 from truthgym.serve.service.figures import ServerFigures
-from truthgym.serve.service.guards import Guards, Tokens
+from truthgym.serve.service.guards import Guards, RequestLog, Tokens
 from truthgym.serve.service.limits import Limits, Refusal
 from truthgym.serve.service.pool import Pool, check_items
-from truthgym.serve.service.request_log import RequestLog
 from truthgym.serve.service.scoring import Item, Result, Source
 from truthgym.serve.spec import RewardSpec, named_spec
 

@@ -13,6 +13,7 @@ from truthgym.cli.main import COMMANDS, commands
 WITHIN = {
     "truthgym.training.rollouts.policy",
     "truthgym.training.rollouts.callbacks",
+    "truthgym.training.rollouts.hacking_monitor",
 }
 """They derive from classes of libraries, so that they load these: they are imported inside functions alone."""
 HEAVY = {"torch", "trl", "transformers", "peft", "accelerate", "datasets", "pandas", "openai", "together", "deepspeed"}

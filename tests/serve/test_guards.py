@@ -13,9 +13,8 @@ import pytest
 from tests.serve.asking import BRIER, JUDGE, Stub, ask, item, server
 from truthgym.datasets.errors import BadInput
 from truthgym.serve.service.app import Server, application
-from truthgym.serve.service.guards import Tokens, check_bind, read_tokens
+from truthgym.serve.service.guards import RequestLog, Tokens, check_bind, read_tokens
 from truthgym.serve.service.limits import Limits
-from truthgym.serve.service.request_log import RequestLog
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
 

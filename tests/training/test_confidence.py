@@ -27,7 +27,7 @@ from truthgym.training.confidence import (
 
 @pytest.fixture(scope="module")
 def example() -> dict[str, Any]:
-    return runpy.run_path(str(Path(__file__).parents[3] / "examples" / "preference_labels.py"))
+    return runpy.run_path(str(Path(__file__).parents[2] / "examples" / "preference_labels.py"))
 
 
 def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:

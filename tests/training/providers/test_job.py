@@ -133,7 +133,7 @@ def test_the_key_is_not_shown(server: Any, make_spec: MakeSpec, train: Train) ->
     with pytest.raises(BadInput) as error:
         train(make_spec())
     folder, printed = train(make_spec())
-    texts = [path.read_text() for path in folder.iterdir()]
+    texts = [path.read_text() for path in folder.rglob("*") if path.is_file()]
     assert not [text for text in [str(error.value), *printed, *texts] if "sk-loopback" in text]
 
 
