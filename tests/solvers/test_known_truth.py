@@ -233,5 +233,5 @@ def test_the_modes_are_all_there(root: Path) -> None:
     """A mode that is added is to be held to its truth as well."""
     public = {path.stem for path in (root / "solvers").glob("*.py") if "\n@solver\n" in path.read_text()}
     named = {mode.split()[0].replace("interview", "bootstrap_interview") for mode in MODES}
-    # best_of_n selects among answers. A simulated agent takes the critique of critique_revise for evidence: not held yet.
+    # best_of_n selects among answers; a simulated agent takes the critique of critique_revise for evidence.
     assert public - {"prepare", "best_of_n", "critique_revise"} == named
