@@ -4,6 +4,7 @@ Each element is `python -m truthgym.sweep.slurm UNITS NUMBER`, on a folder that 
 """
 
 import json
+import shlex
 import subprocess
 import sys
 import time
@@ -33,14 +34,14 @@ def run(units: Sequence[Unit], workers: int, options: Sequence[str] = ()) -> Ite
     if which("sbatch") is None:
         raise BadInput("--on slurm needs the command sbatch, which is not on this machine; log in to the cluster first")
     folder = Path(units[0].state).parent
-    folder.mkdir(parents=True, exist_ok=True)
-    listed = folder / "units.json"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    listed = folder / f"units-{time.time_ns()}.json"  # another array may still read its own
     listed.write_text(json.dumps([asdict(unit) for unit in units]), encoding="utf-8")
     for unit in units:
         Path(f"{unit.state}.ended").unlink(missing_ok=True)
     array = f"--array=0-{len(units) - 1}%{workers}"
     command = [sys.executable, "-m", "truthgym.sweep.slurm", str(listed)]
-    script = f"#!/bin/sh\nexec {' '.join(command)} $SLURM_ARRAY_TASK_ID\n"
+    script = f"#!/bin/sh\nexec {shlex.join(command)} $SLURM_ARRAY_TASK_ID\n"
     job = subprocess.Popen(
         ["sbatch", "--wait", array, f"--output={folder}/slurm-%a.txt", f"--chdir={Path.cwd()}", *options],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

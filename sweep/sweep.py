@@ -1,5 +1,6 @@
 """Runs a script's eval sets on many workers, and commands on many logs."""
 
+import json
 import shutil
 import sys
 import time
@@ -13,7 +14,7 @@ from typing import Literal, get_args
 from filelock import FileLock, Timeout
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.evallog.discovery import log_paths
+from truthgym.evallog.discovery import find_logs
 from truthgym.sweep.units.plan import Plan, Shards, plan, state_folder
 from truthgym.sweep.units.unit import Outcome, Unit, merge_shards
 
@@ -69,6 +70,9 @@ def sweep(
     call = 1
     earlier: list[list[str]] = []
     while (todo := plan(command, call, earlier, shards, workers, max_connections)) is not None:
+        if todo.connections < workers:
+            report(f"{todo.connections} workers, because the script allows no more connections")
+            run = back_end(on, todo.connections, address, gpus_per_worker)
         if not sweep_call(todo, run, report):
             return False
         call, earlier = call + 1, todo.earlier
@@ -94,37 +98,43 @@ def back_end(on: On, workers: int, address: str, gpus: float) -> Callable[[Seque
 def sweep_call(todo: Plan, run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]) -> bool:
     """Run and merge the units of one eval set, which no other sweep may write meanwhile."""
     folder = Path(state_folder(todo.log_dir))
-    if not todo.units:
-        shutil.rmtree(folder, ignore_errors=True)
-        return True
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / "sweep.lock")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = FileLock(f"{folder}.lock")
     try:
         lock.acquire(timeout=0)
     except Timeout:
         raise BadInput(
             f"Another sweep runs in {todo.log_dir}; wait for it, or give the script another log_dir"
         ) from None
+    failed = 0
     try:
-        logs, failed = follow(
-            run(todo.units), todo.units, report, f"{todo.done} tasks were complete." * bool(todo.done)
-        )
-        for shards in todo.shards:
-            if all(unit.state in logs for unit in shards.units):
-                merge(shards, logs)
+        if todo.units:
+            first = f"{todo.done} tasks were complete." * bool(todo.done)
+            logs, failed = follow(run(todo.units), todo.units, report, first)
+            for shards in todo.shards:
+                if all(unit.state in logs for unit in shards.units):
+                    merge(shards, logs)
+        remove_merged(folder)
+        if not failed:
+            shutil.rmtree(folder, ignore_errors=True)
     finally:
         lock.release()
-    if not failed:
-        shutil.rmtree(folder, ignore_errors=True)
     return not failed
 
 
 def merge(shards: Shards, logs: Mapping[str, str]) -> None:
-    """Merge a task's shards in a process of the script, which registers its scorers, and remove them."""
+    """Merge a task's shards in a process of the script, which registers its scorers."""
     failed = merge_shards(shards.units[0], [logs[unit.state] for unit in shards.units], shards.out, shards.questions)
     if failed:
         raise BadInput(f"The shards of {shards.out} could not be merged: {failed}")
-    shutil.rmtree(f"{shards.out.removesuffix('.eval')}.shards")
+
+
+def remove_merged(folder: Path) -> None:
+    """Remove shards whose merged log is there: `eval_set` would take them for runs that did not finish."""
+    for record in folder.glob("*.shards"):
+        out = json.loads(record.read_text(encoding="utf-8"))["out"]
+        if Path(out).exists():
+            shutil.rmtree(f"{out.removesuffix('.eval')}.shards", ignore_errors=True)
 
 
 def sweep_logs(
@@ -134,15 +144,19 @@ def sweep_logs(
     places = [word for word in command[2:] if Path(word).exists() and (Path(word).is_dir() or word.endswith(".eval"))]
     out = command[command.index("--out") + 1] if "--out" in command[:-1] else ""
     places = [place for place in places if place != out]
+    if "--output-file" in command:
+        raise BadInput("--output-file would be the same for each log; use --overwrite, which writes into the logs")
     if not places or (command[0] == "truthgym" and not out):
         raise BadInput(f"{' '.join(command)} names no logs, or has no --out DIR; a sweep runs it once for each log")
     folder = Path(".truthgym-sweep", sha256("\0".join(command).encode()).hexdigest()[:12]).resolve()
     options = [word for word in command[2:] if word not in places]
     units = []
-    for number, log in enumerate(log_paths(places)):
+    for log in (one.path for one in find_logs(places)[0]):
         words = [f"{out}/{Path(log).stem}" if word == out and out else word for word in options]
-        name, state = f"{command[1]} {Path(log).name}", str(folder / str(number))
+        name, state = f"{command[1]} {Path(log).name}", str(folder / sha256(log.encode()).hexdigest()[:16])
         units.append(Unit(name, "", 1, [*command[:2], log, *words], str(Path.cwd()), 1, [], {}, state))
+    if command[0] == "truthgym" and len({Path(unit.command[2]).stem for unit in units}) < len(units):
+        raise BadInput("Two of the logs have the same name, and their datasets would be one folder; convert them apart")
     waiting = [unit for unit in units if not Path(f"{unit.state}.done").exists()]
     _, failed = follow(run(waiting), waiting, report, "", lambda outcome: Path(f"{outcome.unit.state}.done").touch())
     if not failed:

@@ -11,7 +11,7 @@ import runpy
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
@@ -30,7 +30,10 @@ def main() -> NoReturn:
     """Do what the file that the command line names says."""
     settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     end_with_parent(settings["parent"])
-    jobs, answers = sys.stdin, os.fdopen(os.dup(1), "w", encoding="utf-8")
+    jobs = os.fdopen(os.dup(0), encoding="utf-8")  # what the script starts must not read them
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
     sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     print_to(settings["printed"])
     if settings["mode"] == "capture":
@@ -76,11 +79,13 @@ def replace_eval_set(settings: dict[str, Any], act: Act) -> None:
     number, earlier = settings["call"], settings["earlier"]
     original, calls = module.eval_set, 0
 
-    def eval_set(tasks: object, log_dir: str, *args: Any, **options: Any) -> Any:  # noqa: ANN401  # as Inspect's
+    def eval_set(tasks: object, log_dir: str | None = None, *args: object, **options: object) -> object:
         nonlocal calls
         calls += 1
         if calls > number:
             return original(tasks, log_dir, *args, **options)
+        log_dir = log_dir or os.environ.get("INSPECT_LOG_DIR") or "logs"
+        log_dir = log_dir if "://" in log_dir else str(Path(log_dir).resolve())
         if calls < number and len(earlier) >= calls:
             return True, [read_eval_log(log, header_only=True) for log in earlier[calls - 1]]
         if calls < number:
@@ -110,7 +115,7 @@ def run_command(command: list[str]) -> None:
         runpy.run_module("truthgym.cli.main", run_name="__main__")
         return
     sys.path[0] = str(Path(command[0]).resolve().parent)
-    runpy.run_path(command[0], run_name="__main__")
+    runpy.run_path(str(Path(command[0]).absolute()), run_name="__main__")
 
 
 def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dict[str, Any]) -> None:
@@ -121,14 +126,15 @@ def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dic
 
     def record(resolved: list[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as Inspect's
         for one in resolved:
-            limits = [options.get("max_connections"), one.task.config.max_connections, one.model.config.max_connections]
+            configs = [options, *(vars(config) for config in (one.task.config, one.model.config))]
+            limits = [limit for config in configs for limit in allowed(config)]
             tasks.append(
                 {
                     "samples": [
                         [place if sample.id is None else sample.id, (sample.metadata or {}).get("event")]
                         for place, sample in enumerate(one.task.dataset, start=1)
                     ],
-                    "max_connections": min((limit for limit in limits if limit), default=None),
+                    "max_connections": min(limits, default=None),
                 }
             )
         return build(resolved, *args, **kwargs)
@@ -141,6 +147,13 @@ def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dic
     finally:
         found = {"earlier": settings["earlier"], "tasks": tasks, "limit": options.get("limit")}
         Path(settings["out"]).write_text(json.dumps(found), encoding="utf-8")
+
+
+def allowed(config: Mapping[str, Any]) -> list[int]:
+    """Connections that a configuration allows, if it says."""
+    adaptive = config.get("adaptive_connections")
+    most = getattr(adaptive, "max", adaptive if type(adaptive) is int else None)
+    return [limit for limit in (config.get("max_connections"), most) if limit]
 
 
 def run_units(jobs: TextIO, answers: TextIO, eval_set: Callable[..., Any]) -> NoReturn:
@@ -183,12 +196,10 @@ def newest_log(folder: str, identifier: str) -> "EvalLog | None":
 
     from truthgym.datasets.inspect_private import task_identifier
 
-    task = identifier.split("#")[0].split("@")[-1].split("/")[-1]
     for log in list_eval_logs(folder, recursive=False):  # newest first
-        if log.task.replace("-", "_").endswith(task.replace("-", "_")):
-            header = read_eval_log(log, header_only=True)
-            if task_identifier(header, None) == identifier:
-                return header
+        header = read_eval_log(log, header_only=True)
+        if task_identifier(header, None) == identifier:
+            return header
     return None
 
 

@@ -2,6 +2,7 @@
 
 import os
 import struct
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
@@ -16,6 +17,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.evallog.archive import LOCAL_HEADER_SIZE, EvalArchive
 from truthgym.evallog.schema import decode_json
 
+SUMMARIES = "summaries.json"
 CHUNK = 2**20
 """Bytes that are copied at a time."""
 
@@ -45,17 +47,30 @@ def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]])
     log.samples = scores
     if log.results is not None and any(one.scores for one in scores):
         recompute_metrics(log)
-    small, temporary = f"{out}.header.eval", f"{out}.part"
-    write_eval_log(log, small)
-    try:
-        with zipfile.ZipFile(temporary, "w") as archive:
-            for shard in shards:
-                copy(shard, archive, lambda name: name.startswith("samples/"))
-            copy(small, archive, lambda name: not name.startswith("samples/"))
-        Path(temporary).replace(out)
-    finally:
-        Path(small).unlink(missing_ok=True)
-        Path(temporary).unlink(missing_ok=True)
+        log.results.completed_samples = sum(one.error is None for one in scores)
+    temporary = Path(f"{out}.part")  # no name of a log: nothing may read it before it is complete
+    with tempfile.TemporaryDirectory() as folder:
+        small = str(Path(folder, "header.eval"))
+        write_eval_log(log, small)
+        try:
+            with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+                for shard in shards:
+                    copy(shard, archive, lambda name: name.startswith("samples/"))
+                copy(small, archive, lambda name: not name.startswith("samples/") and "summaries" not in name)
+                archive.writestr(SUMMARIES, summaries(shards))
+            temporary.replace(out)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+
+def summaries(shards: Sequence[str]) -> bytes:
+    """What lists of samples show, of all shards."""
+    decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[msgspec.Raw])
+    found: list[msgspec.Raw] = []
+    for shard in shards:
+        with EvalArchive(shard) as archive:
+            found += decode_json(archive.read(SUMMARIES), decoder)
+    return msgspec.json.encode(found)
 
 
 class Scored(msgspec.Struct):
@@ -66,11 +81,13 @@ class Scored(msgspec.Struct):
     target: str | list[str]
     scores: dict[str, Any] | None = None
     metadata: dict[str, Any] = {}
+    error: dict[str, Any] | None = None
 
 
 def scored_samples(shard: str) -> Iterator[EvalSample]:
     """The samples of a log with their scores and metadata, and nothing else: the rest would take most of the time."""
     decoder = msgspec.json.Decoder(Scored)
+    make: Any = EvalSample  # pydantic makes scores and errors from what JSON holds
     with EvalArchive(shard) as archive:
         names = [name for name in archive.names if name.startswith("samples/")]
         if any(name.count("/") > 1 for name in names):  # samples in chunks
@@ -78,10 +95,7 @@ def scored_samples(shard: str) -> Iterator[EvalSample]:
             return
         for name in names:
             one = decode_json(archive.read(name), decoder)
-            yield EvalSample(
-                id=one.id, epoch=one.epoch, input="", target=one.target, metadata=one.metadata,
-                scores=one.scores,  # pydantic makes them
-            )  # fmt: skip
+            yield make(input="", **msgspec.structs.asdict(one))
 
 
 def check(samples: Sequence[EvalSample], questions: Sequence[tuple[Any, Any]], epochs: int, out: str) -> None:

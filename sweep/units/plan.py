@@ -9,6 +9,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_urlsafe
+from tempfile import mkdtemp
 from typing import Any
 
 import fsspec
@@ -48,6 +49,8 @@ class Plan:
     """What is merged after it."""
     done: int = 0
     """Tasks whose logs were complete before."""
+    connections: int = CONNECTIONS
+    """Connections that the script allows for a provider: no more workers than that can be busy."""
 
 
 def plan(command: Sequence[str], call: int, earlier: list[list[str]], shards: int, workers: int,
@@ -69,10 +72,8 @@ def plan(command: Sequence[str], call: int, earlier: list[list[str]], shards: in
         BadInput: The script failed or never calls `eval_set`, this version of Inspect has another protocol, or the
             eval set cannot be divided.
     """
-    scratch = Path(".truthgym-sweep", sha256("\0".join(command).encode()).hexdigest()[:12])
-    scratch.mkdir(parents=True, exist_ok=True)
-    manifest = (scratch / "capture").resolve()
-    manifest.unlink(missing_ok=True)
+    scratch = Path(mkdtemp(prefix="truthgym-sweep-"))
+    manifest = scratch / "capture"
     state = str((scratch / "script").resolve())
     whole = Unit(" ".join(command), "", 0, list(command), str(Path.cwd()), call, earlier, {}, state)
     out = f"{state}.out"
@@ -93,31 +94,36 @@ def plan(command: Sequence[str], call: int, earlier: list[list[str]], shards: in
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     check_protocol(captured["version"])
-    log_dir = absolute(captured["options"]["log_dir"])
+    log_dir = captured["options"]["log_dir"]
+    selects = captured["options"].get("limit") or captured["options"].get("sample_id")
+    if shards > 1 and (selects or "://" in log_dir):
+        raise BadInput(
+            f"--shards divides whole tasks with logs on a disk; {' '.join(command)} selects questions by limit or "
+            f"sample_id, or writes to {log_dir}. Give the tasks their own number of questions (-T n=...) and a folder"
+        )
     found = Plan(log_dir, eval_set_id(log_dir, captured.get("eval_set_id")), extra["earlier"])
     existing = logs_by_task(log_dir)
     for task, more in zip(captured["tasks"], extra["tasks"], strict=True):
         logs = existing.get(task["identifier"], [])
         due = task["samples"] * task["epochs"]
-        if any(status == "success" and completed >= due for status, completed in logs):
+        may_fail = accepted(captured["options"].get("fail_on_error"), due)
+        if any(status == "success" and completed >= due - may_fail for status, completed in logs):
             found.done += 1
             continue
+        found.connections = min(
+            found.connections, max_connections or CONNECTIONS, more["max_connections"] or CONNECTIONS
+        )
         limits = connections(max_connections, more["max_connections"], workers)
         options = {"log_dir": log_dir, "log_buffer": LOG_BUFFER, "generate_config": limits}
         selected = {key: task.get(key) for key in ("identifier", "registry_name", "args_hash")}
         selection = {"version": SELECTION_VERSION, "eval_set_id": found.eval_set_id, "tasks": [selected]}
         state = str(Path(state_folder(log_dir), sha256(task["identifier"].encode()).hexdigest()[:16]))
         unit = Unit(f"{task['name']}, {task['model']}", task["model"], due, list(command), str(Path.cwd()), call,
-                    found.earlier, selection | {"overrides": options}, state, bool(logs))  # fmt: skip
+                    found.earlier, selection | {"overrides": options}, state, bool(logs), may_fail)  # fmt: skip
         divided = divide(unit, task, more["samples"], shards) if not logs else None
         if divided is None:
             found.units.append(unit)
             continue
-        if captured["options"].get("limit") or captured["options"].get("sample_id"):
-            raise BadInput(
-                f"{' '.join(command)} selects questions by limit or sample_id, which --shards would replace; give the "
-                "task its own number of questions, such as -T n=..., or leave out --shards"
-            )
         found.shards.append(divided)
         found.units += divided.units
     return found
@@ -133,10 +139,16 @@ def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards:
     if not record.exists():
         events: dict[str, list[Any]] = {}
         for identity, event in questions:
-            events.setdefault(f"event {event}" if event else f"id {identity}", []).append(identity)
+            events.setdefault(f"event {event}" if event is not None else f"id {identity}", []).append(identity)
         count = min(shards, len(events), len(questions) // SHARD_SAMPLES)
         if count < 2:
             return None
+        special = next((str(one) for one, _ in questions if set(str(one)) & set("*?[]:")), None)
+        if special is not None:
+            raise BadInput(
+                f"{task['name']} has a question with the id {special}, which Inspect would read as a "
+                "pattern; leave out --shards, or name the questions otherwise"
+            )
         parts: list[list[Any]] = [[] for _ in range(count)]
         for ids in sorted(events.values(), key=len, reverse=True):
             min(parts, key=len).extend(ids)
@@ -146,6 +158,11 @@ def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text(json.dumps({"out": out, "parts": parts}), encoding="utf-8")
     divided = json.loads(record.read_text(encoding="utf-8"))
+    if {*sum(divided["parts"], [])} != {identity for identity, _ in questions}:  # noqa: RUF017  # few parts
+        raise BadInput(
+            f"{task['name']} has other questions than when its sweep began; remove {record} and "
+            f"{divided['out'].removesuffix('.eval')}.shards to begin anew, or change the script back"
+        )
     epochs = task["epochs"]
     units = []
     for number, ids in enumerate(divided["parts"]):
@@ -153,7 +170,8 @@ def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards:
         overrides = unit.selection["overrides"] | {"log_dir": log_dir, "sample_id": ids}
         units.append(
             replace(unit, name=f"{unit.name}, shard {number + 1} of {len(divided['parts'])}", search=True,
-                    samples=len(ids) * epochs, selection=unit.selection | {"overrides": overrides},
+                    samples=len(ids) * epochs, may_fail=unit.may_fail * len(ids) // len(questions),
+                    selection=unit.selection | {"overrides": overrides},
                     state=f"{unit.state}-{number}")
         )  # fmt: skip
     return Shards(divided["out"], units, [(identity, event) for identity, event in questions])
@@ -216,8 +234,13 @@ def exists(path: str) -> bool:
     return bool(system.exists(inner))
 
 
-def absolute(folder: str) -> str:
-    return folder if "://" in folder else str(Path(folder).resolve())
+def accepted(fail_on_error: bool | float | None, samples: int) -> int:
+    """Samples that may end with an error by `eval_set`'s argument: all, a share, a number, or by default none."""
+    if fail_on_error is False:
+        return samples
+    if fail_on_error is None or fail_on_error is True:
+        return 0
+    return int(fail_on_error * samples) if fail_on_error < 1 else int(fail_on_error)
 
 
 def state_folder(log_dir: str) -> str:

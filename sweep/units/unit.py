@@ -48,6 +48,8 @@ class Unit:
     """Folder and start of the names of the unit's own files."""
     search: bool = False
     """Whether there may be a log of an earlier attempt."""
+    may_fail: int = 0
+    """Samples that may end with an error, by the script's `fail_on_error`."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables for the process, such as the address of a model's server."""
 
@@ -71,11 +73,14 @@ def run_unit(unit: Unit, attempts: int = ATTEMPTS) -> Outcome:
     running a unit at the same time.
     """
     start = time.time()
-    Path(unit.state).parent.mkdir(parents=True, exist_ok=True)
-    log, error = "", ""
+    Path(unit.state).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    log, error = "", "the sweep was stopped"
+    again = Path(f"{unit.state}.lock").exists()  # a job that Slurm requeued, or a worker that was lost
     with FileLock(f"{unit.state}.lock"):
         for attempt in range(attempts):
-            log, error = attempt_unit(unit, search=unit.search or attempt > 0)
+            if STOPPED.is_set():
+                break
+            log, error = attempt_unit(unit, search=unit.search or again or attempt > 0)
             if not error:
                 break
     return Outcome(unit, "" if error else log, error, time.time() - start)
@@ -98,7 +103,9 @@ def attempt_unit(unit: Unit, search: bool) -> tuple[str, str]:
     if ended["error"] or ended["status"] != "success":
         return log, str(ended["error"])[-SHOWN:] or f"{log} has the status {ended['status']}"
     missing = unit.samples - ended["completed"]
-    return log, f"{missing} of {unit.samples} samples in {log} ended with an error" if missing else ""
+    if missing <= unit.may_fail:
+        return log, ""
+    return log, f"{missing} of {unit.samples} samples in {log} ended with an error"
 
 
 def merge_shards(unit: Unit, shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]]) -> str:
@@ -144,6 +151,8 @@ class Process:
                 self.process.wait(timeout=10)
 
 
+STOPPED = threading.Event()
+"""Set when the sweep ends early: no unit of this process is tried again."""
 HERE = threading.local()
 """The process that runs the units of this thread."""
 

@@ -1,17 +1,20 @@
+import json
 import os
 import stat
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from truthgym.datasets.errors import BadInput
 from truthgym.sweep import slurm
-from truthgym.sweep.sweep import back_end, sweep
-from truthgym.sweep.units.unit import Unit
+from truthgym.sweep.sweep import back_end, remove_merged, sweep
+from truthgym.sweep.units.unit import STOPPED, Unit, run_unit
 
 SCRIPT = """
 import os, signal, sys
@@ -219,10 +222,11 @@ def test_a_script_without_eval_set(script: str, tmp_path: Path, monkeypatch: pyt
 
 def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    for name in ("a", "b"):
-        (logs / f"{name}.eval").touch()
+    (tmp_path / "logs").mkdir()
+    monkeypatch.setattr(
+        "truthgym.sweep.sweep.find_logs",
+        lambda places: ([SimpleNamespace(path=f"{places[0]}/{name}.eval") for name in ("a", "b")], Counter()),
+    )
     commands: list[list[str]] = []
 
     def record(unit: Unit) -> tuple[str, str]:
@@ -242,13 +246,33 @@ def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ]
 
 
+def test_shards_that_a_kill_left_beside_their_merged_log_are_removed(tmp_path: Path) -> None:
+    log, folder = tmp_path / "a.eval", tmp_path / ".sweep"
+    shard = tmp_path / "a.shards" / "0" / "a.eval"
+    for path in (shard, folder / "x.shards"):
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"out": str(log), "parts": [[1], [2]]}), encoding="utf-8")
+
+    remove_merged(folder)
+    assert shard.exists(), "nothing is removed before the log is merged"
+    log.touch()
+    remove_merged(folder)
+    assert not shard.parent.parent.exists()
+
+
+def test_a_stopped_sweep_starts_no_unit_again(tmp_path: Path) -> None:
+    (unit,) = units(tmp_path, [FAILS])
+    STOPPED.set()
+    assert "stopped" in run_unit(unit).error
+    STOPPED.clear()
+    assert "no such model" in run_unit(unit).error
+
+
 def test_two_sweeps_in_one_folder(tmp_path: Path) -> None:
     from filelock import FileLock
 
     from truthgym.sweep.sweep import sweep_call
     from truthgym.sweep.units.plan import Plan
 
-    folder = tmp_path / ".sweep"
-    folder.mkdir()
-    with FileLock(folder / "sweep.lock"), pytest.raises(BadInput, match="Another sweep"):
+    with FileLock(tmp_path / ".sweep.lock"), pytest.raises(BadInput, match="Another sweep"):
         sweep_call(Plan(str(tmp_path), "id", [], units(tmp_path, [WRITES])), lambda units: iter(()), print)

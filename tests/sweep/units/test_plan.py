@@ -6,7 +6,7 @@ import pytest
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import EVAL_SET_CAPTURE_VERSION, EVAL_SET_SELECTION_VERSION
-from truthgym.sweep.units.plan import check_protocol, connections, divide, eval_set_id
+from truthgym.sweep.units.plan import accepted, check_protocol, connections, divide, eval_set_id
 from truthgym.sweep.units.unit import CAPTURE_VERSION, SELECTION_VERSION, Unit
 
 TASK = {"name": "truthgym/urns", "epochs": 3}
@@ -72,3 +72,19 @@ def test_the_id_of_an_eval_set_stays(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="mine"):
         eval_set_id(str(tmp_path / "logs"), "mine")
     assert json.dumps(first).strip('"').isalnum()
+
+
+def test_other_questions_than_before_are_refused(unit: Unit) -> None:
+    divide(unit, TASK, [[n, None] for n in range(10)], 2)
+    with pytest.raises(BadInput, match="other questions"):
+        divide(unit, TASK, [[n, None] for n in range(12)], 2)
+
+
+def test_ids_that_inspect_reads_as_patterns_are_refused(unit: Unit) -> None:
+    with pytest.raises(BadInput, match="pattern"):
+        divide(unit, TASK, [["a", None], ["b", None], ["what?", None], ["d", None]], 2)
+
+
+@pytest.mark.parametrize(("fail_on_error", "samples"), [(None, 0), (True, 0), (False, 40), (0.1, 4), (3, 3)])
+def test_errors_that_the_script_accepts(fail_on_error: float | None, samples: int) -> None:
+    assert accepted(fail_on_error, 40) == samples
