@@ -73,7 +73,7 @@ USES = {
     "prime-rl": "prime-rl: a row has the fields of its `TrainingSample`",
     "tinker": "tinker: a row has the model input and the `loss_fn_inputs` of a `Datum`",
     "openrlhf": "OpenRLHF: `--prompt_data {out} --input_key input --label_key target --apply_chat_template`, with "
-    "`training/reward_functions/openrlhf.py` as `--remote_rm_url`",
+    "`training/openrlhf.py` as `--remote_rm_url`",
 }
 """How to train on each kind of dataset, for its card."""
 COLUMNS = {
