@@ -127,7 +127,7 @@ def test_tinker_reads_the_rows_shifted_by_one(exported: dict[str, Any]) -> None:
 def test_openrlhf_reads_prompts_and_is_paid(log: Path, tmp_path: Path) -> None:
     import importlib.util
 
-    from truthgym.training.reward_functions import openrlhf
+    from truthgym.training import openrlhf
 
     result = CliRunner().invoke(commands, ["convert", str(log), "--to", "openrlhf", "--out", str(tmp_path / "d")])
     assert result.exit_code == 0, result.output
