@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
@@ -187,7 +188,9 @@ def run_unit(job: dict[str, Any], eval_set: Callable[..., Any]) -> dict[str, Any
 def how_it_ended(log: "EvalLog") -> dict[str, Any]:
     completed = log.results.completed_samples if log.results and log.status == "success" else 0
     error = log.error.message if log.error else ""
-    return {"log": log.location, "status": log.status, "completed": completed, "error": error}
+    place = log.location  # of a log that was listed, a file:// address
+    place = unquote(place.removeprefix("file://")) if place.startswith("file://") else place
+    return {"log": place, "status": log.status, "completed": completed, "error": error}
 
 
 def newest_log(folder: str, identifier: str) -> "EvalLog | None":

@@ -7,8 +7,16 @@ from inspect_ai.log import EvalLog, read_eval_log
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import find_logs
+from truthgym.sweep.units.child import how_it_ended
 from truthgym.sweep.units.merge import merge
 from truthgym.tasks import urns
+
+
+def test_a_listed_log_is_named_by_its_path(run: Run) -> None:
+    log = run(urns(n=2, paradigms="brier"), epochs=1)
+    path = str(Path(log.location))
+    log.location = Path(path).as_uri()
+    assert how_it_ended(log) == {"log": path, "status": "success", "completed": 2, "error": ""}
 
 
 def logs(run: Run) -> tuple[EvalLog, list[EvalLog]]:
