@@ -26,6 +26,7 @@ ROOMS = (
     "scorers",
     "serve",
     "solvers",
+    "sweep",
     "tasks",
     "training",
 )
