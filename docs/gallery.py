@@ -13,9 +13,10 @@ PAGE = Path(__file__).with_suffix(".md")
 LOGS = PAGE.parent.parent / "logs" / "sample"
 HEAD = """# Gallery
 
-What `truthgym report logs/sample --out report` shows of the logs in `logs/sample`, of simulated agents: one picture for
-each question. The pages themselves are interactive and have the tables. None of these agents was trained: the options
-of `training_effect` compare two of them as if one had become the other. Written by `make gallery`.
+`truthgym report logs/sample --out report` of the logs in `logs/sample`, of simulated agents and of SmolLM2 (135 million
+parameters): one picture for each question. The pages themselves are interactive and have the tables. No model was
+trained between these logs: the options of `training_effect` compare two agents as if one had become the other. Tasks of
+agents, preferences, reward models and co-evolution are not in these logs. Written by `make gallery`.
 """
 NOTES = 3
 OPTIONS = {"training_effect": {"before": "reference/entrenched", "after": "reference/overreacting"}}

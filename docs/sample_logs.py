@@ -1,10 +1,11 @@
-"""Writes logs/sample: small logs of simulated agents in every mode and paradigm, from which docs/gallery.md is made.
+"""Writes logs/sample: small logs of simulated agents in every mode and most paradigms, for docs/gallery.md.
 
     python docs/sample_logs.py
     python docs/sample_logs.py hf/smollm2:135m --model-path trained/smollm2
 
-Models on the command line also answer the core questions. Events are left out of the logs, to keep them small: the
-viewer shows messages and scores, but no transcript.
+Models on the command line also answer the core questions, and some by token probability. Events are left out of the
+logs, to keep them small: the viewer shows messages and scores, but no transcript. Not in them: tasks of agents,
+preferences, reward models, and progress_coevolve.
 """
 
 import argparse
@@ -21,8 +22,10 @@ from inspect_ai.model import GenerateConfig, Model, get_model
 from inspect_ai.solver import Solver
 
 from truthgym.tasks import (
+    best_of_n,
     bootstrap_interview,
     chain_of_thought,
+    critique_revise,
     dialogue,
     few_shot,
     forecasting,
@@ -38,7 +41,7 @@ from truthgym.tasks import (
 )
 
 OUT = Path(__file__).resolve().parent.parent / "logs" / "sample"
-MOST = 1_500_000
+MOST = 3_000_000
 """Bytes of all logs together."""
 AGENTS: dict[str, dict[str, Any]] = {
     "bayesian": {"noise": 0.1},
@@ -59,6 +62,8 @@ def modes() -> dict[str, Solver]:
         "length_control": length_control(target=80, base="chain_of_thought"),
         "few_shot": few_shot(source=EXAMPLES, share=0.5),
         "run_agent": run_agent(agent="react"),
+        "critique_revise": critique_revise(),
+        "best_of_n": best_of_n(n=3, scorer="rubric"),
     }
 
 
@@ -66,6 +71,13 @@ def core(models: Sequence[Model], n: int, epochs: int) -> Iterator[tuple[Task, S
     """The questions that all models answer: tasks with their models and epochs."""
     yield urns(n=n, paradigms={"brier": {"figures": "all"}, "martingale": {}}), models, epochs
     yield forecasting(n=n, paradigms="brier"), models, 1
+
+
+def small(models: Sequence[Model]) -> Iterator[tuple[Task, Sequence[Model], int]]:
+    """What small language models answer: few questions in words, more by token probability."""
+    yield from core(models, 12, 1)
+    token = {"brier": {"read": "token"}, "martingale": {"elicitor": "token", "paraphrases": 2}}
+    yield task_with(urns(n=40, paradigms=token), config=GenerateConfig(max_tokens=1)), models, 1
 
 
 def others() -> Iterator[tuple[Task, Sequence[Model], int]]:
@@ -78,6 +90,7 @@ def others() -> Iterator[tuple[Task, Sequence[Model], int]]:
         if name != "chain_of_thought":
             paradigms = "brier,length" if name == "length_control" else "brier"
             yield task_with(urns(n=8, paradigms=paradigms), solver=solver), first, 1
+    yield urns(n=30, paradigms="brier,rubric"), first, 4
     yield sycophancy(domain="urns", n=6), [get_model("reference/sycophant", noise=0.05)], 1
     yield intellectual(n=8), agents("bayesian", "entrenched"), 1
     yield forecasting(n=8, paradigms={"graded": {"grader": "python_brier"}}), first, 1
@@ -98,7 +111,7 @@ def main(models: Sequence[Model]) -> None:
         for task, some, epochs in core(agents(*AGENTS), 30, 2):
             run(task, some, "logs", epochs)
         run(mutual_prediction(answers="logs", n=60), [get_model("reference/predictor")], "logs", 1)
-        for task, some, epochs in (*others(), *core(models, 12, 1)):
+        for task, some, epochs in (*others(), *small(models)):
             run(task, some, "logs", epochs)
         shutil.rmtree(OUT, ignore_errors=True)
         OUT.mkdir(parents=True)
