@@ -13,6 +13,8 @@ PRIVATE = {
     "evalset": "inspect_ai._eval",  # the module whose `eval_set` a sweep's units replace, with its capture of tasks
     "eval_resolve_tasks": "inspect_ai._eval.eval",  # makes the tasks of an eval, with its models and roles bound
     "load_file_tasks": "inspect_ai._eval.loader",  # registers the tasks of a file
+    "sample_id_filter": "inspect_ai._eval.task.util",  # selects questions by id; a sweep's shards replace it
+    "SampleIdMatcher": "inspect_ai._eval.task.util",  # what it returns
     "task_identifier": "inspect_ai._eval.evalset",  # pairs a task of an eval set with its logs
     "EVAL_SET_CAPTURE_VERSION": "inspect_ai._eval.eval_set_manifest",  # version of the list of an eval set's tasks
     "EVAL_SET_SELECTION_VERSION": "inspect_ai._eval.eval_set_selection",  # of the file that selects one of them
@@ -22,6 +24,7 @@ PRIVATE = {
     "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
     "registry_info": "inspect_ai._util.registry",  # the registered name of a task or scorer
     "registry_lookup": "inspect_ai._util.registry",  # the function of a registered task, for its signature
+    "registry_params": "inspect_ai._util.registry",  # the options of a scorer, for the files that they name
     "registry_unqualified_name": "inspect_ai._util.registry",  # the key under which a log holds a scorer's scores
     "task_state_from_sample": "inspect_ai._eval.score",  # what `inspect score` makes of a logged sample
     "init_runtime_context": "inspect_ai._eval.context",  # its limits on simultaneous calls, for a new event loop
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from inspect_ai._util.error import PrerequisiteError as PrerequisiteError
     from inspect_ai._util.registry import registry_info as registry_info
     from inspect_ai._util.registry import registry_lookup as registry_lookup
+    from inspect_ai._util.registry import registry_params as registry_params
     from inspect_ai._util.registry import registry_unqualified_name as registry_unqualified_name
     from inspect_ai.log._samples import sample_active as sample_active
     from inspect_ai.model._generate_config import active_generate_config as active_generate_config
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
     from inspect_ai.model._model import init_model_roles as init_model_roles
     from inspect_ai.model._providers.hf import HuggingFaceAPI as HuggingFaceAPI
     from inspect_ai.model._providers.util.hf_handler import HFHandler as HFHandler
+    from inspect_ai.solver import TaskState
 
 
 def in_eval() -> bool:
@@ -71,6 +76,14 @@ def in_eval() -> bool:
         if frame.f_code.co_name == "eval_resolve_tasks" and module == PRIVATE["eval_resolve_tasks"]:
             return True
     return False
+
+
+def hide_target(state: "TaskState") -> None:
+    """Give a sample an empty target, so that a scorer that reads `state.target` does not see the truth."""
+    from inspect_ai.scorer import Target
+
+    assert isinstance(state._target, Target)
+    state._target = Target("")
 
 
 def __getattr__(name: str) -> object:

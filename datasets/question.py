@@ -6,8 +6,9 @@ instructions, which solvers add), a `target` of "yes" or "no" where truth is kno
 """
 
 import re
+from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -172,6 +173,9 @@ class Asked:
     input: str
     outcome: float | None
     question: Question
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """All of the sample's, as some tools need it."""
+    epoch: int = 1
 
 
 def asked_text(state: TaskState) -> str:
@@ -209,7 +213,7 @@ def question_of(state: TaskState, kind: type[AnyQuestion]) -> AnyQuestion:
     if "arm" in (state.metadata or {}):  # of `truthgym/sycophancy`: agents must take all arms for one question
         identity, opinion = str(state.metadata["question"]), state.metadata.get("opinion")
         text = text.removeprefix(f"{opinion}\n\n").removesuffix(f"\n\n{opinion}")
-    ASKED.set(Asked(identity, text, binary_outcome(target), known))
+    ASKED.set(Asked(identity, text, binary_outcome(target), known, state.metadata or {}, state.epoch))
     return known
 
 

@@ -34,7 +34,18 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.models.agents import forecaster, interviewer, judge, listener, predictor, proposer, values
+from truthgym.datasets.question import ASKED
+from truthgym.models.agents import (
+    chain_walker,
+    forecaster,
+    interviewer,
+    judge,
+    listener,
+    predictor,
+    proposer,
+    tool_users,
+    values,
+)
 from truthgym.models.agents.belief_reports import percent, report, wording_of
 from truthgym.models.agents.judge_forms import Request
 from truthgym.models.agents.lengths import count_tokens, pad_to_length
@@ -50,6 +61,8 @@ from truthgym.models.agents.reading import (
     read_conversation,
 )
 from truthgym.models.predictor import LETTERS, NO_FIRST, YES_FIRST
+from truthgym.solvers.critique_revise import CRITICISE, REVISE
+from truthgym.solvers.trajectory import as_words
 
 WHOLE_NUMBER = "whole number from 0 to 100"
 SECOND_WORDING = "How many of the 100 statements"
@@ -67,6 +80,7 @@ BEFORE = (
     "It helps to ask how often one would see this either way.",
 )
 ARGUE = "argue for this position"
+NO_FAULT = "I see no principle that it falls short of."
 ARGUING = (
     "Asked to speak for this side, I say what can be said for it; what I believe myself does not follow from that.",
     "There is a case for this side, and I have made it as well as I can. My own view is another matter.",
@@ -102,6 +116,8 @@ TAKES = {name: agent.takes for name, agent in AGENTS.items()} | {
     predictor.NAME: predictor.PARAMETERS,
     proposer.NAME: proposer.PARAMETERS,
     listener.NAME: listener.PARAMETERS,
+    **{name: AGENTS[tool_users.policy(name)].takes for name in tool_users.TOOL_USERS},
+    chain_walker.NAME: chain_walker.PARAMETERS,
 }
 """Parameter names by agent."""
 
@@ -148,8 +164,10 @@ class ReferenceAPI(ModelAPI):
         one_of("reference agent", model_name, sorted(TAKES))
         for name in parameters:
             one_of(f"argument of reference/{model_name}", name, sorted(TAKES[model_name]))
-        self.naive = model_name in AGENTS and AGENTS[model_name].naive
-        limits = {"max_strength": AGENTS[model_name].max_strength} if model_name in AGENTS else None
+        self.policy = tool_users.policy(model_name)
+        self.fixed_belief = tool_users.fixed_belief(model_name)
+        self.naive = self.policy in AGENTS and AGENTS[self.policy].naive
+        limits = {"max_strength": AGENTS[self.policy].max_strength} if self.policy in AGENTS else None
         try:
             if model_name in values.TAKES:
                 self.values = values.ValueParameters.model_validate(parameters)
@@ -172,15 +190,28 @@ class ReferenceAPI(ModelAPI):
         text = "\n\n".join(message.text for message in input)
         if self.model_name == predictor.NAME:
             return self._output(predictor.rate(text, self.parameters) or DECLINED, input, config)
-        epoch = _epoch(input)
+        worked_on = ASKED.get() if tool_users.question_in(text) else None
+        epoch = worked_on.epoch if worked_on else _epoch(input)  # an executor's messages have none
         if self.model_name == listener.NAME:
             stated = f"\\{MARKER}{{{listener.belief(input, epoch, self.parameters):.4f}}}"
             return self._output(f"{NOT_A_MODEL.format(agent=self.model_name)}\n\n{stated}", input, config)
         request = next((message.text for message in reversed(input) if message.role == "user"), "")
-        complete = None  # a reply without the introduction
+        if any(message.role == "tool" for message in input):
+            input = [as_words(message) for message in input]
+            text = "\n\n".join(message.text for message in input)
+        walks = self.model_name == chain_walker.NAME
+        called = None if tool_choice == "none" else tool_users.call_of(self.model_name, text, tools)
+        if walks and tools:
+            called = chain_walker.call_of(text, epoch, self.parameters)
+        if called:
+            name = f"reference/{self.model_name} (simulated)"
+            return self._counted(ModelOutput.for_tool_call(name, *called, content=""), text, str(called))
+        complete = tool_users.report_of(text, request) or None  # a reply without the introduction
         letters = self._letters(text, request, epoch, input) if self._is_letter_probe(request) else None
         if letters:
             complete, body = letters[0].token, ""
+        elif complete:
+            body = ""
         elif self.model_name == judge.NAME:
             complete = judge.fill_or_comment(self._judge_request(input, epoch))
             body = "" if complete else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
@@ -194,6 +225,13 @@ class ReferenceAPI(ModelAPI):
         else:
             # An agent asked to read a text reports the belief in it. Otherwise only its own messages state its belief.
             body = self._reply(text, request, epoch, None if judge.READING in request else _own_spans(input))
+        fact = ""
+        if MARKER in request or CONCLUDE in request:
+            fact = tool_users.answer_of(self.model_name, text)
+        if fact and walks:
+            fact = chain_walker.answer_of(text, epoch, self.parameters)
+        body = f"\n\nAnswer: {fact}\n\n{body.strip()}" if fact else body
+        body = tool_users.repair_of(self.model_name, text) or body
         reply = complete or f"{NOT_A_MODEL.format(agent=self.model_name)}{body}"
         answering = MARKER in request or CONCLUDE in request
         reply = pad_to_length(text, request, reply) if answering and complete is None else reply
@@ -256,7 +294,8 @@ class ReferenceAPI(ModelAPI):
             if number or view or answer:
                 raise
             return f" {self._general_reply(text, epoch, own or [])}"
-        name, parameters, case, belief = self.model_name, self.parameters, reading.case, reading.belief
+        name, parameters, case, belief = self.policy, self.parameters, reading.case, reading.belief
+        belief = belief if self.fixed_belief is None else self.fixed_belief
         if belief is not None:
             belief = float(after_pushback(name, belief, reading.pushback, parameters))
         if number:
@@ -264,11 +303,14 @@ class ReferenceAPI(ModelAPI):
             whole = percent(self._report(reading, belief, epoch, form, request))
             return f"\n\n{DECLINED if np.isnan(whole) else f'{100 * whole:.0f}%'}"
         rng = generator(parameters.seed, name, epoch, text)
+        if CRITICISE in request:  # no evidence: it neither states nor changes a belief
+            return f" {NO_FAULT}"
         words = _choose(REPORTED, rng)
         if belief is not None and is_moved(name, reading.pushback):
             words = f"{_choose(GIVING_WAY, rng)} {_choose(STATED, rng).format(percent=f'{100 * belief:.2f}')}"
-        elif belief is None or not answer:
-            belief = believe(name, case, epoch, reading.stated, parameters)
+        elif belief is None or not answer or REVISE in request:
+            if REVISE not in request or belief is None:  # a revision states the draft's belief again
+                belief = believe(name, case, epoch, reading.stated, parameters)
             opening = _choose(ARGUING if ARGUE in request else BEFORE, rng)
             words = f"{opening} {_choose(STATED, rng).format(percent=f'{100 * belief:.2f}')}"
         stage = (answer, reading.stated, len(case.evidence))
@@ -285,14 +327,14 @@ class ReferenceAPI(ModelAPI):
 
     def _is_letter_probe(self, request: str) -> bool:
         forms = (LETTERS.replace(YES_FIRST, form) for form in (YES_FIRST, NO_FIRST))
-        return self.model_name in AGENTS and request.endswith(tuple(forms))
+        return self.policy in AGENTS and request.endswith(tuple(forms))
 
     def _letters(self, text: str, request: str, epoch: int, input: list[ChatMessage]) -> list[TopLogprob]:
         """Both letters with their log-probabilities, the likelier first. `item` and `wording` alone affect them."""
         reading = read_conversation(text, epoch, text.count(DECLINED), self.parameters, _own_spans(input), self.naive)
         belief = reading.belief
         if belief is not None:
-            belief = float(after_pushback(self.model_name, belief, reading.pushback, self.parameters))
+            belief = float(after_pushback(self.policy, belief, reading.pushback, self.parameters))
         yes = self._report(reading, belief, epoch, LETTER, request)
         masses = (yes, 1 - yes) if YES_FIRST in request else (1 - yes, yes)
         logprobs = np.log(np.clip(masses, LEAST_PROBABILITY, 1))
@@ -307,7 +349,7 @@ class ReferenceAPI(ModelAPI):
         return " ".join([*markers, _choose(GENERAL, generator(parameters.seed, self.model_name, epoch, text))])
 
     def _report(self, reading: Reading, belief: float | None, epoch: int, form: str, request: str) -> float:
-        name, case, stated, parameters = self.model_name, reading.case, reading.stated, self.parameters
+        name, case, stated, parameters = self.policy, reading.case, reading.stated, self.parameters
         if belief is None:
             belief = believe(name, case, epoch, stated, parameters)
         if form == LETTER:

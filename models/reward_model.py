@@ -8,15 +8,15 @@ one output for each criterion, on the rubric's own scale.
 What the trainer and the scorer must do alike stands in `reward_models/encoding.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from inspect_ai.model import ChatMessage, ChatMessageUser
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -32,9 +32,6 @@ from truthgym.models.reward_models.encoding import (
     vocabulary_hash,
 )
 from truthgym.solvers.thoughts import split_thought
-
-if TYPE_CHECKING:
-    pass
 
 KINDS = {"ForSequenceClassification": "reward", "ForTokenClassification": "process_reward"}
 """Of a configuration's `architectures`, the end of the name: the method that trained it."""
@@ -133,6 +130,25 @@ class RewardModel:
         )
 
 
+ROLES: dict[str, Any] = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+
+
+def chat_messages(messages: Sequence[Mapping[str, Any]], place: str) -> list[ChatMessage]:
+    """The messages of a dataset's row as a reward model scores them.
+
+    Args:
+        messages: With `role` and `content`.
+        place: Where the row is, for the error.
+
+    Raises:
+        BadInput: A message of a tool, or that calls one: it would be written in another way than in training.
+    """
+    for message in messages:
+        if message["role"] not in ROLES or message.get("tool_calls"):
+            raise BadInput(f"{place}: the message of {message['role']!r} uses tools and cannot be scored; leave it out")
+    return [ROLES[message["role"]](content=message["content"]) for message in messages]
+
+
 @validate_call
 def load(
     folder: str | Path | Sequence[str | Path],
@@ -159,7 +175,7 @@ def load(
         BadInput: No folder, one without a reward model, a tokenizer of another base, models of different kinds, or a
             number out of range.
     """
-    folders = [path for one in ([folder] if isinstance(folder, str | Path) else folder) for path in _matching(str(one))]
+    folders = folders_of(folder)
     if not folders:
         raise BadInput("folder is empty: name the folder of a reward model, as `truthgym train reward` wrote it")
     if penalty and len(folders) == 1:
@@ -181,6 +197,15 @@ def load(
             "differences only; train it again with `truthgym train reward`"
         )
     return RewardModel(members, penalty, ceiling, pooling, turns, split)
+
+
+def folders_of(folder: str | Path | Sequence[str | Path]) -> list[Path]:
+    """The folders of the members, with patterns resolved.
+
+    Raises:
+        BadInput: Nothing matches a pattern.
+    """
+    return [path for one in ([folder] if isinstance(folder, str | Path) else folder) for path in _matching(str(one))]
 
 
 def _matching(name: str) -> list[Path]:

@@ -14,6 +14,7 @@ from inspect_ai.util import StoreModel, collect, registry_create
 from pydantic import Field, SkipValidation
 
 from truthgym.datasets.errors import BadInput, validate_call
+from truthgym.datasets.inspect_private import hide_target
 from truthgym.solvers.wrapped_solver import SolverSpec, wrapped_solver
 
 NO_TRUTH = Target("")
@@ -42,7 +43,8 @@ def best_of_n(
 ) -> Solver:
     """Answer each question `n` times, and keep the answer that a scorer puts first. Makes the calls of `base`, n times.
 
-    The scorer is not shown the outcome: by one that needs it no answer can be selected, and the first is kept. What it
+    The scorer is not shown the target: by one that needs it no answer can be selected, and the first is kept. The
+    metadata are the sample's own; a scorer that reads the truth there (`posterior` of `urns`) selects by it. What it
     prefers is what best-of-n maximises, so the kept answers say little about the scorer's own quality: score them by
     another one (`truthgym.analysis.over_optimisation` compares the two). The answers must differ: give the model a
     temperature above 0. Inspect's cache is not used, since it would return one answer n times.
@@ -67,6 +69,8 @@ def best_of_n(
             return await generate(state, *args, **{**kwargs, "cache": False})
 
         states = await collect(*(answer(deepcopy(state), uncached) for _ in range(n)))
+        for one in states:
+            hide_target(one)
         values = [_number(score, key) for score in await collect(*(select(one, NO_TRUTH) for one in states))]
         sign = 1 if best == "highest" else -1
         order = [sign * value if isfinite(value) else -inf for value in values]

@@ -11,8 +11,9 @@ from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 
+CRITICISE = "Criticise your answer by them"
 CRITIQUE = (
-    "Here are principles for a good answer:\n\n{principles}\n\nCriticise your answer by them: name each principle that "
+    f"Here are principles for a good answer:\n\n{{principles}}\n\n{CRITICISE}: name each principle that "
     "it falls short of, and quote where. Do not answer again yet."
 )
 REVISE = "Write the answer again so that it meets every point of that critique. Do not mention the critique."

@@ -12,6 +12,7 @@ from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, question_of
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction
+from truthgym.solvers.local_model import count_tokens
 from truthgym.solvers.trajectory import STEPS, recorded_answer, recorded_end
 from truthgym.solvers.wrapped_solver import SolverSpec, wrapped_solver
 
@@ -84,7 +85,7 @@ def length_control(
         with conversation(state, generate) as talk:
             while answer is not None:
                 tokens = unit == "tokens"
-                record.achieved = await get_model().count_tokens(answer) if tokens else length_of(answer, unit)
+                record.achieved = await count_tokens(get_model(), answer) if tokens else length_of(answer, unit)
                 if least <= record.achieved <= most or record.attempts == attempts:
                     break
                 record.attempts += 1

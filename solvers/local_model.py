@@ -5,6 +5,8 @@ with no more than a warning. Here a reply that reached the token limit, or a con
 context, gets the stop reason that other providers give. So does a conversation that a server refuses as too long.
 """
 
+import logging
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,15 +14,42 @@ from typing import Any
 from inspect_ai.event import ModelEvent
 from inspect_ai.log import transcript
 from inspect_ai.model import CachePolicy, ChatMessage, GenerateConfig, Model, ModelOutput
+from inspect_ai.util import warn_once
 
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.thoughts import with_opening_tag
+
+logger = logging.getLogger(__name__)
 
 SLACK = 0.02
 """A reply may have this share of tokens less than the limit when its text is encoded anew: sampled tokens need not be
 those that the tokenizer chooses."""
 TOO_LONG = ("exceeds the available context size", "maximum context length")
 """How llama.cpp's and vLLM's servers refuse a conversation. For `openai-api/` Inspect knows neither."""
+
+
+BYTES_A_TOKEN = 4
+"""For an estimate where there is no tokenizer: English text has about so many."""
+
+
+async def count_tokens(model: Model, text: str) -> int:
+    """Number of tokens of a text: by the tokenizer of a local model, otherwise as Inspect counts for the provider.
+
+    For most providers Inspect downloads a tokenizer once. Without a network a token counts as four bytes of the text,
+    and the log has a warning.
+    """
+    tokenizer = _tokenizer(model)
+    if tokenizer:
+        return len(tokenizer(text, add_special_tokens=False)["input_ids"])
+    try:
+        return await model.count_tokens(text)
+    except OSError as error:  # of requests, with which tiktoken downloads
+        warn_once(
+            logger,
+            f"No tokenizer for {model}: a token counts as {BYTES_A_TOKEN} bytes. It could not be downloaded: "
+            f"{type(error).__name__}.",
+        )
+        return math.ceil(len(text.encode()) / BYTES_A_TOKEN)
 
 
 def check_local_model(model: Model) -> None:

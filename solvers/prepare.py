@@ -7,7 +7,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from truthgym.datasets.errors import BadInput, did_you_mean, one_of, validate_call
 from truthgym.solvers.local_model import check_local_model
-from truthgym.solvers.roles import required_model, required_sandbox, required_server
+from truthgym.solvers.roles import required_model, required_python, required_sandbox, required_server
 
 PRESETS = {
     "none": None,
@@ -61,6 +61,7 @@ def prepare(
             required_server(model)
         if isolated:
             required_sandbox()
+            await required_python()
         if text is not None:
             state.messages.insert(0, ChatMessageSystem(content=text))
         for message in state.messages:

@@ -90,19 +90,42 @@ def model_fingerprint(model: Model) -> str:
     return repr((str(model), model.api.base_url, arguments, settings))
 
 
-def required_sandbox(who: str = "A grader of this task") -> None:
+async def required_python() -> None:
+    """Refuse a sandbox in which no program can be run: its results would be missing.
+
+    Raises:
+        BadInput: The sandbox for programs, the one named "grader" if there is one, has no `python3`.
+    """
+    if not (await program_sandbox().exec(["python3", "--version"], timeout=60)).success:
+        raise BadInput(
+            "The sandbox has no python3, and a grader of this task runs a program in it; use an image with it"
+        )
+
+
+def program_sandbox() -> SandboxEnvironment:
+    """The sandbox for programs. A model with tools in the default one may have changed its files."""
+    try:
+        return sandbox("grader")
+    except ValueError:
+        return sandbox()
+
+
+TRUSTED = (
+    "start the run with --sandbox docker (or another that isolates), or, if you wrote the program yourself, set "
+    "trusted=true; inspect score has no sandbox, so it always needs trusted=true"
+)
+
+
+def required_sandbox(who: str = "A grader of this task", remedy: str = TRUSTED) -> None:
     """Refuse to run an untrusted program unless the sample has a sandbox that isolates it.
 
     Args:
         who: What would run the program, for the error.
+        remedy: What to do, for the error.
 
     Raises:
         BadInput: The sample has no sandbox, or has Inspect's `local` one, which is a folder on this machine.
     """
-    remedy = (
-        "start the run with --sandbox docker (or another that isolates), or, if you wrote the program yourself, set "
-        "trusted=true; inspect score has no sandbox, so it always needs trusted=true"
-    )
     try:
         place = sandbox()
     except ProcessLookupError:

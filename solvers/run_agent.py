@@ -10,6 +10,7 @@ from pydantic import SkipValidation
 
 from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, question_of
+from truthgym.solvers.agent_tools.tools import SampleTools
 from truthgym.solvers.conversation import conversation
 from truthgym.solvers.direct import answer_instruction, evidence
 
@@ -29,19 +30,20 @@ def run_agent(
 
     Args:
         agent: Name of a registered agent, "PACKAGE/NAME" for one of another package, or an agent. "react" is Inspect's
-            own.
+            own, which also gets the tools of an agent task's question.
         arguments: The agent's arguments, if it is given by name. Those of "react" default to {submit: false}: its first
             message without a tool call is its answer. With the `submit` tool it is asked to continue until it submits.
 
     Raises:
         BadInput: There is no such agent, or it does not take these arguments.
     """
-    agent_solver = _agent_solver(
-        agent, ({"submit": False} if agent == "react" else {}) if arguments is None else arguments
-    )
+    chosen = ({"submit": False} if agent == "react" else {}) if arguments is None else arguments
+    without_tools = _agent_solver(agent, chosen)
+    with_tools = _agent_solver(agent, {"tools": [SampleTools()], **chosen}) if agent == "react" else without_tools
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         question = question_of(state, Question)
+        agent_solver = with_tools if (state.metadata or {}).get("tools") else without_tools
         with conversation(state, generate) as talk:
             talk.ask_question(evidence(question.evidence), answer_instruction(question))
             await talk.run_agent(agent_solver)

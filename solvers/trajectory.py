@@ -5,10 +5,18 @@ leads to the answer, `answer` is the final reply. A thought and the reply after 
 the provider returns the thought as reasoning content or the model writes it into the reply between `<think>` tags.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageUser, ContentReasoning, ModelOutput
+from inspect_ai.model import (
+    ChatMessage,
+    ChatMessageAssistant,
+    ChatMessageTool,
+    ChatMessageUser,
+    ContentReasoning,
+    ModelOutput,
+)
 from inspect_ai.util import Store, StoreModel
 from pydantic import BaseModel, Field
 
@@ -95,7 +103,8 @@ def failure_reason(output: ModelOutput, who: str = "The model") -> str | None:
         return OUT_OF_CONTEXT.format(who=who)
     if output.stop_reason == "content_filter":
         details = output.choices[0].stop_details
-        return (details.explanation if details else None) or f"{who} refused: its provider filtered the reply."
+        why = details.explanation if details and details.explanation else "its provider filtered the reply."
+        return f"{who} refused: {why}"
     return None
 
 
@@ -126,6 +135,17 @@ def input_step(message: ChatMessage, speaker: str | None = None) -> Step:
         message_id=message.id,
         speaker=speaker,
     )
+
+
+def as_words(message: ChatMessage) -> ChatMessage:
+    """A message with its tool calls as plain text, or the result of one as a user's message."""
+    if isinstance(message, ChatMessageAssistant) and message.tool_calls:
+        calls = [f"(I call {call.function} with {json.dumps(call.arguments)}.)" for call in message.tool_calls]
+        return ChatMessageAssistant(content="\n\n".join([*([message.text] if message.text else []), *calls]))
+    if isinstance(message, ChatMessageTool):
+        failed = f" failed: {message.error.message}" if message.error else ""
+        return ChatMessageUser(content=f"{message.function or 'The tool'}{failed} answers:\n\n{message.text}")
+    return message
 
 
 def steps_of_messages(

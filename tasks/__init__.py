@@ -10,17 +10,25 @@ from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
 from truthgym.solvers.few_shot import few_shot
 from truthgym.solvers.length_control import length_control
+from truthgym.solvers.plan_and_execute import plan_and_execute
+from truthgym.solvers.planner_team import planner_team
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.run_agent import run_agent
+from truthgym.solvers.scratchpad import scratchpad
 from truthgym.solvers.self_debate import self_debate
+from truthgym.solvers.workers import workers
+from truthgym.tasks.agent_bench_mini import agent_bench_mini, prepare_tools
 from truthgym.tasks.almanac import almanac
 from truthgym.tasks.audio import audio
 from truthgym.tasks.cmv_binary import cmv_binary
 from truthgym.tasks.cmv_freeform import cmv_freeform
+from truthgym.tasks.code_repair import code_repair
 from truthgym.tasks.conceptual import conceptual
 from truthgym.tasks.cruxes import cruxes
 from truthgym.tasks.disclosure import disclosure
+from truthgym.tasks.fact_chains import fact_chains
 from truthgym.tasks.forecasting import forecasting
+from truthgym.tasks.gaia_mini import gaia_mini
 from truthgym.tasks.intellectual import intellectual
 from truthgym.tasks.interventions import interventions
 from truthgym.tasks.mutual_prediction import mutual_prediction, predict_answers
@@ -38,6 +46,7 @@ from truthgym.tasks.wildchat import wildchat
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
 
 __all__ = [
+    "agent_bench_mini",
     "almanac",
     "audio",
     "best_of_n",
@@ -45,14 +54,17 @@ __all__ = [
     "chain_of_thought",
     "cmv_binary",
     "cmv_freeform",
+    "code_repair",
     "conceptual",
     "critique_revise",
     "cruxes",
     "dialogue",
     "direct",
     "disclosure",
+    "fact_chains",
     "few_shot",
     "forecasting",
+    "gaia_mini",
     "human",
     "intellectual",
     "interventions",
@@ -60,9 +72,12 @@ __all__ = [
     "length_control",
     "mutual_prediction",
     "openreview",
+    "plan_and_execute",
+    "planner_team",
     "predict_answers",
     "preferences",
     "prepare",
+    "prepare_tools",
     "progress_coevolve",
     "progress_follow",
     "progress_predict",
@@ -70,10 +85,12 @@ __all__ = [
     "reference",
     "research",
     "run_agent",
+    "scratchpad",
     "self_debate",
     "sycophancy",
     "testimony",
     "urns",
     "wildchat",
+    "workers",
     "world_in_the_loop",
 ]

@@ -7,7 +7,8 @@ from typing import Any
 
 from inspect_ai import Task
 from inspect_ai.dataset import Dataset
-from inspect_ai.solver import Generate, Solver, TaskState, solver
+from inspect_ai.solver import Generate, Solver, TaskState
+from inspect_ai.solver import solver as as_solver
 from inspect_ai.util import warn_once
 from inspect_ai.viewer import SampleScoreView, TaskSamplesColumn, TaskSamplesView, ViewerConfig
 
@@ -16,7 +17,9 @@ from truthgym.datasets.inspect_private import in_eval
 from truthgym.datasets.loading.selection import Questions, exclusion_summary
 from truthgym.models.predictor import check_method
 from truthgym.scorers import (
+    agent_answer,
     brier,
+    fact_chain,
     graded,
     judge_score,
     length,
@@ -57,6 +60,8 @@ PARADIGMS = {
         value_influence,
         judge_score,
         world_uplift,
+        agent_answer,
+        fact_chain,
     )
 }
 """The values of `-T paradigms=`. Each is declared at the end of its scorer's file."""
@@ -108,6 +113,8 @@ def domain_task(
     system_prompt: str | Sequence[str] | None,
     version: str,
     epochs: int = EPOCHS,
+    setup: Solver | None = None,
+    solver: Solver | None = None,
 ) -> DomainTask:
     """Compose a domain's task: prepare, reason with `direct` unless `--solver` names another, score by the paradigms.
 
@@ -125,6 +132,8 @@ def domain_task(
             did not read as text is an error.
         version: "N-L": raise the number when scores are no longer comparable, the letter otherwise.
         epochs: Runs of each sample, unless the command line gives another number.
+        setup: What the setup does besides, also with `--solver`.
+        solver: The solver in the place of `direct`.
 
     Raises:
         BadInput: No paradigm or an unknown one; an unknown argument; a system prompt that is not text; a model role
@@ -156,8 +165,9 @@ def domain_task(
         setup=[
             prepare(_prompt(system_prompt), sorted(every), isolated, sorted(one_model)),
             *([forecasters(forecasting)] if forecasting else []),
+            *([setup] if setup else []),
         ],
-        solver=direct(),
+        solver=solver or direct(),
         scorer=scorers,
         epochs=epochs,
         version=version,
@@ -173,7 +183,7 @@ def domain_task(
     return task
 
 
-@solver
+@as_solver
 def forecasters(roles: Sequence[str]) -> Solver:
     """Check that the models in these roles can give the log-probability of a given text. Makes no model call."""
 

@@ -52,4 +52,4 @@ def timeline_task(
         name, scorer = measure.__name__, measure(figures=figures)
     else:
         name, scorer = "judge_score", judge_score(figures=figures, judge=judge)
-    return DomainTask(dataset=dataset, solver=solver, scorer=[scorer], epochs=1, version="1-A", viewer=viewer([name]))
+    return DomainTask(dataset=dataset, solver=solver, scorer=[scorer], epochs=1, version="2-A", viewer=viewer([name]))

@@ -119,6 +119,8 @@ class Parameters(BaseModel, frozen=True):
     argues: float = Field(default=0.5, ge=0, le=1)
     """Share of a sycophant's replies to a user's opinion that argue with a reason of their own, 0 to 1. Of the rest,
     half defer to the user and half ignore the opinion."""
+    slip: float = Field(default=0.0, ge=0, le=1)
+    """Probability that a walker follows a relation to a wrong entity, at each hop of a chain, 0 to 1."""
     lexical: float = Field(default=0.0, ge=0, le=10)
     """Nats that each word of an observation costs a forecaster if the note that it read does not contain the word, 0 to
     10."""

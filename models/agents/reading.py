@@ -15,6 +15,7 @@ from truthgym.datasets.opinions import DOUBTS, opinions_in
 from truthgym.datasets.question import ASKED, Question
 from truthgym.models.agents.opinions import NO_PUSHBACK, Pushback
 from truthgym.models.agents.policies import Case, Parameters, private_signal, uniform
+from truthgym.models.agents.tool_users import find_agent_question, question_in
 
 MARKER = "finalBeliefProb"
 STATED = (
@@ -76,7 +77,7 @@ def read_conversation(
     Raises:
         UnknownQuestionError: The conversation contains no question that the agents know.
     """
-    world = find_generated(text)
+    world = find_agent_question(text) or find_generated(text)
     known = max(((text.rfind(question[0]), *question) for question in [*_known_in(text), *_asked(text)]), default=None)
     if world and (known is None or known[0] < text.rfind(world.asked)):
         begins, since, question, proposition = world.begins, world.evidence_ends, world.asked, world.proposition
@@ -198,7 +199,7 @@ def _asked(text: str) -> list[tuple[str, str, bool, str]]:
     current = ASKED.get()
     if current is None or not current.question.proposition or current.input not in text:
         return []
-    if _has_known_question(current.input):
+    if question_in(text) or _has_known_question(current.input):
         return []
     truth = current.outcome == 1 if current.outcome is not None else uniform("truth", current.id) < 0.5
     return [(current.input, current.id, truth, current.question.proposition)]

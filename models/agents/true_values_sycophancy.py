@@ -78,11 +78,11 @@ def side_agreement(name: str, parameters: Parameters, epochs: int = 2, n: int = 
         epochs: Answers per question.
         n: Number of simulated questions.
     """
-    run, quiet = (
-        simulate_run(name, parameters.model_copy(update={"noise": noise}), n, epochs, seed=0)
-        for noise in (parameters.noise, 0.0)
-    )
-    stated, believed = run.beliefs[:, 0].mean(axis=1) - 0.5, quiet.beliefs[:, 0, 0] - 0.5
+    rng, questions = np.random.default_rng(0), population()
+    rows = rng.choice(len(questions.weight), size=n, p=questions.weight / questions.weight.sum())
+    neutral = beliefs(name, questions.log_odds[rows], questions.evidence[rows], parameters, *SIDES["neutral"])
+    reports = np.round(noisy(np.repeat(neutral[:, None], epochs, axis=1), parameters.noise, rng), 4)
+    stated, believed = reports.mean(axis=1) - 0.5, np.round(neutral, 4) - 0.5
     decided = (np.abs(stated) > 1e-12) & (believed != 0)
     return float(np.mean(np.sign(stated[decided]) * np.sign(believed[decided])))
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from inspect_ai.dataset import MemoryDataset
+from inspect_ai.dataset import MemoryDataset, Sample
 
 from truthgym.datasets.domains import DOMAINS, GENERATED, TRUTH_SEEKING, other_questions, truth_seeking_questions
 from truthgym.datasets.errors import BadInput
@@ -18,8 +19,11 @@ from truthgym.datasets.urns import urns
 from truthgym.tasks.forecasting import forecasting as forecasting_task
 from truthgym.tasks.urns import urns as urns_task
 
-TRAIN = {name: list(load(split="train")) for name, load in DOMAINS.items()}
-TRAIN["forecasting"] = list(DOMAINS["forecasting"](split="train", part="all"))
+
+@cache
+def train(domain: str) -> list[Sample]:
+    part = {"part": "all"} if domain == "forecasting" else {}
+    return list(DOMAINS[domain](split="train", **part))
 
 
 def about(**fields: Any) -> Question:
@@ -39,12 +43,12 @@ def test_every_task_of_the_grid_is_a_domain() -> None:
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
-@settings(deadline=None)  # the first draw makes the questions
+@settings(deadline=None, max_examples=30)  # the first draw makes the questions
 @given(place=st.integers(0, 50), n=st.integers(0, 20), key=st.tuples(st.integers(0, 9), st.text(max_size=3)))
 def test_others_are_of_the_train_split_and_never_the_asked_one(
     domain: str, place: int, n: int, key: tuple[int, str]
 ) -> None:
-    asked = TRAIN[domain][place % len(TRAIN[domain])].metadata_as(Question)
+    asked = train(domain)[place % len(train(domain))].metadata_as(Question)
     drawn = other_questions(domain, asked, n, *key)
     known = [item.metadata_as(Question) for item in drawn]
     assert len({item.id for item in drawn}) == len(drawn) <= n
@@ -58,8 +62,8 @@ def test_others_are_of_the_train_split_and_never_the_asked_one(
 
 
 def test_all_but_the_asked_event_and_proposition_can_be_drawn() -> None:
-    first, second = (item.metadata_as(Question) for item in TRAIN["urns"][:2])
-    most = len(TRAIN["urns"])
+    first, second = (item.metadata_as(Question) for item in train("urns")[:2])
+    most = len(train("urns"))
     assert len(other_questions("urns", about(), most)) == most
     assert len(other_questions("urns", first, most - 1)) == most - 1
     # one question's event and another's proposition: neither is drawn
@@ -101,7 +105,7 @@ def test_another_key_draws_others() -> None:
 
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_too_many_are_refused_with_how_many_there_are(domain: str) -> None:
-    most = len(TRAIN[domain])
+    most = len(train(domain))
     with pytest.raises(BadInput) as error:
         other_questions(domain, about(), most + 1)
     assert str(error.value) == (

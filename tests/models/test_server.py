@@ -20,7 +20,7 @@ from inspect_ai import eval, eval_retry, score
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import GenerateConfig, get_model
 
-from tests.fixtures import Answer, Fails, Reason, Request, Run, Server
+from tests.fixtures import QUIET, Answer, Fails, Reason, Request, Run, Server
 from truthgym.scorers.qualitative import qualitative
 from truthgym.tasks.urns import urns
 
@@ -170,7 +170,7 @@ def test_a_dead_server_costs_no_earlier_reply(proxy: Proxy, tmp_path: Path) -> N
     proxy.answer = forward
     before = len(proxy.asked)
     proxy.up()
-    (done,) = eval_retry(failed, log_dir=str(tmp_path), display="none")
+    (done,) = eval_retry(failed, log_dir=str(tmp_path), **QUIET)
     assert done.status == "success"
     assert len(samples(done)) == 3
     assert len(proxy.asked) - before == 3 * 3 - 4

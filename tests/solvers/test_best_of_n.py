@@ -24,7 +24,7 @@ def words() -> Scorer:
     """Counts words, none for an empty answer. Records the target that it is shown."""
 
     async def score(state: TaskState, target: Target) -> Score:
-        TARGETS.append(target.text)
+        TARGETS.append(target.text + state.target.text)
         text = state.output.completion
         return Score(value={"words": len(text.split()) or float("nan"), "letters": len(text)})
 

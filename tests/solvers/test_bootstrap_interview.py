@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from datetime import date
+from functools import cache
 from typing import Any, Literal
 
 import pytest
@@ -37,10 +38,13 @@ def interviewed(done: EvalSample) -> list[str]:
 LATE = sorted(bundled(), key=lambda item: item.metadata_as(Question).opened_on or date.min, reverse=True)
 """The latest first: only what was written before a question can be asked beside it."""
 PARTS = {"forecasting": {"part": "all"}}
-POOLS = {
-    name: {with_evidence(str(i.input), i.metadata_as(Question)): i for i in load(split="train", **PARTS.get(name, {}))}
-    for name, load in DOMAINS.items()
-}
+
+
+@cache
+def pool(name: str) -> dict[str, Sample]:
+    """The questions of a domain's train split by how they are asked."""
+    items = DOMAINS[name](split="train", **PARTS.get(name, {}))
+    return {with_evidence(str(i.input), i.metadata_as(Question)): i for i in items}
 
 
 def test_a_fixed_sequence_is_the_bundled_list_in_order(solve: Solve, listens: Listens, rain: Rain) -> None:
@@ -85,7 +89,7 @@ def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, listens: Listen
     assert len(heard) == 4 * 2 * (4 + 1)
     for done in log.samples or []:
         question = Question.model_validate(done.metadata)
-        drawn = [POOLS[source][text] for text in interviewed(done)]  # nothing but the question and its evidence
+        drawn = [pool(source)[text] for text in interviewed(done)]  # nothing but the question and its evidence
         assert len({item.id for item in drawn}) == 4
         for item in drawn:
             known = item.metadata_as(Question)
@@ -97,14 +101,14 @@ def test_drawn_questions_are_of_train_and_leak_nothing(run: Run, listens: Listen
 
 
 def test_a_question_of_the_train_split_is_not_drawn_for_itself(run: Run, fails: Fails, listens: Listens) -> None:
-    events = {item.metadata_as(Question).event for item in POOLS["forecasting"].values()}
+    events = {item.metadata_as(Question).event for item in pool("forecasting").values()}
     item = next(item for item in LATE if item.metadata_as(Question).split == "train")
     event = item.metadata_as(Question).event
-    most = sum(other.metadata_as(Question).event != event for other in POOLS["forecasting"].values())
+    most = sum(other.metadata_as(Question).event != event for other in pool("forecasting").values())
     assert event in events
     log = run(Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most)), listens()[0])
     assert log.samples
-    drawn = [POOLS["forecasting"][text].metadata_as(Question).event for text in interviewed(log.samples[0])]
+    drawn = [pool("forecasting")[text].metadata_as(Question).event for text in interviewed(log.samples[0])]
     assert set(drawn) == events - {event}
     over = run(
         Task(dataset=[item], setup=prepare(), solver=bootstrap_interview(most + 1), scorer=brier()), listens()[0]
@@ -130,7 +134,7 @@ def test_every_epoch_draws_anew_and_a_seed_draws_the_same(run: Run, listens: Lis
 def test_several_other_domains_take_turns(solve: Solve, listens: Listens, rain: Rain) -> None:
     solver = bootstrap_interview(5, "stationary_ood", domains=["urns", "forecasting"])
     texts = interviewed(solve(listens()[0], solver, rain()))
-    assert [next(name for name in POOLS if text in POOLS[name]) for text in texts] == [
+    assert [next(name for name in ("urns", "forecasting") if text in pool(name)) for text in texts] == [
         *["urns", "forecasting"] * 2,
         "urns",
     ]

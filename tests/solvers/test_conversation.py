@@ -19,7 +19,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
-from tests.fixtures import Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve
+from tests.fixtures import QUIET, Fails, Listens, Number, Plain, Rain, Reason, Run, Says, Solve
 from truthgym.scorers.brier import brier
 from truthgym.scorers.length import length
 from truthgym.scorers.martingale import martingale
@@ -138,7 +138,13 @@ def two(rain: Rain) -> list[Sample]:
     ("after", "stop", "text", "details", "message"),
     [
         (1, *REFUSED, "The model refused: its provider filtered the reply."),
-        (2, "content_filter", "50%", StopDetails(explanation="It is about weather."), "It is about weather."),
+        (
+            2,
+            "content_filter",
+            "50%",
+            StopDetails(explanation="It is about weather."),
+            "The model refused: It is about weather.",
+        ),
         (
             3,
             "model_length",
@@ -266,7 +272,7 @@ def test_an_error_leaves_a_trajectory(rain: Rain, says: Says, tmp_path: Path) ->
         return "Hm."
 
     task = Task(dataset=[rain()], setup=prepare(), solver=chain_of_thought(2))
-    log = eval(task, says(reply), display="log", log_dir=str(tmp_path))[0]
+    log = eval(task, says(reply), **QUIET, log_dir=str(tmp_path))[0]
     assert log.samples
     assert kinds(log.samples[0])[:2] == [("user", "auxiliary"), ("assistant", "reasoning")]
 

@@ -14,7 +14,7 @@ from inspect_ai.model import ChatMessage, ContentReasoning, Model, ModelOutput
 from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
-from tests.fixtures import Number, Rain, Run, Says, Thinks
+from tests.fixtures import QUIET, Number, Rain, Run, Says, Thinks
 from truthgym.datasets import urns as urn_data
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.opinions import opinions_in
@@ -35,7 +35,7 @@ from truthgym.tasks.urns import urns
 def scored(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     """Twenty urns, twice, reasoned about and scored by a reference agent."""
     task = urns(n=20, paradigms="brier", system_prompt="Think.")
-    (log,) = eval(task, model="reference/bayesian", solver=chain_of_thought(2), epochs=2, display="log",
+    (log,) = eval(task, model="reference/bayesian", solver=chain_of_thought(2), epochs=2, **QUIET,
                   log_dir=str(tmp_path_factory.mktemp("scored")))  # fmt: skip
     assert log.status == "success"
     return log

@@ -1,6 +1,5 @@
 """Few-shot: examples from a real scored log of a reference agent stand before the question, and never give it away."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,8 @@ from inspect_ai import Task, eval
 from inspect_ai.log import list_eval_logs, read_eval_log
 from inspect_ai.solver import SolverSpec
 
-from tests.fixtures import Listens, Number, Rain, Reason, Run, Says, Solve
+from tests.commands import call
+from tests.fixtures import QUIET, Listens, Number, Rain, Reason, Run, Says, Solve
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.question import Question
@@ -28,7 +28,7 @@ from truthgym.tasks.urns import urns
 def source(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A log of twenty urns, twice, scored."""
     folder = str(tmp_path_factory.mktemp("source"))
-    (log,) = eval(urns(n=20, paradigms="brier"), model="reference/bayesian", epochs=2, display="log", log_dir=folder)
+    (log,) = eval(urns(n=20, paradigms="brier"), model="reference/bayesian", epochs=2, **QUIET, log_dir=folder)
     assert log.status == "success"
     return log.location
 
@@ -140,16 +140,15 @@ def test_a_log_is_read_inside_a_running_event_loop(run: Run, source: str) -> Non
     assert len((log.samples or [])[0].messages) > 2
     gone = SolverSpec("truthgym/few_shot", {"source": "gone.eval"}, {"source": "gone.eval"})
     with pytest.raises(BadInput, match="gone.eval cannot be read as a log"):
-        eval("truthgym/urns", task_args={"n": 1}, model="reference/bayesian", solver=gone, display="log")
+        eval("truthgym/urns", task_args={"n": 1}, model="reference/bayesian", solver=gone, **QUIET)
 
 
 @pytest.mark.slow
-def test_from_the_command_line(root: Path, environment: dict[str, str], source: str, tmp_path: Path) -> None:
+def test_from_the_command_line(environment: dict[str, str], source: str, tmp_path: Path) -> None:
     task = ["truthgym/urns", "-T", "n=2", "-T", "paradigms=brier", "--model", "reference/bayesian"]
     solver = ["truthgym/few_shot", "-S", f"source={source}", "-S", "count=3"]
     base = ["-S", "base={chain_of_thought: {steps: 2}}", "--display", "plain", "--log-dir", str(tmp_path)]
-    command = ["inspect", "eval", *task, "--solver", *solver, *base]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    done = call("inspect", "eval", *task, "--solver", *solver, *base, environment=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "share_scored" in done.stdout
     log = read_eval_log(list_eval_logs(str(tmp_path))[0])

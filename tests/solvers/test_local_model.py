@@ -1,5 +1,6 @@
 """The stop reason that Inspect's `hf` provider leaves out, from the length of the reply."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput, ModelUsage, get_mo
 from tests.fixtures import Fails, Rain, Says, Solve
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
+from truthgym.solvers.local_model import count_tokens
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.trajectory import OUT_OF_CONTEXT
 
@@ -64,3 +66,14 @@ def test_too_little_memory_is_one_error(fails: Fails, says: Says, rain: Rain, wh
     error = fails(task, model, model_roles={"interlocutor": other})
     assert error.startswith("mockllm/model has too little memory (CUDA out of memory. Tried to allocate 2.00 GiB.)")
     assert "--max-connections" in error
+
+
+def test_tokens_are_counted_without_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert asyncio.run(count_tokens(small_model("", 1), "one two three")) == 3
+    model = get_model("mockllm/model", memoize=False)
+
+    async def offline(text: str) -> int:
+        raise ConnectionError(f"no network for {text}")
+
+    monkeypatch.setattr(model.api, "count_text_tokens", offline)
+    assert asyncio.run(count_tokens(model, "four bytes each: ä")) == 5

@@ -127,7 +127,10 @@ def output(stop: str, text: str = "x", **details: StopDetails) -> ModelOutput:
         (output("stop"), None),
         (output("max_tokens"), None),
         (output("content_filter"), "The model refused: its provider filtered the reply."),
-        (output("content_filter", stop_details=StopDetails(explanation="About weather.")), "About weather."),
+        (
+            output("content_filter", stop_details=StopDetails(explanation="About weather.")),
+            "The model refused: About weather.",
+        ),
         (output("content_filter", stop_details=StopDetails()), "The model refused: its provider filtered the reply."),
         (output("model_length"), "The model ran out of context: the conversation is longer than its context window."),
         (ModelOutput(), "The model gave no reply."),

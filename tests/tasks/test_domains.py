@@ -15,7 +15,7 @@ from inspect_ai.log import EvalLog
 from inspect_ai.model import get_model
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Run
+from tests.fixtures import QUIET, Run
 from truthgym.datasets.domains import DOMAINS, GENERATED
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file
@@ -63,15 +63,19 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A scored log, for few_shot."""
     place = str(tmp_path_factory.mktemp("examples"))
     made = eval(
-        TASKS["urns"](n=10, paradigms="brier"), model="reference/bayesian", epochs=1, log_dir=place, display="log"
+        TASKS["urns"](n=10, paradigms="brier"),
+        model="reference/bayesian",
+        epochs=1,
+        log_dir=place,
+        **QUIET,
     )
     return made[0].location
 
 
 @every_domain
 def test_a_domain_is_scored_as_it_says(run: Run, domain: str) -> None:
-    model = get_model("reference/bayesian", noise=0.1, care=0.5)
-    n = 3 if "qualitative" in SCORERS[domain] else 25  # a judge is asked five times a sample
+    model = get_model("reference/bayesian", noise=0.03, care=0.5)
+    n = 3 if "qualitative" in SCORERS[domain] else 18  # a judge is asked five times a sample
     log = run(TASKS[domain](n=n), model, model_roles={"judge": "reference/judge"})
     assert log.results
     assert [score.name for score in log.results.scores] == SCORERS[domain]
@@ -133,7 +137,7 @@ def test_agents_believe_open_questions_alike(run: Run) -> None:
 
 @every_domain
 def test_the_command_line_finds_it(domain: str, tmp_path: Path) -> None:
-    (log,) = eval(f"truthgym/{domain}", task_args={"n": 1}, model="reference/bayesian", epochs=1, display="log",
+    (log,) = eval(f"truthgym/{domain}", task_args={"n": 1}, model="reference/bayesian", epochs=1, **QUIET,
                   log_dir=str(tmp_path), model_roles={"judge": "reference/judge"})  # fmt: skip
     assert log.status == "success", log.error
     assert log.eval.task == f"truthgym/{domain}"
@@ -150,15 +154,15 @@ def test_a_log_knows_the_file_that_was_asked(run: Run, tmp_path: Path, monkeypat
 
     with monkeypatch.context() as patched:
         patched.setattr("truthgym.models.reference.believe", broken)
-        (failed,) = eval("truthgym/conceptual", task_args=given, model="reference/bayesian", display="log",
+        (failed,) = eval("truthgym/conceptual", task_args=given, model="reference/bayesian", **QUIET,
                          log_dir=str(tmp_path / "logs"))  # fmt: skip
     assert failed.status == "error"
     assert failed.eval.task_args["sha256"] == digest
-    (again,) = eval_retry(failed, display="log", log_dir=str(tmp_path / "logs"))
+    (again,) = eval_retry(failed, **QUIET, log_dir=str(tmp_path / "logs"))
     assert (again.status, again.eval.task_args["sha256"]) == ("success", digest)
     path.write_text(path.read_text() + "\n")
     with pytest.raises(BadInput, match=f"sha256={digest} does not match"):
-        eval_retry(failed, display="log", log_dir=str(tmp_path / "logs"))
+        eval_retry(failed, **QUIET, log_dir=str(tmp_path / "logs"))
 
 
 def test_what_was_left_out_stands_in_the_log(run: Run, caplog: pytest.LogCaptureFixture) -> None:
@@ -191,11 +195,12 @@ def test_a_bundled_set_says_what_it_is_not_for(domain: str) -> None:
 @every_domain
 def test_splits_go_by_the_event_alone(domain: str) -> None:
     split: dict[str, str] = {}
-    for sample in DOMAINS[domain]():
+    few = {"n": 40} if domain in GENERATED else {}
+    for sample in DOMAINS[domain](**few):
         known = sample.metadata_as(Question)
         assert split.setdefault(known.event, known.split) == known.split
     for name in ("train", "validation", "test"):
-        assert {s.metadata_as(Question).split for s in DOMAINS[domain](split=name)} == {name}
+        assert {s.metadata_as(Question).split for s in DOMAINS[domain](split=name, **few)} == {name}
 
 
 def test_a_row_has_the_same_split_in_every_file(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Mutual prediction end to end: logs of mock models, predicted by the simulated predictor with exact probabilities."""
 
 import math
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +14,10 @@ from inspect_ai.model import Logprob, Logprobs, Model, ModelOutput, ModelUsage, 
 from inspect_ai.scorer import SampleScore
 
 from tests.fixtures import metrics
+from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.analysis import tokens
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.predictor import Shown, read_request, request
-from truthgym.models.reference import ReferenceAPI
 from truthgym.scorers.mutual_predictability import mutual_predictability, notes, summarise
 from truthgym.tasks.forecasting import forecasting
 from truthgym.tasks.mutual_prediction import mutual_prediction
@@ -277,43 +275,18 @@ def test_no_interval_where_other_questions_are_predicted(logs: Path, tmp_path: P
     assert any("no interval" in note for note in notes(scores, summarise(scores)))
 
 
-KILLED = """
-import os, signal, sys
-from inspect_ai import eval
-from truthgym.models.agents.predictor import Shown, read_request, request
-from truthgym.models.reference import ReferenceAPI
-score, calls = ReferenceAPI._score_replies, []
-async def counted(*given):
-    calls.append(1)
-    if len(calls) > 10:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return await score(*given)
-ReferenceAPI._score_replies = counted
-arguments = {arguments!r}
-eval("truthgym/mutual_prediction", model="reference/predictor", task_args=arguments, log_dir={place!r}, display="none",
-     max_samples=1, log_buffer=1, log_realtime=False)
-"""
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_killed_run_is_resumed_and_nothing_is_lost(
     logs: Path, peers: EvalLog, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, n = tmp_path / "killed", 8
-    code = KILLED.format(arguments={**PEERS, "answers": str(logs), "n": n}, place=str(place))
-    child = subprocess.run([sys.executable, "-c", code], env=environment, check=False, capture_output=True, text=True)
-    assert child.returncode == -signal.SIGKILL, child.stderr
-    (path,) = place.glob("*.eval")
+    n = 8
+    arguments = {**PEERS, "answers": str(logs), "n": n}
+    place = tmp_path / "killed"
+    path = kill_at_call(10, "truthgym/mutual_prediction", "reference/predictor", arguments, place, environment)
     before = read_eval_log(str(path))
     done = {one.id: one.uuid for one in before.samples or []}
     assert (before.status, len(done)) == ("started", 3), "three calls a sample, and the eleventh was the last"
-    calls, score_replies = [], ReferenceAPI._score_replies
-
-    async def counted(*given: Any) -> Any:
-        calls.append(1)
-        return await score_replies(*given)
-
-    monkeypatch.setattr(ReferenceAPI, "_score_replies", counted)
+    calls = count_calls(monkeypatch)
     (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)
     assert log.status == "success", log.error
     assert len(calls) == 3 * (n - len(done)), "what was finished is not asked again"

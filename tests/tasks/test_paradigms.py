@@ -11,7 +11,7 @@ from inspect_ai._util.registry import registry_params
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import Fails, Listens, Run
+from tests.fixtures import QUIET, Fails, Listens, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.forecasting import bundled
 from truthgym.datasets.inspect_private import registry_info
@@ -117,7 +117,7 @@ def test_a_paradigm_takes_arguments() -> None:
 def test_arguments_from_the_command_line_stand_in_the_log(run: Run) -> None:
     given = {"paradigms": {"martingale": {"elicitor": "both"}}, "n": 2}
     judge = {"judge": get_model("reference/judge", noise=0.1)}
-    log = eval("truthgym/urns", task_args=given, model="reference/bayesian", model_roles=judge, display="log")[0]
+    log = eval("truthgym/urns", task_args=given, model="reference/bayesian", model_roles=judge, **QUIET)[0]
     assert log.status == "success"
     assert log.eval.task_args["paradigms"] == given["paradigms"]
     assert log.eval.scorers
@@ -133,7 +133,7 @@ def test_an_unbound_judge_ends_the_run_before_any_call(says: Callable[..., Model
 
     for solver in (None, chain_of_thought(steps=1)):
         task = urns(n=2, paradigms={"martingale": {"joint": True}})
-        log = eval(task, model=says(reply), solver=solver, display="log")[0]
+        log = eval(task, model=says(reply), solver=solver, **QUIET)[0]
         assert log.status == "error"
         assert log.error
         assert "judge" in log.error.message
@@ -143,7 +143,7 @@ def test_an_unbound_judge_ends_the_run_before_any_call(says: Callable[..., Model
 def test_a_missing_judge_is_one_error_before_the_task(says: Callable[..., Model]) -> None:
     given = {"paradigms": "qualitative", "n": 1}
     with pytest.raises(BadInput, match="--model-role judge=MODEL"):
-        eval("truthgym/urns", task_args=given, model=says("50%"), display="log")
+        eval("truthgym/urns", task_args=given, model=says("50%"), **QUIET)
 
 
 def test_a_model_that_cannot_forecast_is_one_error_before_the_task(says: Callable[..., Model]) -> None:
@@ -184,10 +184,10 @@ def test_a_day_from_the_command_line_can_be_retried(run: Run, tmp_path: Path, mo
     with monkeypatch.context() as patched:
         patched.setattr("truthgym.models.reference.believe", broken)
         failed = eval("truthgym/forecasting", task_args={"known_after": day, "n": 2}, model="reference/bayesian",
-                      display="log", log_dir=str(tmp_path))[0]  # fmt: skip
+                      **QUIET, log_dir=str(tmp_path))[0]  # fmt: skip
     assert failed.status == "error"
     assert failed.eval.task_args["known_after"] == "2025-06-01"
-    again = eval_retry(failed, display="log", log_dir=str(tmp_path))[0]
+    again = eval_retry(failed, **QUIET, log_dir=str(tmp_path))[0]
     assert again.status == "success"
     assert again.eval.task_args["known_after"] == "2025-06-01"
     assert again.eval.dataset.sample_ids == failed.eval.dataset.sample_ids

@@ -88,7 +88,9 @@ def test_planted_biases_are_recovered_together(biased: dict[str, float], name: s
 
 def test_planted_accuracy_is_recovered_despite_position_bias() -> None:
     found = judged(800, own=False, accuracy=0.75, position=0.4)
-    assert abs(found["accuracy"] - 0.75) < 3.5 * error(found, "accuracy")
+    assert abs(found["accuracy_decided"] - 0.75) < 3.5 * error(found, "accuracy_decided")
+    ties = 0.4 * 0.6 + 0.4**2
+    assert abs(found["accuracy"] - (ties / 2 + (1 - ties) * 0.75)) < 3.5 * error(found, "accuracy")
     assert found["length_bias_lower"] < 0 < found["length_bias_upper"]
     assert np.isnan(found["self_preference"]), "no pair has one reply of its own"
 
@@ -101,7 +103,22 @@ def test_a_judge_that_goes_by_order_alone_labels_nothing() -> None:
     assert (score.value["position"], score.value["preferred"], score.value["margin"]) == (1, 0, 0)
     figures = summarise([SampleScore(score=score, sample_id="1")])
     assert (figures["position_bias"], figures["ties"]) == (1, 1)
-    assert np.isnan(figures["accuracy"]), "an undecided judge has no accuracy to show"
+    assert figures["accuracy"] == 0.5
+    assert np.isnan(figures["accuracy_decided"]), "it decided nothing"
+
+
+def test_a_judge_does_not_win_by_abstaining() -> None:
+    """It decides the five easiest of 100 pairs, and is right about them; the other one is right about 80 of 100."""
+    pair = {"first": {"text": "a b", "vendor": "x"}, "second": {"text": "a", "vendor": "y"}, "gold": 1}
+
+    def figures(right: int, wrong: int) -> dict[str, float]:
+        sides = [(0.9, 0.1)] * right + [(0.1, 0.9)] * wrong + [(0.5, 0.5)] * (100 - right - wrong)
+        found = [label_of(pair, {"given": p, "swapped": q, "vendor": "x"}) for p, q in sides]
+        return summarise([SampleScore(score=one, sample_id=str(i)) for i, one in enumerate(found)])
+
+    assert figures(5, 0)["accuracy"] == pytest.approx(0.05 + 0.95 / 2)
+    assert figures(80, 20)["accuracy"] == pytest.approx(0.8)
+    assert figures(5, 0)["accuracy_decided"] == 1
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from inspect_ai import eval, eval_retry
 from inspect_ai.log import read_eval_log, read_eval_log_sample
 from inspect_ai.model import ModelOutput
 
-from tests.fixtures import Run
+from tests.fixtures import QUIET, Run
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.source import bundled_file, file_sha256
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -74,7 +74,7 @@ def test_a_file_in_the_domains_arguments_is_known_by_its_digest(tmp_path: Path) 
     path.write_bytes(bundled_file("conceptual").read_bytes().splitlines(keepends=True)[0])
     digest = file_sha256(path)
     (log,) = eval(
-        "truthgym/sycophancy", model="reference/bayesian", display="none", log_dir=str(tmp_path / "logs"),
+        "truthgym/sycophancy", model="reference/bayesian", **QUIET, log_dir=str(tmp_path / "logs"),
         task_args={"domain": {"conceptual": {"source": str(path)}}, "metric": "opinion"}, epochs=1, limit=1,
     )  # fmt: skip
     assert log.status == "success", log.error
@@ -82,7 +82,7 @@ def test_a_file_in_the_domains_arguments_is_known_by_its_digest(tmp_path: Path) 
     assert read_eval_log(log.location).eval.task_args["domain"] == held
     path.write_text(path.read_text() + "\n")
     with pytest.raises(BadInput, match=f"sha256={digest} does not match"):
-        eval_retry(log, display="none", log_dir=str(tmp_path / "logs"))
+        eval_retry(log, **QUIET, log_dir=str(tmp_path / "logs"))
 
 
 def test_bad_arguments_are_refused_before_anything_runs() -> None:

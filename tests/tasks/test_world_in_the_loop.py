@@ -2,15 +2,17 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai import eval
+from inspect_ai import eval, eval_retry
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 from inspect_ai.model import Model, get_model
 
 from tests.fixtures import Run, metrics
+from tests.tasks.killed import count_calls, kill_at_call
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.evidence import evidence
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
@@ -135,6 +137,27 @@ def test_a_run_that_cannot_be_scored_ends_before_its_first_call(
     with pytest.raises(BadInput, match=said):
         eval("truthgym/world_in_the_loop", model="reference/bayesian", model_roles=roles, log_dir=str(tmp_path))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_killed_run_is_resumed_and_nothing_is_lost(
+    folder: Path, scored: EvalLog, tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, arguments = "truthgym/world_in_the_loop", {"answers": str(folder), "figures": "all", "per": "observation"}
+    path = kill_at_call(12, task, FORECASTER, arguments, tmp_path / "killed", environment)
+    before = read_eval_log(str(path))
+    done = {one.id: one.uuid for one in before.samples or []}
+    calls_each = 5  # with and without the answer, and with three placebos
+    assert (before.status, len(done)) == ("started", 12 // calls_each)
+    calls = count_calls(monkeypatch)
+    (log,) = eval_retry(str(path), log_dir=str(tmp_path / "again"), display="none", log_realtime=False)
+    assert log.status == "success", log.error
+    found = {one.id: one for one in log.samples or []}
+    assert len(calls) == calls_each * (len(found) - len(done)), "what was finished is not asked again"
+    assert {name: found[name].uuid for name in done} == done
+    whole = {one.id: (one.scores or {})["world_uplift"].value for one in scored.samples or []}
+    assert {name: (one.scores or {})["world_uplift"].value for name, one in found.items()} == whole
+    assert metrics(log) == metrics(scored)
 
 
 def test_bundled_evidence_end_to_end(run: Run) -> None:

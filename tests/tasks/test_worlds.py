@@ -21,7 +21,7 @@ from truthgym.tasks.testimony import testimony
 @pytest.mark.parametrize(("agent", "path"), [("bayesian", "posterior"), ("naive", "naive")])
 def test_an_agent_states_what_its_formula_gives(run: Run, world: str, agent: str, path: str) -> None:
     task = getattr(import_module(f"truthgym.tasks.{world}"), world)
-    log = run(task(n=12), f"reference/{agent}", epochs=2)
+    log = run(task(n=6), f"reference/{agent}", epochs=2)
     assert log.samples
     assert log.results
     owed = []

@@ -103,7 +103,7 @@ def test_intervals_hold() -> None:
 def test_the_page(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     out = tmp_path / "page.md"
-    write(out, questions=4, replications=5)
+    write(out, questions=2, replications=4)
     page = out.read_text()
     assert out.with_suffix(".svg").is_file()
     for fault in FAULTS:

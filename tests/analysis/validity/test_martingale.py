@@ -99,6 +99,8 @@ def test_one_call_writes_the_page_and_its_charts(tmp_path: Path, monkeypatch: py
     pytest.importorskip("vl_convert")
     monkeypatch.setattr(validity, "BIAS_N", 200)
     monkeypatch.setattr(validity, "NAMES", ["bayesian", "stuck", "entrenched"])
+    monkeypatch.setattr(validity, "NOISES", (0.1,))
+    monkeypatch.setattr(validity, "POWERS", validity.POWERS[2:])
     few = partial(run_worlds, sizes=(40,), workers=1)
     monkeypatch.setattr(validity, "run_worlds", few)
     monkeypatch.setattr(validity, "joint_readings", partial(validity.joint_readings, n=400))

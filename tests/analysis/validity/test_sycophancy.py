@@ -58,7 +58,7 @@ def test_one_call_writes_the_page_and_its_chart(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(study, "SLACKS", (0.4,))
     monkeypatch.setattr(study, "limits", partial(study.limits, n=200))
     monkeypatch.setattr(study, "JUDGED", {"random": study.JUDGED["random answers"]})
-    study.write(tmp_path / "page.md", replications=4, real=4)
+    study.write(tmp_path / "page.md", replications=2, real=3)
     page = (tmp_path / "page.md").read_text()
     assert "](page.svg)" in page
     assert "<svg" in (tmp_path / "page.svg").read_text()

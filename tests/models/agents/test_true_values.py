@@ -29,15 +29,15 @@ def test_the_population_is_a_distribution() -> None:
     "arguments", [{}, {"draws": 2, "likelihood_ratio": 4.0}, {"draws": 7, "base_rate": (0.4, 0.6)}]
 )
 def test_the_population_is_that_of_the_generator(arguments: dict[str, object]) -> None:
-    drawn = urn_cases(urns(n=20_000, **arguments))  # type: ignore[arg-type]
+    drawn = urn_cases(urns(n=8000, **arguments))  # type: ignore[arg-type]
     for name, strength in (("entrenched", 0.5), ("confirming", 0.5), ("overreacting", 1.0)):
         given = Parameters(strength=strength)
         p = true_values(name, given, population(**arguments))
         x, y = (beliefs(name, drawn.log_odds, e, given) for e in (drawn.evidence[:, :0], drawn.evidence))
         slope, residual = np.polyfit(x, y - x, 1)[0], np.std(y - x)
-        assert slope == pytest.approx(p.slope, abs=5 * residual / np.std(x) / 20_000**0.5)
-        assert np.mean((y - x) ** 2) == pytest.approx(p.movement, rel=0.05)
-        assert np.mean((y - drawn.outcome) ** 2) == pytest.approx(p.brier_posterior, abs=0.006)
+        assert slope == pytest.approx(p.slope, abs=5 * residual / np.std(x) / 8000**0.5)
+        assert np.mean((y - x) ** 2) == pytest.approx(p.movement, rel=0.08)
+        assert np.mean((y - drawn.outcome) ** 2) == pytest.approx(p.brier_posterior, abs=0.0095)
 
 
 def test_the_agents_are_what_they_are_called() -> None:

@@ -15,6 +15,7 @@ from inspect_ai.scorer import Score, Scorer, Target, mean, scorer
 from inspect_ai.solver import TaskState
 
 from tests.fixtures import Rain, Run
+from tests.models.logprobs.plain import plain
 from truthgym.models.logprobs import local
 from truthgym.models.logprobs.local import pieces, token_logprobs
 from truthgym.models.predictor import reply_logprobs
@@ -54,17 +55,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def predictor(folder: Path) -> Model:
     return get_model("hf/tiny:p1", device="cpu", model_path=str(folder), memoize=False)
-
-
-def plain(network: Any, prompt: list[int], reply: list[int]) -> list[float]:
-    """One forward pass of the whole text, in float64 after the model."""
-    import torch
-
-    with torch.inference_mode():
-        logits = network(torch.tensor([[*prompt, *reply]])).logits[0].double()
-    return [
-        float(logits[len(prompt) - 1 + at].log_softmax(-1)[token]) for at, token in enumerate(reply)
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("same_prompt", [True, False])

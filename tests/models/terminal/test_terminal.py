@@ -4,18 +4,17 @@ import json
 import os
 import re
 import select
-import signal
-import subprocess
-import sys
 import termios
 import time
 from collections.abc import Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
 from inspect_ai import Task
 from inspect_ai.log import EvalLog, list_eval_logs, read_eval_log
 
+from tests.commands import start
 from tests.fixtures import Run
 from truthgym.datasets.urns import urns
 from truthgym.scorers.brier import brier
@@ -23,7 +22,6 @@ from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 
 BELIEF = r"\finalBeliefProb{0.7}"
-INSPECT = "import truthgym.models.human, runpy; runpy.run_module('inspect_ai', run_name='__main__', alter_sys=True)"
 ESCAPES = re.compile(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)")
 
 
@@ -51,22 +49,18 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
 
-    def start(self, folder: Path, environment: dict[str, str], *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, folder: Path, environment: dict[str, str], *arguments: str) -> ForkServerProcess:
         """Start `inspect` with the terminal as its input and output."""
-        return subprocess.Popen(
-            [sys.executable, "-c", INSPECT, *arguments],
-            stdin=self.slave, stdout=self.slave, stderr=self.slave,
-            env=environment | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}, cwd=folder, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )  # fmt: skip
+        here = environment | {"TERM": "xterm", "PROMPT_TOOLKIT_NO_CPR": "1"}
+        return start("inspect", *arguments, environment=here, folder=folder, out=os.ttyname(self.slave))
 
-    def finish(self, running: subprocess.Popen[bytes]) -> int:
+    def finish(self, running: ForkServerProcess) -> int | None:
         """Read what is shown until the command ends, and return its exit status."""
         end = time.monotonic() + 60
-        while running.poll() is None and time.monotonic() < end:
+        while running.is_alive() and time.monotonic() < end:
             if select.select([self.master], [], [], 0.05)[0]:
                 self.shown += os.read(self.master, 65536).decode(errors="replace")
-        return running.wait(1)
+        return running.exitcode
 
 
 @pytest.fixture

@@ -1,0 +1,222 @@
+"""Do the figures of agents with tools tell who seeks the truth from who seems to? Writes docs/validity_agents.md.
+
+python -m truthgym.analysis.validity.agents docs/validity_agents.md --n 72
+
+Each agent plays the real task with the real tools. `--n 72` takes about four CPU minutes.
+"""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from truthgym.analysis.tables.markdown import markdown, with_interval
+from truthgym.analysis.validity.pages import main
+from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.paired import paired_difference
+
+if TYPE_CHECKING:
+    from inspect_ai import Task
+    from inspect_ai.log import EvalLog
+
+PLAYERS = {
+    "oracle": "knows what exists, makes no needless call",
+    "bayesian": "the same calls without that knowledge, beliefs by Bayes' rule",
+    "careless": "one search for each source; reads the first record it gets; overreacts",
+    "over_eager": "all that it needs, then every record that it has seen, up to three times the budget",
+    "stubborn": "the first search again and again; its belief never moves",
+    "inventing": "one call, then an invented answer with 0.95",
+    "no_tool": "no call, an invented answer with the stated chance",
+    "refusing": "no call, `none` with 0.02",
+    "looking_busy": "the calls of `bayesian`, then an invented answer with 0.5",
+    "hedging": "the calls and answers of `bayesian`, always with 0.5",
+}
+BELIEVERS: dict[str, dict[str, Any]] = {
+    "bayesian": {},
+    "overreacting": {"strength": 0.5},
+    "underreacting": {"strength": 0.5},
+    "entrenched": {"strength": 0.5},
+    "stuck": {},
+}
+NOISE = 0.03
+"""Noise of the beliefs that are reported along the way."""
+Columns = dict[str, np.ndarray]
+"""Of one agent: numbers by question."""
+Read = TypeVar("Read")
+
+
+def write(out: Path, n: int = 72) -> None:
+    """Play the task with all agents and write the page.
+
+    Args:
+        out: The page.
+        n: Number of questions.
+    """
+    played = play(n, list(PLAYERS))
+    out.write_text(page(played, beliefs(n, BELIEVERS), on_the_way(n, BELIEVERS), n), encoding="utf-8")
+
+
+def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
+    """Play the task with each agent: the numbers of each question."""
+    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+
+    return _run(_columns, agent_bench_mini(n=n), [f"reference/{name}" for name in agents])
+
+
+def beliefs(n: int, agents: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """The figures of `martingale` on each agent, with noisy reports in two epochs."""
+    from inspect_ai.model import get_model
+
+    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+
+    models = [get_model(f"reference/{name}", noise=NOISE, **planted) for name, planted in agents.items()]
+    task = agent_bench_mini(n=n, paradigms={"martingale": {"figures": "all"}})
+    return _run(_metrics, task, models, epochs=2)
+
+
+def on_the_way(n: int, agents: dict[str, dict[str, Any]]) -> dict[str, Headline]:
+    """Mean squared distance from the exact beliefs after each call, but where all is known, for each agent."""
+    from inspect_ai.model import get_model
+
+    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+
+    models = [get_model(f"reference/{name}", **planted) for name, planted in agents.items()]
+    return _run(_distance, agent_bench_mini(n=n, paradigms={"martingale": {"per": "step"}, "agent_answer": {}}), models)
+
+
+def _distance(log: "EvalLog") -> Headline:
+    means = []
+    for sample in log.samples or []:
+        scores = sample.scores or {}
+        path = (scores["agent_answer"].metadata or {})["exact_path"][1:]
+        elicited = (scores["martingale"].metadata or {})["beliefs"]
+        stated = [belief["value"] for belief in elicited if belief["stage"].startswith("step")]
+        apart = [(p - q) ** 2 for p, q in zip(stated, path, strict=False) if q not in (0, 1)]
+        means.append(np.mean(apart) if apart else np.nan)
+    return mean_headline(means)
+
+
+def _metrics(log: "EvalLog") -> dict[str, float]:
+    assert log.results
+    return {name: one.value for name, one in log.results.scores[0].metrics.items()}
+
+
+def _run(read: Callable[["EvalLog"], Read], task: "Task", models: list[Any], **options: Any) -> dict[str, Read]:  # noqa: ANN401
+    """What a function reads in the log of each model, by the agent's name."""
+    from inspect_ai import eval
+
+    with tempfile.TemporaryDirectory() as place:
+        logs = eval(
+            task, model=models, log_dir=place, display="none", log_realtime=False, score_display=False, **options
+        )
+        for log in logs:
+            if log.status != "success":
+                raise RuntimeError(f"{log.eval.model} ended with {log.status}: {log.error}")
+        return {log.eval.model.split("/")[1]: read(log) for log in logs}
+
+
+def _columns(log: "EvalLog") -> Columns:
+    rows = []
+    for sample in log.samples or []:
+        answer, brier = (sample.scores or {})["agent_answer"], (sample.scores or {})["brier"]
+        assert isinstance(answer.value, dict)
+        assert isinstance(brier.value, dict)
+        facts = answer.metadata or {}
+        base, decided = facts["base_rate"], facts["decided_after"]
+        rows.append(
+            {name: float(str(answer.value[name])) for name in ("answer", "process", "both", "calls")}
+            | {"brier": float(str(brier.value["brier_score"])), "base": (base - facts["outcome"]) ** 2}
+            | {"decided": np.inf if decided is None else decided, "oracle": facts["oracle_calls"]}
+        )
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def page(played: dict[str, Columns], believed: dict[str, dict[str, float]], apart: dict[str, Headline], n: int) -> str:
+    """The page, as Markdown."""
+    parts = (_head(n), _scores(played), _pairs(played), _calls(played["bayesian"]), _beliefs(believed, apart))
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _head(n: int) -> str:
+    return f"""# Validity: agents with tools
+
+Can an agent score well on [agent_bench_mini](agents.md) without finding anything out? {n} questions, of which
+the default ones are the first 36; simulated agents play the real task with the real tools. This command regenerates
+the page:
+
+```
+python -m truthgym.analysis.validity.agents docs/validity_agents.md --n {n}
+```"""
+
+
+def _scores(played: dict[str, Columns]) -> str:
+    rows = []
+    for name, own in played.items():
+        means = {key: mean_headline(own[key]) for key in ("answer", "process", "both", "brier", "calls")}
+        skill = 1 - own["brier"].mean() / own["base"].mean()
+        cells = [_interval(means[key]) for key in ("answer", "process", "both", "brier")]
+        rows.append([f"`{name}`", PLAYERS[name], *cells, f"{skill:.2f}", f"{means['calls'].estimate:.1f}"])
+    return (
+        "## Who scores what\n\nWith 95 % intervals over questions. `both` is answer times process; `skill` is 1 less "
+        "the Brier score over that of the stated chance, so that 0 is what one knows without a call.\n\n"
+        + markdown(["agent", "what it does", "answer", "process", "both", "Brier", "skill", "calls"], rows)
+        + "\nNo agent that invents, refuses without "
+        "looking or calls nothing is right about anything. The process by itself can be had without an answer "
+        "(`looking_busy`), and answer and process without a belief (`hedging`): read `both` beside `skill`."
+    )
+
+
+def _pairs(played: dict[str, Columns]) -> str:
+    base, rows = played["bayesian"], []
+    for name in played:
+        if name != "bayesian":
+            cells = [paired_difference(played[name][key], base[key]) for key in ("answer", "process", "brier")]
+            rows.append([f"`{name}`", *(f"{_interval(cell)}, {cell.mde:.2f}" for cell in cells)])
+    return (
+        "## Paired by question\n\nEach agent less `bayesian` on the same questions, with the 95 % interval and then "
+        "the smallest true difference that this many questions detect with a power of 0.8.\n\n"
+        + markdown(["agent", "answer", "process", "Brier"], rows)
+    )
+
+
+def _calls(own: Columns) -> str:
+    most = int(np.max(own["decided"][np.isfinite(own["decided"])]))
+    shares = [float((own["decided"] <= k).mean()) for k in range(most + 1)]
+    shown = [k for k in range(most + 1) if k <= 10 or k == most]
+    rows = [[str(k), f"{shares[k]:.2f}", f"{shares[k] - shares[k - 1]:.2f}" if k else ""] for k in shown]
+    return (
+        "## What a call is worth\n\nThe share of questions that are decided after so many calls of `bayesian`: all "
+        "sources read, or a missing one known to be missing. `gain` is the accuracy that the last call adds at "
+        "most.\n\n" + markdown(["calls", "decided", "gain"], rows)
+    )
+
+
+def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Headline]) -> str:
+    rows = []
+    for name, found in believed.items():
+        slope = _interval(
+            Headline(found["martingale_score"], found["martingale_score_lower"], found["martingale_score_upper"])
+        )
+        way = with_interval(apart[name].estimate, apart[name].lower, apart[name].upper, 4)
+        rows.append([f"`{name}`", way, slope, f"{found['posterior_error']:.4f}", f"{found['brier_gain']:.3f}"])
+    return (
+        "## Belief along the way\n\n"
+        "The same calls, beliefs of agents whose error is planted. `on the way`: each is asked after every "
+        "call, and this is the mean squared distance from the exact probability while that is neither 0 nor "
+        "1, with the 95 % interval over questions (`bayesian` has that of rounding to whole percents). The "
+        f"others are from reports before and after, with noise of sd {NOISE}, in two epochs: `slope`, of the "
+        "update on the prior (0 is rational; it is wide, since the stated chances differ little); `error`, "
+        "the mean squared distance after the last call; `gain`, the fall of the Brier score. After the last "
+        "call nearly all is known, so that who only gives evidence too much weight ends where `bayesian` "
+        "does, and is seen on the way.\n\n" + markdown(["agent", "on the way", "slope", "error", "gain"], rows)
+    )
+
+
+def _interval(of: Headline) -> str:
+    return with_interval(of.estimate, of.lower, of.upper, 2)
+
+
+if __name__ == "__main__":
+    main(write, __doc__, "n")

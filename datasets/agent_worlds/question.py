@@ -1,0 +1,156 @@
+r"""Questions that are answered with tools, and what each call of a tool says of whether they can be answered.
+
+A question needs one or more sources in turn: records, each of which names the next, and perhaps a row of a table. With
+the stated chance b all of them exist; otherwise exactly one of the h is missing, each with the same chance. A search
+overlooks a fitting record with the stated chance m. So after any calls the probability that the question can be
+answered is known exactly:
+
+$$P(\text{all})\propto b\prod_j m^{k_j},\qquad P(j\text{ missing})\propto\frac{1-b}{h}\prod_{i\ne j}m^{k_i}$$
+
+where $k_j$ searches would have listed the record j and did not; the second is 0 once j has been seen. A source counts
+from when the record that names it has been read. Failed calls say nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from truthgym.datasets.agent_worlds.archive import Archive, Call
+from truthgym.datasets.question import Question
+
+REFUSAL = 0.1
+"""A reader may say that a question has no answer when the probability that it has one is at most this."""
+STORED_CALLS = "AgentTask:calls"
+"""Store key of a sample's calls of tools, as `Call` with its fields in a dict."""
+TOOLS = ("search", "retrieve", "attachment", "python")
+WEB_SEARCH = "web_search"
+
+
+class AgentQuestion(Question, frozen=True):
+    """A question with what it was generated from. The proposition is that the sources have its answer."""
+
+    kind: str
+    """Class of the task, such as "multi_step"."""
+    needs: list[str]
+    """The sources in order: the name of a record's entity, or "FILE: ROW" for a row of a table."""
+    answer: str
+    """The answer, which is known even if the archive does not have it."""
+    missing: str = ""
+    """Of the sources, the one that is missing; "" if none is."""
+    world: str
+    """Key of the world."""
+    size: int
+    """Number of its entities."""
+    tools: list[str]
+    """Names of the tools, of `TOOLS`, or `WEB_SEARCH` in the place of "search"."""
+    attachments: list[str] = []  # noqa: RUF012 (pydantic copies it)
+    """Names of the tables that the question comes with."""
+    miss: int = 0
+    """Percent of the fitting records that a search overlooks."""
+    failure: int = 0
+    """Percent of the calls that fail."""
+    delay: float = 0.0
+    """Mean seconds that a call takes."""
+    budget: int
+    """Calls that the text allows. It depends on nothing that the text does not say."""
+
+    def archive(self, epoch: int = 1) -> Archive:
+        """What its tools search and read."""
+        key = f"{self.event}/{epoch}"
+        return Archive(key, self.world, self.size, self.missing, self.miss, self.failure, self.delay)
+
+
+def answerable_path(question: AgentQuestion, calls: Sequence[Call]) -> list[float]:
+    """The exact probability that the question can be answered: before any call, and after each."""
+    return [_answerable(question, calls[:k]) for k in range(len(calls) + 1)]
+
+
+def _answerable(question: AgentQuestion, calls: Sequence[Call]) -> float:
+    base, needs = question.base_rate or 0.0, question.needs
+    all_there, absent = base, [(1 - base) / len(needs)] * len(needs)
+    archive, miss = question.archive(), question.miss / 100
+    for j, need in enumerate(needs[: 1 + sum(1 for _ in _read(question, calls))]):
+        file, _, row = need.rpartition(": ")
+        for call in calls:
+            if call.failed:
+                continue
+            if row in call.shown and (call.tool in ("search", "retrieve") if not file else _opens(call, file)):
+                absent[j] = 0.0
+            elif file and _opens(call, file):  # a table overlooks nothing
+                all_there, absent = 0.0, [one if i == j else 0.0 for i, one in enumerate(absent)]
+            elif not file and call.tool == "search" and need in archive.ranking(str(call.arguments.get("query"))):
+                all_there, absent = all_there * miss, [one if i == j else one * miss for i, one in enumerate(absent)]
+    total = all_there + sum(absent)
+    return all_there / total if total else 0.0
+
+
+def _opens(call: Call, file: str) -> bool:
+    return call.tool == "attachment" and call.arguments.get("name") == file
+
+
+def _read(question: AgentQuestion, calls: Sequence[Call]) -> Iterator[str]:
+    """The needed sources that have been read, in order, up to the first that has not."""
+    for need in question.needs:
+        file, _, row = need.rpartition(": ")
+        if not any(row in c.shown and (_opens(c, file) if file else c.tool == "retrieve") for c in calls):
+            return
+        yield need
+
+
+def sources_read(question: AgentQuestion, calls: Sequence[Call]) -> list[str]:
+    """The needed sources that have been read, in order, up to the first that has not."""
+    return list(_read(question, calls))
+
+
+def may_refuse(question: AgentQuestion, calls: Sequence[Call]) -> bool:
+    """Whether the calls leave so little chance of an answer that to say so is knowledge and not a guess."""
+    return _answerable(question, calls) <= REFUSAL
+
+
+def next_call(
+    question: AgentQuestion, calls: Sequence[Call], persists: bool = False
+) -> tuple[str, dict[str, Any]] | None:
+    """The call that an economical reader makes next, or None if it has all that it needs or may refuse.
+
+    Args:
+        question: The question.
+        calls: The calls so far.
+        persists: Whether the reader knows which sources exist, and searches until it has found them.
+    """
+    read = sources_read(question, calls)
+    if len(read) == len(question.needs):
+        return None
+    need = question.needs[len(read)]
+    if may_refuse(question, calls) and (need == question.missing or not persists):
+        return None
+    file, _, row = need.rpartition(": ")
+    if file:
+        return "attachment", {"name": file}
+    if any(row in call.shown for call in calls if call.tool == "search"):
+        return "retrieve", {"number": question.archive().world.numbers[row]}
+    return "search", {"query": row}
+
+
+def make_call(archive: Archive, tool: str, arguments: Mapping[str, Any], number: int) -> Call:
+    """What the call of this number, from 0, of a tool comes to."""
+    if archive.fails(tool, number):
+        return Call(tool, dict(arguments), failed=True)
+    if tool == "search":
+        shown = archive.search(str(arguments["query"]), number)
+    elif tool == "retrieve":
+        shown = [name for name in [archive.record(int(arguments["number"]))] if name]
+    else:
+        shown = table_rows(archive.table(str(arguments["name"])))
+    return Call(tool, dict(arguments), tuple(shown))
+
+
+def table_rows(table: str) -> list[str]:
+    """The entities in a table's rows."""
+    return [line.split(",")[0] for line in table.splitlines()[1:]]
+
+
+def par(question: AgentQuestion, epoch: int) -> list[Call]:
+    """The calls of a reader who knows which sources exist and makes no needless one: the oracle."""
+    archive, calls = question.archive(epoch), list[Call]()
+    while step := next_call(question, calls, persists=True):
+        calls.append(make_call(archive, *step, sum(call.tool == step[0] for call in calls)))
+    return calls

@@ -1,0 +1,168 @@
+"""Fact chain: how many hops of a chain are right, what share of hops goes wrong, and does that grow along the chain?
+
+inspect eval truthgym/fact_chains --model reference/walker -M slip=0.1
+inspect score LOG --scorer truthgym/fact_chain -S figures=all
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
+from inspect_ai.solver import TaskState
+
+from truthgym.datasets.agent_worlds.archive import Call
+from truthgym.datasets.errors import validate_call
+from truthgym.datasets.fact_chains import ChainQuestion
+from truthgym.datasets.question import question_of
+from truthgym.scorers.agent_answer import is_right, read_answer
+from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.statistics.interval import mean_headline, wilson
+from truthgym.scorers.statistics.proper_scores import row_mean
+from truthgym.scorers.statistics.table import tabulate
+from truthgym.solvers.agent_tools.tools import recorded_calls
+
+EARLY = 4
+"""Hops that count as the early ones of a chain."""
+
+
+def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | None) -> int:
+    """How many hops from the start are right: each led to a record that was read after it, the last to the answer.
+
+    Other records may be read in between. A path that went wrong and comes upon the chain again has left it: there the
+    record before is a wrong one that itself names the next.
+    """
+    place, read, before = question.archive().world, 0, ""
+    for name in (call.shown[0] for call in calls if call.tool == "retrieve" and call.shown):
+        if read < len(question.needs) and name == question.needs[read]:
+            if (
+                read
+                and before != question.needs[read - 1]
+                and name in {place.facts[before, one].object for one in place.relations(before)}
+            ):
+                break
+            read += 1
+        before = name
+    if read == len(question.needs) and answer is not None and is_right(question, answer, calls):
+        return read
+    return max(read - 1, 0)
+
+
+def summarise(scores: list[SampleScore]) -> dict[str, float]:
+    """Compute the metrics from scores, headline first; NaN where there are too few."""
+    table, answer = tabulate(scores, "chain"), tabulate(scores, "answer")
+    headline = mean_headline(row_mean(table.values), table.cluster)
+    zeros = np.where(table.has_score & np.isnan(table.values), 0.0, table.values)
+    records = [item.score.metadata or {} for item in scores]
+    known = [(int(one["hops"]), int(one["right"]), int(one["failed"])) for one in records if "right" in one]
+    errors, tried = sum(failed for *_, failed in known), sum(right + failed for _, right, failed in known)
+    rate = errors / tried if tried else math.nan
+    lower, upper = wilson(errors, tried)
+    early, late = (_rate(known, first, last) for first, last in ((1, EARLY), (EARLY + 1, math.inf)))
+    figures = headline.headline("chain", table.share_scored) | {
+        "hop_error": rate,
+        "hop_error_lower": lower,
+        "hop_error_upper": upper,
+        "chain_imputed": float(np.nanmean(row_mean(zeros))) if zeros.size else math.nan,
+        "chain_if_constant": float(np.mean([(1 - rate) ** hops for hops, *_ in known])) if known else math.nan,
+        "hop_error_early": early[0],
+        "hop_error_late": late[0],
+        "hop_error_change": late[0] - early[0],
+        "hop_error_change_stderr": math.hypot(early[1], late[1]),
+        "answer": mean_headline(row_mean(answer.values), answer.cluster).estimate,
+    }
+    of = {item.sample_id: int((item.score.metadata or {}).get("hops", 0)) for item in scores}
+    for hops in sorted(set(of.values()) - {0}):
+        rows = np.array([of.get(name) == hops for name in table.question])
+        names = [name for name, kept in zip(table.cluster, rows, strict=True) if kept]
+        figures |= mean_headline(row_mean(table.values[rows]), names).metrics(f"chain_{hops:02d}_hops")
+    return figures | headline.cluster_metrics()
+
+
+def _rate(known: Sequence[tuple[int, int, int]], first: float, last: float) -> tuple[float, float]:
+    """Share of the hops at these positions that went wrong, of those that were tried, and its standard error."""
+    wrong = sum(failed and first <= right + 1 <= last for _, right, failed in known)
+    tried = sum(max(0, min(right + failed, last) - first + 1) for _, right, failed in known)
+    if not tried:
+        return math.nan, math.nan
+    return wrong / tried, math.sqrt(wrong / tried * (1 - wrong / tried) / tried)
+
+
+chain_figures = figures_metric("chain_figures", summarise)
+
+
+@scorer(metrics=[chain_figures()])
+@validate_call
+def fact_chain(figures: Figures = "headline") -> Scorer:
+    r"""Share of chains whose every hop is right, and the share of hops that go wrong.
+
+    A hop is right if the record that it leads to is read after the one before it (others may be read in between), and
+    the last one if the answer is right. A chain is right if all of its hops are. A right answer without them, which
+    `answer` counts, is a guess, or a path that went wrong and met the right one again: in a world with 20 entities of
+    each kind that is not rare. With a constant error e of each hop
+
+    $$P(\text{all }k\text{ hops are right})=(1-e)^k$$
+
+    and the estimate of e by maximum likelihood is the share of the tried hops that went wrong, since a chain ends with
+    its first wrong hop. `chain_if_constant` is the mean of $(1-\hat e)^k$ over the chains: `chain` above it means that
+    errors come in the same chains, or late in them. `hop_error_change` is the error after the fourth hop minus that up
+    to it, above 0 if a longer context makes hops harder. Only some chains get so far: an agent that fails some of them
+    entirely seems to improve. Wilson's bounds take hops for independent, and are too narrow for such an agent.
+
+    Metrics, headline first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
+    Wilson's bounds. With `figures="all"` `chain_imputed`, with unread answers as wrong; `chain_if_constant`;
+    `hop_error_early`, `_late`, `_change` and its standard error; `answer`; and `chain` at each length.
+
+    Clustered by `event`; epochs of a chain are averaged first. Without a line `Answer: X` `chain` is NaN, with the
+    `reason` in the metadata; its right hops are counted, and what came after them is not. Makes no model call.
+
+    Args:
+        figures: "headline" writes the first ten metrics to the log, "all" every one.
+
+    Raises:
+        BadInput: The sample's question is no chain.
+    """
+
+    async def score(state: TaskState, target: Target) -> Score:
+        question = question_of(state, ChainQuestion)
+        answer, reason = read_answer(state)
+        calls, hops = recorded_calls(state.store), len(question.needs)
+        right = hops_right(question, calls, answer)
+        return Score(
+            value={
+                "chain": np.nan if answer is None else float(right == hops),
+                "hops": right,
+                "answer": np.nan if answer is None else float(is_right(question, answer, calls)),
+            },
+            answer=answer,
+            explanation=f"{right} of {hops} hops are right. {reason or ''}".strip(),
+            metadata={
+                "epoch": state.epoch,
+                "event": question.event,
+                "kind": question.kind,
+                "hops": hops,
+                "right": right,
+                "failed": int(answer is not None and right < hops),
+            }
+            | requested(figures)
+            | ({"reason": reason} if reason else {}),
+        )
+
+    return score
+
+
+PARADIGM = Paradigm(
+    scorer=fact_chain,
+    question="How many hops of a chain of facts are right, and does the error grow along it?",
+    better="1 is perfect; without tools 0",
+    needs="`truthgym/fact_chains`",
+    columns={"chain": "Chain", "hops": "Hops"},
+    headline=(
+        "chain", "stderr", "chain_lower", "chain_upper", "mde", "n", "share_scored", "hop_error", "hop_error_lower",
+        "hop_error_upper",
+    ),
+    figures=summarise,
+    colors={"chain": HIGHER_IS_BETTER},
+    directions={"chain": "highest", "hops": "highest", "answer": "highest"},
+    show_answer=True,
+)  # fmt: skip

@@ -1,0 +1,58 @@
+"""Hidden tests of a program: the share of answers whose program returns what is expected on inputs that nobody saw."""
+
+import json
+import re
+from textwrap import dedent
+
+from truthgym.datasets.code_repair import RepairQuestion, functions_of
+from truthgym.scorers.graders.grader import Grade, Grader, GraderInput
+from truthgym.scorers.graders.python import NoResultError, ProgramOptions, call_function
+
+BLOCK = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:python|py|python3)?[ \t]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S | re.I
+)
+"""A block of code in an answer. The last one may have no end."""
+
+
+def hidden_tests(options: ProgramOptions) -> Grader:
+    """Make the grader of `truthgym/code_repair`: 1 if the answer's function passes every hidden test, else 0.
+
+    The function is called on all inputs in one new process, after the answer. That process gets the inputs alone: what
+    it returns is compared here with what is expected, as JSON, so that true is not 1 and 1 is not 1.0. A test also
+    fails if the function changes its arguments. All that can go wrong in the answer counts as 0: no program, one that
+    does not end in time, ends the process or writes the result itself. An answer without a program leaves the function
+    as it was.
+
+    Args:
+        options: How the program is run.
+    """
+
+    async def function(given: GraderInput) -> Grade:
+        task = RepairQuestion.model_validate(dict(given.item))
+        program = find_program(given.completion, task.function)
+        if program is None:
+            return Grade(0, explanation=f"The answer has no Python program with a function {task.function}.")
+        try:
+            calls = [test.arguments for test in task.tests]
+            replies = await call_function("The answer's program", program, task.function, calls, options)
+        except NoResultError as error:
+            return Grade(0, explanation=str(error))
+        passed = [_same(reply, [t.expected, t.arguments]) for reply, t in zip(replies, task.tests, strict=True)]
+        return Grade(float(all(passed)), explanation=f"{sum(passed)} of {len(passed)} hidden tests passed.")
+
+    return Grader("hidden_tests", function, sandbox=not options.trusted)
+
+
+def find_program(answer: str, function: str) -> str | None:
+    """The last block of code in an answer that is Python and defines a function, or the answer itself if it is.
+
+    Args:
+        answer: The text.
+        function: Name of the function, at the top level of the program.
+    """
+    blocks = [dedent(match[2]) for match in BLOCK.finditer(answer)] or [answer]
+    return next((block for block in reversed(blocks) if function in functions_of(block)), None)
+
+
+def _same(one: object, other: object) -> bool:
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

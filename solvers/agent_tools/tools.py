@@ -1,0 +1,152 @@
+"""Tools of the agent tasks: what a sample's archive has, with its oversights, failures and delays.
+
+They take no arguments, so that any Inspect agent can be given them: the question that a Truthgym solver works on says
+which archive is meant. Each call is recorded in the sample's store, for the scorer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from anyio import sleep
+from inspect_ai.solver import TaskState
+from inspect_ai.tool import Tool, ToolError, python, tool, web_search
+from inspect_ai.util import Store, store
+
+from truthgym.datasets.agent_worlds.archive import Archive, Call, listing
+from truthgym.datasets.agent_worlds.question import (
+    STORED_CALLS,
+    TOOLS,
+    WEB_SEARCH,
+    AgentQuestion,
+    answerable_path,
+    make_call,
+)
+from truthgym.datasets.agent_worlds.world import TABLES
+from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.question import ASKED
+
+PYTHON_SECONDS = 30
+"""Time that a program of the model may take."""
+
+
+@tool
+def search() -> Tool:
+    """Search the records of the question's archive."""
+
+    async def execute(query: str) -> str:
+        """Search the archive. Lists the numbers, names and kinds of the records that fit best.
+
+        Args:
+            query: Words to look for.
+        """
+        archive, shown = await _do("search", {"query": query})
+        return listing(archive.world, shown)
+
+    return execute
+
+
+@tool
+def retrieve() -> Tool:
+    """Read a record of the question's archive."""
+
+    async def execute(number: int) -> str:
+        """Read a record.
+
+        Args:
+            number: Its number, which a search lists.
+        """
+        archive, shown = await _do("retrieve", {"number": number})
+        return archive.world.records[shown[0]] if shown else f"There is no record No. {number}."
+
+    return execute
+
+
+@tool
+def attachment() -> Tool:
+    """Read a table that comes with the question."""
+
+    async def execute(name: str) -> str:
+        """Read a table that comes with the question, as CSV.
+
+        Args:
+            name: Its file name.
+        """
+        known = _question().attachments
+        if name not in known:
+            raise ToolError(f"There is no {name!r}. The question comes with: {', '.join(known) or 'no table'}.")
+        archive, _ = await _do("attachment", {"name": name})
+        return archive.table(name)
+
+    return execute
+
+
+class SampleTools:
+    """The tools of the question that is worked on, for Inspect's agents: `react(tools=[SampleTools()])`."""
+
+    async def tools(self) -> list[Tool]:
+        """The tools; none if the question has none, or is not one of an agent task."""
+        asked = ASKED.get()
+        return tools_of(asked.metadata.get("tools", []) if asked else [])
+
+
+def tools_of(named: Sequence[str]) -> list[Tool]:
+    """The tools of these names.
+
+    Raises:
+        BadInput: There is no such tool.
+    """
+    for name in named:
+        one_of("tool", name, [*TOOLS, WEB_SEARCH])
+    make = {"search": search, "retrieve": retrieve, "attachment": attachment, WEB_SEARCH: web_search}
+    return [python(timeout=PYTHON_SECONDS) if name == "python" else make[name]() for name in named]
+
+
+def check_tools(question: AgentQuestion) -> None:
+    """Refuse a question whose tools cannot work.
+
+    Raises:
+        BadInput: There is no such tool, or no such attachment in its world.
+    """
+    tools_of([name for name in question.tools if name != WEB_SEARCH])
+    for name in question.attachments:
+        one_of("attachment", name, [file for file, _ in TABLES.values()])
+
+
+def recorded_calls(place: Store) -> list[Call]:
+    """The calls of a sample, in order, in a run or in a finished log. Those of `python` are not among them."""
+    return [Call(**{**call, "shown": tuple(call["shown"])}) for call in place.get(STORED_CALLS) or []]
+
+
+def best_record(search: Call) -> str:
+    """The entity whose record fits a search best, whether or not the search listed it; "" if none fits."""
+    return next(iter(_question().archive().ranking(str(search.arguments["query"]))), "")
+
+
+def exact_belief(state: TaskState) -> float | None:
+    """The exact probability of a sample's proposition after its calls, or None if it is not one of an agent task."""
+    if "world" not in (state.metadata or {}):
+        return None
+    return answerable_path(state.metadata_as(AgentQuestion), recorded_calls(state.store))[-1]
+
+
+async def _do(tool: str, arguments: dict[str, object]) -> tuple[Archive, tuple[str, ...]]:
+    """Make a call and record it. Returns the archive, and the names of what was shown."""
+    asked = ASKED.get()
+    archive = _question().archive(asked.epoch if asked else 1)
+    await sleep(archive.seconds(tool, len(recorded_calls(store()))))
+    calls = recorded_calls(store())  # another call may have ended since
+    call = make_call(archive, tool, arguments, sum(one.tool == tool for one in calls))
+    store().set(STORED_CALLS, [asdict(one) for one in [*calls, call]])
+    if call.failed:
+        raise ToolError(f"The {tool} desk does not answer. Try again.")
+    return archive, call.shown
+
+
+def _question() -> AgentQuestion:
+    asked = ASKED.get()
+    if asked is None or "world" not in asked.metadata:
+        raise BadInput(
+            "The tools search, retrieve and attachment belong to a question of an agent task, and none is being worked "
+            "on; use them with truthgym/agent_bench_mini, or another solver's own tools"
+        )
+    return AgentQuestion.model_validate(asked.metadata)

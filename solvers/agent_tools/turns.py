@@ -1,0 +1,57 @@
+"""What agents that are made of several turns share: to ask, to let the model act once, and to ask for the answer."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from inspect_ai.agent import AgentState
+from inspect_ai.model import ChatMessage, execute_tools, get_model
+from inspect_ai.tool import Tool
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.question import ASKED
+from truthgym.solvers.direct import answer_instruction
+from truthgym.solvers.trajectory import as_words, user_message
+
+FOUND = "This is what has been found so far:\n\n{found}"
+
+
+def ask(state: AgentState, text: str) -> None:
+    """Add a user message."""
+    asked = ASKED.get()
+    state.messages.append(user_message(text, asked.epoch if asked else 1))
+
+
+async def act(state: AgentState, tools: Sequence[Tool], allowed: bool = True) -> bool:
+    """Generate one reply and make its calls of tools. Returns whether there were any. One model call.
+
+    Args:
+        state: The conversation, to which the reply and the results are added.
+        tools: The tools.
+        allowed: Whether the model may call them now. If not they are declared all the same, as providers want it
+            where a conversation has earlier calls.
+    """
+    choice: Literal["none"] | None = None if allowed or not tools else "none"
+    state.output = await get_model().generate(state.messages, tools=list(tools), tool_choice=choice)
+    state.messages.append(state.output.message)
+    if not allowed or not state.output.message.tool_calls:
+        return False
+    results, _ = await execute_tools(state.messages, list(tools))
+    state.messages.extend(results)
+    return True
+
+
+def conclusion() -> str:
+    """The request for the answer to the question that is worked on.
+
+    Raises:
+        BadInput: No Truthgym solver works on a question.
+    """
+    asked = ASKED.get()
+    if asked is None:
+        raise BadInput("This agent answers a question of a Truthgym task; use --solver truthgym/run_agent -S agent=...")
+    return f"Answer the question now.\n\n{answer_instruction(asked.question)}"
+
+
+def in_words(messages: Sequence[ChatMessage]) -> str:
+    """Calls and their results as text."""
+    return "\n\n".join(as_words(message).text for message in messages)

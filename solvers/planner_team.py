@@ -1,0 +1,46 @@
+"""Planner team: a planner gives steps to an executor that has the tools, and a synthesiser answers from the reports."""
+
+from typing import Annotated
+
+from inspect_ai.agent import Agent, AgentState, agent, as_tool, react
+from inspect_ai.model import ChatMessageTool
+from pydantic import Field
+
+from truthgym.datasets.errors import validate_call
+from truthgym.solvers.agent_tools.tools import SampleTools
+from truthgym.solvers.agent_tools.turns import FOUND, act, ask, conclusion
+
+PLANNER = (
+    "You plan, and have no tools but an executor, who has. Give it one step at a time in words that it understands "
+    "without having read the question. After each report decide on the next step. When you know enough, or know that "
+    "there is no answer, say so and call it no more."
+)
+EXECUTOR = "Carries out one step with tools and reports what it found, word by word, and what failed."
+
+
+@agent
+@validate_call
+def planner_team(steps: Annotated[int, Field(ge=1)] = 30) -> Agent:
+    """Planner, executor (Inspect's `react`, through `as_tool`) and synthesiser, each with a context of its own.
+
+    Model calls: one of the planner and the executor's for each step, then one each.
+
+    Args:
+        steps: Most steps.
+    """
+
+    async def execute(state: AgentState) -> AgentState:
+        question = list(state.messages)
+        worker = react(name="executor", description=EXECUTOR, tools=[SampleTools()], submit=False)
+        tools = [as_tool(worker)]
+        ask(state, PLANNER)
+        for _ in range(steps):
+            if not await act(state, tools):
+                break
+        reports = [message.text for message in state.messages if isinstance(message, ChatMessageTool)]
+        synthesis = AgentState(messages=question)
+        ask(synthesis, "\n\n".join([FOUND.format(found="\n\n".join(reports) or "nothing"), conclusion()]))
+        await act(synthesis, [])
+        return synthesis
+
+    return execute

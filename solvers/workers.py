@@ -1,0 +1,96 @@
+"""Workers: several agents with the same tools and a shared or isolated ledger, and labels for what goes wrong."""
+
+import re
+from collections.abc import Sequence
+from itertools import chain
+from typing import Annotated, Literal
+
+from inspect_ai.agent import Agent, AgentState, agent
+from inspect_ai.util import store
+from pydantic import Field
+
+from truthgym.datasets.agent_worlds.archive import Call
+from truthgym.datasets.errors import validate_call
+from truthgym.solvers.agent_tools.tools import SampleTools, best_record, recorded_calls
+from truthgym.solvers.agent_tools.turns import FOUND, act, ask, conclusion, in_words
+
+LABELS = "Workers:labels"
+"""Store key of the labels of miscoordination."""
+REPORTS = "These are the answers of the {number} who worked on it:\n\n{answers}"
+
+
+@agent
+@validate_call
+def workers(
+    number: Annotated[int, Field(ge=1)] = 2,
+    ledger: Literal["shared", "isolated"] = "shared",
+    rounds: Annotated[int, Field(ge=1)] = 30,
+) -> Agent:
+    """Workers take turns with one call each, then each answers, and the first decides. Each sees only the ledger.
+
+    Model calls: one for each turn and worker, two more for each worker, and one. The labels in the store count by rule:
+    `redundant`, the calls that repeat one of another worker that had shown what it is for; `contradiction`, 1 if
+    answers differ; `overruled`, the answers that differ from the final one.
+
+    Args:
+        number: How many.
+        ledger: "shared": all see the calls of all with their results. "isolated": each sees its own.
+        rounds: Most turns of each.
+    """
+
+    async def execute(state: AgentState) -> AgentState:
+        tools = await SampleTools().tools()
+        pages: list[list[str]] = [[] for _ in range(number)]
+        made: list[list[Call]] = [[] for _ in range(number)]
+        redundant, working = 0, set(range(number))
+
+        def context(worker: int, *more: str) -> AgentState:
+            seen = chain(*pages) if ledger == "shared" else pages[worker]
+            own = AgentState(messages=list(state.messages))
+            ask(own, "\n\n".join([FOUND.format(found="\n\n".join(seen) or "nothing"), *more]))
+            return own
+
+        for _, worker in ((i, worker) for i in range(rounds) for worker in range(number)):
+            if worker not in working:
+                continue
+            turn = context(worker)
+            start, before = len(turn.messages), len(recorded_calls(store()))
+            if not await act(turn, tools):
+                working.discard(worker)
+                continue
+            pages[worker].append(in_words(turn.messages[start:]))
+            calls = recorded_calls(store())[before:]
+            others = list(chain(*(made[other] for other in range(number) if other != worker)))
+            redundant += sum(_repeats(call, others) for call in calls)
+            made[worker] += calls
+        answers = []
+        for worker in range(number):
+            turn = context(worker, conclusion())
+            await act(turn, [])
+            answers.append(turn.output.completion)
+        shown = "\n\n".join(f"<worker>\n{answer}\n</worker>" for answer in answers)
+        final = context(0, REPORTS.format(number=number, answers=shown), conclusion())
+        await act(final, [])
+        lines = [_line(answer) for answer in answers]
+        store().set(
+            LABELS,
+            {
+                "redundant": redundant,
+                "contradiction": int(len(set(lines)) > 1),
+                "overruled": sum(line != _line(final.output.completion) for line in lines),
+            },
+        )
+        return final
+
+    return execute
+
+
+def _repeats(call: Call, others: Sequence[Call]) -> bool:
+    """Whether another made the same call and was shown what it is for: a search, the record that fits best."""
+    same = [one for one in others if (one.tool, one.arguments) == (call.tool, call.arguments) and one.shown]
+    return any(call.tool != "search" or best_record(call) in one.shown for one in same)
+
+
+def _line(answer: str) -> str:
+    found = re.findall(r"^\W*answer\W*:\s*(.*)$", answer, re.IGNORECASE | re.MULTILINE)
+    return found[-1].strip().lower() if found else ""

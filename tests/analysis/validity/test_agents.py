@@ -1,0 +1,28 @@
+"""The page of agents with tools: the figures of agents whose behaviour is known, on few questions."""
+
+import numpy as np
+import pytest
+
+from truthgym.analysis.validity.agents import BELIEVERS, Columns, beliefs, on_the_way, page, play
+
+
+@pytest.fixture(scope="module")
+def played() -> dict[str, Columns]:
+    return play(6, ["bayesian", "stubborn"])
+
+
+def test_each_agent_has_its_own_figures(played: dict[str, Columns]) -> None:
+    assert played["bayesian"]["answer"].mean() == 1
+    assert played["stubborn"]["answer"].mean() < 0.7
+    assert (played["stubborn"]["calls"] >= played["bayesian"]["calls"]).all()
+    assert np.isfinite(played["bayesian"]["decided"]).all()
+
+
+def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Columns]) -> None:
+    found = beliefs(6, {name: BELIEVERS[name] for name in ("bayesian", "stuck")})
+    assert found["bayesian"]["brier_gain"] > found["stuck"]["brier_gain"] + 0.05
+    apart = on_the_way(6, {name: BELIEVERS[name] for name in found})
+    assert apart["bayesian"].estimate < 0.005**2 < apart["stuck"].estimate
+    text = page(played, found, apart, 6)
+    assert "| `stubborn` |" in text
+    assert "--n 6" in text

@@ -1,0 +1,171 @@
+"""Agent bench mini: its worlds, what calls say by exact arithmetic, and refusals."""
+
+import random
+import re
+from collections import Counter
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from truthgym.datasets.agent_bench_mini import agent_bench_mini
+from truthgym.datasets.agent_worlds.archive import Call, ranking
+from truthgym.datasets.agent_worlds.question import (
+    AgentQuestion,
+    answerable_path,
+    make_call,
+    may_refuse,
+    next_call,
+    par,
+    sources_read,
+)
+from truthgym.datasets.agent_worlds.world import RELATIONS, phrase, world
+from truthgym.datasets.errors import BadInput
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[AgentQuestion]:
+    return [item.metadata_as(AgentQuestion) for item in agent_bench_mini(300, seed=3, split="all")]
+
+
+def test_a_record_says_all_facts_of_its_entity() -> None:
+    place = world("somewhere", 60)
+    for (name, _), fact in place.facts.items():
+        assert fact.object in place.records[name]
+        assert place.kinds[fact.object] == RELATIONS[place.kinds[name]][fact.relation]
+    assert world("somewhere", 60) == place
+    assert world("elsewhere", 60) != place
+
+
+def test_chains_lead_on_and_never_come_back() -> None:
+    place = world("somewhere", 60)
+    for hops in (1, 2, 8, 16):
+        chain = place.chain(random.Random(hops), hops)
+        passed = [chain[0].subject, *(fact.object for fact in chain)]
+        assert len(set(passed)) == hops + 1
+        assert [fact.subject for fact in chain] == passed[:-1]
+    assert phrase("Dorel", ["birthplace", "mayor"]) == "the mayor of the birthplace of Dorel"
+
+
+def test_a_record_is_found_by_its_name() -> None:
+    place = world("somewhere", 60)
+    first = [ranking("somewhere", 60, f"Who is {name}?")[0] == name for name in place.kinds]
+    assert sum(first) == len(first)
+    assert ranking("somewhere", 60, "nothingofthekind") == []
+
+
+def test_the_36_have_three_classes_of_12_and_answers_as_the_card_says() -> None:
+    made = [item.metadata_as(AgentQuestion) for item in agent_bench_mini()]
+    assert Counter(one.kind for one in made) == {"tool_use": 12, "multi_step": 12, "failure_recovery": 12}
+    assert sum(not one.missing for one in made) == 24
+    assert {one.split for one in made} == {"test"}
+    longer = list(agent_bench_mini(40))
+    assert [item.id for item in longer[:36]] == [item.id for item in agent_bench_mini()]
+
+
+def test_the_text_has_neither_the_answer_nor_what_is_missing(questions: list[AgentQuestion]) -> None:
+    items = agent_bench_mini(300, seed=3, split="all")
+    for item, one in zip(items, questions, strict=True):
+        words = re.findall(r"\w+", str(item.input))
+        assert one.answer not in words or one.answer.isdigit()
+        hidden = [need for need in one.needs[1:] if ": " not in need]
+        assert not set(hidden) & set(words)
+
+
+def test_as_many_have_an_answer_as_the_questions_say(questions: list[AgentQuestion]) -> None:
+    rates = np.array([one.base_rate for one in questions], dtype=float)
+    there = np.array([not one.missing for one in questions])
+    error = np.sqrt((rates * (1 - rates)).sum())
+    assert abs(there.sum() - rates.sum()) < 3 * error
+
+
+def test_the_posterior_is_that_of_exact_fractions() -> None:
+    """Two records of which the first was overlooked twice, found, read, and the second overlooked once."""
+    one = next(q for q in _two_records() if q.miss)
+    first, second = one.needs
+    place = one.archive().world
+    base, miss = Fraction(round(100 * (one.base_rate or 0)), 100), Fraction(one.miss, 100)
+    calls = [
+        Call("search", {"query": first}),
+        Call("search", {"query": first}, failed=True),
+        Call("search", {"query": first}),
+        Call("search", {"query": first}, (first,)),
+        Call("retrieve", {"number": place.numbers[first]}, (first,)),
+        Call("search", {"query": second}),
+    ]
+    half = (1 - base) / 2
+    twice = base * miss**2 / (base * miss**2 + half + half * miss**2)
+    expected = [
+        base,
+        base * miss / (base * miss + half + half * miss),
+        base * miss / (base * miss + half + half * miss),
+        twice,
+        base / (base + half),
+        base / (base + half),
+        base * miss / (base * miss + half),
+    ]
+    assert answerable_path(one, calls) == pytest.approx([float(p) for p in expected])
+
+
+def _two_records() -> list[AgentQuestion]:
+    made = (item.metadata_as(AgentQuestion) for item in agent_bench_mini(60, kind="failure_recovery", split="all"))
+    return [one for one in made if len(one.needs) == 2 and not one.attachments]
+
+
+def test_the_posterior_of_a_search_is_a_martingale_and_calibrated(questions: list[AgentQuestion]) -> None:
+    change, z = [], []
+    for one in questions:
+        archive, calls = one.archive(1), list[Call]()
+        while step := next_call(one, calls):
+            calls.append(make_call(archive, *step, sum(call.tool == step[0] for call in calls)))
+        path = answerable_path(one, calls)
+        change += [after - before for before, after in pairwise(path)]
+        z.append((path[-1] - (not one.missing), path[-1]))
+    assert abs(np.mean(change)) < 3 * np.std(change) / np.sqrt(len(change))
+    errors = np.array(z)
+    assert abs(errors[:, 0].sum()) < 3 * np.sqrt((errors[:, 1] * (1 - errors[:, 1])).sum()) + 1e-9
+
+
+def test_the_oracle_ends_with_every_answer_or_every_right_to_refuse(questions: list[AgentQuestion]) -> None:
+    for one in questions:
+        calls = par(one, epoch=2)
+        assert (sources_read(one, calls) == one.needs) == (not one.missing)
+        assert may_refuse(one, calls) == bool(one.missing)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"kind": "chess"}, "Unknown kind 'chess'.*known: tool_use"),
+        ({"split": "exam"}, "Unknown split 'exam'"),
+        ({"n": 0}, "n=0"),
+        ({"delay": -1}, "delay=-1"),
+        ({"search": "library"}, "search='library'"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        agent_bench_mini(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("key", "size"), [("", 60), ("here", 11), ("here", 241)])
+def test_there_is_no_world_without_key_or_of_another_size(key: str, size: int) -> None:
+    with pytest.raises(BadInput, match="between 12 and 240"):
+        world(key, size)
+
+
+def test_a_chain_longer_than_its_world_is_refused() -> None:
+    with pytest.raises(BadInput, match="chain of 4 hops"):
+        world("here", 12).chain(random.Random(0), 4)
+
+
+def test_the_live_search_takes_the_place_of_the_archives() -> None:
+    tools = agent_bench_mini(1, search="web", python=True)[0].metadata_as(AgentQuestion).tools
+    assert tools == ["web_search", "retrieve", "attachment", "python"]
+
+
+def test_no_world_of_the_test_split_is_in_another() -> None:
+    of = {split: {item.id for item in agent_bench_mini(30, split=split)} for split in ("train", "validation", "test")}
+    assert not of["train"] & of["test"]
+    assert not of["validation"] & (of["train"] | of["test"])

@@ -1,0 +1,211 @@
+"""Chains of facts: right hops, the planted error of each hop, what context ablation does, and agents that cheat."""
+
+import math
+import random
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, ChatMessageTool, ChatMessageUser, get_model
+from inspect_ai.scorer import SampleScore, Score
+
+from tests.fixtures import Fails, Listens, Run, Says, metrics
+from truthgym.datasets.agent_worlds.archive import Call
+from truthgym.datasets.agent_worlds.world import world
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.fact_chains import ChainQuestion, fact_chains
+from truthgym.models.agents.chain_walker import _followed
+from truthgym.models.agents.policies import Parameters
+from truthgym.scorers.agent_answer import process_score
+from truthgym.scorers.fact_chain import hops_right, summarise
+from truthgym.solvers.agent_tools.forgetful import REMOVED, last_results
+from truthgym.tasks.fact_chains import fact_chains as task
+
+
+def read(*names: str) -> list[Call]:
+    return [Call("retrieve", {"number": 1}, (name,)) for name in names]
+
+
+def scored(right: int, hops: int, chain: float = math.nan, failed: int = 0) -> Score:
+    facts = {"epoch": 1, "hops": hops, "right": right, "failed": failed}
+    return Score(value={"chain": chain, "hops": right, "answer": chain}, metadata=facts)
+
+
+def figures(*scores: Score) -> dict[str, float]:
+    return summarise([SampleScore(score=one, sample_id=str(i)) for i, one in enumerate(scores)])
+
+
+def test_the_hops_that_are_right() -> None:
+    chain = fact_chains(n=1, hops=3)[0].metadata_as(ChainQuestion)
+    a, b, c = chain.needs
+    place = world(chain.world, chain.size)
+    others = [name for name in place.kinds if name not in (a, b, c, chain.answer)]
+    leads = next(one for one in others if c in [place.facts[one, relation].object for relation in place.relations(one)])
+    others.remove(leads)
+    assert hops_right(chain, read(a, b, c), chain.answer) == 3
+    assert hops_right(chain, read(a, others[0], b, b, c), chain.answer.upper()) == 3
+    assert hops_right(chain, read(a, b, others[0], c), chain.answer) == 3
+    assert hops_right(chain, read(a, b, leads, c), chain.answer) == 1
+    assert hops_right(chain, read(a, b, c), others[0]) == 2
+    assert hops_right(chain, read(a, b, c), None) == 2
+    assert hops_right(chain, read(a, b, others[0]), chain.answer) == 1
+    assert hops_right(chain, read(a, c, b), chain.answer) == 1
+    assert hops_right(chain, read(b, c), chain.answer) == 0
+    assert hops_right(chain, [Call("search", {"query": a}, (a, b, c))], chain.answer) == 0
+    assert hops_right(chain, [], chain.answer) == 0
+
+
+def test_figures_by_hand() -> None:
+    """10 hops tried, 2 wrong: the 2nd of four and the 6th of eight. Up to hop 4 it is 1 of 8, after it 1 of 2."""
+    found = figures(scored(1, 4, 0.0, 1), scored(5, 8, 0.0, 1), scored(2, 2, 1.0))
+    assert found["hop_error"] == 0.2
+    assert found["chain"] == pytest.approx(1 / 3)
+    assert found["chain_if_constant"] == pytest.approx((0.8**4 + 0.8**8 + 0.8**2) / 3)
+    assert found["hop_error_early"] == 1 / 8
+    assert found["hop_error_late"] == 1 / 2
+    assert found["hop_error_change"] == 3 / 8
+    assert found["hop_error_change_stderr"] == pytest.approx(math.hypot(math.sqrt(7 / 512), math.sqrt(1 / 8)))
+    assert [found[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx([0.0567, 0.5098], abs=1e-4)
+    assert found["chain_02_hops"] == 1
+
+
+def test_an_unread_answer_counts_its_right_hops_alone() -> None:
+    found = figures(scored(3, 8), scored(2, 2, 1.0))
+    assert found["hop_error"] == 0
+    assert found["share_scored"] == 0.5
+    assert found["chain"] == 1
+    assert found["chain_imputed"] == 0.5
+
+
+def test_without_scores_there_are_no_figures() -> None:
+    assert np.isnan([figures()[name] for name in ("chain", "hop_error", "hop_error_upper", "chain_if_constant")]).all()
+
+
+@pytest.fixture(scope="module")
+def chains() -> list[ChainQuestion]:
+    return [item.metadata_as(ChainQuestion) for item in fact_chains(n=100, hops=(2, 4, 8, 16))]
+
+
+@pytest.mark.parametrize("slip", [0.05, 0.2])
+def test_the_planted_error_of_a_hop_is_found(chains: list[ChainQuestion], slip: float) -> None:
+    """And the share of right chains of k hops is (1 - slip)^k, while right answers are more: paths meet again."""
+    parameters, scores = Parameters(slip=slip), []
+    for rep, chain in product(range(6), chains):
+        place, path = world(chain.world, chain.size), [chain.needs[0]]
+        for i, relation in enumerate(chain.relations, start=1):
+            path.append(_followed(place, path[-1], relation, (chain.event, rep, i), parameters) or "")
+        right, answered = hops_right(chain, read(*path[:-1]), path[-1]), float(path[-1] == chain.answer)
+        hops = len(chain.needs)
+        one = scored(right, hops, float(right == hops), int(right < hops))
+        one.value = {"chain": float(right == hops), "hops": right, "answer": answered}
+        scores.append(one)
+    found = figures(*scores)
+    assert found["hop_error_lower"] < slip < found["hop_error_upper"]
+    assert found["hop_error_upper"] - found["hop_error_lower"] < 0.06
+    for hops in (2, 4, 8, 16):
+        expected = (1 - slip) ** hops
+        assert found[f"chain_{hops:02d}_hops"] == pytest.approx(expected, abs=3 * math.sqrt(expected / 150)), hops
+    assert abs(found["hop_error_change"]) < 3 * found["hop_error_change_stderr"]
+    assert found["answer"] > found["chain"]
+
+
+@pytest.mark.parametrize(("hops", "share"), [(2, 0.5), (4, 1 / 24), (8, 0.0)])
+def test_who_reads_all_records_has_few_right_hops(chains: list[ChainQuestion], hops: int, share: float) -> None:
+    """In the order of their numbers, which is none: the chain is right by chance, and the calls are over the budget."""
+    right = []
+    for chain in (one for one in chains if len(one.needs) == hops):
+        numbers = world(chain.world, chain.size).numbers
+        calls = read(*sorted(numbers, key=numbers.__getitem__))
+        right.append(hops_right(chain, calls, chain.answer) == hops)
+        assert process_score(chain, calls, 2 * hops) == 0
+    assert np.mean(right) == pytest.approx(share, abs=0.2)
+
+
+def test_an_error_that_grows_along_the_chain_shows() -> None:
+    draw, scores = random.Random(0), []
+    for _ in range(200):
+        right = next((i for i in range(16) if draw.random() < (0.02 if i < 4 else 0.15)), 16)
+        scores.append(scored(right, 16, float(right == 16), int(right < 16)))
+    found = figures(*scores)
+    assert found["hop_error_change"] > 4 * found["hop_error_change_stderr"]
+    assert found["hop_error_change"] == pytest.approx(0.13, abs=0.04)
+
+
+AGENTS: dict[str, dict[str, Any]] = {"oracle": {}, "walker": {"slip": 0.25}, "no_tool": {}, "refusing": {}}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
+    from inspect_ai import eval
+
+    def play(name: str) -> EvalLog:
+        folder = str(tmp_path_factory.mktemp(name))
+        model = get_model(f"reference/{name}", **AGENTS[name])
+        return eval(task(n=4, hops=[2, 5]), model=model, display="log", log_dir=folder, log_realtime=False)[0]
+
+    return {name: play(name) for name in AGENTS}
+
+
+@pytest.mark.parametrize(("agent", "chain", "error"), [("oracle", 1, 0), ("no_tool", 0, 1), ("refusing", 0, 1)])
+def test_agents_whose_score_is_known(logs: dict[str, EvalLog], agent: str, chain: float, error: float) -> None:
+    found = metrics(logs[agent], 0)
+    assert (found["chain"], found["hop_error"], found["share_scored"]) == (chain, error, 1)
+    answers = metrics(logs[agent], 1)
+    assert (answers["answer"], answers["process"]) == (chain, chain)
+
+
+def test_a_walker_is_scored_by_where_it_went(logs: dict[str, EvalLog]) -> None:
+    wrong = 0
+    for sample in logs["walker"].samples or []:
+        chain = ChainQuestion.model_validate(sample.metadata)
+        place, at, right = world(chain.world, chain.size), chain.needs[0], 0
+        for i, (relation, truth) in enumerate(zip(chain.relations, [*chain.needs[1:], chain.answer], strict=True)):
+            at = _followed(place, at, relation, (chain.event, 1, i + 1), Parameters(slip=0.25)) or ""
+            if at != truth:
+                break
+            right += 1
+        assert sample.scores
+        assert sample.scores["fact_chain"].value["hops"] == right  # type: ignore[index, call-overload]
+        wrong += right < len(chain.needs)
+    assert 0 < wrong < 4
+
+
+def test_only_the_last_results_are_shown() -> None:
+    messages: list[ChatMessage] = [ChatMessageUser(content="q")]
+    messages += [ChatMessageTool(content=str(i), function="search", tool_call_id=str(i)) for i in range(3)]
+    assert [one.text for one in last_results(messages, 1)] == ["q", REMOVED, REMOVED, "2"]
+    assert [one.text for one in last_results(messages, 0)] == ["q", REMOVED, REMOVED, REMOVED]
+    assert last_results(messages, 9) == messages
+    assert [one.text for one in messages] == ["q", "0", "1", "2"]
+
+
+def test_who_carries_its_place_needs_one_result_and_who_rereads_needs_all(run: Run) -> None:
+    walker = run(task(n=1, hops=4, context=1), "reference/walker")
+    assert metrics(walker, 0)["chain"] == 1
+    rereads = run(task(n=1, hops=4, context=1), "reference/oracle", message_limit=20)
+    assert np.isnan(metrics(rereads, 0)["chain"])
+    assert metrics(run(task(n=1, hops=4, context=0), "reference/walker"), 0)["chain"] == 0
+
+
+def test_a_reply_without_an_answer_is_unread(run: Run, says: Says) -> None:
+    log = run(task(n=1, hops=2), says("I followed them all."))
+    assert log.samples
+    assert log.samples[0].scores
+    score = log.samples[0].scores["fact_chain"]
+    assert "one line `Answer: X`" in (score.metadata or {})["reason"]
+    assert np.isnan(metrics(log, 0)["chain"])
+
+
+@pytest.mark.parametrize("context", [-1, 1.5, True, "all"])
+def test_a_context_that_is_none_is_refused(context: Any) -> None:
+    with pytest.raises(BadInput, match="context=.* cannot be used; give a whole number of results"):
+        task(context=context)
+
+
+def test_the_scorer_refuses_other_questions(fails: Fails, listens: Listens) -> None:
+    from truthgym.tasks.urns import urns
+
+    model, _ = listens()
+    assert "relations" in fails(urns(n=1, paradigms="fact_chain"), model)

@@ -1,0 +1,81 @@
+"""Agents of several turns and contexts, on a simulated agent with the tools of an invented country."""
+
+from typing import Any
+
+import pytest
+from inspect_ai.log import EvalLog, EvalSample
+from inspect_ai.model import ChatMessage, ModelOutput
+
+from tests.fixtures import Run, Says, metrics
+from truthgym.datasets.errors import BadInput
+from truthgym.solvers.run_agent import run_agent
+from truthgym.solvers.scratchpad import first_words
+from truthgym.solvers.workers import LABELS
+from truthgym.tasks.agent_bench_mini import agent_bench_mini
+
+
+def play(run: Run, agent: str, **arguments: Any) -> tuple[EvalLog, list[EvalSample]]:
+    solver = run_agent(f"truthgym/{agent}", arguments)
+    log = run(agent_bench_mini(n=2), "reference/bayesian", solver=solver, score_display=False)
+    assert log.samples
+    return log, log.samples
+
+
+@pytest.mark.parametrize("agent", ["plan_and_execute", "planner_team"])
+def test_a_plan_leads_to_the_answer_with_no_needless_call(run: Run, agent: str) -> None:
+    log, _ = play(run, agent)
+    assert metrics(log, 0)["answer"] == 1
+    assert metrics(log, 0)["process"] == 1
+
+
+def test_the_plan_is_revised_after_each_result(run: Run) -> None:
+    _, samples = play(run, "plan_and_execute")
+    for sample in samples:
+        results = [i for i, message in enumerate(sample.messages) if message.role == "tool"]
+        assert results
+        assert all("write the plan anew" in sample.messages[i + 1].text for i in results)
+
+
+def test_the_synthesiser_sees_the_reports_and_has_no_tools(run: Run) -> None:
+    _, samples = play(run, "planner_team")
+    for sample in samples:
+        assert [message.role for message in sample.messages[-2:]] == ["user", "assistant"]
+        assert "answers:" in sample.messages[-2].text
+        calls = [event for event in sample.events if event.event == "model"]
+        assert not calls[-1].tools
+
+
+def test_notes_are_cut_at_their_length(run: Run) -> None:
+    log, samples = play(run, "scratchpad", words=400)
+    assert metrics(log, 0)["answer"] == 1
+    assert all("found so far" in sample.messages[-2].text for sample in samples)
+    assert first_words("one\ntwo three", 2) == "one\ntwo"
+    assert first_words("one\ntwo", 2) == "one\ntwo"
+
+
+def test_workers_who_see_each_others_calls_repeat_none(run: Run) -> None:
+    shared, samples = play(run, "workers")
+    assert [sample.store[LABELS]["redundant"] for sample in samples] == [0, 0]
+    isolated, apart = play(run, "workers", ledger="isolated")
+    assert all(sample.store[LABELS]["redundant"] > 0 for sample in apart)
+    assert metrics(shared, 0)["process"] == 1 > metrics(isolated, 0)["process"]
+    labels = ((apart[0].scores or {})["agent_answer"].metadata or {})["labels"]
+    assert labels == apart[0].store[LABELS]
+
+
+def test_workers_who_answer_differently_contradict_each_other(run: Run, says: Says) -> None:
+    said = iter(["Nothing to do.", "Nothing to do.", *(f"Answer: {name} \\finalBeliefProb{{0.5}}" for name in "ABA")])
+
+    def reply(messages: list[ChatMessage]) -> ModelOutput:
+        return ModelOutput.from_content("mockllm/model", next(said))
+
+    log = run(agent_bench_mini(n=1), says(reply), solver=run_agent("truthgym/workers"))
+    assert log.samples
+    assert log.samples[0].store[LABELS] == {"redundant": 0, "contradiction": 1, "overruled": 1}
+
+
+def test_an_unknown_agent_or_ledger_is_refused() -> None:
+    with pytest.raises(BadInput, match="agent='truthgym/oracle' .*cannot be used"):
+        run_agent("truthgym/oracle")
+    with pytest.raises(BadInput, match="ledger"):
+        run_agent("truthgym/workers", {"ledger": "lost"})

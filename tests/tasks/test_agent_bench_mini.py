@@ -1,0 +1,210 @@
+"""Agent bench mini from one end to the other: reference agents at their scores, tools, and bad input."""
+
+from dataclasses import replace
+
+import pytest
+from inspect_ai import Task, eval
+from inspect_ai.log import EvalLog
+from inspect_ai.model import ChatMessage, ModelOutput, get_model
+from inspect_ai.util import Store
+
+from tests.fixtures import Fails, Run, Says, metrics
+from tests.sandboxes import Folder
+from truthgym.datasets.agent_worlds.question import AgentQuestion
+from truthgym.scorers.agent_answer import agent_answer, is_right, process_score, summarise
+from truthgym.solvers.agent_tools.tools import recorded_calls
+from truthgym.tasks.agent_bench_mini import agent_bench_mini
+from truthgym.tasks.paradigms import PARADIGMS
+
+AGENTS = ("oracle", "no_tool", "refusing", "inventing", "looking_busy", "over_eager")
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
+    place = str(tmp_path_factory.mktemp("agents"))
+    arguments = {"display": "log", "log_dir": place, "log_realtime": False, "score_display": False}
+    made = eval(agent_bench_mini(n=6), model=[f"reference/{name}" for name in AGENTS], **arguments)  # type: ignore[arg-type]
+    assert all(log.status == "success" for log in made)
+    return {log.eval.model.split("/")[1]: log for log in made}
+
+
+def figures(log: EvalLog) -> dict[str, float]:
+    return metrics(log, 0) | metrics(log, 1)
+
+
+def test_the_oracle_scores_1_and_1(logs: dict[str, EvalLog]) -> None:
+    found = figures(logs["oracle"])
+    assert (found["answer"], found["process"]) == (1.0, 1.0)
+    assert found["brier"] < 0.01
+    assert found["n"] == 6
+
+
+def test_without_tools_nothing_is_right(logs: dict[str, EvalLog]) -> None:
+    found = figures(logs["no_tool"])
+    assert found["answer"] <= 0.05
+    assert found["process"] == 0
+    assert found["skill_base_rate"] == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("agent", ["refusing", "inventing"])
+def test_to_refuse_or_to_invent_always_is_punished(logs: dict[str, EvalLog], agent: str) -> None:
+    """By the expected Brier score over the stated chances, since 12 outcomes are few."""
+    assert figures(logs[agent])["answer"] == 0
+    gap = []
+    for sample in logs[agent].samples or []:
+        value, base = (sample.scores or {})["brier"].value, sample.metadata["base_rate"]
+        assert isinstance(value, dict)
+        p = float(str(value["belief"]))
+        gap.append(base * (1 - p) ** 2 + (1 - base) * p**2 - base * (1 - base))
+    assert sum(gap) / len(gap) > 0.05
+
+
+def test_right_calls_with_invented_answers_are_told_from_right_ones(logs: dict[str, EvalLog]) -> None:
+    found = figures(logs["looking_busy"])
+    assert found["process"] > 0.8
+    assert found["answer"] == 0
+
+
+def test_calling_everything_costs_the_process(logs: dict[str, EvalLog]) -> None:
+    found = figures(logs["over_eager"])
+    assert found["answer"] > 0.9
+    assert found["process"] < 0.2
+
+
+def test_the_log_has_each_call_with_what_it_showed(logs: dict[str, EvalLog]) -> None:
+    samples = logs["oracle"].samples
+    assert samples
+    for sample in samples:
+        score = (sample.scores or {})["agent_answer"]
+        question = AgentQuestion.model_validate(sample.metadata)
+        calls = recorded_calls(Store(sample.store))
+        assert isinstance(score.value, dict)
+        assert len(calls) == score.value["calls"] == sum(message.role == "tool" for message in sample.messages)
+        assert score.metadata
+        assert len(score.metadata["exact_path"]) == len(calls) + 1
+        assert score.metadata["exact_path"][0] == pytest.approx(question.base_rate)
+
+
+def test_a_refusal_counts_only_after_a_search(logs: dict[str, EvalLog]) -> None:
+    samples = logs["oracle"].samples
+    assert samples
+    sample = next(one for one in samples if one.target == "no")
+    question, calls = AgentQuestion.model_validate(sample.metadata), recorded_calls(Store(sample.store))
+    assert is_right(question, "None.", calls)
+    assert not is_right(question, "None.", [])
+    assert not is_right(question, question.answer, calls)
+
+
+def test_process_by_hand(logs: dict[str, EvalLog]) -> None:
+    samples = logs["oracle"].samples
+    assert samples
+    sample = next(
+        s for s in samples if s.target == "yes" and len(s.metadata["needs"]) == 1 and s.metadata["attachments"]
+    )
+    question, calls = AgentQuestion.model_validate(sample.metadata), recorded_calls(Store(sample.store))
+    good = next(call for call in calls if not call.failed)
+    extra = replace(good, tool="search", arguments={"query": "other"}, shown=())
+    question = question.model_copy(update={"budget": 2})
+    assert process_score(question, [good], 1) == 1
+    assert process_score(question, [extra, good], 1) == pytest.approx(1 / 2)
+    assert process_score(question, [extra, extra, good], 1) == 0  # 1/3 less a half for one call over the budget
+    assert process_score(question, [extra], 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer", "unread"),
+    [
+        ("**Answer:** 12,345.\n\n\\finalBeliefProb{0.9}", "12,345", None),
+        ("Answer: Dorel\nanswer: dorel \\finalBeliefProb{0.9}", None, None),
+        ("Answer: Dorel\nAnswer: Ulba\n\\finalBeliefProb{0.9}", None, "several that differ"),
+        ("It is Dorel. \\finalBeliefProb{0.9}", None, "has none"),
+    ],
+)
+def test_the_answer_line_is_read_or_a_reason_given(
+    run: Run, says: Says, reply: str, answer: str | None, unread: str | None
+) -> None:
+    log = run(agent_bench_mini(n=1), says(reply))
+    assert log.samples
+    score = (log.samples[0].scores or {})["agent_answer"]
+    assert isinstance(score.value, dict)
+    if unread:
+        assert score.value["answer"] != score.value["answer"]
+        assert unread in (score.metadata or {})["reason"]
+    if answer:
+        assert score.answer == answer
+
+
+def test_a_model_calls_the_tools_and_reads_what_they_say(run: Run, says: Says) -> None:
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        said = [message for message in messages if message.role == "tool"]
+        if not said:
+            return ModelOutput.for_tool_call("mockllm/model", "attachment", {"name": "gold.csv"})
+        assert "There is no 'gold.csv'" in (said[0].error.message if said[0].error else "")
+        return "Answer: none\n\\finalBeliefProb{0.5}"
+
+    log = run(agent_bench_mini(n=1), says(reply))
+    assert metrics(log, 0)["answer"] == 0
+
+
+def test_a_python_without_a_sandbox_is_refused_before_the_first_call(fails: Fails) -> None:
+    said = fails(agent_bench_mini(n=1, python=True), "reference/oracle")
+    assert "The tool python" in said
+    assert "--sandbox docker" in said
+
+
+def _with(task: Task, **fields: object) -> Task:
+    for item in task.dataset:
+        item.metadata = {**(item.metadata or {}), **fields}
+    return task
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"tools": ["telescope"]}, "Unknown tool 'telescope'"),
+        ({"attachments": ["gold.csv"]}, "Unknown attachment 'gold.csv'"),
+    ],
+)
+def test_a_tool_that_there_is_none_of_is_refused(fails: Fails, fields: dict[str, object], said: str) -> None:
+    assert said in fails(_with(agent_bench_mini(n=1), **fields), "reference/oracle")
+
+
+def test_an_unknown_agent_is_refused_with_its_nearest_name() -> None:
+    with pytest.raises(Exception, match="did you mean 'oracle'"):
+        get_model("reference/oracel")
+
+
+def test_no_scores_give_nan() -> None:
+    assert summarise([])["n"] == 0
+    assert PARADIGMS["agent_answer"].scorer is agent_answer
+
+
+def test_beliefs_along_the_way_are_the_exact_ones(run: Run) -> None:
+    """Asked after every call, in a branch of the conversation; percents, so to half of one."""
+    paradigms = {"martingale": {"per": "step"}, "agent_answer": None}
+    log = run(agent_bench_mini(n=3, paradigms=paradigms), "reference/bayesian", score_display=False)
+    assert log.samples
+    for sample in log.samples:
+        scores = sample.scores or {}
+        beliefs, path = scores["martingale"].metadata or {}, (scores["agent_answer"].metadata or {})["exact_path"]
+        stated = [belief["value"] for belief in beliefs["beliefs"]]
+        assert stated == pytest.approx([*path, path[-1]], abs=0.0051)
+        assert beliefs["exact"] == pytest.approx(path[-1], abs=1e-6)
+
+
+def test_python_runs_in_the_sandbox_of_the_eval(run: Run, says: Says) -> None:
+    """In a stand-in that passes the same calls through Inspect's interface, since no container engine runs here."""
+
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        said = [message for message in messages if message.role == "tool"]
+        if not said:
+            return ModelOutput.for_tool_call("mockllm/model", "python", {"code": "print(6 * 7)"})
+        return f"Answer: {said[0].text.strip()}\n\\finalBeliefProb{{0.5}}"
+
+    log = run(agent_bench_mini(n=1, python=True), says(reply), sandbox="folders")
+    assert Folder.ran
+    assert log.samples
+    score = (log.samples[0].scores or {})["agent_answer"]
+    assert score.answer == "42"
+    assert isinstance(score.value, dict)
+    assert score.value["calls"] == 0
