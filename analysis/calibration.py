@@ -23,7 +23,8 @@ from truthgym.scorers.statistics.calibration import (
     recalibration,
     reliability_diagram,
 )
-from truthgym.scorers.statistics.proper_scores import CLIP, finite_mean
+from truthgym.scorers.statistics.direction import CLIP
+from truthgym.scorers.statistics.proper_scores import finite_mean
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
+from truthgym.analysis.over_optimisation import IDENTITY, notes_of
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import SIGN, directed_scores
+from truthgym.analysis.tables.scores import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput, names_in
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import mean_headline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,9 +28,8 @@ if TYPE_CHECKING:
 
 QUESTION = "Which components of a composite reward earn their weight?"
 FULL = "all"
-IDENTITY = ["eval_id", "sample_id", "epoch"]
-COLUMNS = ("setup", "scale", "set", "accuracy", "accuracy_lower", "accuracy_upper", "change", "change_lower",
-           "change_upper", "gold_of_best", "questions", "weights")  # fmt: skip
+COLUMNS = ("run", "scale", "set", "accuracy", "accuracy_lower", "accuracy_upper", "change", "change_lower",
+           "change_upper", "gold_of_best", "questions", "unread", "weights")  # fmt: skip
 
 
 def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "z") -> "pd.DataFrame":
@@ -43,25 +43,29 @@ def load(logs: Places, components: str = "", gold: str = "brier", scale: str = "
             its rank among all answers, which a few extreme numbers do not move.
 
     Returns:
-        A row for each run and set: "all" with equal weights, each "without" one, each one "alone". `accuracy`, the
-        share of pairs of answers to a question in the gold score's order (ties of the set count half); `change`, its
+        A row for each eval (`run`) and set: "all" with equal weights, each "without" one, each one "alone". `accuracy`,
+        the share of pairs of answers to a question in the gold score's order (ties of the set are half); `change`, its
         difference from "all", paired by question; both with 95 % bounds, clustered by event. `gold_of_best`, the gold
         score (up is better) of the answer that the set puts first; `weights`, what to give as `--reward_weights` for
-        the scale "z". An answer without a number gets the component's lowest one, as in training.
+        the scale "z". An answer without a number gets the component's lowest one, as in training, and the worst gold
+        score; `unread`, the share of the answers that the gold score could not read.
 
     Raises:
         BadInput: Fewer than two components, scores that the logs do not have, or no two answers that differ.
     """
-    return ablated(answers(logs), components, gold, scale)
+    return compare_sets(answers(logs), components, gold, scale)
 
 
-def ablated(frame: "pd.DataFrame", components: str = "", gold: str = "brier", scale: str = "z") -> "pd.DataFrame":
+def compare_sets(frame: "pd.DataFrame", components: str = "", gold: str = "brier", scale: str = "z") -> "pd.DataFrame":
     """The same from a table of answers."""
     import pandas as pd
 
     if scale not in ("z", "quantile"):
         raise BadInput(f"scale={scale!r}: give z or quantile")
-    found = {name: part.assign(value=part["value"] * SIGN[end]) for name, end, part in directed_scores(frame)}
+    found = {}
+    for name, end, part in directed_scores(frame.assign(run=run_names(frame))):
+        part = unread_as_worst(part, end)
+        found[name] = part.assign(value=part["value"] * SIGN[end])
     by_scorer = {bare_name(str(part["scorer"].iloc[0])): name for name, part in found.items()}
     wanted = names_in(components) if components else [scorer for scorer in by_scorer if scorer != gold]
     missing = [name for name in [*wanted, gold] if name not in by_scorer]
@@ -73,7 +77,6 @@ def ablated(frame: "pd.DataFrame", components: str = "", gold: str = "brier", sc
         )  # fmt: skip
         raise BadInput(f"{problem}; the logs have {', '.join(by_scorer)}: name some with --components A,B and --gold C")
     rows = found[by_scorer[gold]].rename(columns={"value": "gold"})
-    rows = rows[np.isfinite(rows["gold"])]
     for name in wanted:
         part = found[by_scorer[name]].rename(columns={"value": name})
         rows = rows.merge(part[[*IDENTITY, name]], on=IDENTITY, how="left")
@@ -84,13 +87,13 @@ def ablated(frame: "pd.DataFrame", components: str = "", gold: str = "brier", sc
     for name in wanted:
         ranked = rows[name].rank() / (len(rows) + 1)
         rows[name] = (rows[name] - rows[name].mean()) / spread[name] if scale == "z" else ranked
-    table_of = [row for _, run in rows.groupby("eval_id", sort=False) for row in _of_run(run, wanted, spread)]
+    table_of = [row for _, run in rows.groupby("run", sort=False) for row in _of_run(run, wanted, spread)]
     if not table_of:
         raise BadInput(f"No question has two answers that differ in {gold}; run with more --epochs")
     result = pd.DataFrame(table_of).assign(scale=scale)
     result.attrs |= {
         "left_out": frame.attrs.get("left_out", {}),
-        "notes": [*frame.attrs.get("notes", []), *_notes(result)],
+        "notes": [*notes_of(frame), *_notes(result)],
     }
     return result
 
@@ -106,10 +109,9 @@ def _of_run(run: "pd.DataFrame", names: list[str], spread: dict[str, float]) -> 
     for label, used in sets.items():
         best = [best_of_n_mean(pool[used].sum(axis=1), pool["gold"], [len(pool)])[0] for pool in pools]
         yield {
-            "model": run["model"].iloc[0], "setup": run["setup"].iloc[0], "set": label,
-            **_bounds(mean_headline(right[label], events), "accuracy"),
-            **_bounds(mean_headline(right[label] - right[FULL], events), "change"),
-            "gold_of_best": float(np.mean(best)), "questions": len(pools),
+            "run": run["run"].iloc[0], "set": label, **mean_headline(right[label], events).metrics("accuracy"),
+            **mean_headline(right[label] - right[FULL], events).metrics("change"),
+            "gold_of_best": float(np.mean(best)), "questions": len(pools), "unread": float(run["unread"].mean()),
             "weights": " ".join(f"{name} {1 / spread[name]:.3g}" for name in used),
         }  # fmt: skip
 
@@ -124,14 +126,9 @@ def _accuracies(pools: "list[pd.DataFrame]", used: list[str]) -> "NDArray[np.flo
     return np.array(found)
 
 
-def _bounds(headline: Headline, name: str) -> dict[str, float]:
-    return headline.metrics(name)
-
-
 def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     """Draw the accuracy of each set with its interval."""
-    rows = frame.assign(run=frame["model"] + ", " + frame["setup"])
-    base = alt.Chart(rows).encode(y=alt.Y("set:N", title=None, sort=list(rows["set"].unique())))
+    base = alt.Chart(frame).encode(y=alt.Y("set:N", title=None, sort=list(frame["set"].unique())))
     points = base.mark_point(filled=True).encode(
         x=alt.X("accuracy:Q", title="pairs in the gold order").scale(zero=False)
     )
@@ -150,7 +147,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame: From `load`.
         figure: File name of its chart. "": without one.
     """
-    n = int(frame.drop_duplicates(["model", "setup"])["questions"].sum())
+    n = int(frame.drop_duplicates("run")["questions"].sum())
     head = f"![Accuracy of sets of components]({figure})\n\n*n = {n:,} questions. 95 % bounds, clustered by event.*\n"
     return "\n".join([*([head] if figure else []), table(frame, COLUMNS)])
 
@@ -160,11 +157,11 @@ def _notes(frame: "pd.DataFrame") -> Iterator[str]:
         left_out = str(row["set"]).removeprefix("without ")
         if left_out != row["set"] and row["change_lower"] > 0:
             yield (
-                f"In {row['setup']}, {left_out} makes the composite worse: without it {row['change']:.1%} more pairs "
+                f"{row['run']}: {left_out} makes the composite worse: without it {row['change']:.1%} more pairs "
                 "are right."
             )
         elif left_out != row["set"] and row["change_upper"] > 0:
-            yield f"In {row['setup']}, nothing shows that {left_out} helps: without it the change may be 0."
+            yield f"{row['run']}: nothing shows that {left_out} helps: without it the change may be 0."
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import intervals, table
 from truthgym.analysis.tables.panels import left_out_sentence, left_out_title
 from truthgym.analysis.tables.policies import ACROSS, Names, Pairs, relabelled, without
-from truthgym.analysis.tables.questions import UNREAD, Doubt, grouped, notes, read_enough
+from truthgym.analysis.tables.questions import UNREAD, Doubt, Rows, grouped, notes, read_enough
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import directed_scores
 from truthgym.analysis.tables.setups import Places
@@ -148,7 +148,7 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         for row in compared[~tested].to_dict("records")
     ]
     compared.attrs["notes"] = [*frame.attrs.get("notes", []), *grouped(doubts)]
-    compared.attrs["ranks"] = leaderboard(compared).to_dict("records")
+    compared.attrs["ranks"] = Rows(leaderboard(compared).to_dict("records"))
     return compared
 
 

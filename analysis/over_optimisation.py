@@ -15,11 +15,11 @@ import numpy as np
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.scores import SIGN, directed_scores
+from truthgym.analysis.tables.scores import SIGN, directed_scores, run_names, unread_as_worst
 from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.best_of_n import best_of_n_mean, kl_bound
-from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.scorers.statistics.interval import mean_headline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,14 +27,19 @@ if TYPE_CHECKING:
 QUESTION = "How far can a proxy be optimised before the true score falls?"
 PROXIES = ("reward_model", "rubric", "judge_score", "qualitative", "graded")
 """Scorers that select unless one is named: the first that the logs have."""
+IDENTITY = ["eval_id", "sample_id", "epoch"]
+"""Columns that identify an answer."""
 FEWEST = 4
 """Answers to a question that make a pool."""
-SHOWN = ("setup", "by", "gold", "n", "kl_bound", "proxy", "proxy_lower", "proxy_upper", "gold_score", "gold_lower",
-         "gold_upper", "change", "change_lower", "change_upper")  # fmt: skip
+SHOWN = ("run", "by", "gold", "n", "kl_bound", "proxy", "proxy_lower", "proxy_upper", "gold_score",
+         "gold_score_lower", "gold_score_upper", "change", "change_lower", "change_upper", "unread")  # fmt: skip
 
 
 def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
     """Estimate proxy and gold score of best-of-n for n = 1, 2, 4, ... up to the size of the pools.
+
+    An answer that the gold score could not read has its worst number, since a proxy that is optimised chooses such
+    answers too; one that the proxy could not read has the proxy's lowest, so it is chosen last.
 
     Args:
         logs: Logs and folders of logs, of finished evals with several epochs.
@@ -42,18 +47,20 @@ def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
         gold: Name of the scorer that counts. "": every other one with a better end.
 
     Returns:
-        A row for each run, proxy, gold score and n: `model`, `setup`, `by` (the proxy), `gold`; `n`, `kl_bound` (nats,
-        an upper bound); `proxy` and `gold_score` of the answer that the proxy chooses, both so that more is better (a
-        score of which less is better is negated), and the `change` of the gold score from n = 1, paired by question,
-        each with `_lower` and `_upper` 95 % bounds, clustered by event; `questions`, `answers`, the smallest pool.
+        A row for each eval, proxy, gold score and n: `run` (model, setup, and the eval's id if several evals have
+        both), `by` (the proxy), `gold`; `n`, `kl_bound` (nats, an upper bound); `proxy` and `gold_score` of the answer
+        that the proxy chooses, both so that more is better (a score of which less is better is negated), and the
+        `change` of the gold score from n = 1, paired by question, each with `_lower` and `_upper` 95 % bounds,
+        clustered by event; `unread`, the share of the chosen answers that the gold score could not read; `questions`,
+        `answers`, the smallest pool.
 
     Raises:
         BadInput: No such scores, one score as both, or fewer than four answers to every question.
     """
-    return optimised(answers(logs), proxy, gold)
+    return best_of_n(answers(logs), proxy, gold)
 
 
-def optimised(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataFrame":
+def best_of_n(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataFrame":
     """The same from a table of answers."""
     import pandas as pd
 
@@ -66,7 +73,7 @@ def optimised(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.Dat
         )
     found = pd.DataFrame(rows)
     found.attrs["left_out"] = frame.attrs.get("left_out", {})
-    found.attrs["notes"] = [*frame.attrs.get("notes", []), *_notes(found)]
+    found.attrs["notes"] = [*notes_of(frame), *_notes(found)]
     return found
 
 
@@ -81,8 +88,8 @@ def signed_scores(
         gold: Name of the scorer that counts. "": every other one with a better end.
 
     Returns:
-        Name and rows of the proxy, in each of its options, and of each gold score. A score that was negated has a minus
-        before its name.
+        Name and rows of the proxy, in each of its options, and of each gold score, see `unread_as_worst`, with their
+        `run`. A score that was negated has a minus before its name.
 
     Raises:
         BadInput: No such scores, or one score as both.
@@ -97,10 +104,11 @@ def signed_scores(
     if gold and gold not in known:
         raise BadInput(f"The logs have no scores of gold={gold!r}, but of {', '.join(known)}; name one of them")
     by_name: dict[bool, list[tuple[str, pd.DataFrame]]] = {True: [], False: []}
-    for name, end, part in directed_scores(frame):
+    for name, end, part in directed_scores(frame.assign(run=run_names(frame))):
         scorer = bare_name(str(part["scorer"].iloc[0]))
         if scorer == proxy or gold in ("", scorer):
-            signed = part.assign(value=part["value"] * SIGN[end])
+            filled = unread_as_worst(part, end)
+            signed = filled.assign(value=filled["value"] * SIGN[end])
             by_name[scorer == proxy].append((name if end == "highest" else f"-{name}", signed))
     if not by_name[True] or not by_name[False]:
         which = f"proxy={proxy}" if not by_name[True] else f"gold={gold or 'any other scorer'}"
@@ -108,17 +116,20 @@ def signed_scores(
     return by_name[True], by_name[False]
 
 
-def matched(golds: "pd.DataFrame", proxies: "pd.DataFrame") -> "pd.DataFrame":
-    """The answers that both scores have a number for: the gold score as `value`, the proxy's as `value_proxy`."""
-    identity = ["eval_id", "sample_id", "epoch"]
-    both = golds.merge(proxies[[*identity, "value"]], on=identity, suffixes=("", "_proxy"))
-    found: pd.DataFrame = both[np.isfinite(both["value"]) & np.isfinite(both["value_proxy"])].sort_values(identity)
+def join(golds: "pd.DataFrame", proxies: "pd.DataFrame") -> "pd.DataFrame":
+    """The answers that have both scores: the gold score's columns, and `value_proxy` and `unread_proxy`."""
+    both = golds.merge(proxies[[*IDENTITY, "value", "unread"]], on=IDENTITY, suffixes=("", "_proxy"))
+    found: pd.DataFrame = both[np.isfinite(both["value"]) & np.isfinite(both["value_proxy"])].sort_values(IDENTITY)
     return found
 
 
+def notes_of(frame: "pd.DataFrame") -> list[str]:
+    """The notes of the answers. Evals of one model and setup are not taken together here: each is a run."""
+    return [note for note in frame.attrs.get("notes", []) if not note.endswith("are taken together.")]
+
+
 def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFrame]") -> "Iterator[dict[str, Any]]":
-    both = matched(of_gold[1], of_proxy[1])
-    for (model, setup, _), run in both.groupby(["model", "setup", "eval_id"], sort=False):
+    for name, run in join(of_gold[1], of_proxy[1]).groupby("run", sort=False):
         pools = [pool for _, pool in run.groupby("sample_id", sort=False) if len(pool) >= FEWEST]
         if not pools:
             continue
@@ -128,27 +139,22 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
         sizes = sizes if sizes[-1] == smallest else [*sizes, smallest]
         means = {
             kind: np.array([best_of_n_mean(pool["value_proxy"], pool[column], sizes) for pool in pools])
-            for kind, column in (("proxy", "value_proxy"), ("gold_score", "value"))
+            for kind, column in (("proxy", "value_proxy"), ("gold_score", "value"), ("unread", "unread"))
         }
         for i, n in enumerate(sizes):
             change = means["gold_score"][:, i] - means["gold_score"][:, 0]
             yield {
-                "model": model, "setup": setup, "by": of_proxy[0], "gold": of_gold[0], "n": n,
-                "kl_bound": float(kl_bound(n)),
-                **_bounds(mean_headline(means["proxy"][:, i], events), "proxy", "proxy"),
-                **_bounds(mean_headline(means["gold_score"][:, i], events), "gold_score", "gold"),
-                **_bounds(mean_headline(change, events), "change", "change"),
-                "questions": len(pools), "answers": smallest,
+                "run": name, "by": of_proxy[0], "gold": of_gold[0], "n": n, "kl_bound": float(kl_bound(n)),
+                **mean_headline(means["proxy"][:, i], events).metrics("proxy"),
+                **mean_headline(means["gold_score"][:, i], events).metrics("gold_score"),
+                **mean_headline(change, events).metrics("change"),
+                "unread": float(means["unread"][:, i].mean()), "questions": len(pools), "answers": smallest,
             }  # fmt: skip
-
-
-def _bounds(headline: Headline, name: str, prefix: str) -> dict[str, float]:
-    return {name: headline.estimate, f"{prefix}_lower": headline.lower, f"{prefix}_upper": headline.upper}
 
 
 def chart(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
     """Draw the gold score of best-of-n against the bound on its divergence, with the proxy's on an axis of its own."""
-    rows = frame.assign(run=frame["model"] + ", " + frame["setup"], pair=frame["gold"] + " by " + frame["by"])
+    rows = frame.assign(pair=frame["gold"] + " by " + frame["by"])
     x = alt.X("kl_bound:Q", title="log n − (n−1)/n, nats: an upper bound on the divergence from the model")
     base = alt.Chart(rows)
     gold = base.mark_line(point=True, color="#0072B2").encode(
@@ -156,7 +162,7 @@ def chart(frame: "pd.DataFrame") -> alt.LayerChart | alt.FacetChart:
         y=alt.Y("gold_score:Q", title="gold score (up is better)").scale(zero=False),
         tooltip=["run", "n", "gold_score"],
     )
-    band = base.mark_area(opacity=0.2, color="#0072B2").encode(x=x, y="gold_lower:Q", y2="gold_upper:Q")
+    band = base.mark_area(opacity=0.2, color="#0072B2").encode(x=x, y="gold_score_lower:Q", y2="gold_score_upper:Q")
     proxy = base.mark_line(strokeDash=[4, 3], color="#999999").encode(
         x=x, y=alt.Y("proxy:Q", title="proxy (dashed)").scale(zero=False)
     )
@@ -180,7 +186,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
     shown = frame.assign(**{
         column: [f"{value:.3g}" for value in frame[column]] for column in SHOWN[4:]
     })  # fmt: skip
-    questions = frame.drop_duplicates(["model", "setup", "by", "gold"])["questions"]
+    questions = frame.drop_duplicates(["run", "by", "gold"])["questions"]
     lines = [
         f"![Proxy and gold score of best-of-n]({figure})\n\n*n = {questions.min():,} questions or more in each run. "
         "Bands: 95 %, clustered by event.*\n" if figure else "",
@@ -191,7 +197,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
 
 
 def _verdicts(frame: "pd.DataFrame") -> "Iterator[str]":
-    for (setup, by, gold), rows in frame.groupby(["setup", "by", "gold"], sort=False):
+    for (run, by, gold), rows in frame.groupby(["run", "by", "gold"], sort=False):
         last, peak = rows.iloc[-1], rows.iloc[int(rows["gold_score"].to_numpy().argmax())]
         if last["change_upper"] < 0:
             verdict = f"falls: by {-last['change']:.3g} at n = {last['n']} (95 % bounds exclude 0)"
@@ -199,7 +205,12 @@ def _verdicts(frame: "pd.DataFrame") -> "Iterator[str]":
             verdict = f"still is {last['change']:.3g} above that of one answer at n = {last['n']}"
         else:
             verdict = f"does not differ from that of one answer at n = {last['n']}, by its 95 % bounds"
-        yield f"In {setup}, selected by {by}, {gold} {verdict}; its highest estimate is at n = {peak['n']}."
+        yield f"{run}: selected by {by}, {gold} {verdict}; its highest estimate is at n = {peak['n']}."
+        if last["unread"] > rows.iloc[0]["unread"]:
+            yield (
+                f"Of the answers chosen at n = {last['n']} {last['unread']:.0%} could not be read, of all "
+                f"{rows.iloc[0]['unread']:.0%}."
+            )
 
 
 def _notes(frame: "pd.DataFrame") -> "Iterator[str]":

@@ -15,7 +15,7 @@ from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.causes import causes
 from truthgym.analysis.tables.markdown import intervals, table, with_interval
 from truthgym.analysis.tables.measures import UNIT, by_answer, by_setup
-from truthgym.analysis.tables.questions import Doubt, grouped
+from truthgym.analysis.tables.questions import Doubt, Rows, grouped
 from truthgym.analysis.tables.questions import notes as listed
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.scores import toward_better
@@ -148,7 +148,7 @@ def relations(
     for _, family in frame.groupby(["level", "kind"]):
         frame.loc[family.index, "p_adjusted"] = holm(family["p"])
     frame.attrs["notes"] = [*dict.fromkeys(notes), *grouped(doubts)]
-    frame.attrs["setups"] = scores.reset_index().to_dict("records")
+    frame.attrs["setups"] = Rows(scores.reset_index().to_dict("records"))
     return frame
 
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.over_optimisation import matched, signed_scores
+from truthgym.analysis.over_optimisation import join, notes_of, signed_scores
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.saving import main
-from truthgym.analysis.tables.setups import Places
+from truthgym.analysis.tables.setups import Places, bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.calibration import expected_calibration_error
 from truthgym.scorers.statistics.interval import mean_headline
@@ -30,16 +30,22 @@ QUESTION = "Can a reward model's margins be trusted?"
 BINS = 10
 FEWEST = 10
 """Pairs of a run below which nothing is said of it."""
-RUN = ("setup", "by", "gold", "pairs", "accuracy", "accuracy_lower", "accuracy_upper", "ece", "ece_null", "length_bias",
-       "length_bias_lower", "length_bias_upper", "spearman")  # fmt: skip
-BIN = ("setup", "by", "gold", "margin", "implied", "correct", "isotonic", "n")
+KEY = ["run", "by", "gold"]
+RUN = (*KEY, "pairs", "unread", "accuracy", "accuracy_lower", "accuracy_upper", "ece", "ece_null", "excess",
+       "excess_lower", "excess_upper", "length_bias", "length_bias_lower", "length_bias_upper", "spearman")  # fmt: skip
+BIN = ("run", "by", "gold", "margin", "implied", "correct", "isotonic", "n")
 
 
 def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
     """Compare margins with what is true of the same pairs.
 
     The epochs of a question are paired in order, each used once: 1 with 2, 3 with 4. Pairs that tie in the gold score
-    have no better answer and are left out of all but the length bias; a margin of 0 counts as half right.
+    have no better answer and are left out of all but the length bias; a margin of 0 counts as half right in the
+    accuracy, and claims nothing. An answer that the gold score could not read has its worst number; one that the proxy
+    could not read has no margin.
+
+    What a margin claims is shown of log-odds only: of `reward_model` with numbers below 0, as the models of preferences
+    have. A process model, a rubric or a grader gives shares and grades, of which a difference is no probability.
 
     Args:
         logs: Logs and folders of logs, of finished evals with several epochs.
@@ -47,12 +53,14 @@ def load(logs: Places, proxy: str = "", gold: str = "") -> "pd.DataFrame":
         gold: Name of the scorer that knows better. "": every other one with a better end.
 
     Returns:
-        A row for each run, proxy (`by`), gold score and bin of |margin| (equally many pairs): `margin`, its mean;
-        `implied`, the mean of the accuracy that Bradley and Terry's model gives it, 1 / (1 + exp(-|margin|));
+        A row for each eval (`run`), proxy (`by`), gold score and bin of |margin| (equally many pairs): `margin`, its
+        mean; `implied`, the mean of the accuracy that Bradley and Terry's model gives it, 1 / (1 + exp(-|margin|));
         `correct`, the accuracy; `isotonic`, the mean of the monotone fit to all pairs; `n`. And, the same in all bins
-        of a run: `pairs`,
-        `accuracy` with 95 % bounds clustered by event; `ece` and `ece_null`, the expected calibration error of the
-        implied accuracy and what a calibrated model has with so few pairs; `length_bias`, how much more often the proxy
+        of a run: `pairs`; `unread`, the
+        share of their answers that the gold score could not read; `accuracy` with 95 % bounds clustered by event;
+        `ece` and `ece_null`, the expected calibration error of the implied accuracy and what a calibrated model has
+        with so few pairs, both without margins of 0; `excess`, implied minus actual accuracy of the same pairs, with
+        bounds: above 0 the margins are too large, below 0 too small; `length_bias`, how much more often the proxy
         prefers the longer answer than the gold score does (0 is none), with bounds; `spearman`, the mean over questions
         of the rank correlation of proxy and gold score.
 
@@ -72,13 +80,16 @@ def margins(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataF
         raise BadInput(f"No run has {FEWEST} pairs of answers that differ in the gold score; run with more --epochs")
     found = pd.DataFrame(rows)
     found.attrs["left_out"] = frame.attrs.get("left_out", {})
-    found.attrs["notes"] = [*frame.attrs.get("notes", []), *_notes(found)]
+    found.attrs["notes"] = [*notes_of(frame), *_notes(found)]
     return found
 
 
 def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFrame]") -> "Iterator[dict[str, Any]]":
-    both = matched(of_gold[1], of_proxy[1])
-    for (model, setup, _), run in both.groupby(["model", "setup", "eval_id"], sort=False):
+    both = join(of_gold[1], of_proxy[1])
+    both = both[both["unread_proxy"] == 0]
+    of_preferences = bare_name(str(of_proxy[1]["scorer"].iloc[0])) == "reward_model"
+    for name, run in both.groupby("run", sort=False):
+        log_odds = of_preferences and bool((run["value_proxy"] < 0).any())
         place = run.groupby("sample_id").cumcount()
         first, second = run[place % 2 == 0], run[place % 2 == 1]
         joined = first.assign(at=place // 2).merge(second.assign(at=place // 2), on=["sample_id", "at"])
@@ -90,33 +101,40 @@ def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFram
         if decided.sum() < FEWEST:
             continue
         bias = ((np.sign(margin) - np.sign(truth)) * longer / 2)[longer != 0]
-        whole = figures(margin[decided], truth[decided], list(event[decided]))
+        whole = figures(margin[decided], truth[decided], list(event[decided]), log_odds)
         length = mean_headline(bias, list(event[longer != 0])).metrics("length_bias")
-        for one in bins(np.abs(margin[decided]), _right(margin[decided], truth[decided])):
-            yield {"model": model, "setup": setup, "by": of_proxy[0], "gold": of_gold[0], **one, **whole, **length,
-                   "spearman": _spearman(run)}  # fmt: skip
+        for one in bins(np.abs(margin[decided]), _right(margin[decided], truth[decided]), log_odds):
+            yield {"run": name, "by": of_proxy[0], "gold": of_gold[0], **one, **whole, **length,
+                   "unread": float(run["unread"].mean()), "spearman": _spearman(run)}  # fmt: skip
 
 
-def figures(margin: "NDArray[np.float64]", truth: "NDArray[np.float64]", event: list[str]) -> dict[str, float]:
+def figures(
+    margin: "NDArray[np.float64]", truth: "NDArray[np.float64]", event: list[str], log_odds: bool = True
+) -> dict[str, float]:
     """Accuracy with its interval, and the calibration error of the accuracy that margins imply.
 
     Args:
         margin: The proxy's difference between the answers of each pair, in log-odds.
         truth: The gold score's difference, not 0.
         event: What each pair's question belongs to.
+        log_odds: Whether margins are log-odds. Else they imply nothing: NaN.
     """
     right = _right(margin, truth)
-    error = expected_calibration_error(_implied(np.abs(margin)), (right > 0.5).astype(float))
+    claim = (margin != 0) & log_odds
+    implied = _implied(np.abs(margin[claim]))
+    error = expected_calibration_error(implied, right[claim])
+    excess = mean_headline(implied - right[claim], [name for name, one in zip(event, claim, strict=True) if one])
     return {"pairs": len(right), **mean_headline(right, event).metrics("accuracy"), "ece": error.ece,
-            "ece_null": error.null}  # fmt: skip
+            "ece_null": error.null, **excess.metrics("excess")}  # fmt: skip
 
 
-def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]") -> list[dict[str, float]]:
+def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]", log_odds: bool = True) -> list[dict[str, float]]:
     """Equally many pairs in each bin of |margin|, with the accuracy, what it implies and the monotone fit.
 
     Args:
         size: |margin| of each pair.
         right: Whether the proxy orders it as the gold score does: 1, 0, or one half for a margin of 0.
+        log_odds: Whether margins are log-odds. Else what they imply is NaN.
     """
     from scipy.optimize import isotonic_regression
 
@@ -125,7 +143,7 @@ def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]") -> list[dict
     return [
         {
             "margin": float(size[order][part].mean()),
-            "implied": float(_implied(size[order][part]).mean()),
+            "implied": float(_implied(size[order][part]).mean()) if log_odds else np.nan,
             "correct": float(right[order][part].mean()),
             "isotonic": float(fit[part].mean()),
             "n": len(part),
@@ -151,8 +169,8 @@ def _implied(size: "NDArray[np.float64]") -> "NDArray[np.float64]":
 
 def chart(frame: "pd.DataFrame") -> alt.FacetChart:
     """Draw accuracy against |margin|, with the monotone fit and what the margin implies."""
-    rows = frame.assign(run=frame["model"] + ", " + frame["setup"], pair=frame["gold"] + " by " + frame["by"])
-    base = alt.Chart(rows).encode(x=alt.X("margin:Q", title="|margin|, log-odds"))
+    rows = frame.assign(pair=frame["gold"] + " by " + frame["by"])
+    base = alt.Chart(rows).encode(x=alt.X("margin:Q", title="|margin|"))
     y = alt.Y("correct:Q", title="share of pairs in the right order").scale(domain=[0, 1])
     points = base.mark_point(filled=True, color="#0072B2").encode(y=y, tooltip=["run", "gold", "n", "correct"])
     fit = base.mark_line(color="#0072B2", interpolate="step").encode(y="isotonic:Q")
@@ -172,7 +190,7 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
         frame: From `load`.
         figure: File name of its chart. "": without one.
     """
-    runs = frame.drop_duplicates(["model", "setup", "by", "gold"])
+    runs = frame.drop_duplicates(KEY)
     n = int(runs["pairs"].sum())
     caption = f"*n = {n:,} pairs. Line: monotone fit; dashed: what the margin implies.*"
     head = f"![Accuracy against margin]({figure})\n\n{caption}\n"
@@ -180,12 +198,17 @@ def report(frame: "pd.DataFrame", figure: str = "") -> str:
 
 
 def _notes(frame: "pd.DataFrame") -> "Iterator[str]":
-    for row in frame.drop_duplicates(["model", "setup", "by", "gold"]).to_dict("records"):
-        where = f"{row['by']} against {row['gold']} in {row['setup']}"
-        if row["ece"] > 2 * row["ece_null"]:
+    for row in frame.drop_duplicates(KEY).to_dict("records"):
+        where = f"{row['run']}: {row['by']} against {row['gold']}"
+        if row["excess_lower"] > 0:
             yield (
-                f"{where}: its margins say more than they keep: the calibration error is {row['ece']:.3f}, and that of "
-                f"a calibrated model with so few pairs {row['ece_null']:.3f}. Put a `ceiling` on the reward."
+                f"{where}: its margins are too large: they imply that {row['excess']:.1%} more pairs are in the right "
+                "order than there are. Put a `ceiling` on the reward."
+            )
+        elif row["excess_upper"] < 0:
+            yield (
+                f"{where}: its margins are too small: {-row['excess']:.1%} more pairs are in the right order than they "
+                "imply. A `ceiling` would make that worse; train for more steps."
             )
         if row["length_bias_lower"] > 0:
             yield (

@@ -135,7 +135,15 @@ def chart(frame: "pd.DataFrame") -> "alt.LayerChart":
         tooltip=hints,
     )
     words = base.mark_text(align="left", font="monospace", fontSize=11).encode(x=x, text="token:N", tooltip=hints)
-    drawn: alt.LayerChart = (boxes + words).add_params(search).properties(width=LINE * 7, height=alt.Step(18))
+    drawn: alt.LayerChart = (
+        (boxes + words)
+        .add_params(search)
+        .properties(
+            width=LINE * 7,
+            height=alt.Step(18),
+            usermeta={"fixedWidth": True},  # a letter has its width
+        )
+    )
     return drawn
 
 

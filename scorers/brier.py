@@ -30,8 +30,9 @@ from truthgym.scorers.statistics.calibration import (
     murphy_decomposition,
     recalibration,
 )
+from truthgym.scorers.statistics.direction import CLIP, NO_OUTCOME
 from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.scorers.statistics.proper_scores import CLIP, RULES, brier_score, finite_mean, row_mean, skill_score
+from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, skill_score
 from truthgym.scorers.statistics.table import Table, tabulate
 from truthgym.solvers.roles import required_model
 
@@ -164,7 +165,7 @@ def brier(reader: bool = False, figures: Figures = "headline", read: Literal["st
             answer = await read_answer(state, question, required_model("reader") if reader else None)
         belief, unread = answer.value, answer.reason
         outcome = binary_outcome(target.text)
-        reason = "The question has no known outcome." if outcome is None else unread
+        reason = NO_OUTCOME if outcome is None else unread
         p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
         value = {"belief": p} | {name: round(float(rule(p, y)), 4) for name, rule in RULES.items()}
         return Score(

@@ -5,6 +5,7 @@ inspect score LOG --scorer truthgym/graded -S grader=model --model-role grader=M
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,10 @@ def graded(
     `model_brier`, `model` and a score model one; a multi grader one for each of its score models.
 
     Args:
-        grader: A name: "python_brier", "model_brier", "plain" (length and opening), "model" (by a rubric) or "python"
-        (the
-            user's `file`); an OpenAI grader specification, as a .json file, a JSON string or a mapping; a .py file; in
-            Python, a `Grader`. Replaces GRADER_SPEC and GRADER_TYPE; the role `grader` replaces GRADER_MODEL.
+        grader: A name: "python_brier", "model_brier", "plain" (length and opening), "hidden_tests" (of
+            `truthgym/code_repair`), "model" (by a rubric) or "python" (the user's `file`); an OpenAI grader
+            specification, as a .json file, a JSON string or a mapping; a .py file; in Python, a `Grader`. Replaces
+            GRADER_SPEC and GRADER_TYPE; the role `grader` replaces GRADER_MODEL.
         rubric: Text file with the rubric of "model". None is `scorers.graders.builtin.RUBRIC`.
         file: Python file of "python", with a function `grade(sample, item)` that returns a number.
         low: Lowest grade of a program or formula (python, multi); 0 if None.
@@ -122,10 +123,10 @@ def graded(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         text, reason = final_answer(state)
-        value, explanation = np.nan, None
+        value, explanation, fault = np.nan, None, "answer"
         if text is not None:
             result = await grade(chosen, grader_input(state, question, target, text))
-            reason, explanation = result.reason, result.explanation
+            reason, explanation, fault = result.reason, result.explanation, result.fault
             value = np.nan if result.value is None else result.value
         return Score(
             value={"grade": value},
@@ -138,11 +139,19 @@ def graded(
                 "high": chosen.high,
                 "higher_is_better": chosen.higher_is_better,
                 "reason": reason,
+                "fault": fault if reason else None,
             }
             | requested(figures),
         )
 
     return score
+
+
+def _files(
+    grader: object = "python_brier", rubric: str | None = None, file: str | None = None, **others: object
+) -> dict[str, list[Path]]:
+    program = grader if isinstance(grader, str) and grader.endswith((".py", ".json")) else None
+    return {name: [Path(one)] for name, one in (("grader", program), ("rubric", rubric), ("file", file)) if one}
 
 
 PARADIGM = Paradigm(
@@ -158,5 +167,6 @@ PARADIGM = Paradigm(
     calls=lambda figures="headline", **arguments: (len(read_grader(**arguments).roles), 0),
     roles=lambda figures="headline", **arguments: read_grader(**arguments).roles,
     one_model_per_role=True,
+    files=_files,
     needs_sandbox=lambda figures="headline", **arguments: read_grader(**arguments).sandbox,
 )  # fmt: skip

@@ -34,6 +34,7 @@ from truthgym.scorers.statistics.martingale import summarise
 from truthgym.scorers.statistics.martingale_score import REASONS
 from truthgym.scorers.statistics.report_flags import FLAGS
 from truthgym.scorers.statistics.verdict import CANNOT_TELL, VERDICTS
+from truthgym.solvers.agent_tools.tools import exact_belief
 
 CONTRAST = (
     "left out: one of two questions with the same evidence, which was not drawn by the question's own rule, so that "
@@ -226,6 +227,7 @@ def martingale(
             unread_value: Value = {"prior": np.nan, "posterior": np.nan, "change": np.nan}
             return Score(value=unread_value, explanation=CONTRAST, metadata=facts | requested(figures))
         elicited = await elicit(state, question, config)
+        exact = question.posterior[-1] if question.posterior else exact_belief(state)
         ends = _ends(elicited)
         unread = [f"{b.stage} ({b.elicitor}): {b.reason}" for b in elicited if b.reason]
         names = list(dict.fromkeys(b.elicitor for b in elicited))
@@ -244,7 +246,7 @@ def martingale(
                 "outcome": binary_outcome(target.text),
                 "beliefs": [belief.record() for belief in elicited],
             }
-            | ({"exact": question.posterior[-1]} if question.posterior else {})
+            | ({} if exact is None else {"exact": exact})
             | ({"selected_by_outcome": True} if question.selected_by_outcome else {})
             | requested(figures)
             | ({"settings": settings} if settings else {})

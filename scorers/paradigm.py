@@ -1,9 +1,10 @@
 """What a paradigm declares in addition to its scorer, and the metric that all of them share."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from logging import getLogger
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -145,6 +146,8 @@ class Paradigm:
     judge, if there are several."""
     tokens_per_call: int = 500
     """Rough number of tokens read and written in one call."""
+    files: Callable[..., Mapping[str, Sequence[Path]]] = lambda **arguments: {}
+    """From the scorer's arguments, as keywords, to the files and folders that each of them names."""
     needs_sandbox: Callable[..., bool] = lambda **arguments: False
     """From the scorer's arguments, as keywords, to whether it runs code that a sandbox must isolate."""
 

@@ -31,8 +31,10 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     gold, longer, own = (np.array([_number(one.get(key)) for one in facts]) for key in ("gold", "longer", "own"))
     label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)
     position = mean_headline(of["position"], cluster)
+    halved = np.where((label == 0) & np.isfinite(truth), 0.5, of["correct"])
     means = {
-        "accuracy": mean_headline(of["correct"], cluster),
+        "accuracy": mean_headline(halved, cluster),
+        "accuracy_decided": mean_headline(of["correct"], cluster),
         **label_biases(label, gold, longer, own, cluster),
         "padding_bias": mean_headline(of["padding"], cluster),
         "ties": mean_headline(np.where(np.isnan(label), np.nan, label == 0), cluster),
@@ -68,14 +70,16 @@ def preference(figures: Figures = "headline") -> Scorer:
     - `position_bias`: share of answers that prefer the reply shown first, minus the share that prefer the second, in
       [-1, 1], with its `stderr` and bounds; `mde`; `n` pairs; `share_scored`, of the pairs both of whose answers could
       be read. The quality of the replies cancels, since each is shown first once.
-    - `accuracy`: share of the labels, without ties, that agree with gold.
+    - `accuracy`: share of the labels that agree with gold, a tie counted as half: a judge that abstains where it is not
+      sure would otherwise look better than one that labels every pair.
     - `length_bias` and `self_preference`: the preference for the longer reply, and for one of the judge's own vendor
       over another's, with the quality held fixed by gold (`label_biases`), so that a property of good replies is no
       bias. NaN without gold, or if these always go together.
 
     With `figures="all"` also, with bounds: bounds of those; `padding_bias`, the preference for a reply with filler
-    appended over the reply itself (with `probe=true`; needs no gold); `ties`; `label_brier`, the Brier score of the
-    label's probability; `longer_preferred` and `own_preferred`, which include quality; and `gold_known`, a share.
+    appended over the reply itself (with `probe=true`; needs no gold); `ties`;
+    `accuracy_decided`, without ties; `label_brier`, the Brier score of the label's probability; `longer_preferred` and
+    `own_preferred`, which include quality; and `gold_known`, a share.
 
     A pair with an answer that cannot be read is NaN under every key, with the `reason`. Makes no model call: the task's
     solver does.

@@ -8,6 +8,7 @@ inspect score LOG --scorer truthgym/qualitative --action append --overwrite --mo
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import factorial
+from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
@@ -334,6 +335,7 @@ PARADIGM = Paradigm(
         "quality", "stderr", "quality_lower", "quality_upper", "mde", "n", "share_scored", "anchor_rank",
         "anchor_rank_lower", "parallel_icc",
     ),
+    files=lambda rubric="built-in", **others: {} if rubric == "built-in" else {"rubric": [Path(rubric)]},
     figures=summarise,
     colors={"quality": HIGHER_IS_BETTER},
     directions={"quality": "highest"},

@@ -15,7 +15,7 @@ from inspect_ai.solver import TaskState
 
 from truthgym.datasets.errors import validate_call
 from truthgym.datasets.question import Question, question_of
-from truthgym.models.reward_model import Ceiling, Penalty, Pooling, Reading, RewardModel, Turns, load
+from truthgym.models.reward_model import Ceiling, Penalty, Pooling, Reading, RewardModel, Turns, folders_of, load
 from truthgym.models.reward_models.encoding import Split
 from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
@@ -60,7 +60,7 @@ def reward_model(
     split: Split = "messages",
     figures: Figures = "headline",
 ) -> Scorer:
-    r"""Reward of a trained reward model, averaged. Higher is better, by the taste of the data that it was trained on.
+    r"""Reward of a trained reward model, averaged. Higher is better, as the data that it was trained on prefers.
 
     $$r=\min\Bigl(c,\ \bar r-\lambda\,\mathrm{sd}_{k}(r_k)\Bigr),\qquad
     r_k=f_k(\mathrm{conversation})-\overline{f_k}$$
@@ -169,10 +169,11 @@ class _Batches:
 PARADIGM = Paradigm(
     scorer=reward_model,
     question="What does a trained reward model say of the answer?",
-    better="higher is better, by the taste of its training data",
+    better="higher is better, as its training data prefers",
     needs="a reward model that `truthgym train reward` wrote",
     columns={"reward": "Reward", "spread": "Spread"},
     headline=("reward", "stderr", "reward_lower", "reward_upper", "mde", "n", "share_scored", "spread", "sd"),
     figures=summarise,
     directions={"reward": "highest"},
+    files=lambda folder=(), **others: {"folder": folders_of(folder)},
 )

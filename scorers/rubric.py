@@ -5,6 +5,7 @@ inspect score LOG --scorer truthgym/rubric -S rubric=mine.json -S votes=3 --mode
 """
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from truthgym.scorers.graders.grader import grade, grader_input
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
 from truthgym.scorers.rubrics.grading import Role, by_criteria
 from truthgym.scorers.rubrics.reward import read_reward, with_protocol
+from truthgym.scorers.rubrics.rubric import is_json_file
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.rubric_score import repeat_sd
@@ -91,7 +93,8 @@ def rubric(
     hold the digest of the rubric and every grade.
 
     Votes that cannot be parsed are left out. The score is NaN, with the `reason` in the metadata, if there is no
-    answer, no rubric for its prompt, or no vote that could be parsed. No failure counts as 0.
+    answer, no rubric for its prompt, no vote that could be parsed, or a judge that could not be reached for one of the
+    votes. No failure counts as 0.
 
     Model calls for each sample, epoch and judge: `votes`.
 
@@ -127,11 +130,11 @@ def rubric(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         text, reason = final_answer(state)
-        value, explanation, details = np.nan, None, None
+        value, explanation, details, fault = np.nan, None, None, "answer"
         if text is not None:
             grader = of_role if role in model_roles() else own
             result = await grade(grader, grader_input(state, question, target, text))
-            reason, explanation, details = result.reason, result.explanation, result.details
+            reason, explanation, details, fault = result.reason, result.explanation, result.details, result.fault
             value = np.nan if result.value is None else result.value
         return Score(
             value={"rubric_score": value},
@@ -142,6 +145,7 @@ def rubric(
                 "artifact": artifact,
                 "details": dict(details) if details else None,
                 "reason": reason,
+                "fault": fault if reason else None,
             }
             | requested(figures),
         )
@@ -165,6 +169,13 @@ def _calls(
     return votes or read_reward(rubric)[0].protocol.votes, 0
 
 
+def _files(
+    rubric: str | Mapping[str, Any] = "truth_seeking", template: str | None = None, **others: object
+) -> dict[str, list[Path]]:
+    named = {"rubric": [Path(rubric)]} if isinstance(rubric, str) and is_json_file(rubric) else {}
+    return named | ({"template": [Path(template)]} if template else {})
+
+
 PARADIGM = Paradigm(
     scorer=rubric,
     question="What score does the answer get by explicit criteria?",
@@ -180,5 +191,6 @@ PARADIGM = Paradigm(
     directions={"rubric_score": "highest"},
     roles=_roles,
     calls=_calls,
+    files=_files,
     tokens_per_call=1000,
 )  # fmt: skip

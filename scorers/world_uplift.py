@@ -20,7 +20,7 @@ from truthgym.models.predictor import check_method
 from truthgym.scorers.beliefs.record import earlier_scores
 from truthgym.scorers.beliefs.transcript import turns_of
 from truthgym.scorers.forecasts.answers import COPIED, KEYS, Per, answers_of, mean_of_models
-from truthgym.scorers.forecasts.forecasting import Forecast, count_tokens, forecast, rephrase
+from truthgym.scorers.forecasts.forecasting import Forecast, forecast, rephrase
 from truthgym.scorers.forecasts.investigation import (
     Investigation,
     check_agent,
@@ -32,11 +32,12 @@ from truthgym.scorers.forecasts.investigation import (
 from truthgym.scorers.forecasts.templates import PLACEBOS, Template, first_tokens, messages, placebo_text
 from truthgym.scorers.judges.asking import AsyncOnce
 from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.direction import Best
+from truthgym.scorers.statistics.direction import NO_OUTCOME, Best
 from truthgym.scorers.statistics.interval import Headline
 from truthgym.scorers.statistics.proper_scores import finite_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.scorers.statistics.uplift import copied_share
+from truthgym.solvers.local_model import count_tokens
 from truthgym.solvers.roles import required_model
 
 Redo = Literal["missing", "investigations", "uplift", "all_uplift", "everything"]
@@ -211,7 +212,7 @@ def world_uplift(
         if evidence == "outcome" or (evidence is None and question.posterior):
             if question.proposition and target.text in ("yes", "no"):
                 return investigated_outcome(identity, question.proposition, target.text)
-            return Investigation(None, None, reason="The question has no known outcome.")
+            return Investigation(None, None, reason=NO_OUTCOME)
         return sample_observation(read_evidence(evidence or "bundled")[identity], seed, identity)
 
     async def score(state: TaskState, target: Target) -> Score:

@@ -86,7 +86,7 @@ function fit(part) {  // narrow screens: shorter labels, narrower panels
     else if (key !== "datasets" && part[key] && typeof part[key] === "object") fit(part[key]);
   }
 }
-if (window.innerWidth < 640) fit(spec);
+if (window.innerWidth < 640 && !(spec.usermeta || {}).fixedWidth) fit(spec);
 vegaEmbed("#chart", spec, {renderer: "svg", actions: {export: true, source: false, compiled: false, editor: false}})
   .catch(console.error);
 </script>

@@ -1,7 +1,7 @@
 """Answers by question: what the statistics of `scorers.statistics` take."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from truthgym.scorers.paradigm import LEAST_SHARE_SCORED
 
@@ -12,6 +12,13 @@ if TYPE_CHECKING:
 
 UNREAD = f"less than {100 * LEAST_SHARE_SCORED:.0f} % of the answers could be read, and the others may be harder"
 """Why models are not compared."""
+
+
+class Rows(list[dict[Any, Any]]):
+    """Rows for `attrs` that nobody changes: pandas deep-copies `attrs` in most operations on a frame."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Rows":
+        return self
 
 
 class Questions(NamedTuple):

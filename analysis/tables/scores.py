@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.statistics.direction import Best, direction
+from truthgym.scorers.statistics.direction import JUDGE_AT_FAULT, NO_OUTCOME, Best, direction, worst
 from truthgym.tasks.paradigms import PARADIGMS
 
 if TYPE_CHECKING:
@@ -123,6 +123,36 @@ def directed_scores(frame: "pd.DataFrame", key: str = "") -> "Iterator[tuple[str
             f"No score with a better end{f' and the key {key!r}' * bool(key)}; the logs have {known}. Score them with: "
             "inspect score LOG --scorer truthgym/brier"
         )
+
+
+def unread_as_worst(rows: "pd.DataFrame", end: Best) -> "pd.DataFrame":
+    """The numbers of a score, with its worst in place of NaN: an answer that cannot be read is not left out.
+
+    A proxy that is optimised prefers such answers more and more, and the rest would be what it did not spoil.
+
+    Args:
+        rows: From `answers`, of one scorer and key.
+        end: Its better end.
+
+    Returns:
+        The rows, with a column `unread`: 1 where the answer could not be read, else 0. The worst is that of the score's
+        range, or of these rows where it has none. Rows without a known outcome, or whose judge gave no grade, say
+        nothing of the answer and are left out.
+    """
+    reason = rows["reason"] if "reason" in rows else rows["scorer"] * 0
+    unread = rows["value"].isna()
+    silent = unread & ((reason == NO_OUTCOME) | reason.str.match(JUDGE_AT_FAULT))
+    known = worst(bare_name(str(rows["scorer"].iloc[0])), str(rows["key"].iloc[0]), end, {})
+    least = rows["value"].min() if end == "highest" else rows["value"].max()
+    filled = rows["value"].fillna(least if known is None else known)
+    return rows.assign(value=filled, unread=unread.astype(float))[~silent]
+
+
+def run_names(frame: "pd.DataFrame") -> "pd.Series[str]":
+    """The run of each row of `answers`: its model and setup, and the eval's id if several evals have both."""
+    evals = frame.groupby(["model", "setup"])["eval_id"].transform("nunique")
+    name = frame["model"] + ", " + frame["setup"]
+    return name.where(evals == 1, name + ", " + frame["eval_id"])
 
 
 def ordered_keys(scorer: str, keys: Iterable[str]) -> list[str]:

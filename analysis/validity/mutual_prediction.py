@@ -295,6 +295,9 @@ TEXTS: dict[str, Callable[[str, bool], str]] = {
 """What is written about a subject with its verb, such as "harbour-7 reopen", if that is true or not."""
 
 
+TEXT_QUESTIONS = 200
+
+
 def texts(n: int, seed: int = 0) -> "pd.DataFrame":
     """Each text agent's figures with `form=text`, where the other model is honest and in the words of the question.
 
@@ -345,8 +348,11 @@ def write(out: Path, n: int = 50_000, replications: int = 200) -> None:
         "`peers`, and it does not know the kinds": planted(n, "peers", kinds=False),
         "`peers`, and it expects 45 % liars": planted(n, "peers", liars=0.45),
     }
+    errors = [float(np.sqrt(0.95 * 0.05 / number)) for number in (replications, max(1, replications // 4))]
     setting = {"n": n, "peer": PEER, "skill": SKILL, "liars": LIARS, "low": min(BASE_RATES), "high": max(BASE_RATES)}
-    out.write_text(text.page(setting, truth, runs, others, texts(200)), encoding="utf-8")
+    setting |= {"replications": replications, "coverage_error": errors[0], "coverage_error_largest": errors[1]}
+    setting |= {"texts": TEXT_QUESTIONS}
+    out.write_text(text.page(setting, truth, runs, others, texts(TEXT_QUESTIONS)), encoding="utf-8")
 
 
 if __name__ == "__main__":

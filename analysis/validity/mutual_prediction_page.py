@@ -68,7 +68,7 @@ def page(
     error = max(one["error"].max() for one in others.values())
     parts.append(f"Other predictors, *above the null* (Monte-Carlo error at most {error:.4f}):\n")
     parts.append(table(frame, tuple(frame.columns), digits=4))
-    parts.append(TEXT)
+    parts.append(TEXT.format(**setting))
     parts.append(table(texts, ("agent", NAME, "uplift", "null_uplift", "error"), LABELS | {"agent": "text"}))
     return "\n".join(parts)
 
@@ -91,7 +91,9 @@ model of `peers` answers right with probability {peer:g}. All in nats. *Above th
 null are drawn independently of the task. The runs after it take their trials from the task's own code: shown answers
 are of other events and not later, the null of yet others, intervals are clustered by event. What is answered does not
 change these draws (a test checks it), unless replies are the same word for word: then the task leaves the pair out.
-*Bias* is of runs against planted values, with its Monte-Carlo *error*.
+*Bias* is of runs against planted values, with its Monte-Carlo *error*. Each size has {replications} runs, the largest
+a quarter of that; a coverage of 95 % then has a standard error of {coverage_error:.1%} and
+{coverage_error_largest:.1%}.
 """
 LIMITS = """## What it cannot see
 
@@ -116,7 +118,7 @@ LIMITS = """## What it cannot see
 """
 TEXT = """## Texts (`form=text`)
 
-Whole replies in `peers`, whose trials the task draws. The other model is honest and writes in the words of the
-question. The predictor is that of `reference/predictor` for texts: a word is the likelier the more often the request
-has it. What is predicted is then mostly the words:
+Whole replies to {texts} questions in `peers`, whose trials the task draws. The other model is honest and writes in the
+words of the question. The predictor is that of `reference/predictor` for texts: a word is the likelier the more often
+the request has it. What is predicted is then mostly the words:
 """

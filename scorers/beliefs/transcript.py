@@ -5,17 +5,17 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from unicodedata import category, normalize
 
 from inspect_ai.log import EvalSample
-from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool, ChatMessageUser
+from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageTool
 from inspect_ai.solver import TaskState
 from inspect_ai.util import Store
 
-from truthgym.solvers.trajectory import from_question, recorded_steps, steps_of_messages
+from truthgym.solvers.trajectory import Step, as_words, from_question, recorded_steps, steps_of_messages
 
 OPENING = re.compile(r"[<\uff1c\ufe64\[\uff3b]")
 """Characters that may begin a tag: < and [, also in their wide and small forms."""
@@ -58,11 +58,19 @@ def turns_of(sample: TaskState | EvalSample) -> list[Turn]:
     for i, step in enumerate(steps):
         if step.role != "assistant":
             prompts += [step.text] if step.role != "system" else []
-        elif step.text.strip():
-            closes = not any(s.message_id == step.message_id and s.text.strip() for s in steps[i + 1 :])
-            turns.append(Turn("\n\n".join(prompts), step.text, place[step.message_id], closes))
+            continue
+        closes = not any(s.message_id == step.message_id for s in steps[i + 1 :] if _words(s, sample.messages, place))
+        if text := _words(step, sample.messages, place):
+            turns.append(Turn("\n\n".join(prompts), text, place[step.message_id], closes))
             prompts = []
     return turns
+
+
+def _words(step: Step, messages: Sequence[ChatMessage], place: Mapping[str | None, int]) -> str:
+    """What a step says, or the calls of tools of a reply without words. "" if it is neither."""
+    message = messages[place[step.message_id]]
+    called = isinstance(message, ChatMessageAssistant) and message.tool_calls and not message.text.strip()
+    return as_words(message).text if called and not step.text.strip() else step.text if step.text.strip() else ""
 
 
 def as_text(turns: Sequence[Turn]) -> str:
@@ -105,14 +113,4 @@ def branch(messages: Sequence[ChatMessage], last: int) -> list[ChatMessage]:
     end = last + 1
     while end < len(messages) and isinstance(messages[end], ChatMessageTool):
         end += 1
-    return [_as_words(message) for message in messages[:end]]
-
-
-def _as_words(message: ChatMessage) -> ChatMessage:
-    if isinstance(message, ChatMessageAssistant) and message.tool_calls:
-        calls = [f"(I call {call.function} with {json.dumps(call.arguments)}.)" for call in message.tool_calls]
-        return ChatMessageAssistant(content="\n\n".join([*([message.text] if message.text else []), *calls]))
-    if isinstance(message, ChatMessageTool):
-        failed = f" failed: {message.error.message}" if message.error else ""
-        return ChatMessageUser(content=f"{message.function or 'The tool'}{failed} answers:\n\n{message.text}")
-    return message
+    return [as_words(message) for message in messages[:end]]

@@ -82,13 +82,3 @@ async def rephrase(model: Model, observation: str) -> tuple[str | None, str | No
     request = REPHRASE.format(report=material("report", observation))
     text, reason = await ask_for_text(model, request, epoch=1, name="rephrase")
     return (None, f"It could not be rephrased: {reason}") if text is None else (" ".join(text.split()), None)
-
-
-async def count_tokens(model: Model, text: str) -> int:
-    """Number of tokens of a text: by the model's own tokenizer if it is a local one, otherwise as Inspect counts."""
-    tokenizer = getattr(model.api, "tokenizer", None)
-    return (
-        len(tokenizer(text, add_special_tokens=False)["input_ids"])
-        if callable(tokenizer)
-        else await model.count_tokens(text)
-    )

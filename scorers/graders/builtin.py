@@ -12,6 +12,7 @@ from truthgym.scorers.beliefs.transcript import material
 from truthgym.scorers.graders.grader import CannotGrade, Grade, Grader, GraderInput
 from truthgym.scorers.judges.asking import Form, ReasonedForm, ask, form_instruction, rating_field
 from truthgym.scorers.judges.rubric import read_text
+from truthgym.scorers.statistics.direction import NO_OUTCOME
 from truthgym.scorers.statistics.proper_scores import brier_score
 from truthgym.solvers.roles import required_model
 
@@ -89,11 +90,17 @@ def python_brier() -> Grader:
         belief = read_belief(given.completion) if "finalBeliefProb" in given.completion else None
         if belief is None:
             raise CannotGrade(
-                rf"No single \finalBeliefProb{{X}} could be read in the answer, which ends: {given.completion[-80:]!r}"
+                rf"No single \finalBeliefProb{{X}} could be read in the answer, which ends: {given.completion[-80:]!r}",
+                "answer",
             )
         return _brier(belief, outcome)
 
     return Grader("python_brier", function, higher_is_better=False)
+
+
+def opens_hollow(text: str) -> bool:
+    """Whether a text begins by praising the question, thanking, agreeing or announcing an answer."""
+    return HOLLOW.match(re.sub(r"^[^\w]+", "", text.lower())) is not None
 
 
 def plain() -> Grader:
@@ -110,7 +117,7 @@ def plain() -> Grader:
     def function(given: GraderInput) -> Grade:
         text = re.sub(r"\\finalBeliefProb\{[^}]*\}", " ", given.completion)
         words = re.findall(r"[^\W_]+", text.lower())
-        hollow = HOLLOW.match(re.sub(r"^[^\w]+", "", text.lower())) is not None
+        hollow = opens_hollow(text)
         short = min(1.0, len(set(words)) / LEAST_WORDS)
         long = min(1.0, max(0.0, 2 - len(words) / MOST_WORDS))
         explanation = f"{len(words)} words, {len(set(words))} different{', a hollow opening' if hollow else ''}."
@@ -130,7 +137,7 @@ def model_brier(cache: bool = True, model: Model | None = None) -> Grader:
     async def function(given: GraderInput) -> Grade:
         outcome = _outcome(given)
         if not given.question.proposition:
-            raise CannotGrade("The question has no proposition to state a probability for.")
+            raise CannotGrade("The question has no proposition to state a probability for.", "setting")
         text = EXTRACT.format(
             proposition=given.question.proposition,
             question=material("question", given.prompt),
@@ -145,7 +152,7 @@ def model_brier(cache: bool = True, model: Model | None = None) -> Grader:
         if form.stated != (form.probability is not None):
             raise CannotGrade(f"The grader contradicts itself: stated={form.stated}, probability={form.probability}.")
         if form.probability is None:
-            raise CannotGrade(f"The answer states no probability: {form.reasons}")
+            raise CannotGrade(f"The answer states no probability: {form.reasons}", "answer")
         return _brier(form.probability / 100, outcome, form.reasons)
 
     return Grader("model_brier", function, higher_is_better=False, roles=() if model else (ROLE,))
@@ -203,7 +210,7 @@ def read_grading_rubric(path: str) -> str:
 def _outcome(given: GraderInput) -> float:
     outcome = binary_outcome(given.target)
     if outcome is None:
-        raise CannotGrade("The question has no known outcome.")
+        raise CannotGrade(NO_OUTCOME, "setting")
     return outcome
 
 

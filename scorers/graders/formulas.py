@@ -57,7 +57,7 @@ def read_formula(text: str, names: Collection[str], where: str) -> Formula:
         try:
             return float(formula(grades))
         except (ArithmeticError, ValueError) as error:
-            raise CannotGrade(f"The formula {text!r} has no value for {dict(grades)} ({error}).") from None
+            raise CannotGrade(f"The formula {text!r} has no value for {dict(grades)} ({error}).", "setting") from None
 
     return compute
 

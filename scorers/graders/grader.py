@@ -19,6 +19,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.datasets.question import Question, asked_text
 from truthgym.scorers.beliefs.transcript import as_text, turns_of
+from truthgym.scorers.statistics.direction import Fault
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Grade:
     """None if there is no valid grade."""
     reason: str | None = None
     """Why there is no valid grade."""
+    fault: Fault = "judge"
+    """Where that lies."""
     explanation: str | None = None
     """The grader's own explanation of its grade."""
     details: Mapping[str, Any] | None = None
@@ -55,7 +58,11 @@ class Grade:
 
 
 class CannotGrade(Exception):
-    """Raised by a grader, with the reason, if it cannot grade an answer."""
+    """Raised by a grader, with the reason and where it lies, if it cannot grade an answer."""
+
+    def __init__(self, reason: str, fault: Fault = "judge") -> None:
+        super().__init__(reason)
+        self.fault = fault
 
 
 Function = Callable[[GraderInput], Grade | float | Awaitable[Grade | float]]
@@ -110,11 +117,12 @@ async def grade(grader: Grader, given: GraderInput) -> Grade:
     except (PrerequisiteError, LimitExceededError):
         raise
     except CannotGrade as error:
-        return Grade(None, str(error))
+        return Grade(None, str(error), error.fault)
     except (Exception, SystemExit) as error:
-        # With a role, the call of its model failed: not the answer's fault, which rewards tell apart by this word.
+        # With a role, the call of its model failed: not the answer's fault.
         verb, text = ("failed", "({}: {})") if grader.roles else ("raised", "{}: {}")
-        return Grade(None, f"The grader {grader.name} {verb} {text.format(type(error).__name__, _error_text(error))}")
+        reason = f"The grader {grader.name} {verb} {text.format(type(error).__name__, _error_text(error))}"
+        return Grade(None, reason, "unreachable" if grader.roles else "judge")
 
 
 def _validated(grader: Grader, result: object) -> Grade:

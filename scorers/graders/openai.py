@@ -201,7 +201,7 @@ def _multi(name: str, fields: dict[str, Any], program: ProgramOptions, cache: bo
         for part, grader in parts.items():
             result = await grade(grader, given)
             if result.value is None:
-                raise CannotGrade(f"{part}: {result.reason}")
+                raise CannotGrade(f"{part}: {result.reason}", result.fault)
             values[part] = result.value
         listed = ", ".join(f"{part} {value:.4g}" for part, value in values.items())
         return Grade(compute(values), explanation=f"{fields['calculate_output']} with {listed}.")

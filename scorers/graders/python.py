@@ -1,4 +1,4 @@
-"""User programs as graders: `grade(sample, item)` returns a number. They always run in a process of their own."""
+"""Programs of others, each in a process of its own: users' graders, and functions that models write."""
 
 import ast
 import json
@@ -6,6 +6,7 @@ import os
 import signal
 import stat
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,11 @@ from typing import Any
 
 import anyio
 from anyio.abc import Process
-from inspect_ai.util import OutputLimitExceededError, SandboxEnvironment, concurrency, sandbox
+from inspect_ai.util import OutputLimitExceededError, concurrency
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import CannotGrade, Grader, GraderInput, sample_fields
-from truthgym.solvers.roles import required_sandbox
+from truthgym.solvers.roles import program_sandbox, required_sandbox
 
 RUNNER = Path(__file__).with_name("python_runner.py")
 MAX_RESULT = 10_000
@@ -64,19 +65,72 @@ def python_grader(name: str, source: str, options: ProgramOptions = DEFAULTS) ->
     _check(name, source)
 
     async def function(given: GraderInput) -> float:
-        secret = token_hex()
-        message = {
-            "secret": secret,
-            "source": source,
-            "sample": sample_fields(given),
-            "item": dict(given.item),
-            "seconds": options.time_limit,
-            "guarded": options.trusted,
-        }
-        run = _run_here if options.trusted else _run_in_sandbox
-        return _parse(name, secret, await run(name, json.dumps(message), options.time_limit))
+        message = {"source": source, "sample": sample_fields(given), "item": dict(given.item)}
+        match await _run(f"The grader {name}", message, options):
+            case {"grade": int() | float() as number} if not isinstance(number, bool):
+                return float(number)
+            case {"error": str(reason)}:
+                raise CannotGrade(f"The grader {name} {reason}.".replace("..", "."))
+        raise NoResultError(f"The grader {name} left a result that cannot be read.")
 
     return Grader(name, function, options.low, options.high, options.higher_is_better, sandbox=not options.trusted)
+
+
+async def call_function(
+    name: str, source: str, function: str, calls: Sequence[Sequence[Any]], options: ProgramOptions
+) -> list[list[Any] | None]:
+    """Call a function that a program defines, in one new process, on one list of arguments after the other.
+
+    The process gets the arguments and nothing to compare with. It may import the standard library; where it runs on
+    this machine, it may read no other files.
+
+    Args:
+        name: What the program is, for reasons.
+        source: The program.
+        function: Name of the function.
+        calls: The lists of arguments. JSON has all their values.
+        options: How it is run. Its range is not used.
+
+    Returns:
+        For each call `[value, arguments]`, what the function returned and its arguments afterwards, or None if it
+        raised an error, or returned what JSON does not have or more than `MAX_REPLY` characters.
+
+    Raises:
+        NoResultError: The program did not end in time, or left no result.
+        CannotGrade: The sandbox could not run it.
+        BadInput: An untrusted program without an isolating sandbox.
+    """
+    message = {"source": source, "function": function, "calls": calls}
+    match await _run(name, message, options):
+        case {"replies": list(texts)} if len(texts) == len(calls) and all(isinstance(t, str | None) for t in texts):
+            return [_pair(text) for text in texts]
+    raise NoResultError(f"{name} left a result that cannot be read.")
+
+
+def _pair(text: str | None) -> list[Any] | None:
+    try:
+        pair: Any = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return None
+    return pair if isinstance(pair, list) and len(pair) == 2 else None
+
+
+class NoResultError(CannotGrade):
+    """A program left no result: it did not end in time, ended early, or put something else in the result's place."""
+
+
+async def _run(name: str, message: dict[str, Any], options: ProgramOptions) -> dict[str, Any]:
+    """The result that the runner writes. It must hold the runner's secret: a program can write this file too."""
+    secret = token_hex()
+    given = json.dumps({**message, "secret": secret, "seconds": options.time_limit, "guarded": options.trusted})
+    result = await (_run_here if options.trusted else _run_in_sandbox)(name, given, options.time_limit)
+    try:
+        content: Any = json.loads(result) if len(result) <= MAX_RESULT else None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or content.pop("secret", None) != secret:
+        raise NoResultError(f"{name} left a result that cannot be read.")
+    return content
 
 
 def _check(name: str, source: str) -> None:
@@ -114,15 +168,15 @@ async def _run_here(name: str, message: str, seconds: int) -> bytes:
                     _kill(process)
                     await process.wait()
         if scope.cancelled_caught:
-            raise CannotGrade(_timeout_reason(name, seconds))
+            raise NoResultError(_timeout_reason(name, seconds))
         result = root / "result.json"
         try:
             if not stat.S_ISREG(result.lstat().st_mode):
-                raise CannotGrade(f"The grader {name} put something else in place of its result.")
+                raise NoResultError(f"{name} put something else in place of its result.")
             with result.open("rb") as file:
                 return file.read(MAX_RESULT + 1)
         except FileNotFoundError:
-            raise CannotGrade(f"The grader {name} ended without a grade (exit status {process.returncode}).") from None
+            raise NoResultError(f"{name} ended without a result (exit status {process.returncode}).") from None
 
 
 def _kill(process: Process) -> None:
@@ -136,11 +190,11 @@ def _kill(process: Process) -> None:
 
 async def _run_in_sandbox(name: str, message: str, seconds: int) -> bytes:
     """Run a program in the sample's sandbox and return its result file."""
-    required_sandbox(f"The grader {name}")
-    environment = _sandbox()
+    required_sandbox(name)
+    environment = program_sandbox()
     created = await environment.exec(["mktemp", "-d"], timeout=30)
     if not created.success:
-        raise CannotGrade(f"The sandbox has no folder for the grader {name}: {created.stderr.strip()[:200]}")
+        raise CannotGrade(f"The sandbox has no folder for {name}: {created.stderr.strip()[:200]}")
     folder = created.stdout.strip()
     try:
         await environment.write_file(f"{folder}/input.json", message)
@@ -150,38 +204,16 @@ async def _run_in_sandbox(name: str, message: str, seconds: int) -> bytes:
         read = await environment.exec(["head", "-c", str(MAX_RESULT + 1), f"{folder}/result.json"], timeout=10)
         if not read.success:
             why = ran.stderr.strip()[-200:] or f"exit status {ran.returncode}"
-            raise CannotGrade(f"The grader {name} ended without a grade ({why}).")
+            raise NoResultError(f"{name} ended without a result ({why}).")
         return read.stdout.encode()
     except TimeoutError:
-        raise CannotGrade(_timeout_reason(name, seconds)) from None
+        raise NoResultError(_timeout_reason(name, seconds)) from None
     except (OutputLimitExceededError, UnicodeDecodeError, PermissionError, FileNotFoundError) as error:
-        raise CannotGrade(f"The grader {name} could not be run in the sandbox: {error}") from None
+        raise CannotGrade(f"{name} could not be run in the sandbox: {error}") from None
     finally:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):
             await environment.exec(["rm", "-rf", folder], timeout=20)
 
 
-def _sandbox() -> SandboxEnvironment:
-    """The sandbox for graders. A model with tools in the default one may have changed its files."""
-    try:
-        return sandbox("grader")
-    except ValueError:
-        return sandbox()
-
-
-def _parse(name: str, secret: str, result: bytes) -> float:
-    """The grade in a result file, which must hold the secret of the runner: a program can write this file too."""
-    try:
-        content: Any = json.loads(result) if len(result) <= MAX_RESULT else None
-    except (ValueError, RecursionError):
-        content = None
-    match content:
-        case {"grade": int() | float() as number, "secret": str(key)} if key == secret and not isinstance(number, bool):
-            return float(number)
-        case {"error": str(reason), "secret": str(key)} if key == secret:
-            raise CannotGrade(f"The grader {name} {reason}.".replace("..", "."))
-    raise CannotGrade(f"The grader {name} left a result that cannot be read.")
-
-
 def _timeout_reason(name: str, seconds: int) -> str:
-    return f"The grader {name} did not end within {seconds} s and was killed."
+    return f"{name} did not end within {seconds} s and was killed."

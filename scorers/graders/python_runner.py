@@ -1,8 +1,9 @@
-"""Run a user's grader in a process of its own: `python3 -I -B python_runner.py FOLDER`.
+"""Run a program in a process of its own: `python3 -I -B python_runner.py FOLDER`.
 
 Uses the standard library only and runs on old versions of Python, since it is also copied into sandboxes. Reads
-FOLDER/input.json and writes FOLDER/result.json, `{"grade": NUMBER}` or `{"error": REASON}`, with the `secret` of the
-input: a result that the program writes itself does not count. Output is discarded.
+FOLDER/input.json and writes FOLDER/result.json, with the `secret` of the input: a result that the program writes itself
+does not count. Output is discarded. Of a user's grader the result is `{"grade": NUMBER}` or `{"error": REASON}`. Of a
+function that is called on inputs it is `{"replies": [...]}`, each a JSON text, or None where there is none.
 """
 
 import json
@@ -12,6 +13,8 @@ from typing import Any
 
 MAX_MEMORY, MAX_FILE = 4 * 1024**3, 64 * 1024**2
 """Maximum bytes of address space, and of one file."""
+MAX_REPLY = 500
+"""Maximum characters of what a function returns, and of its arguments afterwards."""
 WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 CHANGE_EVENTS = ("os.remove", "os.rename", "os.mkdir", "os.rmdir", "os.link", "os.symlink", "os.truncate", "os.chmod",
            "os.chown", "os.utime", "os.setxattr", "os.removexattr", "shutil.", "sqlite3.connect")  # fmt: skip
@@ -25,12 +28,24 @@ FORBIDDEN_EVENTS = ("socket.connect", "socket.bind", "socket.sendto", "socket.se
 """Audit events that reach the network or other processes."""
 
 
-def guard(folder: str) -> None:
+def guard(folder: str, reads: bool) -> None:
     """Refuse accidents: writing outside the folder, network access, other processes.
 
     It is not a defence against malice: code can get round it on purpose.
+
+    Args:
+        folder: The only folder in which it may write.
+        reads: Whether it may also read files outside of the folder and of the standard library.
     """
     inside = os.path.realpath(folder) + os.sep
+    library = os.path.dirname(os.path.realpath(os.__file__)) + os.sep  # noqa: PTH120
+    packages = library + "site-packages" + os.sep
+
+    def readable(path: Any) -> bool:  # noqa: ANN401
+        if reads or within(path):
+            return True
+        real = os.path.realpath(os.fsdecode(path))
+        return real.startswith(library) and not real.startswith(packages)
 
     def within(path: Any) -> bool:  # noqa: ANN401
         if not isinstance(path, (str, bytes, os.PathLike)) or path in (":memory:", ""):
@@ -54,6 +69,10 @@ def guard(folder: str) -> None:
             writes = flags & WRITE_FLAGS if isinstance(flags, int) else set(mode or "") & set("wax+")
             if writes and not within(path):
                 raise PermissionError("a grader may not write outside its folder: {!r}".format(path))  # noqa: UP032
+            if not readable(path):
+                raise PermissionError("a program may not read outside its folder: {!r}".format(path))  # noqa: UP032
+        elif not reads and event.startswith("ctypes."):
+            raise PermissionError("a program may not load other libraries: {}".format(event))  # noqa: UP032
         elif event.startswith(CHANGE_EVENTS):
             folders = args[-2:] if event in ("os.rename", "os.link") else args[-1:]
             relative = event in DIR_FD_EVENTS and any(folder != -1 for folder in folders)
@@ -96,8 +115,28 @@ def outcome(source: str, sample: object, item: object) -> dict[str, Any]:
         return {"error": "raised {}: {}".format(type(error).__name__, str(error)[:300])}  # noqa: UP032
 
 
+def replies(source: str, function: str, calls: Any, dumps: Any) -> list[Any]:  # noqa: ANN401
+    """What a function returns on each list of arguments, and these arguments afterwards, as the JSON text of a pair.
+
+    None where it raised an error, or where JSON has no such value. The expected values are not in this process.
+    """
+    names: dict[str, Any] = {"__name__": "program"}
+    found: list[Any] = [None] * len(calls)
+    try:
+        exec(compile(source, "program.py", "exec"), names)
+    except BaseException:
+        return found
+    for i, arguments in enumerate(calls):
+        try:
+            text = dumps([names[function](*arguments), arguments])  # now: a later call may change what was returned
+            found[i] = text if len(text) <= MAX_REPLY else None
+        except BaseException:
+            continue
+    return found
+
+
 def main(folder: str) -> None:
-    """Run the grader in a folder."""
+    """Run the program in a folder."""
     os.chdir(folder)
     result = os.path.join(os.path.realpath(folder), "result.json")  # noqa: PTH118
     with open("input.json", encoding="utf-8") as file:  # noqa: PTH123
@@ -111,8 +150,12 @@ def main(folder: str) -> None:
     write, dumps = os.write, json.dumps
     limit(message["seconds"])
     if message["guarded"]:
-        guard(folder)
-    content = dumps(dict(outcome(message["source"], message["sample"], message["item"]), secret=secret))
+        guard(folder, reads="calls" not in message)
+    if "calls" in message:
+        found = {"replies": replies(message["source"], message["function"], message["calls"], dumps)}
+    else:
+        found = outcome(message["source"], message["sample"], message["item"])
+    content = dumps(dict(found, secret=secret))
     target = os.open(result, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     write(target, content.encode())
     os._exit(0)  # threads that the grader left behind would keep it alive

@@ -10,6 +10,7 @@ from pydantic import Field
 from truthgym.datasets.errors import BadInput, one_of, validate_call
 from truthgym.scorers.graders.builtin import by_rubric, model_brier, plain, python_brier
 from truthgym.scorers.graders.grader import Grader
+from truthgym.scorers.graders.hidden_tests import hidden_tests
 from truthgym.scorers.graders.openai import openai_grader, parse_spec
 from truthgym.scorers.graders.python import ProgramOptions, python_grader
 from truthgym.scorers.judges.rubric import read_text
@@ -19,6 +20,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "python_brier": (),
     "model_brier": (),
     "plain": (),
+    "hidden_tests": (),
     "model": ("rubric",),
     "python": ("file", *RANGE),
 }
@@ -89,6 +91,8 @@ def read_grader(
             return model_brier(cache)
         case "plain":
             return plain()
+        case "hidden_tests":
+            return hidden_tests(program)
         case "model":
             return by_rubric(rubric, cache)
     if file is None:

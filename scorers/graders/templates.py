@@ -7,6 +7,7 @@ from typing import Any
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.graders.grader import CannotGrade
+from truthgym.scorers.statistics.direction import Fault
 
 VARIABLE = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 PATH = re.compile(r"(item|sample)((?:\.[\w-]+|\[[0-9]+\])+)")
@@ -61,7 +62,8 @@ def render(template: str, values: Mapping[str, Any]) -> str:
             in_list = isinstance(current, list) and isinstance(key, int) and key < len(current)
             if not (in_object or in_list):
                 known = f"; known are {', '.join(sorted(current))}" if isinstance(current, Mapping) else ""
-                raise CannotGrade(f"The variable {found[0]} of the grader's template has no value here{known}.")
+                fault: Fault = "answer" if path[1] == "sample" else "setting"
+                raise CannotGrade(f"The variable {found[0]} of the grader's template has no value here{known}.", fault)
             current = current[key]
         return current if isinstance(current, str) else json.dumps(current, ensure_ascii=False)
 

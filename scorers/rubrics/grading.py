@@ -26,8 +26,8 @@ Role = Literal["judge", "grader"]
 def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, judges: Sequence[Model] = ()) -> Grader:
     """A grader by a rubric reward: 0 to 1, higher is better. `Grade.details` holds every vote.
 
-    Votes that cannot be read are left out. An answer has no grade if no vote can be read, if there is no rubric for its
-    prompt, or if every criterion does not apply.
+    Votes that cannot be read are left out. An answer has no grade if no vote can be read, if a judge cannot be reached,
+    if there is no rubric for its prompt, or if every criterion does not apply.
 
     Args:
         reward: The rubrics and the protocol.
@@ -40,7 +40,7 @@ def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, 
     async def function(given: GraderInput) -> Grade:
         rubric = applicable(reward.rubrics, given.prompt, given.question.domain)
         if rubric is None:
-            raise CannotGrade("There is no rubric for this prompt, for its domain, or for all of them.")
+            raise CannotGrade("There is no rubric for this prompt, for its domain, or for all of them.", "setting")
         protocol = reward.protocol
         form = forms[rubric.digest]
         text, missed = extract(getattr(given, SOURCE[protocol.judged]), protocol.extraction)
@@ -50,13 +50,17 @@ def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, 
             try:
                 answer = await ask(judge, request, form, epoch=given.epoch, name="rubric", draw=draw, cache=cache)
             except Exception as error:
-                return judge_failure(judge, error)
+                failures.append(judge_failure(judge, error))
+                return failures[-1]
             return _grades(answer.form, rubric) if answer.form else str(answer.reason)
 
+        failures: list[str] = []
         asked = judges or models_in(role)
         replies = await collect(*(vote(judge, draw) for judge in asked for draw in range(protocol.votes)))
         read = [reply for reply in replies if isinstance(reply, list)]
         unread = [reply for reply in replies if isinstance(reply, str)]
+        if failures:  # the mean of the other votes would pass for the whole
+            raise CannotGrade(failures[0], "unreachable")
         if not read:
             raise CannotGrade(unread[0])
         result = rubric_score(read, rubric.weights)

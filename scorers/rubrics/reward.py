@@ -4,12 +4,15 @@ An artifact is a JSON file with the digest of its content. Its id is taken from 
 one id have the same content, and a changed byte is found.
 """
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from inspect_ai.model import GenerateConfig, Model, get_model
 from pydantic import Field, ValidationError, model_validator
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.datasets.question import Text
 from truthgym.scorers.judges.rubric import read_text
 from truthgym.scorers.rubrics.extraction import Extraction
@@ -17,19 +20,77 @@ from truthgym.scorers.rubrics.prompts import PROMPTS, Language, check_template
 from truthgym.scorers.rubrics.rubric import Data, Rubric, check_places, model_from, read_json, rubrics_in
 
 ID = r"^rm-[0-9a-f]{12}$"
+SECRET_WORDS = {"key", "apikey", "token", "secret", "password", "passwd", "auth", "authorization", "credential"}
+SECRET_VALUE = re.compile(r"(sk-|Bearer |hf_\w{8}|ghp_|AKIA)|.*://[^/@\s]*:[^/@\s]*@", re.DOTALL)
+"""How keys of well-known providers begin, and an address with a password."""
+
+
+def refuse_secrets(where: str, value: object) -> None:
+    """Refuse settings of a model with what looks like a key, by its name or its form: they are written to files.
+
+    Raises:
+        BadInput: One does. The message names the setting and not its value.
+    """
+    for name, one in value.items() if isinstance(value, Mapping) else []:
+        words = re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1 \2", str(name)).lower())
+        if SECRET_WORDS & {word.removesuffix("s") for word in words if word != "tokens"} and isinstance(one, str):
+            raise _secret(where, name)
+        if isinstance(one, str) and SECRET_VALUE.match(one):
+            raise _secret(where, name)
+        refuse_secrets(f"{where}, {name}", one)
+    for one in value if isinstance(value, list | tuple) else []:
+        refuse_secrets(where, one)
+
+
+def _secret(where: str, name: object) -> Exception:
+    return BadInput(
+        f"{where}: {name} looks like a key, which would be written to files; set the environment variable of the "
+        "model's provider instead"
+    )
 
 
 class ModelSpec(Data):
-    """A model, as `--model-role` names it."""
+    """A model, as `--model-role` names it. Settings of generation stand beside its arguments, or in `config`."""
 
     model: Text
     model_args: dict[str, Any] = Field(default_factory=dict)
     config: dict[str, Any] = Field(default_factory=dict)
     """Settings of generation, such as the temperature."""
 
-    def load(self) -> Model:
-        """The model, from Inspect. Environment variables hold its key, never this."""
-        return get_model(self.model, config=GenerateConfig(**self.config), **self.model_args)
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_key(cls, given: object) -> object:
+        if not isinstance(given, Mapping):
+            return given
+        refuse_secrets(f"model {given.get('model')}", given)
+        settings = {name: one for name, one in given.items() if name in GenerateConfig.model_fields}
+        config = {**(given.get("config") or {}), **settings}
+        unknown = next((name for name in config if name not in GenerateConfig.model_fields), None)
+        if unknown:
+            raise ValueError(f"{unknown} is no setting of generation; see `inspect eval --help`")
+        return {name: one for name, one in given.items() if name not in settings} | (
+            {"config": config} if config else {}
+        )
+
+    def load(self, **settings: Any) -> Model:  # noqa: ANN401
+        """The model, from Inspect. Environment variables hold its key, never this.
+
+        Args:
+            settings: Settings of generation that it does not name itself. With them the model is not shared.
+
+        Raises:
+            BadInput: A setting that cannot be used, or a model that cannot be made.
+        """
+        try:
+            config = GenerateConfig(**settings | self.config)
+            return get_model(self.model, config=config, memoize=not settings, **self.model_args)
+        except PrerequisiteError:
+            raise
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise BadInput(f"model {self.model}: {first['loc'][0]} cannot be used: {first['msg']}") from None
+        except Exception as error:  # a provider may raise anything
+            raise BadInput(f"model {self.model} cannot be made ({type(error).__name__}: {error})"[:500]) from None
 
 
 class Protocol(Data):

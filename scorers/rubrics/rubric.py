@@ -175,6 +175,11 @@ def model_from(kind: type[AnyData], data: object, where: str) -> AnyData:
         raise BadInput(f"{where}: this is not JSON ({error}); dates and the like stand in quotes") from None
 
 
+def is_json_file(source: str) -> bool:
+    """Whether a text is the name of a .json file, and not JSON itself or the name of a bundled rubric."""
+    return source.endswith(".json") and not source.lstrip().startswith(("{", "["))
+
+
 def read_json(source: object, what: str) -> tuple[object, str]:
     """JSON data from the name of a bundled rubric, a .json file, JSON text or data, and where it is from.
 

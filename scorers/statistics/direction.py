@@ -1,8 +1,9 @@
 """Which end of a score is better, for code that selects trajectories by their scores. Loads no library."""
 
+import math
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 Best = Literal["lowest", "highest"]
 """The values of `--best`."""
@@ -26,6 +27,8 @@ DIRECTIONS: dict[str, dict[str, Best]] = {
     },
     "value_influence": {"influence": "lowest"},
     "judge_score": {"judge_score": "highest"},
+    "agent_answer": {"answer": "highest", "process": "highest", "both": "highest"},
+    "fact_chain": {"chain": "highest", "hops": "highest", "answer": "highest"},
     "mutual_predictability": {"mutual_predictability": "highest"},
     "preference": {"correct": "highest"},
     "world_uplift": {"world_uplift": "highest", "uplift": "highest"},
@@ -36,6 +39,19 @@ CORRECTNESS = re.compile(r"(accuracy|match|includes|exact|f1|choice|answer|patte
 """Names of Inspect's own scorers of correctness, all higher-is-better. Inspect numbers them if a task has two."""
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's letters for correct, partial, incorrect and no answer."""
+CLIP = 0.005
+"""Half a percentage point: the resolution near 0 and 1 of a belief stated as an integer percentage."""
+Fault = Literal["answer", "judge", "unreachable", "setting"]
+"""Where it lies that there is no grade: with the answer; with what grades it, such as a reply that cannot be read; with
+a model that cannot be reached, which may pass; or with what the user gave, such as a question without a truth."""
+WORST = {"brier_score": 1.0, "log_score": -math.log(CLIP), "spherical_score": 0.0}
+"""The worst value of each proper score, by key."""
+NO_OUTCOME = "The question has no known outcome."
+"""Reason that scorers and graders record if there is no truth to score by: no answer could do better or worse."""
+GRADER_FAILED = re.compile(r"(?:[^:]+: )?The (?:judge|grader) .+ failed \(")
+JUDGE_AT_FAULT = re.compile(r"(?:[^:]+: )?The (?:judge|grader)\b")
+"""Start of the reason that they record if the model that they ask could not be reached, or gave no grade. Neither says
+anything about the answer."""
 
 
 def numbers(scorer: str, value: object) -> dict[str, float]:
@@ -62,3 +78,40 @@ def direction(scorer: str, key: str, metadata: Mapping[str, Any]) -> Best | None
     if name in DIRECTIONS:
         return DIRECTIONS[name].get(key)
     return "highest" if CORRECTNESS.fullmatch(name) else None
+
+
+def worst(scorer: str, key: str, best: Best, metadata: Mapping[str, Any]) -> float | None:
+    """The worst number that a scorer can give, which an answer that cannot be read earns. None if it has none.
+
+    Args:
+        scorer: Name of the scorer, with or without its package.
+        key: Key of the sample's value, or the scorer's name if the value is a single number.
+        best: The better end.
+        metadata: Metadata of one of its scores. The range of a grader there (`low`, `high`) decides.
+    """
+    low, high = metadata.get("low"), metadata.get("high")
+    if isinstance(low, int | float) and isinstance(high, int | float):
+        return float(low if best == "highest" else high)
+    name = scorer.rsplit("/", 1)[-1]
+    if name in DIRECTIONS and key in WORST:
+        return WORST[key]
+    bounded = name in DIRECTIONS or name == "qualitative" or CORRECTNESS.fullmatch(name)
+    if name == "reward_model" or not bounded:
+        return None
+    return 0.0 if best == "highest" else 1.0
+
+
+def fault_of(metadata: Mapping[str, Any]) -> Fault:
+    """Where it lies that a score is NaN.
+
+    `rubric` and `graded` record it as `fault`. Other scorers, and these two in logs of earlier versions, record a
+    `reason` only, which begins with the judge unless it lies with the answer.
+    """
+    if fault := metadata.get("fault"):
+        return cast(Fault, fault)
+    reason = str(metadata.get("reason") or "")
+    if reason == NO_OUTCOME:
+        return "setting"
+    if GRADER_FAILED.match(reason):
+        return "unreachable"
+    return "judge" if JUDGE_AT_FAULT.match(reason) else "answer"

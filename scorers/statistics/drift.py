@@ -22,8 +22,11 @@ class DriftTest:
     """A calibrated test. See `calibrate`."""
 
     mean: NDArray[np.float64]
-    """Of each signal, in clean runs."""
+    """Of each signal, over clean runs."""
     sd: NDArray[np.float64]
+    """Of each signal within a clean run."""
+    level: NDArray[np.float64]
+    """Standard deviation of each signal's mean between clean runs, beyond what that within runs explains; in `sd`."""
     whiten: float
     """Divides the sum of the standardised signals, so that it varies by 1."""
     threshold: float
@@ -52,43 +55,84 @@ def calibrate(clean: Sequence[ArrayLike], alpha: float = 0.05, checkpoints: int 
     together, as they do when a policy exploits its reward; the single ones find one that drifts alone.
 
     The threshold is a quantile over simulated runs: what is new at each checkpoint of the clean runs is drawn with
-    replacement, all signals together, and carried over to the next one as there. Each simulation draws clean runs of
-    the same number as well, and estimates mean and standard deviation from them: with few of these the threshold is
-    higher, since the test's own zero is uncertain. It does not protect against clean runs of another distribution than
-    those given: a signal that training moves by itself, such as the reward, is not a signal of drift.
+    replacement, all signals together, and carried over to the next one as there. Clean runs also differ in level, by
+    their seed and questions: each simulated run has a level of its own, whose spread is that of the clean runs' means
+    beyond the noise within them, and of which a few runs tell little (a factor drawn from chi-square with their number
+    minus 1). Each simulation draws as many clean runs as well, and estimates mean and standard deviation from them. So
+    with few clean runs the threshold is high, and a drift may not be found. It does not protect against clean runs of
+    another distribution than those given: a signal that training moves by itself, such as the reward, is not a signal
+    of drift.
 
     Args:
-        clean: Of each clean run, checkpoints x signals; at least 20 checkpoints in all.
+        clean: Of each clean run, checkpoints x signals: two runs or more, at least 20 checkpoints in all.
         alpha: Probability of an alarm in a clean run.
         checkpoints: Checkpoints of a run.
         seed: Of the simulation.
 
     Raises:
-        ValueError: Too few checkpoints, a signal that never varies, or one that wanders.
+        ValueError: Fewer than two runs, too few checkpoints, a signal that never varies, or one that wanders.
     """
     runs = [np.asarray(run, dtype=float) for run in clean]
-    pooled = np.concatenate(runs) if runs else np.empty((0, 1))
-    finite = np.isfinite(pooled).all(axis=1)
-    if finite.sum() < FEWEST:
-        raise ValueError(f"{int(finite.sum())} checkpoints of clean runs, and at least {FEWEST} are needed")
-    mean, sd = pooled[finite].mean(axis=0), pooled[finite].std(axis=0, ddof=1)
+    runs = [run[np.isfinite(run).all(axis=1)] for run in runs]
+    lengths = [len(run) for run in runs if len(run) > 1]
+    runs = [run for run in runs if len(run) > 1]
+    if len(runs) < 2:
+        raise ValueError(f"{len(runs)} clean run, and 2 or more are needed: one does not show how clean runs differ")
+    if sum(lengths) < FEWEST:
+        raise ValueError(f"{sum(lengths)} checkpoints of clean runs, and at least {FEWEST} are needed")
+    means = np.array([run.mean(axis=0) for run in runs])
+    within = [run - one for run, one in zip(runs, means, strict=True)]
+    mean, sd = means.mean(axis=0), _within_sd([(run**2).sum(axis=0) for run in within], lengths)
     if not (sd > 0).all():
         raise ValueError(f"signal {int(np.argmin(sd))} never varies in the clean runs")
-    standardised = [(run[np.isfinite(run).all(axis=1)] - mean) / sd for run in runs]
-    correlation = _carry_over(standardised, int(finite.sum()))
+    standardised = [run / sd for run in within]
+    correlation = _carry_over(standardised, lengths)
     if correlation > MOST_CORRELATION:
         raise ValueError(f"a checkpoint correlates by {correlation:.2f} with the one before: the clean runs wander")
     between = np.atleast_2d(np.corrcoef(np.concatenate(standardised), rowvar=False))
     whiten = float(np.sqrt(max(between.sum(), 1.0)))
     rng = np.random.default_rng(seed)
-    lengths = [len(run) for run in standardised]
     shocks = np.concatenate([run[1:] - correlation * run[:-1] for run in standardised])
     shocks = np.asarray((shocks - shocks.mean(axis=0)) / shocks.std(axis=0), dtype=np.float64)
-    drawn = np.concatenate([_draw(rng, length, shocks, correlation) for length in lengths], axis=1)
-    runs_drawn = _draw(rng, checkpoints, shocks, correlation)
-    runs_drawn = (runs_drawn - drawn.mean(axis=1, keepdims=True)) / drawn.std(axis=1, ddof=1, keepdims=True)
+    drawn = [_draw(rng, length, shocks, correlation) for length in lengths]
+    levels, spread = _levels(rng, (means - mean) / sd, lengths, correlation)
+    drawn_means = np.stack([run.mean(axis=1) for run in drawn], axis=1)  # simulations x runs x signals
+    squares = [((run - run.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for run in drawn]
+    zero = (drawn_means + levels[:, 1:]).mean(axis=1)
+    runs_drawn = _draw(rng, checkpoints, shocks, correlation) + levels[:, :1]
+    runs_drawn = (runs_drawn - zero[:, None]) / _within_sd(squares, lengths)[:, None]
     exceeded = _cusum(runs_drawn, whiten).max(axis=1)
-    return DriftTest(mean, sd, whiten, float(np.quantile(exceeded, 1 - alpha)), alpha, checkpoints, correlation)
+    threshold = float(np.quantile(exceeded, 1 - alpha))
+    return DriftTest(mean, sd, spread, whiten, threshold, alpha, checkpoints, correlation)
+
+
+def _within_sd(squares: Sequence[NDArray[np.float64]], lengths: Sequence[int]) -> NDArray[np.float64]:
+    """The pooled standard deviation within runs, from each run's sum of squares around its own mean."""
+    return np.asarray(np.sqrt(sum(squares) / (sum(lengths) - len(lengths))), dtype=np.float64)
+
+
+def _levels(
+    rng: np.random.Generator, means: NDArray[np.float64], lengths: Sequence[int], correlation: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Levels of simulated runs, and the standard deviation between the clean runs that they come from.
+
+    Args:
+        rng: The generator.
+        means: Of each clean run, minus their mean: runs x signals, in standard deviations within a run.
+        lengths: Checkpoints of each clean run.
+        correlation: Of one checkpoint with the next.
+
+    Returns:
+        Simulations x (1 + runs) x signals, correlated over signals as the means are; and a number for each signal.
+    """
+    number = len(means)
+    noise = float(np.mean(1 / np.array(lengths))) * (1 + correlation) / (1 - correlation)
+    variance = (means**2).sum(axis=0) / (number - 1)
+    doubt = (number - 1) / rng.chisquare(number - 1, (SIMULATIONS, 1, 1))
+    beyond = np.maximum(doubt * variance - noise, 0)  # simulations x 1 x signals
+    mixed = rng.standard_normal((SIMULATIONS, 1 + number, number)) @ means / np.sqrt(number - 1)
+    scale = np.sqrt(beyond / np.where(variance > 0, variance, 1))
+    return mixed * scale, np.sqrt(np.maximum(variance - noise, 0))
 
 
 def _cusum(standardised: NDArray[np.float64], whiten: float) -> NDArray[np.float64]:
@@ -112,11 +156,11 @@ def _draw(rng: np.random.Generator, length: int, shocks: Signals, correlation: f
     return noise
 
 
-def _carry_over(runs: Sequence[NDArray[np.float64]], n: int) -> float:
-    """Correlation of one checkpoint with the next, over all signals: a cautious estimate, from a short series."""
+def _carry_over(runs: Sequence[NDArray[np.float64]], lengths: Sequence[int]) -> float:
+    """Correlation of one checkpoint with the next, over all signals: a cautious estimate, from short series."""
     before = np.concatenate([run[:-1].ravel() for run in runs])
     after = np.concatenate([run[1:].ravel() for run in runs])
     estimate = float(before @ after / max(float(before @ before), 1e-12)) if before.size else 0.0
-    bias = (1 + 3 * estimate) / n  # Kendall (1954): the estimate is too low by that
-    error = float(np.sqrt(max(1 - estimate**2, 0) / n))
+    bias = (1 + 3 * estimate) * len(lengths) / sum(lengths)  # Kendall (1954): the estimate is too low by that
+    error = float(np.sqrt(max(1 - estimate**2, 0) / sum(lengths)))
     return min(max(0.0, estimate + bias + error), 1.0)  # and one standard error more

@@ -106,6 +106,19 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     return replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
 
 
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a probability from independent trials. NaN without a trial.
+
+    >>> [round(bound, 3) for bound in wilson(0, 10)]
+    [0.0, 0.278]
+    """
+    if not n:
+        return np.nan, np.nan
+    z = quantile((1 + LEVEL) / 2, np.inf)
+    middle, half = hits / n + z**2 / (2 * n), z * np.sqrt(hits * (n - hits) / n**3 + z**2 / (4 * n**2))
+    return float(max(middle - half, 0) / (1 + z**2 / n)), float(min((middle + half) / (1 + z**2 / n), 1))
+
+
 def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0) -> float:
     r"""The `mde` to expect of a mean over questions that are yet to be answered.
 

@@ -6,10 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from truthgym.scorers.statistics.calibration import checked
+from truthgym.scorers.statistics.direction import CLIP
 from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
-
-CLIP = 0.005
-"""Half a percentage point: the resolution near 0 and 1 of a belief stated as an integer percentage."""
 
 
 def brier_score(p: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:

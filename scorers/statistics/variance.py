@@ -35,8 +35,10 @@ class Components:
     def mde(self, questions: int, epochs: float) -> float:
         """Minimum detectable effect of so many questions, in events of the same sizes, and epochs.
 
-        NaN with fewer than three effective clusters, or for several epochs if their variance is unknown.
+        NaN without a question, with fewer than three effective clusters, or for epochs whose variance is unknown.
         """
+        if not self.sizes:
+            return math.nan
         noise = self.epoch / epochs if epochs > 1 or not math.isnan(self.epoch) else 0.0
         total = self.event + self.question + noise
         ends = np.cumsum(np.resize(self.sizes, -(-questions // min(self.sizes))))

@@ -7,6 +7,7 @@ import pytest
 from inspect_ai import eval
 from inspect_ai.model import get_model
 
+from tests.fixtures import QUIET
 from truthgym.analysis import frontier
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.world_in_the_loop import world_in_the_loop
@@ -19,7 +20,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("frontier")
     task = world_in_the_loop(domain="urns", n=N, budgets="3,1000", per="observation")
     roles = {"forecaster": get_model("reference/forecaster")}
-    [log] = eval(task, model="reference/bayesian", model_roles=roles, epochs=2, log_dir=str(folder), display="none")
+    [log] = eval(task, model="reference/bayesian", model_roles=roles, epochs=2, log_dir=str(folder), **QUIET)
     assert log.status == "success", log.error
     return folder
 

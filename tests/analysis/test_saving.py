@@ -1,4 +1,3 @@
-import subprocess
 import sys
 from pathlib import Path
 
@@ -6,6 +5,7 @@ import altair as alt
 import pandas as pd
 import pytest
 
+from tests.commands import call
 from truthgym.analysis import cost
 from truthgym.analysis.tables import saving
 from truthgym.analysis.tables.saving import save
@@ -56,8 +56,8 @@ def test_a_new_page_names_the_analysis_that_wrote_it(tmp_path: Path, monkeypatch
 
 
 def test_the_command_explains_bad_input_in_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "truthgym.analysis.performance", str(tmp_path), str(tmp_path / "out.csv")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = ["-m", "truthgym.analysis.performance", str(tmp_path), str(tmp_path / "out.csv")]
+    done = call(*command, environment=environment)
     assert done.returncode == 1
     assert "There are no logs in" in done.stderr
     assert "Traceback" not in done.stderr

@@ -4,8 +4,6 @@ import asyncio
 import json
 import math
 import shutil
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from inspect_ai.model import ChatMessage, ChatMessageSystem, ChatMessageUser, Mo
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import generate
 
+from tests.commands import call
 from tests.fixtures import Fails, Listens, Rain, Reason, Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
@@ -360,22 +359,6 @@ def test_an_untrusted_program_cannot_score_a_finished_log(run: Run, tmp_path: Pa
     assert metrics(done)["grade"] == 1
 
 
-COMMANDS = """
-import json, os, runpy, sys
-import anthropic, inspect_ai._cli.main, openai, truthgym.tasks
-for words in json.loads(sys.argv[1]):
-    if process := os.fork():
-        if code := os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]):
-            sys.exit(f"{words} ended with {code}")
-    else:
-        sys.argv = ["inspect", *words]
-        runpy.run_module("inspect_ai", run_name="__main__")
-        sys.exit()
-"""
-"""Runs commands of Inspect, each in a process of its own: what all of them import is imported once."""
-
-
-@pytest.mark.slow
 def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str, str], tmp_path: Path) -> None:
     mine, spec = tmp_path / "mine.py", tmp_path / "spec.json"
     mine.write_text("def grade(sample, item):\n    return -1\n")
@@ -393,11 +376,8 @@ def test_the_command_line_scores_a_finished_log(run: Run, environment: dict[str,
     ]
     places = [str(shutil.copy(log.location, tmp_path / f"{number}.eval")) for number in range(len(cases))]
     scorer = ["--scorer", "truthgym/graded", "--overwrite", "--action", "overwrite"]
-    commands = [["score", own, *scorer, *arguments] for own, (arguments, _) in zip(places, cases, strict=True)]
-    done = subprocess.run(
-        [sys.executable, "-c", COMMANDS, json.dumps(commands)],
-        capture_output=True, text=True, check=False, env=environment,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    for own, (arguments, _) in zip(places, cases, strict=True):
+        done = call("inspect", "score", own, *scorer, *arguments, environment=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
     found = [metrics(read_eval_log(own))["grade"] for own in places]
     assert found == pytest.approx([expected for _, expected in cases])

@@ -1,7 +1,6 @@
 """The length scorer: its figures from known values, and what it reads in runs, with an asked length and without."""
 
 import math
-import subprocess
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput
 from inspect_ai.scorer import SampleScore, Score
 from inspect_ai.solver import Solver
 
+from tests.commands import call
 from tests.fixtures import Rain, Run, Says, metrics
 from truthgym.scorers.length import KEYS, PARADIGM, answer_length, length, summarise
 from truthgym.scorers.statistics.table import tabulate
@@ -198,16 +198,7 @@ def test_a_finished_log_is_scored_the_same(run: Run, environment: dict[str, str]
     again = score(log, length(), model="none/none", display="log")
     assert metrics(again) == pytest.approx(metrics(log), nan_ok=True)
     unscored = run(urns(n=4, paradigms="brier"), solver=length_control(60), epochs=2)
-    command = [
-        "inspect",
-        "score",
-        unscored.location,
-        "--scorer",
-        "truthgym/length",
-        "--action",
-        "append",
-        "--overwrite",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    options = ["--scorer", "truthgym/length", "--action", "append", "--overwrite"]
+    done = call("inspect", "score", unscored.location, *options, environment=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert metrics(read_eval_log(unscored.location)) == pytest.approx(metrics(log), nan_ok=True)

@@ -10,7 +10,7 @@ from inspect_ai import Task, eval, score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import Model, get_model
 
-from tests.fixtures import Fails, Listens, Rain, Run, Says, metrics
+from tests.fixtures import QUIET, Fails, Listens, Rain, Run, Says, metrics
 from truthgym.models.agents.quality_markers import MARKERS, TOPICS, topic_quality
 from truthgym.scorers.rubric import PARADIGM, rubric, rubric_scores
 from truthgym.scorers.rubrics.grading import by_criteria
@@ -52,7 +52,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
     judge = get_model("reference/judge", noise=0.1)
     policy = get_model("reference/bayesian", care=0.5)
     folder = str(tmp_path_factory.mktemp("logs"))
-    return eval(task, policy, model_roles={"judge": judge}, epochs=1, display="log", log_dir=folder)[0]
+    return eval(task, policy, model_roles={"judge": judge}, epochs=1, **QUIET, log_dir=folder)[0]
 
 
 def test_known_truth(planted: EvalLog) -> None:

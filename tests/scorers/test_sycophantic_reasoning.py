@@ -91,7 +91,7 @@ def test_without_a_third_party_there_is_no_verdict(run: Run, caplog: pytest.LogC
 def test_planted_values_lie_in_the_intervals(run: Run) -> None:
     planted: dict[str, Any] = {"noise": 0.1, "trust": 0.4, "care": 0.7, "slack": 0.4}
     log = run(
-        sycophancy("urns", figures="all", n=30, metric="opinion,brier,quality", arms="user,third,pushback"),
+        sycophancy("urns", figures="all", n=20, metric="opinion,brier,quality", arms="user,third,pushback"),
         get_model("reference/sycophant", **planted),
         model_roles={"judge": "reference/judge"},
     )

@@ -1,7 +1,5 @@
 """Elicitation: what is asked where, what it leaves untouched, and what is never asked twice."""
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +17,7 @@ from inspect_ai.model import (
 from inspect_ai.solver import Solver, generate, use_tools
 from inspect_ai.tool import Tool, tool
 
+from tests.commands import call
 from tests.fixtures import Rain, Run, Says
 from tests.scorers.beliefs.probing import REFUSED, Heard, ask, one
 from truthgym.datasets.errors import BadInput
@@ -252,11 +251,12 @@ def test_reasoning_that_was_cut_short_has_no_posterior(run: Run, says: Says, rai
 
 
 @pytest.mark.slow
-def test_bad_arguments_are_explained_on_the_command_line(run: Run, says: Says, rain: Rain, root: Path) -> None:
+def test_bad_arguments_are_explained_on_the_command_line(
+    run: Run, says: Says, rain: Rain, environment: dict[str, str]
+) -> None:
     log = ask(run, Heard(says), rain(), direct())
-    command = ["inspect", "score", log.location, "--scorer", "truthgym/brier", "-S", "figrues=all"]
-    command += ["--action", "append", "--overwrite"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
+    options = ["--scorer", "truthgym/brier", "-S", "figrues=all", "--action", "append", "--overwrite"]
+    done = call("inspect", "score", log.location, *options, environment=environment)
     assert done.returncode != 0
     assert "no argument 'figrues'; did you mean 'figures'" in " ".join((done.stdout + done.stderr).split())
     with pytest.raises(BadInput, match="no argument 'grder'; did you mean 'grader'"):
@@ -292,7 +292,7 @@ def test_once_the_reasoning_has_ended_nobody_is_asked(
     assert not judge.conversations
     assert all(value != value for value in result.value.values())
     reasons = {belief["reason"] for belief in result.metadata["beliefs"]}
-    assert reasons == {"The provider does not speak of rain."}
+    assert {reason.partition(" refused: ")[2] for reason in reasons} == {"The provider does not speak of rain."}
     heard = Heard(says)
     again = score(log, martingale(beliefs="fresh"), model=heard.model, display="log")
     assert not heard.conversations, "nor in a later pass, of whatever model"
@@ -306,7 +306,7 @@ def test_a_refused_first_impression_leaves_no_prior(run: Run, says: Says, rain: 
     )
     _, result = one(ask(run, model, rain(), direct(), judge.model, elicitor="judge"))
     view, prior, posterior = result.metadata["beliefs"]
-    assert view["reason"] == "The provider does not speak of rain."
+    assert view["reason"] == "The model refused: The provider does not speak of rain."
     assert "value" not in prior
     assert posterior["value"] == 0.21
     assert len(judge.conversations) == 1

@@ -123,7 +123,9 @@ def test_recorded_needs_no_judge(run: Run, says: Says, rain: Rain) -> None:
     assert (len(heard.conversations), len(judge.conversations)) == calls
 
 
-@pytest.mark.parametrize(("output", "reason"), [(REFUSED, "The provider does not speak of rain."), (OVERFLOWED, ROOM)])
+@pytest.mark.parametrize(
+    ("output", "reason"), [(REFUSED, "The model refused: The provider does not speak of rain."), (OVERFLOWED, ROOM)]
+)
 @pytest.mark.parametrize("place", ["prior", "posterior"])
 def test_a_probe_that_got_no_reply_is_nan_and_asked_again(
     run: Run, says: Says, rain: Rain, output: ModelOutput, reason: str, place: str

@@ -72,7 +72,7 @@ def test_a_grader_that_raises_gives_no_grade() -> None:
     async def lost(_: GraderInput) -> float:
         raise ConnectionError("no route")
 
-    failed = Grade(None, "The grader mine failed (ConnectionError: no route)")  # what its model did, no answer's fault
+    failed = Grade(None, "The grader mine failed (ConnectionError: no route)", "unreachable")
     assert given(Grader("mine", lost, roles=("grader",))) == failed
 
 

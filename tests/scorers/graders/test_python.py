@@ -1,20 +1,17 @@
 """Users' programs as graders: what they return is read, and whatever else they do harms nothing but their own grade."""
 
 import asyncio
-import os
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import anyio
 import pytest
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.util import ExecResult, SandboxEnvironment, sandboxenv
 
 from tests.fixtures import Fails, Listens, Number, Reason, Run
+from tests.sandboxes import Folder
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import Question
 from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade
@@ -66,8 +63,8 @@ def test_a_program_grades(body: str, value: float) -> None:
         (program("raise SystemExit(0)"), "The grader mine raised SystemExit: 0."),
         (program("import sys; sys.exit('bye')"), "The grader mine raised SystemExit: bye."),
         ("import nowhere_to_be_found\n" + program("return 1"), "raised ModuleNotFoundError"),
-        (program("import os; os._exit(3)"), "The grader mine ended without a grade (exit status 3)."),
-        (program("import ctypes; ctypes.string_at(0)"), "ended without a grade (exit status -11)"),
+        (program("import os; os._exit(3)"), "The grader mine ended without a result (exit status 3)."),
+        (program("import ctypes; ctypes.string_at(0)"), "ended without a result (exit status -11)"),
         (program("return float('nan')"), "The grader mine returned NaN."),
         (program("return 2"), "The grader mine returned 2, which is outside its range, 0 to 1."),
         (program("return 10 ** 400"), "raised OverflowError"),
@@ -237,79 +234,6 @@ def test_a_program_that_is_not_trusted_needs_a_sandbox() -> None:
         assert remedy in str(refused.value)
 
 
-class Folder(SandboxEnvironment):
-    """A stand-in for an isolating sandbox: each is a folder, with programs run in it. It isolates nothing."""
-
-    ran: ClassVar[list[tuple[str, list[str]]]] = []
-    names: ClassVar[tuple[str, ...]] = ("default",)
-
-    def __init__(self, name: str) -> None:
-        super().__init__()
-        self.name, self.folder = name, tempfile.mkdtemp(prefix=f"sandbox-{name}-")
-
-    async def exec(
-        self,
-        cmd: list[str],
-        input: str | bytes | None = None,
-        cwd: str | None = None,
-        env: dict[str, str] | None = None,
-        user: str | None = None,
-        timeout: int | None = None,
-        timeout_retry: bool = True,
-        concurrency: bool = True,
-    ) -> ExecResult[str]:
-        self.ran.append((self.name, cmd))
-        shown = {**os.environ, "TMPDIR": self.folder}
-
-        def call() -> ExecResult[str]:
-            try:
-                done = subprocess.run(
-                    cmd, cwd=cwd or self.folder, env=shown, capture_output=True, timeout=timeout, check=False
-                )
-            except subprocess.TimeoutExpired as error:
-                raise TimeoutError(str(error)) from None
-            return ExecResult(done.returncode == 0, done.returncode, done.stdout.decode(), done.stderr.decode())
-
-        return await anyio.to_thread.run_sync(call)
-
-    async def write_file(self, file: str, contents: str | bytes) -> None:
-        data = contents.encode() if isinstance(contents, str) else contents
-        (Path(self.folder) / file).write_bytes(data)
-
-    async def read_file(self, file: str, text: bool = True) -> Any:
-        data = (Path(self.folder) / file).read_bytes()
-        return data.decode() if text else data
-
-    @classmethod
-    async def sample_init(cls, task_name: str, config: Any, metadata: dict[str, str]) -> dict[str, SandboxEnvironment]:
-        return {name: cls(name) for name in cls.names}
-
-    @classmethod
-    async def sample_cleanup(
-        cls, task_name: str, config: Any, environments: dict[str, SandboxEnvironment], interrupted: bool
-    ) -> None:
-        for environment in environments.values():
-            folder = Path(environment.as_type(Folder).folder)
-            assert not list(folder.iterdir()), "a grader left something behind"
-            folder.rmdir()
-
-
-class TwoFolders(Folder):
-    """One for the model, one for graders."""
-
-    names: ClassVar[tuple[str, ...]] = ("default", "grader")
-
-
-@sandboxenv(name="folders")
-def folders() -> type[SandboxEnvironment]:
-    return Folder
-
-
-@sandboxenv(name="two_folders")
-def two_folders() -> type[SandboxEnvironment]:
-    return TwoFolders
-
-
 def one(log: EvalLog) -> EvalSample:
     assert log.samples
     return log.samples[0]
@@ -330,7 +254,7 @@ def test_a_program_runs_in_the_samples_sandbox(run: Run, tmp_path: Path, number:
     )
     assert number(done, "graded", "grade") == 1
     mine = [(name, command[0]) for name, command in Folder.ran if command[0] != "/bin/sh"]  # the shell is Inspect's own
-    assert mine == [("default", command) for command in ("mktemp", "python3", "head", "rm")]
+    assert mine == [("default", command) for command in ("python3", "mktemp", "python3", "head", "rm")]
 
 
 def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: Number) -> None:
@@ -345,7 +269,7 @@ def test_a_sandbox_named_grader_is_preferred(run: Run, tmp_path: Path, number: N
     [
         ("return 1 / 0", "raised ZeroDivisionError", 60),
         ("while True: pass", "did not end within 2 s", 2),
-        ("import os; os._exit(7)", "ended without a grade (exit status 7)", 60),
+        ("import os; os._exit(7)", "ended without a result (exit status 7)", 60),
         ("print('x' * 10**8); return 'x'", "returned 'x', which is not a number", 60),
     ],
     ids=lambda text: str(text)[:12],

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,8 @@ from inspect_ai import eval_retry, score
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, Model, get_model
 
-from tests.fixtures import Fails, Listens, Run, metrics
+from tests.commands import start
+from tests.fixtures import QUIET, Fails, Listens, Run, metrics
 from tests.scorers.progress import counted as provider
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.progress.questionnaire import questionnaire
@@ -108,7 +107,7 @@ def test_an_influencer_is_caught(run: Run) -> None:
     assert frozen["lock_in"] == pytest.approx(2 / 3, abs=0.1)
     assert frozen["verdict"] in (1, 4), "holds back"
     chosen = SMALL | {"eras": "C013-C018"}
-    boosted = metrics(run(progress_coevolve(n=4, arguments={"remembered": 9}, **chosen), agent("booster")))
+    boosted = metrics(run(progress_coevolve(n=3, arguments={"remembered": 9}, **chosen), agent("booster")))
     assert boosted["lock_in_upper"] < 0
     assert boosted["verdict"] in (2, 5), "drives on"
 
@@ -312,19 +311,20 @@ def test_a_killed_run_is_resumed_to_the_same_result(
     calls, logs = tmp_path / "calls", tmp_path / "killed"
     counted = {"COUNTED": str(calls)}  # and the cache of this test, from its environment
     code = KILLED.format(root=str(root), arguments=arguments, logs=str(logs))
-    child = subprocess.Popen([sys.executable, "-c", code], env=environment | counted, cwd=root)
+    child = start("-c", code, environment=environment | counted, folder=root)
     deadline = time.monotonic() + 120
-    while child.poll() is None and time.monotonic() < deadline:
+    while child.is_alive() and time.monotonic() < deadline:
         if calls.exists() and len(calls.read_text().splitlines()) > 50:
-            os.kill(child.pid, signal.SIGKILL)
+            child.kill()
             break
         time.sleep(0.005)
-    assert child.wait() == -signal.SIGKILL
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
     before = len(calls.read_text().splitlines())
     assert 50 < before < 114
     monkeypatch.setenv("COUNTED", str(calls))
     assert os.environ["INSPECT_CACHE_DIR"] == environment["INSPECT_CACHE_DIR"]
-    (log,) = eval_retry(str(next(logs.glob("*.eval"))), log_dir=str(tmp_path / "again"), display="none")
+    (log,) = eval_retry(str(next(logs.glob("*.eval"))), log_dir=str(tmp_path / "again"), **QUIET)
     assert log.status == "success"
     assert log.samples
     total = len(calls.read_text().splitlines())

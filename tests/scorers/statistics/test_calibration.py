@@ -7,7 +7,8 @@ from truthgym.scorers.statistics.calibration import (
     recalibration,
     reliability_diagram,
 )
-from truthgym.scorers.statistics.proper_scores import CLIP, brier_score
+from truthgym.scorers.statistics.direction import CLIP
+from truthgym.scorers.statistics.proper_scores import brier_score
 
 
 def test_murphy_known_value() -> None:
@@ -34,7 +35,7 @@ def test_murphy_adds_up_to_the_brier_score_where_bins_are_pure() -> None:
 def test_murphy_is_unbiased_for_round_forecasts(n: int, steps: int) -> None:
     rng = np.random.default_rng(0)
     found = []
-    for _ in range(4000):
+    for _ in range(1500):
         p = rng.integers(0, steps + 1, n) / steps
         found.append(murphy_decomposition(p, rng.random(n) < p).reliability)
     # what is left is the spread of forecasts within merged bins, and the Monte-Carlo error

@@ -20,17 +20,34 @@ def test_the_statistic_is_the_largest_cusum() -> None:
 
 
 def test_clean_runs_are_rarely_stopped_and_a_drift_of_one_sd_soon() -> None:
-    found: Any = simulate(runs=320, clean=(200,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
+    found: Any = simulate(runs=320, clean=(10,), signals=(2,), calibrations=8, cases=["independent"]).set_index("case")
     assert found.loc["independent", "false"] <= 0.05 + 2 * (0.05 * 0.95 / 320) ** 0.5
     assert found.loc["independent", "stopped"] >= 0.8
+
+
+@pytest.mark.parametrize("case", ["levels of runs differ by 0.5 sd", "levels of runs differ by 1 sd"])
+def test_clean_runs_that_differ_in_level_are_rarely_stopped(case: str) -> None:
+    found = simulate(runs=320, clean=(4,), signals=(2,), calibrations=8, cases=[case]).iloc[0]
+    assert found["false_lower"] <= 0.05
+    assert found["false"] <= 0.1, "16 % and more, if all runs were taken to have one level"
+
+
+def test_the_spread_of_levels_is_found() -> None:
+    rng = np.random.default_rng(0)
+    same, apart = (calibrate(list(traces(rng, 40, 50, 2, 0.0, 0.0, False, level))) for level in (0.0, 0.5))
+    assert apart.level == pytest.approx([0.5, 0.5], rel=0.3)
+    assert (same.level < 0.15).all()
+    assert apart.threshold > same.threshold + 3
+    assert apart.sd == pytest.approx([1, 1], rel=0.05), "within a run"
 
 
 @pytest.mark.parametrize(
     ("clean", "problem"),
     [
-        ([np.zeros((5, 1))], "5 checkpoints of clean runs, and at least 20"),
-        ([np.ones((30, 1))], "signal 0 never varies"),
-        ([np.linspace(0, 1, 60)[:, None]], "the clean runs wander"),
+        ([np.zeros((5, 1))] * 2, "10 checkpoints of clean runs, and at least 20"),
+        ([np.ones((30, 1))] * 2, "signal 0 never varies"),
+        ([np.linspace(0, 1, 60)[:, None]] * 2, "the clean runs wander"),
+        ([np.random.default_rng(0).normal(size=(60, 1))], "1 clean run, and 2 or more are needed"),
     ],
 )
 def test_clean_runs_that_cannot_calibrate(clean: list[np.ndarray], problem: str) -> None:
@@ -40,5 +57,5 @@ def test_clean_runs_that_cannot_calibrate(clean: list[np.ndarray], problem: str)
 
 def test_few_clean_checkpoints_raise_the_threshold() -> None:
     rng = np.random.default_rng(1)
-    few, many = (calibrate(list(traces(rng, size // 50, 50, 1, 0.0, 0.0, False))) for size in (50, 1000))
+    few, many = (calibrate(list(traces(rng, size // 50, 50, 1, 0.0, 0.0, False))) for size in (100, 1000))
     assert few.threshold > many.threshold + 0.5, "the test's own zero is uncertain"

@@ -53,3 +53,8 @@ def test_the_fewest_questions_detect_the_effect() -> None:
 
 def test_one_question_has_no_variance() -> None:
     assert math.isnan(variance_components([[1.0, 2.0]], ["a"]).question)
+
+
+def test_unread_answers_alone_have_no_plan() -> None:
+    found = variance_components([[math.nan, math.nan], [math.nan, math.nan]], ["a", "b"])
+    assert math.isnan(found.mde(found.n, 2))
