@@ -17,6 +17,7 @@ from truthgym.datasets.audio import LOUDNESS
 from truthgym.datasets.worlds.sound import FAULTS, acoustics, quality, synthesise
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.training.artifacts import markdown_table
 
 LABELS = ("clean", "a fifth wrong", "the louder clip wins 40 %")
 Floats = NDArray[np.float64]
@@ -86,6 +87,5 @@ if __name__ == "__main__":
     parser.add_argument("--n", type=int, default=1000, help="labelled pairs")
     parser.add_argument("--held-out", type=int, default=1000)
     lines = main(**vars(parser.parse_args()))
-    print("| labels | accuracy | Brier | louder by 6 dB | better than silence |\n|---|---|---|---|---|")
-    for name, cells in lines.items():
-        print(f"| {name} | {' | '.join(cells)} |")
+    head = ["labels", "accuracy", "Brier", "louder by 6 dB", "better than silence"]
+    print(markdown_table(head, [[name, *cells] for name, cells in lines.items()]))

@@ -2,39 +2,53 @@
 
     python examples/compare_training.py trained/compared --seeds 0 1 2 3 4 --page docs/training_compared.md
 
-For each seed: a tiny model answers questions, its answers become pairs by their Brier scores, and a reward model is
-trained on the pairs. Then each arm trains the tiny model on other questions of the train split, with the reward model
-as its only reward, from the same number of sampled replies and of replies that are trained on. A gold judge, the Brier
-score, and the reward model compare all of them on the same held-out questions.
+For each seed: a tiny model, the same one in all seeds, answers questions, its answers become pairs by their Brier
+scores, and a reward model is trained on the pairs. Then each arm trains the tiny model on other questions of the train
+split, with the reward model as its only reward: in as many gradient steps, from as many sampled replies, as many of
+which are trained on. The Brier score and the reward model compare all of them on the same held-out questions.
 
-Complete steps are skipped, so the same command resumes an interrupted study. A seed takes about twelve minutes of one
-core. `--size smollm2` runs the same arms on SmolLM2 with fewer questions; `--arms` and `--share` make a study smaller.
+Complete steps are skipped, so the same command resumes an interrupted study. `--size smollm2` runs the same arms on
+SmolLM2 with fewer questions; `--arms` and `--share` make a study smaller.
 """
 
 import argparse
 import csv
 import json
+import math
+import multiprocessing
 import os
 import resource
-import subprocess
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from truthgym.training.artifacts import markdown_table
+from inspect_ai import eval
+from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
+
+from truthgym.analysis.tables.markdown import markdown, with_interval
+from truthgym.datasets.urns import UrnQuestion
+from truthgym.scorers.graders.builtin import opens_hollow
+from truthgym.scorers.statistics.interval import mean_headline
+from truthgym.scorers.statistics.paired import mean
+from truthgym.tasks import urns
+from truthgym.training.conversion.selection import Selection
+from truthgym.training.convert import convert
 
 ROUNDS = 3
 EPOCHS = 4
 SIZES: dict[str, dict[str, Any]] = {
-    "tiny": {"questions": 200, "held_out": 300, "held_out_epochs": 2, "max_tokens": 12, "steps": 75, "batch": 32},
-    "smollm2": {"questions": 12, "held_out": 24, "held_out_epochs": 1, "max_tokens": 64, "steps": 6, "batch": 4},
+    "tiny": {"questions": 64, "held_out": 200, "max_tokens": 12, "steps": 48, "batch": 32},
+    "smollm2": {"questions": 6, "held_out": 24, "max_tokens": 64, "steps": 18, "batch": 8},
 }
 """Training questions of a round, held-out ones, gradient steps of all rounds, and replies in each step."""
+PASSES = 2
+"""How often a sampled reply is trained on, on average: steps times batch, divided by the answers of all rounds."""
 RATES = {"tiny": 5e-4, "smollm2": 1e-4}
 """Learning rates. Those of billions of parameters would change nothing in half a million."""
 ARMS: dict[str, dict[str, Any]] = {
-    "sft": {"method": "sft"},
+    "sft": {"method": "sft", "rounds": 1},
     "dpo": {"method": "dpo", "rounds": 1},
     "dpo, current": {"method": "dpo"},
     "dpo, rolling(2)": {"method": "dpo", "buffer": "rolling(2)"},
@@ -42,35 +56,34 @@ ARMS: dict[str, dict[str, Any]] = {
     "grpo, groups of 4": {"method": "grpo", "group": 4},
     "grpo, groups of 8": {"method": "grpo", "group": 8},
     "rloo, groups of 4": {"method": "rloo", "group": 4},
-    "dpo, current, LoRA r = 8": {"method": "dpo", "lora": 8},
-    "dpo, current, LoRA r = 16": {"method": "dpo", "lora": 16},
+    "dpo, LoRA r = 8": {"method": "dpo", "rounds": 1, "lora": 8},
+    "dpo, LoRA r = 16": {"method": "dpo", "rounds": 1, "lora": 16},
 }
 """sft trains on the reply to each question that the reward model likes best; dpo on one pair of a question; the others
-on all rollouts. `dpo` asks all questions at once, and the three after it in three rounds."""
+on all rollouts. Those with one round ask all questions at once."""
+LORA_RATE = 10
+"""Factor of the learning rate with LoRA, as is usual: at one rate for all, an adapter would hardly move."""
 BETA = 0.04
 """Weight of the KL term in grpo and rloo; that of dpo is TRL's 0.1."""
 REWARD, GOLD = "reward_model/reward", "brier/brier_score"
-BASE = "the start"
+BASE, START = "the start", "0-held-out"
+"""The model that all arms start from, and the folder of a loop with its answers."""
 Row = Mapping[str, str]
 """An arm's figures by name, as in the .csv file."""
 
 
 def prepare(size: str, seed: int, folder: Path, share: float) -> tuple[Path, Path]:
     """Make the model that all arms start from, and the reward model. Returns their folders."""
-    from inspect_ai import eval
-
-    from truthgym.tasks import urns
-    from truthgym.training.conversion.selection import Selection
-    from truthgym.training.convert import convert
     from truthgym.training.reward import reward
+    from truthgym.training.tiny import tiny
 
-    base = folder / f"{size}{seed}"
+    base = folder.parent / size
     if not base.is_dir():
-        _make(size, seed, base)
+        tiny(base) if size == "tiny" else make_smollm2(base)
     numbers = SIZES[size]
     asked, pairs = folder / "reward-logs", folder / "reward-pairs"
     if not pairs.is_dir():
-        (log,) = eval(
+        eval(
             # Other questions than those of the arms, whose seeds are 1000 * seed + 0, 1, 2.
             urns(n=scaled(2 * numbers["questions"], share), seed=1000 * seed + 500, split="train", paradigms="brier"),
             model=f"hf/{base}",
@@ -84,8 +97,6 @@ def prepare(size: str, seed: int, folder: Path, share: float) -> tuple[Path, Pat
             log_realtime=False,
             display="none",
         )
-        if log.status != "success":
-            raise SystemExit(f"{log.location}: {log.error.message if log.error else log.status}")
         convert([asked], "preference", pairs, Selection(score=GOLD))
     options = {
         "model_name_or_path": str(base),
@@ -103,22 +114,8 @@ def prepare(size: str, seed: int, folder: Path, share: float) -> tuple[Path, Pat
 CPU = {"use_cpu": True, "save_strategy": "no", "disable_tqdm": True, "gradient_checkpointing": False}
 
 
-def _make(size: str, seed: int, base: Path) -> None:
-    if size == "tiny":
-        from truthgym.training.tiny import tiny
-
-        tiny(base, seed=seed)
-    else:
-        _teach_form(base)
-
-
-def _teach_form(base: Path) -> None:
+def make_smollm2(base: Path) -> None:
     """SmolLM2 after a few steps on answers of a simulated agent: by itself it hardly answers in the form asked."""
-    from inspect_ai import eval
-
-    from truthgym.tasks import urns
-    from truthgym.training.conversion.selection import Selection
-    from truthgym.training.convert import convert
     from truthgym.training.sft import sft
     from truthgym.training.smollm2 import smollm2
 
@@ -129,9 +126,9 @@ def _teach_form(base: Path) -> None:
         task = urns(n=64, seed=900, split="train", paradigms="brier")
         eval(task, model="reference/bayesian", model_args={"noise": 0.2}, log_dir=str(logs), display="none")
         convert([logs], "sft", rows, Selection(everything=True))
-    given = {"model_name_or_path": str(raw), "dataset_name": str(rows), "output_dir": str(base.parent / "form")}
-    numbers = {"learning_rate": RATES["smollm2"], "per_device_train_batch_size": 4, "max_steps": 6}
-    sft(given | numbers | CPU).rename(base)
+    given = {"model_name_or_path": str(raw), "dataset_name": str(rows), "output_dir": str(base.parent / "form"),
+             "learning_rate": RATES["smollm2"], "per_device_train_batch_size": 4, "max_steps": 6}  # fmt: skip
+    sft(given | CPU).rename(base)
 
 
 def scaled(number: int, share: float) -> int:
@@ -140,26 +137,20 @@ def scaled(number: int, share: float) -> int:
 
 
 def options(name: str, size: str, seed: int, base: Path, judge: Path, out: Path, share: float) -> dict[str, Any]:
-    """The options of an arm's loop: the same replies sampled and trained on in each."""
+    """The options of an arm's loop: as many gradient steps, replies sampled and replies trained on in each."""
     arm, numbers = ARMS[name], SIZES[size]
     by_rollouts = arm["method"] in ("grpo", "rloo")
     rounds = 1 if by_rollouts else arm.get("rounds", ROUNDS)
     questions = scaled(numbers["questions"], share) * ROUNDS // rounds
-    replies = scaled(numbers["steps"], share) * numbers["batch"]  # that are trained on, over all rounds
-    train: dict[str, Any] = {"learning_rate": RATES[size], **CPU}
+    steps, batch = scaled(numbers["steps"], share / rounds), numbers["batch"]
+    train: dict[str, Any] = {"learning_rate": RATES[size], "max_steps": steps, **CPU}
+    train["per_device_train_batch_size"] = batch // (2 if arm["method"] == "dpo" else 1)  # a pair is two replies
     if by_rollouts:
-        # A step has as many rollouts as make the number of sampled replies: those of the other arms.
-        sampled, group = questions * EPOCHS, arm["group"]
-        steps = max(1, replies // sampled) * 25
-        each = max(group, round(sampled / steps / group) * group)
-        train |= {"per_device_train_batch_size": each, "gradient_accumulation_steps": 1, "num_generations": group,
-                  "max_steps": max(1, sampled // each), "beta": BETA, "reward": ["reward_model"],
-                  "validation_steps": 0}  # fmt: skip
-    else:
-        batch = numbers["batch"] // (2 if arm["method"] == "dpo" else 1)  # a pair is two replies
-        train |= {"per_device_train_batch_size": batch, "max_steps": scaled(numbers["steps"], share / rounds)}
+        train |= {"gradient_accumulation_steps": 1, "num_generations": arm["group"], "num_iterations": PASSES,
+                  "beta": BETA, "reward": ["reward_model"], "validation_steps": 0}  # fmt: skip
     if rank := arm.get("lora"):
-        train |= {"use_peft": True, "lora_r": rank, "lora_alpha": 2 * rank, "learning_rate": 10 * RATES[size]}
+        train |= {"use_peft": True, "lora_r": rank, "lora_alpha": 2 * rank}
+        train["learning_rate"] *= LORA_RATE
     convert: dict[str, Any] = {} if by_rollouts else {"score": REWARD}
     if arm["method"] == "sft":
         convert |= {"best_per_question": True}
@@ -174,7 +165,7 @@ def options(name: str, size: str, seed: int, base: Path, judge: Path, out: Path,
         "fresh": not by_rollouts and rounds > 1,
         "buffer": arm.get("buffer", "current"),
         "epochs": 1 if by_rollouts else EPOCHS,
-        "held_out_epochs": numbers["held_out_epochs"],
+        "held_out_epochs": 1,
         "max_tokens": numbers["max_tokens"],
         "max_connections": 64,
         "model_args": {"device": "cpu"},
@@ -186,59 +177,78 @@ def options(name: str, size: str, seed: int, base: Path, judge: Path, out: Path,
 
 
 def run(name: str, size: str, seed: int, folder: Path, share: float) -> None:
-    """Run one arm of one seed in this process, and write its peak memory."""
+    """Run one arm of one seed in this process, and write its peak memory. `prepare` must have run before."""
+    from truthgym.training.closed_loop.options import open_folder, parse_config
     from truthgym.training.loop import loop
 
     base, judge = prepare(size, seed, folder, share)
     out = place(folder, name)
-    loop(options(name, size, seed, base, judge, out, share))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    given = options(name, size, seed, base, judge, out, share)
+    open_folder(parse_config(given))
+    for peak in folder.glob("*-peak.json"):  # what the start answered in a finished arm
+        other = peak.with_name(peak.name.removesuffix("-peak.json"))
+        mine, its = (json.loads((one / "loop.json").read_text(encoding="utf-8")) for one in (out, other))
+        same = all(mine[key] == its[key] for key in ("train_args", "epochs", "fresh"))
+        for name in (START, *(["1a-asked"] if same else [])):
+            if not (out / name).exists():
+                shutil.copytree(other / name, out / name)
+    loop(given)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     kept = out.parent / f"{out.name}-peak.json"
-    before = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else 0  # a resumed arm has done less
-    kept.write_text(json.dumps(max(peak, before)), encoding="utf-8")
+    earlier = json.loads(kept.read_text(encoding="utf-8")) if kept.is_file() else 0  # a resumed arm has done less
+    kept.write_text(json.dumps(max(used, earlier)), encoding="utf-8")
+
+
+def alone(function: Any, *given: object) -> None:  # noqa: ANN401
+    """Call a function in a process of its own, whose peak memory is its own. What all import is loaded once."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["inspect_ai", "trl", "peft", "truthgym.training.loop", "truthgym.tasks"])
+    process = context.Process(target=function, args=given)
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise SystemExit(f"{function.__name__}{given}: ended with {process.exitcode}; the same command resumes it")
 
 
 def place(folder: Path, name: str) -> Path:
-    """The folder of an arm's loop."""
     return folder / "".join(letter if letter.isalnum() else "-" for letter in name)
 
 
 def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Row]:
     """The figures of all arms of a seed, from their logs."""
-    from inspect_ai.log import list_eval_logs, read_eval_log
+    from truthgym.training.closed_loop.measures import KL, PARSE_RATE, REPLY_NLL, TaskMetrics, measure_log
 
-    from truthgym.training.closed_loop.measures import KL, PARSE_RATE, REPLY_NLL, TOKENS, TaskMetrics, measure_log
-
-    def last(name: str, start: bool = False) -> tuple[TaskMetrics, Distances, str]:
+    def last(name: str, start: bool = False) -> tuple[TaskMetrics, Distances, float, str]:
         out = place(folder, name)
-        held_out = [path for path in sorted(out.glob("*held-out")) if (path.name[0] == "0") == start]
-        (log,) = (read_eval_log(one, header_only=True) for one in list_eval_logs(str(held_out[-1])))
-        return measure_log(log, held_out[-1]), distances(log.location), log.eval.eval_id
+        held_out = out / START if start else sorted(out.glob("*d-held-out"))[-1]
+        (log,) = (read_eval_log(one, header_only=True) for one in list_eval_logs(str(held_out)))
+        return measure_log(log, held_out), *answers(log.location), log.eval.eval_id
 
     found = {BASE: last(names[0], start=True)} | {name: last(name) for name in names}
     sft = found.get("sft", found[BASE])[1]
     rows: list[Row] = []
-    for name, (metrics, beliefs, log) in found.items():
+    for name, (metrics, beliefs, hollow, log) in found.items():
         wins = win_rate(beliefs, sft)
         far = [one for _, some in beliefs.values() for one in some]
-        means = {key: metrics.mean(key) for key in (GOLD, REWARD, PARSE_RATE, KL, REPLY_NLL, TOKENS)}
+        means = {key: metrics.mean(key) for key in (GOLD, REWARD, PARSE_RATE, KL, REPLY_NLL)}
         value = {key: mean.value if mean else None for key, mean in means.items()}
-        reward, kl = value[REWARD], value[KL]
-        per_nat = (reward - float(rows[0]["reward"])) / kl if reward is not None and kl else None
-        replies = [one for _, _, some in metrics.values[TOKENS].values() for one in some]
+        gold = [mean(scores) for _, _, scores in metrics.unread_as_wrong().values()]
+        reward, kl = value[REWARD], means[KL]
+        per_nat = None  # unless the policy has moved: else the quotient may be of any size and sign
+        if kl is not None and kl.value and kl.sign > 0 and reward is not None:
+            per_nat = (reward - float(rows[0]["reward"])) / kl.value
         peak = place(folder, name).with_name(f"{place(folder, name).name}-peak.json")
         shown = {
-            "reward": (value[REWARD], 4),
-            "gold": (value[GOLD], 4),
-            "distance": (sum(far) / len(far), 3),
-            "win_rate": (wins[0], 3),
-            "win_lower": (wins[1], 3),
-            "win_upper": (wins[2], 3),
+            "reward": (reward, 4),
+            "gold": (mean(gold), 4),
+            "gold_read": (value[GOLD], 4),
+            "distance": (mean(far), 3),
+            **{f"win_{key}": (one, 3) for key, one in zip(("rate", "lower", "upper"), wins, strict=True)},
             "kl": (value[KL], 3),
             "reward_per_nat": (per_nat, 3),
             "entropy": (value[REPLY_NLL], 3),
             "form_rate": (value[PARSE_RATE], 3),
-            "empty": (sum(one <= 1 for one in replies) / len(replies) if replies else None, 3),
+            "hollow": (hollow, 3),
             "sd_between": (metrics.sd_between, 3),
             "peak_gb": (json.loads(peak.read_text(encoding="utf-8")) / 1e9 if peak.is_file() else None, 2),
         }
@@ -248,22 +258,21 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
 
 
 Distances = Mapping[str, tuple[str, Sequence[float]]]
-"""By question: its event, and of each answer the distance between the belief and the exact posterior."""
+"""By question: its event, and the distance of each answer."""
 
 
-def distances(log: str) -> Distances:
-    """How far the beliefs of a log are from the exact posteriors, 0 to 1; 1 for an answer that cannot be read."""
-    from inspect_ai.log import read_eval_log_samples
-
-    from truthgym.datasets.urns import UrnQuestion
-
+def answers(log: str) -> tuple[Distances, float]:
+    """How far beliefs are from the exact posteriors, 0 to 1 (1 if unread); share of answers empty or opening hollow."""
     found: dict[str, tuple[str, list[float]]] = {}
+    hollow: list[bool] = []
     for sample in read_eval_log_samples(log, all_samples_required=False, exclude_fields={"store", "events"}):
         question = sample.metadata_as(UrnQuestion)
         belief = ((sample.scores or {})["brier"].metadata or {}).get("belief")
         far = 1.0 if belief is None or belief != belief else abs(float(belief) - question.posterior[-1])
         found.setdefault(str(sample.id), (str(question.event), []))[1].append(far)
-    return found
+        text = sample.output.completion
+        hollow.append(not text.strip() or opens_hollow(text))
+    return found, sum(hollow) / len(hollow)
 
 
 def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
@@ -272,8 +281,6 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
     Not by the Brier score of a single outcome: by that, whoever says 0 or 1 wins more often than whoever says the exact
     probability. Of a question with several answers each is compared with each; a tie is half a win.
     """
-    from truthgym.scorers.statistics.interval import mean_headline
-
     rates, events = [], []
     for question in one.keys() & other.keys():
         mine, theirs = one[question][1], other[question][1]
@@ -286,68 +293,75 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
 HEADER = {
     "reward": "reward",
     "gold": "Brier",
+    "gold_read": "Brier of what was read",
     "distance": "distance",
     "win_rate": "win rate against sft",
     "kl": "KL",
     "reward_per_nat": "reward per nat",
     "entropy": "entropy",
     "form_rate": "form rate",
-    "empty": "empty replies",
+    "hollow": "hollow replies",
     "sd_between": "between-question SD",
     "peak_gb": "peak GB",
 }
 """The columns of the page, by figure."""
+PAIRED = ("reward", "gold", "distance")
+"""Figures whose differences between arms are shown, paired by seed."""
 
 
 def page(rows: Sequence[Row]) -> str:
-    """The page: means over seeds with their range, and the figures of each seed in the .csv file."""
+    """The page: means over seeds and paired differences, with their intervals."""
     sections = []
     for size in dict.fromkeys(row["size"] for row in rows):
-        table = []
-        for arm in dict.fromkeys(row["arm"] for row in rows):
-            some = [row for row in rows if row["size"] == size and row["arm"] == arm]
-            if some:
-                table.append([arm, str(len(some)), *(_mean(some, key) for key in HEADER)])
-        sections.append(f"## {size}\n\n{markdown_table(['arm', 'seeds', *HEADER.values()], table)}")
-    logs = [[row["size"], row["seed"], row["arm"], f"`{row['log']}`"] for row in rows]
-    return TEXT.format(tables="\n\n".join(sections), beta=BETA, rounds=ROUNDS, epochs=EPOCHS,
-                       logs=markdown_table(["size", "seed", "arm", "log"], logs))  # fmt: skip
+        arms: dict[str, list[Row]] = {}
+        for row in rows:
+            if row["size"] == size:
+                arms.setdefault(row["arm"], []).append(row)
+        table = [[arm, str(len(some)), *(_mean(some, key) for key in HEADER)] for arm, some in arms.items()]
+        pairs = [(other, key) for other in (BASE, "sft") if other in arms for key in PAIRED]
+        changes = [[arm, *(_mean(some, key, arms[other]) for other, key in pairs)] for arm, some in arms.items()]
+        heads = ["arm", *(f"{HEADER[key]} minus {other}" for other, key in pairs)]
+        sections.append(
+            f"## {size}\n\n{markdown(['arm', 'seeds', *HEADER.values()], table)}\n{markdown(heads, changes)}"
+        )
+    return TEXT.format(
+        tables="\n".join(sections), beta=BETA, rounds=ROUNDS, epochs=EPOCHS, rate=LORA_RATE, passes=PASSES
+    )
 
 
-def _mean(rows: Sequence[Row], key: str) -> str:
-    values = [float(row[key]) for row in rows if row[key]]
-    if not values:
-        return ""
-    mean = f"{sum(values) / len(values):.3f}"
-    return mean if len(values) == 1 else f"{mean} ({min(values):.3f} to {max(values):.3f})"
+def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
+    """The mean over seeds of a figure, minus that of another arm with the same seed."""
+    before = {row["seed"]: float(row[key] or "nan") for row in others}
+    values = [float(row[key] or "nan") - (before.get(row["seed"], math.nan) if others else 0) for row in rows]
+    found = mean_headline(values)
+    return with_interval(found.estimate, found.lower, found.upper)
 
 
 TEXT = """# Ways to train a policy, compared
 
-Written by `python examples/compare_training.py`; the figures of each seed are in the .csv file beside this page.
+Written by `python examples/compare_training.py`; the .csv file beside this page has the figures and logs of each seed.
 
 Every arm starts from the same model, is paid by the same reward model only, samples the same number of replies to
-questions of the train split and trains on the same number of replies. The reward model was trained on pairs of the
-start's own answers to other questions, by their Brier scores. The gold judge, the Brier score on held-out questions, is
-never trained on. `dpo` asks all questions at once; the arms with a buffer ask them in {rounds} rounds, {epochs} answers
-each, with the start as the reference throughout. In grpo and rloo the KL term weighs {beta}.
+questions of the train split, and takes as many gradient steps on as many of them, each on average {passes} times. The
+reward model was trained on pairs of the start's own answers to other questions, ordered by their Brier scores. No arm
+was trained on the Brier score of the held-out questions. The arms with a buffer ask the questions in {rounds} rounds,
+{epochs} answers each, with the start as the reference throughout; the others ask all at once. In grpo and rloo the KL
+term weighs {beta}. All have one learning rate but those with LoRA, whose rate is {rate} times as high: they differ from
+`dpo` in both. The seeds draw questions, replies, pairs and the order of training; all have the same start.
 
 {tables}
-
-Means over seeds, with the smallest and the largest. `reward`: of the reward model, in log-odds. `Brier`: lower is
-better. `distance`: of the belief from the exact posterior, 0 to 1; an answer that cannot be read counts as 1. `win rate
-against sft`: share of held-out questions answered closer to the exact posterior than by the arm `sft`. (By the Brier
-score of a single outcome, whoever says 0 or 1 would win more often than whoever says the exact probability.) `KL`: from
-the start, on the tokens of replies, in nats a reply, measured on held-out replies. `reward per nat`: what the reward
-gained over the start, divided by the KL. `entropy`: of a reply, in nats. `form rate`: share of the answers that could
-be read. `between-question SD`: 0 if every question gets one answer. `peak GB`: memory of the process, with Python and
-its libraries.
+Means over seeds, and differences paired by seed, each with its 95 % interval over seeds (Student's t; none with fewer
+than three seeds). `reward`: of the reward model, in log-odds. `Brier`: lower is better; an answer that cannot be read
+counts as 1, since the reward model pays for it as for any other. `distance`: of the belief from the exact posterior, 0
+to 1; 1 if it cannot be read. `win rate against sft`: share of held-out questions answered closer to the exact posterior
+than by the arm `sft`. (By the Brier score of a single outcome, whoever says 0 or 1 would win more often than whoever
+says the exact probability.) `KL`: from the start, on the tokens of replies, in nats a reply, measured on held-out
+replies. `reward per nat`: what the reward gained over the start, divided by the KL; of seeds whose KL is above 0 by its
+interval. `entropy`: of a reply, in nats. `form rate`: share of the answers that could be read. `hollow replies`: empty,
+or with an opening that says nothing. `between-question SD`: 0 if every question gets one answer. `peak GB`: memory of
+the arm's process, with Python and its libraries; the reward model was made in another process.
 
 A reward that rises while the Brier score does not fall is over-optimised: compare the two columns before any other.
-
-## Logs
-
-{logs}
 """
 
 
@@ -361,22 +375,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--share", type=float, default=1.0, help="share of the questions and steps")
     parser.add_argument("--page", type=Path, default=Path("docs/training_compared.md"))
     parser.add_argument("--only-page", action="store_true", help="write the page of arms that have run")
-    parser.add_argument(
-        "--here", action="store_true", help="run the arms in this process, without their own peak memory"
-    )
     args = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower with more threads
     rows: list[Row] = []
     for size in args.size:
         for seed in args.seeds:
             folder = args.folder / f"{size}-{seed}"
+            if not args.only_page:
+                alone(prepare, size, seed, folder, args.share)
             for name in args.arms if not args.only_page else ():
-                if args.here or len(args.arms) == len(args.seeds) == len(args.size) == 1:
-                    run(name, size, seed, folder, args.share)
-                else:  # a process of its own, so that its peak memory is its own
-                    words = ["--seeds", str(seed), "--size", size, "--arms", name, "--share", str(args.share)]
-                    words += ["--page", str(folder / "one.md")]
-                    subprocess.run([sys.executable, __file__, str(args.folder), *words], check=True)
+                alone(run, name, size, seed, folder, args.share)
             rows += figures(folder, size, seed, args.arms)
     args.page.parent.mkdir(parents=True, exist_ok=True)
     with args.page.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:

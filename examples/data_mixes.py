@@ -31,6 +31,7 @@ from truthgym.solvers.critique_revise import critique_revise
 from truthgym.solvers.direct import direct
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks import urns
+from truthgym.training.artifacts import markdown_table
 from truthgym.training.conversion.selection import Selection
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.convert import convert
@@ -183,5 +184,4 @@ if __name__ == "__main__":
     seeds = args.pop("seeds")
     lines = table([one_seed(seed=seed, **args) for seed in seeds])
     head = ["direct : revised : react", *(f"Brier, asked as {mode}" for mode in ASKED), "Pareto front"]
-    for cells in [head, ["---"] * len(head), *lines]:
-        print(f"| {' | '.join(cells)} |")
+    print(markdown_table(head, lines))

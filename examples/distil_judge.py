@@ -6,13 +6,14 @@
 Replies are sentences of `models.agents.quality_markers`, whose quality is known. `reference/judge` scores them through
 the same path as `truthgym serve`, with planted noise. Two reward models spend the same number of judge calls: one on a
 single score of many replies, one on repeated scores of fewer replies, of which only pairs are kept whose mean scores
-differ by more than their noise. Both, and the judge itself, then order pairs of replies to new prompts.
+differ by more than their noise. Both, and the judge itself, then order the same pairs of replies to new prompts, for
+several seeds, and are compared pair by pair.
 """
 
 import argparse
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from truthgym.datasets.inspect_private import init_runtime_context
 from truthgym.models.agents.policies import generator
 from truthgym.models.agents.quality_markers import draw_markers, quality
 from truthgym.models.reference import BEFORE
+from truthgym.models.reward_model import chat_messages, load
 from truthgym.scorers.statistics.interval import Headline, mean_headline
 from truthgym.serve.service.scoring import Item, Source
 from truthgym.serve.spec import RewardSpec
@@ -36,11 +38,17 @@ PAGE = """# A judge distilled into a reward model
 Made by `python examples/distil_judge.py WORK docs/distillation.md --model {model}`{options}. The judge is
 `reference/judge` with noise of standard deviation {noise:g}. Replies have a planted quality: a pair is in the right
 order if the reply of higher quality has the higher score. {pairs} pairs of replies to {prompts} prompts that no
-training saw; 95 % intervals clustered by prompt.
+training saw, over {seeds} seeds of replies and training; 95 % intervals clustered by prompt.{caveat}
 
 | what scores | calls for labels | calls a reply | training pairs | rightly labelled | new pairs in order |
 |---|---|---|---|---|---|
 {rows}
+
+The differences on the same pairs, with their intervals; one that holds 0 shows no difference:
+
+| | minus | share in order |
+|---|---|---|
+{differences}
 
 {verdict}
 """
@@ -80,7 +88,18 @@ class Arm:
     calls_each: int
     training_pairs: int | None
     label_accuracy: float | None
-    accuracy: Headline
+    hits: np.ndarray
+    """Of each new pair, 1 for the right order, 0 for the wrong one, one half for a tie."""
+    clusters: tuple[str, ...]
+    """Of each new pair, its prompt and seed."""
+
+    @property
+    def accuracy(self) -> Headline:
+        return mean_headline(self.hits, list(self.clusters))
+
+    def minus(self, other: "Arm") -> Headline:
+        """The difference of the shares in order, pair by pair."""
+        return mean_headline(self.hits - other.hits, list(self.clusters))
 
 
 def make_replies(prompts: int, each: int, seed: int, split: str) -> list[list[Reply]]:
@@ -156,30 +175,22 @@ def train(
     pairs: Sequence[Pair], model: str, work: Path, name: str, steps: int, seed: int
 ) -> Callable[[Sequence[Reply]], np.ndarray]:
     """Train a reward model on pairs, and return how it scores replies."""
-    import torch
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
     write_pairs(pairs, work / name)
     options = {
         "model_name_or_path": model, "dataset_name": str(work / name), "output_dir": str(work / "models"),
         "max_steps": steps, "learning_rate": 2e-3, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1,
         "report_to": "none", "seed": seed, "disable_tqdm": True,
     }  # fmt: skip
-    folder = reward(options)
-    trained = AutoModelForSequenceClassification.from_pretrained(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    trained = load(reward(options))
 
-    def score(reply: Reply) -> float:
-        messages = [{"role": "user", "content": reply.prompt}, {"role": "assistant", "content": reply.text}]
-        ids = tokenizer.apply_chat_template(messages, return_tensors="pt", return_dict=True)["input_ids"]
-        with torch.no_grad():
-            return float(trained(ids).logits[0, 0])
+    def messages(reply: Reply) -> list[dict[str, str]]:
+        return [{"role": "user", "content": reply.prompt}, {"role": "assistant", "content": reply.text}]
 
-    return lambda replies: np.array([score(reply) for reply in replies])
+    return lambda replies: np.array(trained.score([chat_messages(messages(one), one.prompt) for one in replies]))
 
 
-def share_in_order(groups: Sequence[Sequence[Reply]], scores: np.ndarray) -> Headline:
-    """Share of pairs with different qualities that the scores order rightly, clustered by prompt; a tie counts half."""
+def in_order(groups: Sequence[Sequence[Reply]], scores: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Of each pair with different qualities, whether the scores order it rightly (a tie is 0.5), and its prompt."""
     hits, clusters, start = [], [], 0
     for group in groups:
         mine = scores[start : start + len(group)]
@@ -189,57 +200,80 @@ def share_in_order(groups: Sequence[Sequence[Reply]], scores: np.ndarray) -> Hea
                 agreement = np.sign(mine[i] - mine[j]) * np.sign(group[i].quality - group[j].quality)
                 hits.append((agreement + 1) / 2)
                 clusters.append(group[i].prompt)
-    return mean_headline(np.array(hits), clusters)
+    return np.array(hits), tuple(clusters)
 
 
 def arms(
     model: str, work: Path, budget: int, repeats: int, each: int, held_out: int, noise: float, steps: int, seed: int
 ) -> Iterator[Arm]:
-    """The judge and the two reward models, with what each cost."""
+    """The judge and the two reward models, with what each cost, for one seed."""
     test = make_replies(held_out, each, seed, "new")
     replies = [reply for group in test for reply in group]
     again = judge_scores(replies, repeats, noise)
-    yield Arm("judge, one score", 0, 1, None, None, share_in_order(test, again[:, 0]))
-    yield Arm(f"judge, mean of {repeats}", 0, repeats, None, None, share_in_order(test, again.mean(axis=1)))
+    yield Arm("judge, one score", 0, 1, None, None, *in_order(test, again[:, 0]))
+    yield Arm(f"judge, mean of {repeats}", 0, repeats, None, None, *in_order(test, again.mean(axis=1)))
     for name, draws, least in (("single", 1, 0.0), ("repeated", repeats, 1.0)):
         groups = make_replies(budget // (each * draws), each, seed, "training")
         scores = judge_scores([reply for group in groups for reply in group], draws, noise)
         pairs = preferences(groups, scores, least)
         told_apart = [pair.right for pair in pairs if pair.chosen.quality != pair.rejected.quality]
-        accuracy = share_in_order(test, train(pairs, model, work, name, steps, seed)(replies))
+        scored = train(pairs, model, work, f"{name}-{seed}", steps, seed)(replies)
         label = "reward model, single scores" if draws == 1 else f"reward model, {draws} scores each, denoised"
-        yield Arm(label, scores.size, 0, len(pairs), float(np.mean(told_apart)), accuracy)
+        yield Arm(label, scores.size, 0, len(pairs), float(np.mean(told_apart)), *in_order(test, scored))
 
 
-def page(found: Sequence[Arm], options: str, model: str, noise: float, held_out: int) -> str:
+def pooled(runs: Sequence[Sequence[Arm]]) -> list[Arm]:
+    """The arms over seeds: pairs together, each seed's prompts by themselves; counts and label accuracies averaged."""
+    made = []
+    for same in zip(*runs, strict=True):
+        first = same[0]
+        pairs = [arm.training_pairs for arm in same if arm.training_pairs is not None]
+        labels = [arm.label_accuracy for arm in same if arm.label_accuracy is not None]
+        made.append(
+            replace(
+                first,
+                training_pairs=round(float(np.mean(pairs))) if pairs else None,
+                label_accuracy=float(np.mean(labels)) if labels else None,
+                hits=np.concatenate([arm.hits for arm in same]),
+                clusters=tuple(f"{seed} {one}" for seed, arm in enumerate(same) for one in arm.clusters),
+            )
+        )
+    return made
+
+
+def page(found: Sequence[Arm], options: str, model: str, noise: float, held_out: int, seeds: int) -> str:
     """The page with the comparison."""
 
     def row(arm: Arm) -> str:
-        share = f"{arm.accuracy.estimate:.3f} ({arm.accuracy.lower:.3f} to {arm.accuracy.upper:.3f})"
         labels = "" if arm.label_accuracy is None else f"{arm.label_accuracy:.3f}"
-        cells = [arm.name, str(arm.label_calls), str(arm.calls_each), str(arm.training_pairs or ""), labels, share]
-        return f"| {' | '.join(cells)} |"
+        cells = [arm.name, str(arm.label_calls), str(arm.calls_each), str(arm.training_pairs or ""), labels]
+        return f"| {' | '.join([*cells, shown(arm.accuracy, most=1)])} |"
 
-    judges, models = [arm for arm in found if arm.calls_each], [arm for arm in found if not arm.calls_each]
-    best = max(models, key=lambda arm: arm.accuracy.estimate)
-    beaten = [arm for arm in judges if best.accuracy.estimate >= arm.accuracy.estimate]
-    if beaten:
-        equal = max(beaten, key=lambda arm: arm.calls_each)
-        count = best.label_calls // equal.calls_each
-        verdict = (
-            f"The better reward model ({best.name}) orders at least as many pairs rightly as the {equal.name}. Its "
-            f"labels cost as many judge calls as scoring {count} replies so: from there on it is cheaper, as far as "
-            "replies resemble those that it was trained on."
-        )
-    else:
-        verdict = (
-            f"The better reward model ({best.name}) orders fewer pairs rightly than one score of the judge does, at "
-            "any number of replies: at this size the judge is worth its calls."
-        )
+    one, mean, *models = found
+    single, denoised = models
+    compared = [(arm, judge) for arm in models for judge in (one, mean)] + [(denoised, single)]
+    differences = [(arm, other, arm.minus(other)) for arm, other in compared]
+    better = [(arm, other) for arm, other, gap in differences if gap.lower > 0]
+    worse = [(arm, other) for arm, other, gap in differences if gap.upper < 0]
+    said = [f"The {arm.name} orders more pairs rightly than the {other.name}." for arm, other in better]
+    said += [f"The {arm.name} orders fewer pairs rightly than the {other.name}." for arm, other in worse]
+    rest = len(differences) - len(better) - len(worse)
+    said += [
+        f"In {rest} of {len(differences)} comparisons no difference was shown, which does not show that there is none."
+    ]
+    cost = single.label_calls // mean.calls_each
+    said.append(f"The labels of a model cost as many judge calls as scoring {cost} replies by the {mean.name}.")
     return PAGE.format(
-        model=model, options=options, noise=noise, pairs=found[0].accuracy.n, prompts=held_out,
-        rows="\n".join(map(row, found)), verdict=verdict,
+        model=model, options=options, noise=noise, pairs=one.accuracy.n, prompts=held_out * seeds, seeds=seeds,
+        rows="\n".join(map(row, found)), verdict=" ".join(said),
+        caveat="" if seeds > 2 else " So few seeds say little about other trainings.",
+        differences="\n".join(f"| {arm.name} | {other.name} | {shown(gap)} |" for arm, other, gap in differences),
     )  # fmt: skip
+
+
+def shown(value: Headline, most: float = np.inf) -> str:
+    """An estimate with its interval."""
+    return f"{value.estimate:.3f} ({value.lower:.3f} to {min(value.upper, most):.3f})"
 
 
 def main() -> None:
@@ -254,15 +288,16 @@ def main() -> None:
     parser.add_argument("--held-out", type=int, default=40, help="prompts to compare on")
     parser.add_argument("--noise", type=float, default=0.15, help="standard deviation of the judge's noise")
     parser.add_argument("--steps", type=int, default=120, help="training steps")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=3, help="times that everything is done anew")
     given = parser.parse_args()
     settings = vars(given).copy()
     target, model = settings.pop("page"), settings["model"]
-    found = list(arms(**settings))
-    changed = [f"--{name.replace('_', '-')} {value}" for name, value in settings.items()
+    seeds = settings.pop("seeds")
+    found = pooled([list(arms(**settings, seed=seed)) for seed in range(seeds)])
+    changed = [f"--{name.replace('_', '-')} {value}" for name, value in {**settings, "seeds": seeds}.items()
                if name not in ("work", "model") and value != parser.get_default(name)]  # fmt: skip
     options = f" with `{' '.join(changed)}`" if changed else ""
-    target.write_text(page(found, options, model, given.noise, given.held_out), encoding="utf-8")
+    target.write_text(page(found, options, model, given.noise, given.held_out, seeds), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@
 that `truthgym convert` made of labels with gold. `study` trains them on what each arm of the confidence filter keeps of
 labels of which a planted share is wrong. Both print the accuracy on held-out pairs over seeds. Their reward model is a
 Bradley-Terry regression on counts of words (`features`), not a language model, and their own pairs are generated
-replies whose better one is known. `filter` keeps rows of `truthgym convert --to preference`
-by the margins of real reward models, one for each fold, which `truthgym train reward` trains from a base model.
+replies whose better one is known. `filter` keeps rows of `truthgym convert --to preference` by the margins of real
+reward models, one for each fold, which `truthgym train reward` trains from a base model.
 """
 
 import argparse
@@ -30,12 +30,13 @@ from truthgym.models.agents.judge_forms import Request, first_is_better
 from truthgym.models.agents.lengths import MORE
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.quality_markers import MARKERS
+from truthgym.models.reward_model import chat_messages
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.paired import paired_difference
 from truthgym.scorers.statistics.preference import preference_of
 from truthgym.tasks.preferences import comparison_request
-from truthgym.training.artifacts import card_metadata
+from truthgym.training.artifacts import card_metadata, markdown_table
 from truthgym.training.confidence import (
     Fit,
     Indices,
@@ -146,16 +147,20 @@ def simulated(seed: int, n: int, held_out: int, planted: Parameters) -> tuple[Fe
     return judge.differences, judge.wrong, held.differences
 
 
-def recorded(dataset: str, seed: int, n: int) -> tuple[Features, Mask, Features]:
-    """The same of n rows of a dataset, drawn by the seed; all rows of other events are held out.
+def recorded(dataset: str, seed: int, n: int) -> tuple[Features, Mask, Features, list[str]]:
+    """The same of n rows of a dataset, drawn by the seed; all rows of other events are held out. And their events.
+
+    A tie of the judge is no row, so only pairs that it decided are trained and tested on, with gold as well.
 
     Raises:
         BadInput: The rows have no gold, or too few of them have.
     """
     rows = [row for row in preference_rows(dataset) if "correct" in row]
     events = list(dict.fromkeys(row["event"] for row in rows))
-    drawn = {events[i] for i in np.random.default_rng(seed).permutation(len(events))[: 2 * len(events) // 3]}
-    train = [row for row in rows if row["event"] in drawn][:n]
+    rng = np.random.default_rng(seed)
+    drawn = {events[i] for i in rng.permutation(len(events))[: 2 * len(events) // 3]}
+    train = [row for row in rows if row["event"] in drawn]
+    train = [train[i] for i in rng.permutation(len(train))[:n]]
     held = [row for row in rows if row["event"] not in drawn]
     if len(train) < n or not held:
         raise bad_input(
@@ -168,7 +173,7 @@ def recorded(dataset: str, seed: int, n: int) -> tuple[Features, Mask, Features]
         - features([row["rejected"][0]["content"] for row in part])
         for part in (train, held)
     )
-    return x, sides[0] < 0, y * sides[1][:, None]
+    return x, sides[0] < 0, y * sides[1][:, None], [row["event"] for row in held]
 
 
 def curve(
@@ -179,22 +184,39 @@ def curve(
     Args:
         seeds: Of the draws.
         sizes: Numbers of labelled pairs.
-        draw: From a seed and the largest size to `simulated` or `recorded` pairs.
+        draw: From a seed and the largest size to pairs as `simulated` draws them, new ones for each seed.
     """
     found: dict[int, list[list[float]]] = {size: [] for size in sizes}
     for seed in seeds:
         by_judge, wrong, held = draw(seed, max(sizes))
         by_gold = by_judge * np.where(wrong, -1, 1)[:, None]
         for size in sizes:
-            accuracies = [float((held @ fit_bradley_terry(x[:size]) > 0).mean()) for x in (by_judge, by_gold)]
-            found[size].append([*accuracies, float(wrong[:size].mean())])
+            right = [(held @ fit_bradley_terry(x[:size]) > 0).mean() for x in (by_judge, by_gold)]
+            found[size].append([float(one) for one in (wrong[:size].mean(), *right)])
+    means = {size: np.array(values).T for size, values in found.items()}
+    return [_row(size, wrong, of_judge, of_gold) for size, (wrong, of_judge, of_gold) in means.items()]
+
+
+def recorded_curve(dataset: str, seed: int, sizes: Sequence[int]) -> list[list[str]]:
+    """The same of recorded labels: of one split, with an interval over held-out events.
+
+    Several splits of one dataset share most of their rows: an interval over them would shrink with every further one.
+    """
+    by_judge, wrong, held, events = recorded(dataset, seed, max(sizes))
+    by_gold = by_judge * np.where(wrong, -1, 1)[:, None]
     rows = []
-    for size, values in found.items():
-        of_judge, of_gold, wrong = np.array(values).T
-        gap = paired_difference(of_judge, of_gold)
-        means = (f"{mean_headline(one).estimate:.3f}" for one in (wrong, of_judge, of_gold))
-        rows.append([f"{size:,}", *means, f"{gap.estimate:+.3f} [{gap.lower:+.3f}, {gap.upper:+.3f}]"])
+    for size in sizes:
+        right = [(held @ fit_bradley_terry(x[:size]) > 0).astype(float) for x in (by_judge, by_gold)]
+        rows.append(_row(size, wrong[:size].astype(float), right[0], right[1], events))
     return rows
+
+
+def _row(
+    size: int, wrong: Margins, of_judge: Margins, of_gold: Margins, cluster: Sequence[str] | None = None
+) -> list[str]:
+    gap = paired_difference(of_judge, of_gold, cluster)
+    means = (f"{one.mean():.3f}" for one in (wrong, of_judge, of_gold))
+    return [f"{size:,}", *means, f"{gap.estimate:+.3f} [{gap.lower:+.3f}, {gap.upper:+.3f}]"]
 
 
 def arms(margins: Margins, strata: Sequence[str], fit: Fit, seed: int) -> dict[str, Mask]:
@@ -271,6 +293,10 @@ def preference_rows(dataset: str) -> list[dict[str, Any]]:
     return rows
 
 
+COLUMNS = ("prompt", "chosen", "rejected", "chat_template_kwargs")
+"""Columns of a row that a reward model is trained on."""
+
+
 def filter_rows(dataset: str, out: str, share: float, folds: int, options: Sequence[str], overwrite: bool) -> int:
     """Keep the rows of a dataset with the highest signed, cross-fitted margins, the same share of each length stratum.
 
@@ -286,34 +312,29 @@ def filter_rows(dataset: str, out: str, share: float, folds: int, options: Seque
         The number of rows that are kept.
 
     Raises:
-        BadInput: Rows without a winner, labels of one side, rows that are not preferences, or too few events.
+        BadInput: Rows without a winner, with tools, labels of one side, rows that are not preferences, or too few
+            events.
     """
-    from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser
-
     rows = preference_rows(dataset)
+    sides = {side: [chat_messages([*row["prompt"], *row[side]], f"{dataset}, row {i}") for i, row in enumerate(rows)]
+             for side in ("chosen", "rejected")}  # fmt: skip
     strata = length_strata(*([row[side][0]["content"] for row in rows] for side in ("chosen", "rejected")))
     from truthgym.models.reward_model import load
     from truthgym.training.reward import reward
 
-    kinds = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
     with TemporaryDirectory() as temporary:
 
         def fit(train: Indices) -> Score:
             place = Path(mkdtemp(dir=temporary))
             with DatasetFolder(place / "data") as folder:
                 for i in train:
-                    folder.write("train", {name: rows[i][name] for name in ("prompt", "chosen", "rejected")})
+                    folder.write("train", {name: rows[i][name] for name in COLUMNS if name in rows[i]})
                 folder.finish({"kind": "preference", "rows": dict(folder.counts)}, "fold", "The pairs of other folds.")
             places = ["--dataset_name", str(place / "data"), "--output_dir", str(place / "model")]
             model = load(reward([*options, *places]))
 
             def score(scored: Indices) -> Margins:
-                replies = [
-                    [kinds[one["role"]](content=one["content"]) for one in [*rows[i]["prompt"], *rows[i][side]]]
-                    for side in ("chosen", "rejected")
-                    for i in scored
-                ]
-                better, worse = np.split(np.array(model.score(replies)), 2)
+                better, worse = np.split(np.array(model.score([of[i] for of in sides.values() for i in scored])), 2)
                 return np.asarray(better - worse)
 
             return score
@@ -323,6 +344,9 @@ def filter_rows(dataset: str, out: str, share: float, folds: int, options: Seque
     with DatasetFolder(out, overwrite=overwrite) as folder:
         for i in np.flatnonzero(kept):
             folder.write("train", {**rows[i], "filter_margin": round(float(margins[i]), 6)})
+        held_out = Path(dataset) / "validation.jsonl"  # not filtered: it measures what the filter is worth
+        for line in held_out.read_text(encoding="utf-8").splitlines() if held_out.is_file() else ():
+            folder.write("validation", json.loads(line))
         facts = {
             **card_metadata(Path(dataset)),
             "rows": dict(folder.counts),
@@ -331,12 +355,6 @@ def filter_rows(dataset: str, out: str, share: float, folds: int, options: Seque
         text = f"The {kept.sum()} rows of `{dataset}` with the highest cross-fitted margins of {folds} reward models."
         folder.finish(facts, folder.out.name, text)
     return int(kept.sum())
-
-
-def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a Markdown table."""
-    for line in (head, ["---"] * len(head), *rows):
-        print(f"| {' | '.join(line)} |")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -367,15 +385,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         head = ("pairs", "wrong labels", "judge's labels", "gold", "difference")
 
         def draw(seed: int, n: int) -> tuple[Features, Mask, Features]:
-            if args.dataset:
-                return recorded(args.dataset, seed, n)
             return simulated(seed, n, args.held_out, planted)
 
-        print_table(head, curve(args.seeds, args.sizes, draw))
+        of_dataset = recorded_curve(args.dataset, args.seeds[0], args.sizes) if args.dataset else None
+        print(markdown_table(head, of_dataset or curve(args.seeds, args.sizes, draw)))
     else:
         for noise, table in study(args.seeds, args.n, args.held_out).items():
             print(f"\n{args.n} pairs, {len(args.seeds)} seeds; {NOISES[noise]}\n")
-            print_table(("arm", *FIGURES), [[arm, *cells] for arm, cells in table.items()])
+            print(markdown_table(("arm", *FIGURES), [[arm, *cells] for arm, cells in table.items()]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ few_shot come from reference/bayesian, in LOG_DIR-examples.
 """
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
@@ -27,18 +28,22 @@ from inspect_ai.solver import Solver
 from inspect_ai.util import DisplayType
 
 from truthgym.tasks import (
+    agent_bench_mini,
     almanac,
     bootstrap_interview,
     chain_of_thought,
     cmv_binary,
     cmv_freeform,
+    code_repair,
     conceptual,
     critique_revise,
     cruxes,
     dialogue,
     disclosure,
+    fact_chains,
     few_shot,
     forecasting,
+    gaia_mini,
     intellectual,
     interventions,
     length_control,
@@ -55,11 +60,15 @@ from truthgym.tasks import (
 
 ROLES = ("judge", "grader", "reader", "interviewer", "interlocutor", "forecaster")
 EPOCHS = 2
+STAGE = re.compile(r"^[\w ]+ \(\w+\): ")
+"""What a reason of `martingale` begins with, such as "prior (self): "."""
 MAX_MESSAGES = 12  # of an agent, which would not stop by itself
 ASKED = (
     cmv_binary, cmv_freeform, conceptual, forecasting, openreview, research, testimony, disclosure, interventions,
     almanac, cruxes, urns, intellectual, wildchat,
 )  # fmt: skip
+AGENTS = (agent_bench_mini, fact_chains, gaia_mini)
+"""Tasks that are answered with tools."""
 
 
 def asks(task: Callable[..., Task]) -> Callable[[int], Task]:
@@ -71,6 +80,8 @@ DOMAINS: dict[str, Callable[[int], Task]] = {
     **{task.__name__: asks(task) for task in ASKED},
     "sycophancy": lambda n: sycophancy(n=n, domain="urns", arms="user,third,memory,pushback"),
     "world_in_the_loop": lambda n: world_in_the_loop(n=n, template="toolcall"),
+    **{task.__name__: asks(task) for task in AGENTS},
+    "code_repair": lambda n: code_repair(n=n, trusted=True),
 }
 MODES: dict[str, Callable[[str], Solver]] = {  # from the log with examples
     "chain_of_thought": lambda log: chain_of_thought(steps=3),
@@ -101,8 +112,10 @@ PARADIGMS: dict[str, dict[str, dict[str, Any]]] = {
 
 def set_ups(n: int, examples: str) -> Iterator[Task]:
     """Every task of the eval set, with the name of its set-up in the metadata."""
+    agents = [task.__name__ for task in AGENTS]
     for name, domain in DOMAINS.items():
-        yield task_with(domain(n), metadata={"setup": name, "part": "domain"})
+        limit = MAX_MESSAGES if name in agents else None
+        yield task_with(domain(n), message_limit=limit, metadata={"setup": name, "part": "domain"})
     for name, mode in MODES.items():
         limit = MAX_MESSAGES if name == "run_agent" else None
         metadata = {"setup": f"urns, {name}", "part": "mode"}
@@ -127,7 +140,7 @@ def compared(n: int, max_tokens: int) -> Iterator[Task]:
         yield task_with(domain(n=n, paradigms="brier"), epochs=1, config=words)
     token = {"elicitor": "token", "paraphrases": 2, "figures": "all"}
     yield task_with(urns(n=n, paradigms={"martingale": token}), epochs=2, config=one)
-    yield task_with(urns(n=8 * n // 3, paradigms={"brier": {"read": "token"}}), epochs=1, config=one)
+    yield task_with(urns(n=4 * n, paradigms={"brier": {"read": "token"}}), epochs=1, config=one)
 
 
 def compare(log_dir: str, model: Model, n: int, max_tokens: int, display: DisplayType | None) -> bool:
@@ -170,8 +183,9 @@ def report(logs: Sequence[EvalLog]) -> str:
 
 
 def reason(metadata: dict[str, Any]) -> str:
-    """Why a score has no value, up to the words of the reply."""
-    return str(metadata.get("reason") or "").partition(":")[0].replace("\n", " ").replace("|", "/")
+    """Why a score has no value, without the stage of the belief and the words of the reply."""
+    text = STAGE.sub("", str(metadata.get("reason") or ""))
+    return text.partition(":")[0].replace("\n", " ").replace("|", "/")
 
 
 if __name__ == "__main__":

@@ -116,21 +116,25 @@ def hash_dataset(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hash_file(path) for path in paths}
 
 
-def hash_model(name: str, revision: str | None = None) -> str:
+def hash_model(name: str, revision: str | None = None, deep: bool = False) -> str:
     """Identify a base model: SHA-256 over the files of a folder, or `name@revision` of a model on the Hub.
 
-    Of a folder, only the files at its top level count. Left out are hidden files, the history of training, and cards
-    (`*.md`), which change whenever evaluations are added.
+    Of a folder, only the files at its top level count, or with `deep` all files in it. Left out are what is hidden, the
+    history of training, and cards (`*.md`), which change whenever evaluations are added.
     """
     folder = Path(name)
     if not folder.is_dir():
         return f"{name}@{revision or 'main'}"
     hashed = [
         path
-        for path in sorted(folder.iterdir())
-        if path.is_file() and path.suffix != ".md" and path.name[0] != "." and path.name not in HISTORY_FILES
+        for path in sorted(folder.rglob("*") if deep else folder.iterdir())
+        if path.is_file()
+        and path.suffix != ".md"
+        and not any(part[0] == "." for part in path.relative_to(folder).parts)
+        and path.name not in HISTORY_FILES
     ]
-    return sha256("".join(f"{path.name} {hash_file(path)}\n" for path in hashed).encode()).hexdigest()
+    lines = [f"{path.relative_to(folder).as_posix()} {hash_file(path)}\n" for path in hashed]
+    return sha256("".join(lines).encode()).hexdigest()
 
 
 def read_markdown(path: Path) -> tuple[dict[str, Any], str]:

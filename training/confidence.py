@@ -23,9 +23,7 @@ MANY_PAIRS = 12
 """Pairs from which on all of one stratum are no chance."""
 
 
-def cross_fitted_margins(
-    events: Sequence[Hashable], fit: Fit, folds: int = 5, seed: int = 0, trained_on: Mask | None = None
-) -> Margins:
+def cross_fitted_margins(events: Sequence[Hashable], fit: Fit, folds: int = 5, seed: int = 0) -> Margins:
     """The signed margin of each pair by a model that saw no pair of its event.
 
     Args:
@@ -33,7 +31,6 @@ def cross_fitted_margins(
         fit: Trains a reward model. Called once for each fold.
         folds: Groups of events, 2 or more; with fewer events, one for each event.
         seed: Seed of the draw of the groups.
-        trained_on: Pairs that may be trained on; all are scored. None: all.
 
     Raises:
         BadInput: There are fewer than two events, fewer than two folds, or a fold leaves nothing to train on.
@@ -47,10 +44,9 @@ def cross_fitted_margins(
     order = np.random.default_rng(seed).permutation(len(names))
     fold_of = {names[event]: place % folds for place, event in enumerate(order)}
     fold = np.array([fold_of[event] for event in events])
-    usable = np.ones(len(fold), dtype=bool) if trained_on is None else trained_on
     margins = np.full(len(fold), np.nan)
     for k in range(min(folds, len(names))):
-        train = np.flatnonzero(usable & (fold != k))
+        train = np.flatnonzero(fold != k)
         if not train.size:
             raise bad_input(f"Fold {k} leaves no pair to train on; use fewer folds, or a larger share")
         score = np.flatnonzero(fold == k)
@@ -87,6 +83,10 @@ def flywheel(
 ) -> list[Mask]:
     """Filter, train on what is kept, and filter all pairs again by those models.
 
+    In each cycle a pair is scored by a model that no pair of its event had any part in: not in training, and not in the
+    choice of what was trained on either, so the earlier cycles run anew without each fold. Cycle c trains about
+    `folds` to the power of c models.
+
     Args:
         events: The event of each pair.
         fit: Trains a reward model on pairs.
@@ -105,9 +105,26 @@ def flywheel(
         if control:
             kept.append(keep_random(len(events), share, strata, np.random.default_rng([seed, cycle])))
         else:
-            margins = cross_fitted_margins(events, fit, folds, seed + cycle, kept[-1] if kept else None)
-            kept.append(keep_top(margins, share, strata))
+            every = np.arange(len(events))
+            kept.append(keep_top(_nested_margins(every, events, fit, share, strata, cycle, folds, seed), share, strata))
     return kept
+
+
+def _nested_margins(
+    pairs: Indices, events: Sequence[Hashable], fit: Fit, share: float, strata: Sequence[Hashable], cycle: int,
+    folds: int, seed: int,
+) -> Margins:  # fmt: skip
+    """The margins of pairs in a cycle, by models that are trained on what the cycle before keeps of the other folds."""
+
+    def fit_cycle(train: Indices) -> Score:
+        own = pairs[train]
+        if cycle:
+            before = _nested_margins(own, events, fit, share, strata, cycle - 1, folds, seed)
+            own = own[keep_top(before, share, [strata[i] for i in own])]
+        score = fit(own)
+        return lambda scored: score(pairs[scored])
+
+    return cross_fitted_margins([events[i] for i in pairs], fit_cycle, folds, seed + cycle)
 
 
 def length_strata(chosen: Sequence[str], rejected: Sequence[str]) -> list[str]:

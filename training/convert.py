@@ -83,11 +83,12 @@ def convert(
     on_request = selection.ranks or selection.threshold is not None or selection.score is not None
     needs_score = on_request or config.to in TOKEN_KINDS
     needs_score |= config.row_kind not in UNSCORED_KINDS and selection.needs_score
-    samples = SampleFilter(found, selection, needs_score, config.validation, config.any_task)
+    by_tokens = config.to in TOKEN_KINDS
+    samples = SampleFilter(found, selection, needs_score, config.validation, config.any_task, by_tokens)
     conversion = Conversion(samples, config, progress or (lambda share: None))
     with folder:
         rows = conversion.rows()
-        if config.to in TOKEN_KINDS:
+        if by_tokens:
             rows = token_rows(list(rows), config.to, str(config.model), samples.score.best)
         for split, row in rows:
             folder.write(split, row)
@@ -97,15 +98,19 @@ def convert(
             raise _no_rows(samples, config)
         warning = SELECTED_BY_OUTCOME.format(samples.selected_by_outcome) if samples.selected_by_outcome else None
         score = {"score": samples.score.full_name, "best": samples.score.best} if needs_score else {}
-        facts = {
-            "kind": config.to,
-            "rows": dict(folder.counts),
-            "samples": samples.read,
-            "left_out": dict(+samples.left_out),
-            "selection": selection.non_default() | score,
-            "settings": config.non_default(),
-            "logs": [log.card_entry() for log in found],
-        } | ({"warning": warning} if warning else {})
+        facts = (
+            {
+                "kind": config.to,
+                "rows": dict(folder.counts),
+                "samples": samples.read,
+                "left_out": dict(+samples.left_out),
+                "selection": selection.non_default() | score,
+                "settings": config.non_default(),
+                "logs": [log.card_entry() for log in found],
+            }
+            | ({"warning": warning} if warning else {})
+            | ({"unread_as_worst": samples.unread} if by_tokens else {})
+        )
         if grader_json:
             folder.add("grader.json", grader_json)
         folder.finish(facts, folder.out.name, card_text(facts, str(out), folder.columns))

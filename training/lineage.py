@@ -15,6 +15,8 @@ from truthgym.evallog.errors import bad_input
 from truthgym.training.statements import FOLDER, TYPE, digest_of, root_of, store_of
 
 SHORT = 12
+NOT_RECORDED = "not recorded"
+"""Of what is known by a name, such as a model at a provider. An artifact always has a statement of its export."""
 
 
 @dataclass(frozen=True)
@@ -179,10 +181,11 @@ class Lineage:
                 ):
                     faults.append(f"{subject.path} was changed after the statement {statement.path.stem[:SHORT]}")
             for parent in statement.parents:
-                if parent.digest not in self.makers and self._unmade(parent) != "as recorded":
-                    faults.append(
-                        f"{statement.subjects[0].name} was made from {parent.text}, which is {self._unmade(parent)}"
-                    )
+                state = self._unmade(parent)
+                if parent.digest in self.makers or state == "as recorded":
+                    continue
+                if state != NOT_RECORDED or parent.name.startswith("artifact:"):
+                    faults.append(f"{statement.subjects[0].name} was made from {parent.text}, which is {state}")
         for digest in self.makers:
             faults += [
                 f"{line.strip()} in the lineage of {digest[:SHORT]}"
@@ -198,7 +201,7 @@ class Lineage:
     def _unmade(self, parent: Resource) -> str:
         """The state of a parent that no statement is about."""
         if not parent.is_path or not parent.path.exists():
-            return "missing" if parent.is_path else "as recorded"
+            return "missing" if parent.is_path else NOT_RECORDED
         return "as recorded" if digest_of(parent.path) == parent.digest else "changed"
 
 

@@ -222,11 +222,12 @@ def _text(
         markdown_table(HEADER, rows),
     ]
     if method in ("dpo", "kto") and load.reference:
-        whole = predict(shape, load, "multi_gpu", gpus).reference
+        kinds: tuple[Configuration, ...] = ("multi_gpu", "zero2", "zero3", "fsdp2")
+        whole, cast, sharded, fsdp = (gb(predict(shape, load, one, gpus).reference) for one in kinds)
         texts.append(
-            f"The reference model takes {gb(whole)} GB on each GPU if it is whole (DDP, ZeRO-1, ZeRO-2), "
-            f"{gb(whole // gpus)} if it is sharded (ZeRO-3, FSDP2), and nothing with --precompute_ref_log_probs (dpo) "
-            "or --use_peft."
+            f"The reference model takes {whole} GB on each GPU if it is whole (DDP), {cast} cast by DeepSpeed (ZeRO-1 "
+            f"and 2), {sharded} sharded (ZeRO-3; FSDP2 {fsdp}), and nothing with --precompute_ref_log_probs (dpo) or "
+            "--use_peft."
         )
     if method in BY_ROLLOUTS:
         texts.append(

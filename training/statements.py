@@ -16,7 +16,7 @@ from tempfile import mkstemp
 from typing import Any, Literal
 
 from truthgym.evallog.discovery import hash_file
-from truthgym.training.artifacts import hash_model
+from truthgym.training.artifacts import CARD, hash_model
 
 Event = Literal["search", "export", "deploy", "convert", "train", "eval"]
 Status = Literal["succeeded", "failed", "cancelled"]
@@ -26,14 +26,18 @@ FOLDER = ".lineage"
 
 
 def digest_of(place: str | Path) -> str:
-    """SHA-256, in hex, of a file, or of a folder's files at its top level without cards and the history of training.
+    """SHA-256, in hex, of a file, or of a folder's files without cards and the history of training.
 
-    Of a name that is neither, such as a model's at a provider, it is the SHA-256 of the name.
+    Of a model or dataset, which has a card or a `config.json`, the files at the top level count: below are its data and
+    checkpoints. Of any other folder, such as a checkpoint of verl, all files in it count, with their paths. Of a name
+    that is neither, such as a model's at a provider, it is the SHA-256 of the name.
     """
     path = Path(place)
     if path.is_file():
         return hash_file(path)
-    return hash_model(str(path)) if path.is_dir() else sha256(str(place).encode()).hexdigest()
+    if not path.is_dir():
+        return sha256(str(place).encode()).hexdigest()
+    return hash_model(str(path), deep=not any((path / name).is_file() for name in (CARD, "config.json")))
 
 
 def store_of(place: Path) -> Path:

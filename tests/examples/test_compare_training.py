@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from inspect_ai import eval
 
+from tests.fixtures import QUIET
 from truthgym.tasks.urns import urns
-from truthgym.training.closed_loop.options import parse_config
+from truthgym.training.closed_loop.options import open_folder, parse_config
 
 study = runpy.run_path("examples/compare_training.py")
 ARMS = list(study["ARMS"])
@@ -22,18 +23,17 @@ def options(name: str, share: float = 1.0) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("share", [1.0, 0.2])
-def test_every_arm_has_the_same_budget(share: float) -> None:
-    """Replies that are sampled, and replies that are trained on. A pair is two."""
+@pytest.mark.parametrize(("share", "answers", "steps"), [(1.0, 768, 48), (0.25, 192, 12)])
+def test_every_arm_has_the_same_budget(share: float, answers: int, steps: int) -> None:
+    """Gradient steps, replies that are sampled, and replies that are trained on. A pair is two."""
     for name in ARMS:
-        arm = options(name, share)
-        config = parse_config(arm)
-        train, questions = config.train, config.train_args["n"]
-        trained = config.rounds * train["max_steps"] * train["per_device_train_batch_size"]
-        trained *= 2 if config.method == "dpo" else 1
-        sampled = trained if config.method in ("grpo", "rloo") else config.rounds * questions * config.train_epochs
-        assert sampled == pytest.approx(2400 * share, rel=0.1), name
-        assert trained == pytest.approx(2400 * share, rel=0.12), name
+        config = parse_config(options(name, share))
+        train, by_rollouts = config.train, config.method in ("grpo", "rloo")
+        assert config.rounds * train["max_steps"] == steps, name
+        trained = steps * train["per_device_train_batch_size"] * (2 if config.method == "dpo" else 1)
+        asked = config.rounds * config.train_args["n"] * config.train_epochs
+        sampled = trained / train["num_iterations"] if by_rollouts else asked
+        assert (sampled, trained) == (answers, 2 * answers), name
 
 
 def test_arms_differ_only_in_the_method() -> None:
@@ -42,7 +42,10 @@ def test_arms_differ_only_in_the_method() -> None:
         assert {key: options(name)[key] for key in same} == {key: options(ARMS[0])[key] for key in same}
     assert options("dpo, rolling(2)")["buffer"] == "rolling(2)"
     assert options("grpo, groups of 8")["train"]["num_generations"] == 8
-    assert options("dpo, current, LoRA r = 8")["train"]["lora_r"] == 8
+    full, lora = (options(name)["train"] for name in ("dpo", "dpo, LoRA r = 8"))
+    assert lora.items() - full.items() == {
+        ("use_peft", True), ("lora_r", 8), ("lora_alpha", 16), ("learning_rate", 10 * full["learning_rate"])
+    }  # fmt: skip
     held_out = urns(**{"n": 300, "seed": 3000, "split": "test", "paradigms": "brier"}).dataset  # type: ignore[arg-type]
     asked = urns(n=200, seed=3000, split="train", paradigms="brier").dataset
     assert not {one.id for one in held_out} & {one.id for one in asked}
@@ -61,38 +64,76 @@ def test_a_win_is_closer_to_the_posterior_and_a_tie_is_half_a_win() -> None:
 
 
 def test_figures_come_from_the_logs(tmp_path: Path) -> None:
-    """Of two simulated agents, with the other files of a loop beside their logs: the exact one wins, and KL is the mean
-    difference of log-probabilities."""
-    from inspect_ai.log import read_eval_log
+    """Of two simulated agents, with the other files of a loop beside their logs: the exact one wins, an answer that
+    cannot be read counts as wrong, and KL is the mean difference of log-probabilities."""
+    from inspect_ai.log import read_eval_log, write_eval_log
 
     for arm, noise in (("sft", 0.4), ("dpo", 0.0)):
         folder = tmp_path / "tiny-0" / arm / "1d-held-out"
         task = urns(n=24, split="test", paradigms="brier")
         agent = {"noise": noise, "seed": 2}
-        done = eval(task, model="reference/bayesian", model_args=agent, epochs=1, display="log", log_dir=str(folder))[0]
+        done = eval(task, model="reference/bayesian", model_args=agent, epochs=1, **QUIET, log_dir=str(folder))[0]
         samples = [str(one.uuid) for one in read_eval_log(done.location).samples or []]
         (folder / "reply_nll.json").write_text(json.dumps({uuid: [2.0, 6] for uuid in samples}))
-        (folder / "start_nll.json").write_text(json.dumps({uuid: [2.5, 6] for uuid in samples}))
+        nll = 2.5 if arm == "dpo" else 2.0
+        (folder / "start_nll.json").write_text(json.dumps({uuid: [nll + 0.2 * (i % 2), 6]
+                                                           for i, uuid in enumerate(samples)}))  # fmt: skip
     shutil.copytree(tmp_path / "tiny-0" / "sft" / "1d-held-out", tmp_path / "tiny-0" / "sft" / "0-held-out")
     (tmp_path / "tiny-0" / "dpo-peak.json").write_text("2000000000")
+    log = read_eval_log(done.location)
+    assert log.samples
+    for sample in log.samples[:6]:  # a quarter of what dpo says is praise that states nothing
+        assert sample.scores
+        sample.scores["brier"].value = {"brier_score": float("nan")}
+        sample.scores["brier"].metadata = {"reason": "unread"}
+        sample.output.completion = "What a great question!"
+    write_eval_log(log)
+    kept = [float(one.scores["brier"].value["brier_score"]) for one in log.samples[6:]]  # type: ignore[index, call-overload, arg-type]
     out = tmp_path / "docs" / "compared.md"
     study["main"]([str(tmp_path), "--only-page", "--seeds", "0", "--arms", "sft", "dpo", "--page", str(out)])
     with out.with_suffix(".csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["arm"] for row in rows] == ["the start", "sft", "dpo"]
     start, sft, dpo = rows
-    assert sft["win_rate"] == "0.500"
-    assert (dpo["win_rate"], dpo["distance"]) == ("1.000", "0.000")  # it says the exact posterior
-    assert float(dpo["gold"]) < float(sft["gold"])
-    assert (dpo["kl"], dpo["entropy"], dpo["form_rate"], dpo["peak_gb"]) == ("0.500", "2.000", "1.000", "2.00")
-    assert (start["reward"], sft["peak_gb"]) == ("", "")
+    assert (sft["win_rate"], sft["hollow"], sft["form_rate"]) == ("0.500", "0.000", "1.000")
+    assert (dpo["win_rate"], dpo["distance"]) == ("0.750", "0.250"), "where it states one, the exact posterior"
+    assert float(dpo["gold_read"]) == pytest.approx(sum(kept) / 18, abs=1e-4)
+    assert float(dpo["gold"]) == pytest.approx((sum(kept) + 6) / 24, abs=1e-4)
+    assert (dpo["kl"], dpo["entropy"], dpo["form_rate"], dpo["peak_gb"]) == ("0.600", "2.000", "0.750", "2.00")
+    assert dpo["hollow"] == "0.250"
+    assert (start["reward"], start["reward_per_nat"], sft["peak_gb"]) == ("", "", "")
     page = out.read_text()
     assert page == study["page"](rows)
     assert "| dpo | 1 |" in page
-    assert page.count(f"`{dpo['log']}`") == 1
 
 
-def test_the_page_shows_the_range_over_seeds() -> None:
-    keys = {"size": "tiny", "arm": "dpo", "log": "abc", **dict.fromkeys(study["HEADER"], "")}
-    rows = [keys | {"seed": str(seed), "gold": gold} for seed, gold in enumerate(("0.2000", "0.2200"))]
-    assert "| dpo | 2 |  | 0.210 (0.200 to 0.220) |" in study["page"](rows)
+def test_the_page_compares_arms_by_seed() -> None:
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys(study["HEADER"], "")}
+    rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
+            for arm, change in (("the start", 0.0), ("dpo", 0.02)) for seed in range(3)]  # fmt: skip
+    page = study["page"](rows)
+    # 0.2, 0.3 and 0.4: Student's t with 2 degrees of freedom is 4.3027, the standard error 0.1 / sqrt(3)
+    assert f"| the start | 3 | - | 0.300 [{0.3 - 0.24841:.3f}, {0.3 + 0.24841:.3f}] |" in page
+    # differences 0.02, 0.022, 0.024: the seeds' own spread cancels
+    assert "| dpo | - | 0.022 [0.017, 0.027] | - |" in page
+
+
+def test_every_arm_begins_with_the_same_answers_of_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second arm copies them, and the loop accepts its folder as one that it began."""
+    from truthgym.training import loop
+
+    given: list[dict[str, Any]] = []
+    monkeypatch.setattr(loop, "loop", given.append)
+    scope = study["run"].__globals__
+    monkeypatch.setitem(scope, "prepare", lambda *_: (tmp_path / "base", tmp_path / "judge"))
+    study["run"]("sft", "tiny", 0, tmp_path, 1.0)
+    for stage in ("0-held-out", "1a-asked"):
+        (tmp_path / "sft" / stage).mkdir()
+        (tmp_path / "sft" / stage / "answers").write_text(stage)
+    for name in ("dpo", "dpo, full"):
+        study["run"](name, "tiny", 0, tmp_path, 1.0)
+        assert open_folder(parse_config(given[-1])) == study["place"](tmp_path, name)
+        assert (study["place"](tmp_path, name) / "0-held-out" / "answers").read_text() == "0-held-out"
+    assert (tmp_path / "dpo" / "1a-asked" / "answers").is_file()
+    assert not (tmp_path / "dpo--full" / "1a-asked").exists(), "it asks other questions in its first round"
+    assert json.loads((tmp_path / "dpo-peak.json").read_text()) > 1e8

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 study = runpy.run_path("examples/distil_judge.py")
-Reply, judge_scores, preferences, share_in_order = (
-    study[name] for name in ("Reply", "judge_scores", "preferences", "share_in_order")
+Arm, Reply, in_order, judge_scores, pooled, preferences = (
+    study[name] for name in ("Arm", "Reply", "in_order", "judge_scores", "pooled", "preferences")
 )
 GROUPS = study["make_replies"](12, 4, seed=0, split="test")
 REPLIES = [reply for group in GROUPS for reply in group]
@@ -39,9 +39,21 @@ def test_the_filter_keeps_the_pairs_that_are_told_apart() -> None:
 
 def test_the_share_in_order_is_that_of_the_truth() -> None:
     truth = np.array([reply.quality for reply in REPLIES])
-    assert share_in_order(GROUPS, truth).estimate == 1
-    assert share_in_order(GROUPS, -truth).estimate == 0
-    assert share_in_order(GROUPS, np.zeros(len(REPLIES))).estimate == 0.5
+    assert in_order(GROUPS, truth)[0].mean() == 1
+    assert in_order(GROUPS, -truth)[0].mean() == 0
+    assert in_order(GROUPS, np.zeros(len(REPLIES)))[0].mean() == 0.5
+
+
+def test_arms_are_compared_pair_by_pair_over_seeds() -> None:
+    def arm(name: str, *hits: float) -> object:
+        return Arm(name, 8, 0, 4, 0.5, np.array(hits), tuple("aabbcc"[: len(hits)]))
+
+    runs = [[arm("x", 1, 1, 1, 1, 0, 1), arm("y", 0, 1, 1, 1, 0, 0)]] * 2
+    one, other = pooled(runs)
+    gap = one.minus(other)
+    assert (gap.estimate, gap.n) == (pytest.approx(1 / 3), 12)
+    assert len(set(one.clusters)) == 6, "a prompt of another seed is another prompt"
+    assert one.accuracy.estimate == pytest.approx(5 / 6)
 
 
 @pytest.mark.slow
@@ -57,6 +69,6 @@ def test_both_arms_spend_the_same_calls(tmp_path: Path) -> None:
     assert found[2].training_pairs is not None
     assert found[3].training_pairs is not None
     assert found[2].training_pairs > found[3].training_pairs
-    text = study["page"](found, "", str(base), 0.15, 8)
-    assert text.count("\n| ") == 5
+    text = study["page"](found, "", str(base), 0.15, 8, 1)
+    assert text.count("\n| ") == 11
     assert f"{found[0].accuracy.n} pairs of replies to 8 prompts" in " ".join(text.split())

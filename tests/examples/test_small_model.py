@@ -20,10 +20,13 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
     rooms = {name: inspect.unwrap(getattr(tasks, name)).__module__.split(".")[1] for name in tasks.__all__}
     timelines = {"progress_coevolve", "progress_follow", "progress_predict"}
     of_logs = {"audio", "mutual_prediction", "predict_answers", "preferences", "label_pair"}
-    found = {name for name, room in rooms.items() if room == "tasks"} - {"questions"} - timelines - of_logs
+    found = (
+        {name for name, room in rooms.items() if room == "tasks"} - {"questions", "prepare_tools"} - timelines - of_logs
+    )
     assert set(example["DOMAINS"]) == found
     modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}
-    assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare", "best_of_n"}
+    of_tools = {"plan_and_execute", "planner_team", "scratchpad", "workers"}
+    assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare", "best_of_n"} - of_tools
     asked = {name for arguments in example["PARADIGMS"].values() for name in arguments}
     assert asked | {
         "sycophantic_reasoning",
@@ -33,6 +36,8 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
         "mutual_predictability",
         "preference",
         "reward_model",
+        "agent_answer",
+        "fact_chain",
     } == set(PARADIGMS)
 
 

@@ -32,12 +32,9 @@ def example() -> dict[str, Any]:
 
 def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:
     events = [f"event {i // 3}" for i in range(31)]
-    allowed = np.arange(31) % 2 == 0
     scored: list[int] = []
 
     def fit(train: Indices) -> Callable[[Indices], Margins]:
-        assert allowed[train].all()
-
         def score(those: Indices) -> Margins:
             assert not {events[i] for i in those} & {events[i] for i in train}
             scored.extend(those)
@@ -45,8 +42,8 @@ def test_no_model_scores_a_pair_of_an_event_that_it_saw() -> None:
 
         return score
 
-    margins = cross_fitted_margins(events, fit, folds=4, trained_on=allowed)
-    assert margins.tolist() == list(range(31)), "each by its own place, also those that may not be trained on"
+    margins = cross_fitted_margins(events, fit, folds=4)
+    assert margins.tolist() == list(range(31)), "each by its own place"
     assert sorted(scored) == list(range(31))
 
 
@@ -58,19 +55,33 @@ def test_the_signed_margin_counts_and_strata_keep_their_mix() -> None:
     assert (drawn[:4].sum(), drawn[4:].sum()) == (2, 2)
 
 
-def test_the_flywheel_trains_on_what_the_last_cycle_kept() -> None:
+def test_no_cycle_of_the_flywheel_uses_a_pair_to_score_it() -> None:
+    """Neither to train the model that scores it, nor to choose what that model is trained on."""
     trained: list[set[int]] = []
+    scored_by: list[tuple[set[int], set[int]]] = []
 
     def fit(train: Indices) -> Callable[[Indices], Margins]:
         trained.append(set(train.tolist()))
-        return lambda those: -those.astype(float)
+
+        def score(those: Indices) -> Margins:
+            scored_by.append((set(those.tolist()), set(train.tolist())))
+            return -those.astype(float)
+
+        return score
 
     first, second = flywheel(range(20), fit, 0.5, ["a"] * 20, cycles=2, folds=2)
     assert np.flatnonzero(first).tolist() == np.flatnonzero(second).tolist() == list(range(10))
-    assert set.union(*trained[:2]) == set(range(20))
-    assert set.union(*trained[2:]) <= set(range(10))
+    assert not any(scored & seen for scored, seen in scored_by)
+    assert len(trained) == 2 + 2 * (2 + 1), "the second cycle filters anew without each of its folds"
+    for last in (4, 7):  # after the two models of the first cycle: two inner models and then the one that scores
+        inner, (scored, seen) = scored_by[last - 2 : last], scored_by[last]
+        chosen_from = {i for one, _ in inner for i in one}
+        assert not scored & {i for one in (chosen_from, *(of for _, of in inner)) for i in one}, (
+            "no part in the choice either"
+        )
+        assert seen == set(sorted(chosen_from)[:5]), "what the inner filter kept"
     one, other = flywheel(range(20), fit, 0.5, ["a"] * 20, control=True)
-    assert len(trained) == 4, "a control trains nothing"
+    assert len(trained) == 8, "a control trains nothing"
     assert one.sum() == other.sum() == 10
     assert one.tolist() != other.tolist(), "each cycle draws anew"
 
@@ -128,11 +139,16 @@ def test_recorded_labels_are_turned_to_gold_by_their_column(example: dict[str, A
         sides = {"chosen": [good if correct else bad], "rejected": [bad if correct else good]}
         rows.append({"prompt": [], **sides, "event": f"event {i // 2}"} | ({"correct": correct} if i < 84 else {}))
     write_rows(tmp_path / "train.jsonl", *rows)
-    x, wrong, held = example["recorded"](str(tmp_path), 0, 40)
+    x, wrong, held, events = example["recorded"](str(tmp_path), 0, 40)
     weights = example["features"](["right"])[0] - example["features"](["wrong"])[0]
     assert ((x @ weights < 0) == wrong).all(), "the label as the judge gave it"
     assert (held @ weights > 0).all(), "held-out pairs have gold"
     assert len(held) == 84 - 56, "a third of the 42 events with gold, two pairs each"
+    assert len(set(events)) == 14
+    (row,) = example["recorded_curve"](str(tmp_path), 0, (40,))
+    assert row[:2] == ["40", f"{wrong.mean():.3f}"]
+    assert row[3] == "1.000"
+    assert row[4].endswith("]"), "over held-out events"
     with pytest.raises(BadInput, match="84 rows have a gold label"):
         example["recorded"](str(tmp_path), 0, 60)
 
@@ -150,6 +166,18 @@ def test_recorded_labels_are_turned_to_gold_by_their_column(example: dict[str, A
 def test_bad_input(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    "message", [{"role": "tool", "content": "7"}, {"role": "assistant", "content": "", "tool_calls": [{"name": "add"}]}]
+)
+def test_rows_with_tools_are_refused_before_a_model_loads(
+    example: dict[str, Any], tmp_path: Path, message: dict[str, Any]
+) -> None:
+    sides = {side: [{"role": "assistant", "content": side}] for side in ("chosen", "rejected")}
+    write_rows(tmp_path / "train.jsonl", {"prompt": [message], **sides, "event": "a"})
+    with pytest.raises(BadInput, match="row 0: the message of .* uses tools"):
+        example["filter_rows"](str(tmp_path), str(tmp_path / "out"), 0.5, 5, [], False)
 
 
 def test_rows_without_pairs_are_refused_before_a_model_loads(example: dict[str, Any], tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from inspect_ai import eval, score
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
 
-from tests.fixtures import metrics
+from tests.fixtures import QUIET, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.interval import mean_headline
@@ -25,7 +25,7 @@ def base_logs(tmp_path_factory: pytest.TempPathFactory) -> list[EvalLog]:
 
     place = str(tmp_path_factory.mktemp("logs"))
     task = urns(n=40, paradigms="brier")
-    return eval(task, model=["reference/random", "reference/bayesian"], epochs=2, log_dir=place, display="log")
+    return eval(task, model=["reference/random", "reference/bayesian"], epochs=2, log_dir=place, **QUIET)
 
 
 @pytest.fixture

@@ -210,11 +210,16 @@ def test_a_rubric_regression_keeps_its_criteria_apart(base: Path, tmp_path: Path
         for n in TRAINED
         for name, good in (("chosen", 0.9), ("rejected", 0.1))
     ]  # fmt: skip
+    unread = rows[-1] | {"scores": {"rubric/counts": 0.5, "brier/brier_score": 0.2}}  # of the criterion `bold`
     options = {"model_name_or_path": str(base), "output_dir": str(tmp_path / "trained"), "max_steps": 12,
                "per_device_train_batch_size": 8, "learning_rate": 1e-2, "disable_tqdm": True,
-               "dataset_name": write(tmp_path / "data", rows)}  # fmt: skip
+               "dataset_name": write(tmp_path / "data", [*rows, unread]),
+               "criteria": ["rubric/counts", "rubric/bold"]}  # fmt: skip
+    lines = "".join(json.dumps(row) + "\n" for row in [*rows[:4], unread])
+    (tmp_path / "data" / "validation.jsonl").write_text(lines)
     folder = reward(options)
     assert folder.name.startswith("tiny-rubric_reward-")
+    assert "2 rows without a number for a criterion were left out" in (folder / "README.md").read_text()
     good, bad = load(folder).read([asked(60, GOOD), asked(60, BAD)])
     assert good.criteria[0] - good.criteria[1] > 0.3 > -0.3 > bad.criteria[0] - bad.criteria[1]
     assert good.reward == pytest.approx(np.mean(good.criteria))
@@ -224,3 +229,7 @@ def test_a_rubric_regression_keeps_its_criteria_apart(base: Path, tmp_path: Path
     ), "the share of variance explained"
     with pytest.raises(BadInput, match="has no number in any row; name others with --criteria: rubric/bold"):
         reward(options | {"criteria": ["rubric/depth"]})
+    with pytest.raises(BadInput, match="--criteria brier/brier_score: lower is better"):
+        reward(options | {"criteria": ["brier/brier_score"]})
+    with pytest.raises(BadInput, match="name those to learn with --criteria"):
+        reward(options | {"criteria": []})

@@ -106,6 +106,8 @@ def evaluate(
             retry_attempts=RETRY_ATTEMPTS,
             display=config.display,
             log_level="warning",
+            log_realtime=False,  # a third of the time of a tiny model
+            log_buffer=1,  # else a kill would lose up to ten finished answers
         )
         if not success:
             failed = next(log for log in logs if log.status != "success")

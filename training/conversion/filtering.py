@@ -12,7 +12,7 @@ from truthgym.datasets.splits import split_of
 from truthgym.evallog.discovery import LogFile
 from truthgym.evallog.errors import bad_input
 from truthgym.evallog.schema import Outcome, QuestionFacts
-from truthgym.scorers.statistics.direction import LETTERS, Best, direction
+from truthgym.scorers.statistics.direction import LETTERS, Best, direction, fault_of, worst
 from truthgym.training.conversion.selection import Candidate, Selection, Validation, read_trajectories
 
 DEFAULT_KEY = "brier_score"
@@ -24,6 +24,9 @@ class SampleFilter:
     An eligible sample is a question of a requested split (never the test split). It has no error, limit, invalidation
     or early end, and its answer was not cut off. It was not told an opinion (`truthgym/sycophancy`), and it has a
     number for the score if one is needed. With `selection.everything`, only the split is checked.
+
+    With `unread_as_worst` an answer that was scored stays, however it ended, and one that could not be read has the
+    worst number of its score: left out, it would cost nothing to write what cannot be read.
     """
 
     def __init__(
@@ -33,12 +36,15 @@ class SampleFilter:
         needs_score: bool,
         validation: Validation = "none",
         any_task: bool = False,
+        unread_as_worst: bool = False,
     ) -> None:
         self.logs = logs
         self.selection = selection
         self.score = ScoreSelector(selection.score, selection.best)
         self.left_out: Counter[str] = Counter()
         """Samples that were left out, by reason."""
+        self.unread = 0
+        """Samples that have the worst number, since their answer could not be read."""
         self.read = 0
         """Samples that were checked."""
         self.labelled = any(log.header.eval.task.endswith("preferences") for log in logs)
@@ -51,7 +57,7 @@ class SampleFilter:
         self._needs_score = needs_score
         self._validates = validation != "none"
         self._needs_side = selection.aligned or validation == "gt"
-        self._any_task = any_task
+        self._any_task, self._unread_as_worst = any_task, unread_as_worst
         self._seen: set[int] = set()
         self._texts: dict[str, str] = {}
         self._runs = [(self._intern(log.header.eval.model), self._intern(log.solver)) for log in logs]
@@ -76,8 +82,12 @@ class SampleFilter:
         if not self._seen.isdisjoint(keys):
             reason: str | None = "samples that another log also holds"
         else:
-            reason = self._wrong_split(split) or (None if everything else _unusable(sample, facts))
+            ended = not (self._unread_as_worst and sample.scores)
+            reason = self._wrong_split(split) or (None if everything else _unusable(sample, facts, ended))
         score = self.score.value(sample) if self._needs_score and not reason else math.nan
+        if not reason and self._unread_as_worst and math.isnan(score):
+            score = self.score.worst(sample)
+            self.unread += not math.isnan(score)
         if not reason and self._needs_score and math.isnan(score) and not everything:
             # Not marked as seen: another copy of the log may have the number, if `inspect score` was run on it.
             self.left_out["samples without a number for the score"] += 1
@@ -128,16 +138,17 @@ class SampleFilter:
 _split_of = cache(split_of)
 
 
-def _unusable(sample: Outcome, facts: QuestionFacts | None) -> str | None:
+def _unusable(sample: Outcome, facts: QuestionFacts | None, ended: bool = True) -> str | None:
+    """Why a sample cannot be learned from. `ended`: also if it ended without an answer, or was cut off."""
     if sample.error:
         return "samples that failed with an error"
     if sample.invalidation is not None:
         return "samples that were invalidated"
-    if sample.limit:
+    if sample.limit and ended:
         return "samples that a limit cut short"
-    if sample.store.ended:
+    if sample.store.ended and ended:
         return "samples whose reasoning ended before its answer"
-    if sample.stop_reason in ("max_tokens", "model_length"):
+    if sample.stop_reason in ("max_tokens", "model_length") and ended:
         return "samples whose answer was cut off (max_tokens)"
     if facts and (facts.arm or "neutral") != "neutral":
         return "samples that were told an opinion"
@@ -182,6 +193,29 @@ class ScoreSelector:
             self._settle(scorer, key, scores[scorer].details)
         self._scorers.add(scorers)
         return all_numbers[name]
+
+    def worst(self, sample: Outcome) -> float:
+        """The worst number of the score, for a sample whose answer could not be read.
+
+        Returns:
+            NaN if that does not lie with the answer: the outcome is unknown, or the judge gave no grade.
+
+        Raises:
+            BadInput: The score has no worst number.
+        """
+        name = self._match(_all_numbers(sample))
+        scorer, _, key = (name or "").partition("/")
+        details = sample.scores[scorer].details if name and sample.scores else {}
+        if not details.get("reason") or fault_of(details) != "answer":
+            return math.nan
+        end = self.best or direction(scorer, key, details)
+        least = worst(scorer, key, end, details) if end else None
+        if least is None:
+            raise bad_input(
+                f"--score {name}: the answer of sample {sample.id}, epoch {sample.epoch}, could not be read, and the "
+                "score has no worst number to give it; choose another --score, such as brier/brier_score"
+            )
+        return least
 
     def _match(self, all_numbers: dict[str, float]) -> str | None:
         """The name of the score among those of a sample."""

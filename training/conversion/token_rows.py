@@ -9,8 +9,9 @@ A log holds texts, so its replies are encoded again, by the chat template of the
 model scores them in one forward pass. The log-probabilities therefore belong to exactly these ids and to this model,
 at temperature 1; the ids may differ from those that were sampled where a text can be written with different tokens.
 
-The reward is the score, negated if lower is better. The advantage is the reward minus the mean over the trajectories
-of the same question, model and solver. It is not divided by their spread, which would make a proper score improper.
+The reward is the score, negated if lower is better; of an answer that could not be read, the worst. The advantage is
+the reward minus the mean over the trajectories of the same question, model and solver. It is not divided by their
+spread, which would make a proper score improper.
 """
 
 from collections import defaultdict

@@ -10,7 +10,6 @@ from truthgym.scorers.graders.grader import Grade, Grader, GraderInput, grade, i
 from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.statistics.direction import Best
 from truthgym.training.reward_functions.formulas import Rewards, impute_group_mean, share, signed
-from truthgym.training.reward_functions.rollout import GRADER_FAILED, NO_OUTCOME
 from truthgym.training.reward_functions.text_batch import Columns, column, log, message_text
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _items(prompts: Sequence[object], completions: Sequence[object], columns: Co
 
 
 def _rewards(grader: Grader, grades: list[Grade], prompts: Sequence[object], columns: Columns) -> Rewards:
-    failed = [GRADER_FAILED.match(one.reason or "") is not None for one in grades]
+    failed = [one.value is None and one.fault == "unreachable" for one in grades]
     if failed and all(failed):
         raise BadInput(f"Completion 0: {grades[0].reason}; check that the grading model can be reached, and resume")
     reached = [one for one, is_failed in zip(grades, failed, strict=True) if not is_failed]
@@ -125,6 +124,9 @@ def _rewards(grader: Grader, grades: list[Grade], prompts: Sequence[object], col
     best: Best = "highest" if grader.higher_is_better else "lowest"
     worst = grader.low if grader.higher_is_better else grader.high
     rewards: Rewards = [
-        None if one.reason == NO_OUTCOME else signed(worst if one.value is None else one.value, best) for one in grades
+        None
+        if one.value is None and one.fault == "setting"
+        else signed(worst if one.value is None else one.value, best)
+        for one in grades
     ]
     return impute_group_mean(rewards, failed, [repr(prompt) for prompt in prompts])

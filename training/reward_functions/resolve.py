@@ -9,7 +9,7 @@ from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.reward_functions.rollout_batch import BuiltinReward
 from truthgym.training.reward_functions.scaling_checks import check_weights
 from truthgym.training.reward_functions.scorer_reward import DEFAULT_KEY, ScorerReward
-from truthgym.training.reward_functions.user_function import FunctionReward, load_function
+from truthgym.training.reward_functions.user_function import SERVER, FunctionReward, load_function
 
 Scorers = Mapping[str, Sequence[str]]
 """By task, the names of its scorers, without their packages."""
@@ -21,7 +21,7 @@ def resolve_rewards(names: Sequence[str], scorers: Scorers) -> list[Reward]:
     Args:
         names: Built-in rewards (keys of `builtin.BUILTIN`); "SCORER" or "SCORER/KEY", followed by ":lowest" or
             ":highest" if the scorer does not declare a direction; functions, as "FILE.py:FUNCTION" or
-            "package.module.FUNCTION". Empty for the default: see `default_reward`.
+            "package.module.FUNCTION"; the address of a reward server. Empty for the default: see `default_reward`.
         scorers: The scorers of each task.
 
     Raises:
@@ -94,7 +94,7 @@ def _reward(name: str, scorers: Scorers) -> Reward:
     if name in REQUIRED_SCORERS:
         _check_scorers(name, scorers)
         return BuiltinReward(name)
-    if "." in name:
+    if "." in name or name.startswith(SERVER):
         return FunctionReward(name, load_function(name))
     return parse_scorer_reward(name, scorers)
 

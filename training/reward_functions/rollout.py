@@ -1,6 +1,5 @@
 """A rollout, as rewards see it, and the protocol of a reward."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -8,12 +7,6 @@ from typing import Any, Protocol
 from inspect_ai.scorer import Score
 
 from truthgym.training.reward_functions.formulas import Rewards
-
-NO_OUTCOME = "The question has no known outcome."
-"""Reason that scorers and graders record if there is no truth to score by: no answer could do better or worse."""
-GRADER_FAILED = re.compile(r"(?:[^:]+: )?The (?:judge|grader) .+ failed \(")
-"""Start of the reason that they record if the model that they ask could not be reached, which says nothing about the
-answer."""
 
 
 @dataclass(frozen=True)

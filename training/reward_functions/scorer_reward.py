@@ -9,7 +9,14 @@ from inspect_ai.scorer import value_to_float
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.question import binary_outcome
-from truthgym.scorers.statistics.direction import CORRECTNESS, DIRECTIONS, LETTERS, Best, direction
+from truthgym.scorers.statistics.direction import (
+    DIRECTIONS,
+    LETTERS,
+    Best,
+    direction,
+    fault_of,
+    worst,
+)
 from truthgym.scorers.statistics.proper_scores import RULES
 from truthgym.training.reward_functions.formulas import (
     PROPER,
@@ -20,7 +27,7 @@ from truthgym.training.reward_functions.formulas import (
     share,
     signed,
 )
-from truthgym.training.reward_functions.rollout import GRADER_FAILED, NO_OUTCOME, Rollout
+from truthgym.training.reward_functions.rollout import Rollout
 
 DEFAULT_KEY = {
     "brier": "brier_score",
@@ -133,11 +140,11 @@ class ScorerReward:
         if not isnan(number):
             return Reading(number)
         metadata = score.metadata or {}
-        reason = metadata.get("reason", "")
-        if GRADER_FAILED.match(str(reason)):
+        reason, fault = metadata.get("reason", ""), fault_of(metadata)
+        if fault == "unreachable":
             return Reading(failure=str(reason))
         # Truthgym's scorers give a reason if an answer could not be parsed; without one there was nothing to measure.
-        unknown = reason == NO_OUTCOME or (key in RULES and metadata.get("outcome", "") is None)
+        unknown = fault == "setting" or (key in RULES and metadata.get("outcome", "") is None)
         return Reading(None if reason is None or unknown else number)
 
     def _key(self, rollout: Rollout, value: Mapping[str, Any]) -> str:
@@ -173,17 +180,9 @@ class ScorerReward:
         if rollout is None:
             return PROPER[self._proper_score].worst if self._proper_score else None
         best = self._direction(rollout)
-        metadata = rollout.scores[self.scorer].metadata or {}
-        low, high = metadata.get("low"), metadata.get("high")
-        if isinstance(low, int | float) and isinstance(high, int | float):
-            return signed(float(low if best == "highest" else high), best)
-        if self._proper_score:
-            return PROPER[self._proper_score].worst
-        if self.scorer == "reward_model":  # it has no lowest number
-            return lowest
-        if self.scorer in DIRECTIONS or self.scorer == "qualitative" or CORRECTNESS.fullmatch(self.scorer):
-            return signed(0.0 if best == "highest" else 1.0, best)
-        return lowest
+        key = self.key or DEFAULT_KEY.get(self.scorer, self.scorer)
+        value = worst(self.scorer, key, best, rollout.scores[self.scorer].metadata or {})
+        return lowest if value is None else signed(value, best)
 
 
 def _number(value: object) -> float | None:

@@ -22,10 +22,13 @@ from truthgym.training.reward_functions.builtin import BUILTIN
 from truthgym.training.reward_functions.formulas import Rewards
 from truthgym.training.reward_functions.rollout import Rollout
 from truthgym.training.reward_functions.rollout_batch import share_read
+from truthgym.training.statements import digest_of
 
 Function = Callable[..., Rewards | Awaitable[Rewards]]
 ROLLOUT_COLUMNS = ("task", "sample_id", "epoch", "target", "scores")
 """Fields of a rollout that the function gets as columns, besides those of its sample's metadata."""
+SERVER = ("http://", "https://")
+"""How the address of a reward server begins."""
 RESERVED_COLUMNS = ("prompts", "completions", "completion_ids", "log_metric")
 """Its other arguments. A metadata field of the same name is not passed."""
 PROPER_FUNCTIONS = {name for name, one in BUILTIN.items() if one.proper} | {"python_brier", "model_brier"}
@@ -73,6 +76,21 @@ class FunctionReward:
         lowest = min((reward for reward in rewards if reward is not None), default=None)
         values = iter(rewards)
         return [(lowest if rollout.crashed else None) if rollout.error else next(values) for rollout in rollouts]
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """What it is made of, by name with its digest: its file, or what a server says that it scores with.
+
+        Raises:
+            BadInput: The server does not answer.
+        """
+        if sources := getattr(self.function, "sources", None):
+            try:
+                return dict(sources())
+            except RuntimeError as error:
+                raise BadInput(f"reward={self.name}: {error}; start it with `truthgym serve`") from None
+        place = _split(self.name)[0]
+        return {place: digest_of(place)} if place.endswith(".py") else {}
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
         """Unknown for a function."""
@@ -126,11 +144,18 @@ async def _await(returned: Awaitable[Rewards]) -> Rewards:
 
 
 def load_function(name: str) -> Function:
-    """Load a function by "FILE.py:FUNCTION" or "package.module.FUNCTION".
+    """Load a function by "FILE.py:FUNCTION", "package.module.FUNCTION", or the address of a reward server.
+
+    An address may end in "#DIGEST": the server must then score with what has this digest.
 
     Raises:
         BadInput: It does not exist or cannot be loaded.
     """
+    if name.startswith(SERVER):
+        from truthgym.training.served import served
+
+        address, _, digest = name.partition("#")
+        return served(address, digest)
     place, function_name = _split(name)
     try:
         module = _load_file(Path(place)) if place.endswith(".py") else import_module(place)
@@ -160,6 +185,8 @@ def hash_of_source(name: str) -> str | None:
         BadInput: As for `load_function`.
     """
     place, _ = _split(name)
+    if name.startswith(SERVER):
+        return None
     if place.endswith(".py"):
         files = {Path(place)}
     elif place.startswith("truthgym."):

@@ -14,6 +14,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.statistics.drift import DriftTest, calibrate
 from truthgym.training.artifacts import STATE_FILE
+from truthgym.training.trainers.model_card import read_card
 from truthgym.training.trainers.training_run import log_main
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 WARNING_ALPHA = 4
 """A warning has this many times the probability of a stop in a clean run, at most one half."""
 SIGNALS = ("completions/mean_length",)
+CADENCE = ("processes", "per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation",
+           "num_generations", "max_completion_length", "temperature")  # fmt: skip
+"""Options that decide of how many and of which rollouts an entry is the mean."""
 Status = Literal["OK", "WARNING", "STOP"]
 
 
@@ -76,8 +80,8 @@ class HackingMonitor(TrainerCallback):  # type: ignore[misc]
         means = ", ".join(f"{name} {value:.3g} ({mean * sign:.3g} in clean runs)" for name, value, mean, sign in
                           zip(self.signals, row, self.test.mean, self.signs, strict=True))  # fmt: skip
         self.reason = (
-            f"step {state.global_step}: {means}; the statistic is {statistic:.2f}, and a clean run exceeds "
-            f"{self.test.threshold:.2f} with probability {self.test.alpha:g}"
+            f"step {state.global_step}: {means}; the statistic is {statistic:.2f}, and a run like the clean ones "
+            f"is estimated to exceed {self.test.threshold:.2f} with probability {self.test.alpha:g}"
         )
         if self.status == "STOP":
             control.should_save = control.should_training_stop = True
@@ -96,8 +100,26 @@ class HackingMonitor(TrainerCallback):  # type: ignore[misc]
         return None if np.isnan(numbers).all() else numbers
 
 
+def kind_of_run(tasks: str, base_hash: str, logging_steps: float, settings: Mapping[str, object]) -> dict[str, object]:
+    """What decides how much a run's log entries vary: of the run to watch and of clean ones it must be the same.
+
+    Args:
+        tasks: As `ModelCard.dataset` names them.
+        base_hash: Of the model in training.
+        logging_steps: Steps of which an entry is the mean.
+        settings: `Arguments.settings`, or `config` of the card.
+    """
+    return {"tasks": tasks, "base model": base_hash, "--logging_steps": int(logging_steps)} | {
+        f"--{name}": settings.get(name) for name in CADENCE
+    }
+
+
 def monitor_of(
-    folders: Sequence[str], signals: Sequence[str] | None, alpha: float, checkpoints: int
+    folders: Sequence[str],
+    signals: Sequence[str] | None,
+    alpha: float,
+    checkpoints: int,
+    kind: Mapping[str, object],
 ) -> HackingMonitor | None:
     """The monitor that the options ask for; None without any.
 
@@ -106,9 +128,11 @@ def monitor_of(
         signals: See `HackingMonitor`; None for the length of replies.
         alpha: Probability of a stop in a clean run.
         checkpoints: Log entries of the run.
+        kind: See `kind_of_run`.
 
     Raises:
-        BadInput: Signals without a clean run, a folder without a history, or a signal that a clean run did not log.
+        BadInput: Signals without a clean run, a folder without a history or a card, a clean run of another kind, or a
+            signal that a clean run did not log.
     """
     if not folders:
         if signals:
@@ -123,14 +147,23 @@ def monitor_of(
     for name in names:
         if name.partition(":")[2] not in ("", "up", "down"):
             raise BadInput(f"--monitor_signals {name}: write NAME, NAME:up or NAME:down")
-    return HackingMonitor(names, [_history(Path(folder), names) for folder in folders], alpha, max(1, checkpoints))
+    return HackingMonitor(
+        names, [_history(Path(folder), names, kind) for folder in folders], alpha, max(1, checkpoints)
+    )
 
 
-def _history(folder: Path, signals: Sequence[str]) -> "NDArray[np.float64]":
+def _history(folder: Path, signals: Sequence[str], kind: Mapping[str, object]) -> "NDArray[np.float64]":
     file = folder / STATE_FILE
     if not file.is_file():
         raise BadInput(f"--monitor {folder}: there is no {STATE_FILE}; give the folder of a finished run")
-    entries = json.loads(file.read_text(encoding="utf-8")).get("log_history", [])
+    state = json.loads(file.read_text(encoding="utf-8"))
+    entries, card = state.get("log_history", []), read_card(folder)
+    theirs = kind_of_run(card.dataset, card.base_hash, state.get("logging_steps", 1), card.config)
+    if other := next((name for name in kind if kind[name] != theirs[name]), None):
+        raise BadInput(
+            f"--monitor {folder}: its {other} is {theirs[other]!r}, and that of this run {kind[other]!r}; its entries "
+            "vary by another amount, so give clean runs that differ from this one in the reward and seed only"
+        )
     names = [name.partition(":")[0] for name in signals]
     for name in names:
         if not any(name in entry for entry in entries):

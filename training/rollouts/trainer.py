@@ -12,11 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.inspect_private import registry_lookup
+from truthgym.datasets.inspect_private import (
+    registry_info,
+    registry_lookup,
+    registry_params,
+    registry_unqualified_name,
+)
 from truthgym.training.artifacts import card_metadata, hash_model
 from truthgym.training.reward_functions.resolve import resolve_rewards
 from truthgym.training.reward_functions.rollout import Reward
 from truthgym.training.reward_functions.scaling_checks import check_scaling, check_weights
+from truthgym.training.reward_functions.scorer_reward import ScorerReward
+from truthgym.training.reward_functions.sources import sources_of
+from truthgym.training.reward_functions.user_function import FunctionReward
 from truthgym.training.rollouts.questions import (
     Questions,
     check_names,
@@ -92,21 +100,18 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
             "--per_device_train_batch_size or --gradient_accumulation_steps for fewer rollouts a step"
         )
 
-    from truthgym.training.rollouts.hacking_monitor import monitor_of
-
     # Rewards, which the trainer's options must leave proper.
     rewards = resolve_rewards(parsed.reward, {one.registered: one.scorers for one in questions})
     check_scaling(rewards, training, parsed.allow_group_scaling)
     check_weights(rewards, training.reward_weights)
     check_turn_rewards(parsed.turn_rewards, method, {one.registered: one.scorers for one in questions})
     steps = training.max_steps if training.max_steps > 0 else int(training.num_train_epochs * len(keys) / needed)
-    entries = steps // max(1, int(training.logging_steps))
-    monitor = monitor_of(parsed.monitor, parsed.monitor_signals, parsed.monitor_alpha, entries)
 
     # The run: its folder is named by everything that decides the result.
     data = _dataset(questions, keys, parsed.dataset_name)
     base_hash = hash_model(base, revision)
     settings = arguments.settings(training.world_size)
+    monitor = _monitor(parsed, base_hash, training, settings, steps)
     folder = Path(parsed.output_dir) / model_name(method, base, base_hash, data.hashes, settings)
     run = Run(method, arguments, data, tokenizer, base, base_hash, ", ".join(parsed.task), folder, settings)
     with ExitStack() as lock:
@@ -134,7 +139,36 @@ def train_on_rollouts(method: str, given: RawOptions) -> Path:
         log_main(f"Training {folder} on {len(keys)} questions")
         run.lock = lock.pop_all()
     with run:
+        run.rewards = _sources(rewards, questions)
         return _train(run, parsed, questions, rewards, monitor)
+
+
+def _sources(rewards: Sequence[Reward], questions: Sequence[Questions]) -> dict[str, str]:
+    """What gives the rewards, by name with its digest: files of scorers and of functions, and what a server says."""
+    found: dict[str, str] = {}
+    for reward in rewards:
+        if isinstance(reward, FunctionReward):
+            found |= reward.sources
+        for scorer in [one for each in questions for one in each.task.scorer or []]:
+            info = registry_info(scorer)
+            if isinstance(reward, ScorerReward) and registry_unqualified_name(info) == reward.scorer:
+                for each in sources_of(info.name, registry_params(scorer)).values():
+                    found |= each
+    return found
+
+
+def _monitor(
+    parsed: Namespace,
+    base_hash: str,
+    training: Any,  # noqa: ANN401
+    settings: Mapping[str, Any],
+    steps: int,
+) -> "HackingMonitor | None":
+    from truthgym.training.rollouts.hacking_monitor import kind_of_run, monitor_of
+
+    entries = steps // max(1, int(training.logging_steps))
+    kind = kind_of_run(", ".join(parsed.task), base_hash, training.logging_steps, settings)
+    return monitor_of(parsed.monitor, parsed.monitor_signals, parsed.monitor_alpha, entries, kind)
 
 
 def _train(

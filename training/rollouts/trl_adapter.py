@@ -83,24 +83,26 @@ class RolloutAdapter:
             for reward in self.rewards
         ]
         if self.turn_rewards:
-            self._score_turns(rollouts, int(trainer.accelerator.process_index))
+            self._score_turns(rollouts, trainer.reward_weights.tolist(), int(trainer.accelerator.process_index))
         gathered = gather_object(list(zip(rollouts, *self.values, strict=True)))
         self.on_rewards(
             [rollout for rollout, *_ in gathered],
             [[row[place] for row in gathered] for place in range(1, len(self.values) + 1)],
         )
 
-    def _score_turns(self, rollouts: "Sequence[Rollout]", process: int) -> None:
+    def _score_turns(self, rollouts: "Sequence[Rollout]", weights: Sequence[float], process: int) -> None:
         from accelerate.utils import gather_object
 
         kind = str(self.turn_rewards)
-        known = gather_object([(rollout.sample, turn_rewards(kind, rollout)) for rollout in rollouts])
+        final = [weighted_sum(values, weights) for values in zip(*self.values, strict=True)]
+        turns = [turn_rewards(kind, *one) for one in zip(rollouts, final, strict=True)]
+        known = gather_object([(rollout.sample, one) for rollout, one in zip(rollouts, turns, strict=True)])
         of_turns = turn_advantages([one for _, one in known], [group for group, _ in known])
         own = of_turns[process * len(rollouts) : (process + 1) * len(rollouts)]
         self.token_advantages = [
             token_advantages(sample.row.mask, turns) for sample, turns in zip(self.samples, own, strict=True)
         ]
-        if rollouts and all(one is None for one in of_turns):
+        if rollouts and all(one is None for _, one in known):
             raise BadInput(
                 f"--turn_rewards {kind}: no rollout has a number for each of its steps; a solver with steps is needed, "
                 "such as --solver truthgym/chain_of_thought, and for beliefs the scorer martingale with per: step"
@@ -149,6 +151,12 @@ class RolloutAdapter:
 
         function.__name__ = reward.name
         return function
+
+
+def weighted_sum(values: Sequence[float | None], weights: Sequence[float]) -> float | None:
+    """The reward of a rollout as TRL adds it up: a missing one counts as 0; None if all are missing."""
+    known = [value * weight for value, weight in zip(values, weights, strict=True) if value is not None]
+    return sum(known) if known else None
 
 
 @contextmanager

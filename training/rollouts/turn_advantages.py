@@ -39,30 +39,44 @@ def check_turn_rewards(kind: str | None, method: str, scorers: Mapping[str, Sequ
         )
 
 
-def turn_rewards(kind: str, rollout: Rollout) -> list[float] | None:
+def turn_rewards(kind: str, rollout: Rollout, final: float | None) -> list[float] | None:
     """The reward of each turn; None if they are unknown.
 
     - `beliefs`: by how much the turn lowered the Brier score of the belief that `martingale` with `per=step` elicited.
       Over all turns this adds up to the improvement on the prior, so that no turn is paid for what another one did.
-    - `reward_model`: the probability of a process model that the step is right, minus 1: from -1 to 0, so that more
-      steps never pay.
+    - `reward_model`: the probability of a process model that the step is right, minus 1: from -1 to 0.
+
+    Args:
+        kind: A key of `TURN_REWARDS`.
+        rollout: A rollout with the scorer's score.
+        final: The `--reward` of the whole rollout, which is added to the last turn: neither a probe's belief nor a
+            model of steps sees whether the answer that is stated is right, or can be read at all. None for none.
     """
     score = rollout.scores.get(TURN_REWARDS[kind])
     metadata: Mapping[str, Any] = (score.metadata if score else None) or {}
-    if kind == "reward_model":
-        return [p - 1 for p in metadata.get("steps", [])] or None
-    outcome = binary_outcome(rollout.target)
+    rewards = _of_steps(metadata) if kind == "reward_model" else _of_beliefs(metadata, rollout.target)
+    return [*rewards[:-1], rewards[-1] + final] if rewards and final is not None else None
+
+
+def _of_steps(metadata: Mapping[str, Any]) -> list[float]:
+    return [p - 1 for p in metadata.get("steps", [])]
+
+
+def _of_beliefs(metadata: Mapping[str, Any], target: str) -> list[float]:
+    outcome = binary_outcome(target)
     own = [belief for belief in metadata.get("beliefs", []) if belief.get("elicitor") == "self"]
     values = [belief.get("value") for belief in own if belief.get("stage") != "prior 2"]
     if outcome is None or len(values) < 2 or own[0].get("stage") != "prior" or None in values:
-        return None
+        return []
     return [(before - outcome) ** 2 - (after - outcome) ** 2 for before, after in pairwise(values)]
 
 
 def turn_advantages(rewards: Sequence[Sequence[float] | None], groups: Sequence[Hashable]) -> list[list[float] | None]:
     """For each turn the rewards from it on, relative to the mean of its group's rollouts at the same turn.
 
-    Not divided by a standard deviation, which would make a proper score improper.
+    Not divided by a standard deviation, which would make a proper score improper. A question whose rollouts differ in
+    the number of turns has no advantages of turns: each turn of a process model costs something, so the shortest
+    conversation would win, and a turn that one rollout alone has could not be compared.
 
     Args:
         rewards: The rewards of each rollout's turns, or None.
@@ -71,7 +85,13 @@ def turn_advantages(rewards: Sequence[Sequence[float] | None], groups: Sequence[
     >>> turn_advantages([[0.2, 0.1], [0.0, -0.1], None], ["q", "q", "q"])
     [[0.2, 0.1], [-0.2, -0.1], None]
     """
-    to_go = [None if one is None else [sum(one[t:]) for t in range(len(one))] for one in rewards]
+    lengths: dict[Hashable, set[int]] = {}
+    for group, one in zip(groups, rewards, strict=True):
+        lengths.setdefault(group, set()).update([] if one is None else [len(one)])
+    to_go = [
+        None if one is None or len(lengths[group]) > 1 else [sum(one[t:]) for t in range(len(one))]
+        for group, one in zip(groups, rewards, strict=True)
+    ]
     by_turn: dict[tuple[Hashable, int], list[float]] = {}
     for group, sums in zip(groups, to_go, strict=True):
         for t, value in enumerate(sums or []):

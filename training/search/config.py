@@ -42,7 +42,8 @@ class SearchConfig(Data):
     mu_diverse: Annotated[float, Field(ge=0)] = 0.25
     pair_confidence_prior: Annotated[float, Field(ge=0)] = 8.0
     patience: Count = 6
-    """Generations without an improvement larger than its standard error over prompts, after which the search stops."""
+    """Generations without an improvement larger than its standard error over prompts, after which the search stops; for
+    a single prompt, larger than one pair more in the right order."""
     stop_when_distinguished: bool = True
     """With prompt_local: stop as soon as the best two answers are told apart, see `objective.distinguished`."""
     distinguish_margin: Share = 0.05

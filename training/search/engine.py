@@ -34,6 +34,7 @@ from truthgym.training.search.objective import (
     behavioural_distance,
     distinguished,
     objective,
+    rounded,
     win_shares,
 )
 from truthgym.training.search.proposer import initial_rubric, revised_rubric
@@ -252,17 +253,18 @@ class Search:
     def _record(self, before: Objective, after: Objective, diversity: float, offspring: int) -> None:
         state = self.state
         gain = mean_headline(after.by_prompt - before.by_prompt)
-        error = gain.stderr if np.isfinite(gain.stderr) else 0.0
+        error = gain.stderr if np.isfinite(gain.stderr) else after.worth_of_a_pair
         improved = gain.estimate > max(error, 1e-9)
         state["generation"] += 1
         state["stagnation"] = 0 if improved else state["stagnation"] + 1
         if state["stagnation"] >= self.config.patience:
-            state["stopped"] = f"no improvement larger than its standard error in {self.config.patience} generations"
+            margin = "its standard error" if np.isfinite(gain.stderr) else "one pair"
+            state["stopped"] = f"no improvement larger than {margin} in {self.config.patience} generations"
         state["history"].append(
             {
                 "generation": state["generation"],
-                "best": round(after.total.estimate, 6),
-                "tail_acc": round(after.tail_acc, 6),
+                "best": rounded(after.total.estimate),
+                "tail_acc": rounded(after.tail_acc),
                 "diversity": round(diversity, 6),
                 "offspring": offspring,
             }

@@ -72,7 +72,7 @@ async def gepa_search(search: Search) -> Rubric:
             seed_candidate={RUBRIC: json.dumps(search.best.model_dump(mode="json"))},
             trainset=prompts,
             valset=prompts,
-            adapter=Adapter(),  # type: ignore[arg-type]
+            adapter=Adapter(),
             custom_candidate_proposer=propose,
             reflection_minibatch_size=batch,
             perfect_score=2.0,

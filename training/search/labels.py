@@ -12,10 +12,16 @@ from inspect_ai.util import collect
 from truthgym.datasets.constitution import as_list, constitution
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.judges.asking import ask, judge_failure
+from truthgym.scorers.rubrics.rubric import digest
+from truthgym.solvers.roles import model_fingerprint
 from truthgym.tasks.preferences import Comparison, comparison_request
 from truthgym.training.artifacts import write_atomically
 from truthgym.training.search.data import Prompt
 from truthgym.training.search.objective import Array
+
+
+class Unreachable(str):
+    """Why a judge could not be reached, which may pass."""
 
 
 def by_rank(ranks: Sequence[float]) -> Array:
@@ -38,8 +44,8 @@ def check_labels(prompts: Sequence[Prompt], judge: bool) -> None:
         )
 
 
-async def make_labels(prompts: Sequence[Prompt], judge: Model | None, file: Path) -> tuple[dict[str, Array], int]:
-    """The preferences of all prompts by their ids, and the judge's calls. A second run reads them from the file.
+async def make_labels(prompts: Sequence[Prompt], judge: Model | None, folder: Path) -> tuple[dict[str, Array], int]:
+    """The preferences of all prompts by their ids, and the judge's calls. A second run reads them from a file.
 
     Ranks are used if every candidate of every prompt has one. Else the judge is asked about each pair in both orders:
     two answers that differ are a tie, and a pair that could not be judged is NaN.
@@ -47,19 +53,24 @@ async def make_labels(prompts: Sequence[Prompt], judge: Model | None, file: Path
     Args:
         prompts: All prompts.
         judge: The judge; None if there are ranks.
-        file: Where the labels of a judge are kept.
+        folder: Where the labels of a judge are kept, in a file for each judge, request and prompt.
 
     Raises:
-        BadInput: No pair could be judged.
+        BadInput: The judge could not be reached, or ordered no pair.
     """
     ranks = [prompt.ranks for prompt in prompts]
     if all(one is not None for one in ranks):
         return {p.prompt_id: by_rank(one) for p, one in zip(prompts, ranks, strict=True) if one is not None}, 0
+    assert judge is not None, "check_labels was called"
+    request = comparison_request(as_list(constitution("built-in")), "", "", "")
+    key = digest([model_fingerprint(judge), request, [prompt.model_dump(mode="json") for prompt in prompts]])
+    file = folder / f"labels-{key[:12]}.json"
     if file.is_file():
         kept = json.loads(file.read_text(encoding="utf-8"))
         return {name: np.array(rows, dtype=float) for name, rows in kept.items()}, 0
-    assert judge is not None, "check_labels was called"
     made = await collect(*(_compare_all(prompt, judge) for prompt in prompts))
+    if lost := next((one for _, reasons in made for one in reasons if isinstance(one, Unreachable)), None):
+        raise BadInput(f"{lost}; see that it answers, and repeat the command: its replies are cached")
     labels = {prompt.prompt_id: found for prompt, (found, _) in zip(prompts, made, strict=True)}
     if not any((np.isfinite(one) & (one != 0.5)).any() for one in labels.values()):
         reason = next((reason for _, reasons in made for reason in reasons), "It prefers no answer to any other")
@@ -88,7 +99,7 @@ async def _compare(prompt: Prompt, i: int, j: int, judge: Model) -> float | str:
         try:
             answer = await ask(judge, request, Comparison, epoch=1, name="comparison")
         except Exception as error:
-            return judge_failure(judge, error)
+            return Unreachable(judge_failure(judge, error))
         if answer.form is None:
             return str(answer.reason)
         better = float(np.sign(answer.form.first_is_better - 50)) / 2

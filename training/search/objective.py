@@ -59,6 +59,9 @@ class Objective:
     """Share of the tail that is also the tail by the rubric's scores."""
     pairs: int
     diverse_pairs: int
+    worth_of_a_pair: float
+    """By how much the total rises if one pair more is in the right order. With a single prompt, which has no standard
+    error, an improvement counts if it is larger."""
 
 
 def win_shares(preferred: Array) -> Array:
@@ -137,7 +140,13 @@ def objective(prompts: Sequence[PromptScores], weights: Weights) -> Objective:
         _mean(recalls),
         pairs,
         diverse_pairs,
+        (1 + weights.mu_diverse) / max(pairs + weights.prior, 1.0),
     )
+
+
+def rounded(value: float) -> float | None:
+    """A number for a file, to six decimals; None for NaN, which JSON does not have."""
+    return None if math.isnan(value) else round(value, 6)
 
 
 def behavioural_distance(one: Sequence[Array], other: Sequence[Array]) -> float:

@@ -67,7 +67,7 @@ def model_spec(text: str, option: str) -> dict[str, Any]:
     """
     found = _yaml(text, option) if text.lstrip().startswith("{") else {"model": text}
     if not isinstance(found, dict) or "model" not in found:
-        raise BadInput(f"{option}={text!r} names no model; give a name, or {{model: NAME, model_args: {{...}}}}")
+        raise BadInput(f"--{option} names no model; give a name, or {{model: NAME, model_args: {{...}}}}")
     return found
 
 
@@ -80,4 +80,4 @@ def _yaml(text: str, option: str) -> Any:  # noqa: ANN401
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError:
-        raise BadInput(f"{option}={text!r} is not YAML; write it as {{name: value}}") from None
+        raise BadInput(f"--{option} is not YAML; write it as {{name: value}}") from None

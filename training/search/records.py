@@ -22,12 +22,12 @@ HEAD = """#!/usr/bin/env bash
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 clone=${1:-.}
-out=${2:-$(mktemp -d)/search}
+out=$(realpath -m "${2:-$(mktemp -d)/search}")
 """
 
 
 def manifest(folder: Path, arguments: Sequence[str], config: SearchConfig, prompts: str) -> dict[str, Any]:
-    """What a run was: code, packages, options and digests. It holds no key, and no path of this machine.
+    """What a run was: code, packages, options and digests, without a path of this machine. `ModelSpec` refuses keys.
 
     Args:
         folder: Folder of the run.

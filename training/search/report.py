@@ -1,13 +1,12 @@
 """What a search found: on held-out prompts, beside the arms that every search must beat."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 from truthgym.scorers.rubrics.rubric import Rubric
 from truthgym.scorers.statistics.interval import Headline, mean_headline
 from truthgym.training.artifacts import markdown_table
-from truthgym.training.search.objective import Objective
+from truthgym.training.search.objective import Objective, rounded
 
 ARMS = {
     "search": "what the search found",
@@ -40,10 +39,10 @@ class Arm:
 def _figures(found: Objective) -> dict[str, Any]:
     return {
         "objective": _interval(found.total),
-        "tail_acc": _round(found.tail_acc),
-        "tail_var": _round(found.tail_var),
-        "diverse_tail_acc": _round(found.diverse_tail_acc),
-        "recall_at_tail": _round(found.recall),
+        "tail_acc": rounded(found.tail_acc),
+        "tail_var": rounded(found.tail_var),
+        "diverse_tail_acc": rounded(found.diverse_tail_acc),
+        "recall_at_tail": rounded(found.recall),
         "pairs": found.pairs,
         "diverse_pairs": found.diverse_pairs,
         "prompts": len(found.by_prompt),
@@ -51,11 +50,7 @@ def _figures(found: Objective) -> dict[str, Any]:
 
 
 def _interval(value: Headline) -> dict[str, float | None]:
-    return {"estimate": _round(value.estimate), "lower": _round(value.lower), "upper": _round(value.upper)}
-
-
-def _round(value: float) -> float | None:
-    return None if math.isnan(value) else round(value, 6)
+    return {"estimate": rounded(value.estimate), "lower": rounded(value.lower), "upper": rounded(value.upper)}
 
 
 def table(arms: dict[str, dict[str, Any]]) -> str:

@@ -18,7 +18,7 @@ from truthgym.training.search.engine import GENERIC, Search, Writers, generic_ru
 from truthgym.training.search.gepa_arm import gepa_search
 from truthgym.training.search.labels import make_labels
 from truthgym.training.search.mutation import changed
-from truthgym.training.search.objective import objective
+from truthgym.training.search.objective import objective, rounded
 from truthgym.training.search.proposer import initial_rubric
 from truthgym.training.search.records import manifest, write_script
 from truthgym.training.search.report import ARMS, Arm, table, verdict
@@ -40,7 +40,7 @@ async def run_search(
     key = digest([prompts.digest, read_reward(human)[0].digest])
     write_atomically(folder / PROMPTS, json.dumps(prompts.model_dump(mode="json"), ensure_ascii=False))
     judge = config.judge.load() if config.judge else None
-    labels, comparisons = await make_labels(prompts.prompts, judge, folder / f"labels-{prompts.digest[:12]}.json")
+    labels, comparisons = await make_labels(prompts.prompts, judge, folder)
     scores = Scores(config.protocol, [one.load() for one in config.verifiers], labels, folder / "scores.jsonl")
     writers = Writers(config.initializer.load(), config.proposer.load())
     searches = [
@@ -71,7 +71,8 @@ async def run_search(
         "best_objective_scores": await _by_prompt(found, widest, searched, scores, config),
         "arms": arms,
         "verdict": verdict(arms),
-        "repeat_sd": None if np.isnan(sd) else round(sd, 6),
+        "repeat_sd": rounded(sd),
+        "unscored": sum(int(np.isnan(one.scores).sum()) for one in await scores.score(widest, [*searched, *held_out])),
         "stopped": [search.state["stopped"] for search in searches],
         "generations": [search.state["generation"] for search in searches],
         "unusable_offspring": sum(search.state["unusable"] for search in searches),
@@ -148,10 +149,15 @@ async def _arms(
     written = await initial_rubric(
         writers.initializer, [one.prompt for one in searched], generic_rubric(config), config.protocol.language
     )
+    if isinstance(written, str):
+        raise BadInput(
+            f"The initializer wrote no rubric for the arm prompt_only: {written}; name another with --initializer, and "
+            "repeat the command: what was scored is kept"
+        )
     rubrics = {
         "search": widest,
         "no_rubric": changed(GENERIC, scale="0-5"),
-        "prompt_only": written if isinstance(written, Rubric) else None,
+        "prompt_only": written,
         "human_rubric": read_reward(human)[0].rubrics[0],
     }
     measured = {
@@ -161,21 +167,18 @@ async def _arms(
             objective(await scores.score(rubric, held_out), config.weights),
         )
         for name, rubric in rubrics.items()
-        if rubric is not None
     }
     return {name: arm.row(measured["search"]) for name, arm in measured.items()}
 
 
 async def _by_prompt(
     found: Sequence[Rubric], widest: Rubric, searched: Sequence[Prompt], scores: Scores, config: SearchConfig
-) -> dict[str, float]:
-    """The objective of each searched prompt, by its own rubric or the global one."""
-    local = config.scope == "prompt_local"
-    values = {}
-    for i, prompt in enumerate(searched):
-        measured = objective(await scores.score(found[i] if local else widest, [prompt]), config.weights)
-        values[prompt.prompt_id] = round(measured.total.estimate, 6)
-    return values
+) -> dict[str, float | None]:
+    """The objective of each searched prompt, by its own rubric or the global one, on the scale of the arms."""
+    own = found if config.scope == "prompt_local" else [widest] * len(searched)
+    scored = [one for i, prompt in enumerate(searched) for one in await scores.score(own[i], [prompt])]
+    measured = objective(scored, config.weights)
+    return {prompt.prompt_id: rounded(one) for prompt, one in zip(searched, measured.by_prompt, strict=True)}
 
 
 def _report(content: dict[str, Any], sd: float) -> str:

@@ -93,21 +93,24 @@ class Scores:
         self._setting = digest([protocol.digest, [model_fingerprint(judge) for judge in judges]])
         self._graded: dict[str, Graded] = {}
         self._digests: dict[str, str] = {}
+        self._lost = ""
+        """Why a verifier could not be reached; such a prompt is not kept."""
         if file and file.is_file():
             for line in file.read_text(encoding="utf-8").splitlines():
                 try:
                     row = json.loads(line)
                 except ValueError:  # the last line of a run that was killed
                     continue
-                self._graded[row["key"]] = [(score, votes) for score, votes in row["scores"]]
+                if all(votes for _, votes in row["scores"]):  # earlier versions wrote failures, too
+                    self._graded[row["key"]] = [(score, votes) for score, votes in row["scores"]]
 
     async def score(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[PromptScores]:
         """A rubric's scores of all candidates of some prompts.
 
         Raises:
-            BadInput: No candidate of any prompt could be scored.
+            BadInput: A verifier could not be reached, or no candidate of any prompt could be scored.
         """
-        graded = await collect(*(self._prompt(rubric, prompt) for prompt in prompts))
+        graded = await self._all(rubric, prompts)
         if graded and all(score is None for prompt in graded for score, _ in prompt):
             raise BadInput(
                 f"No candidate could be scored by the rubric {rubric.name!r}; check that the verifier answers"
@@ -116,7 +119,14 @@ class Scores:
 
     async def votes(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[list[float | None]]:
         """Every vote for every candidate of some prompts."""
-        return [votes for prompt in prompts for _, votes in await self._prompt(rubric, prompt)]
+        return [votes for prompt in await self._all(rubric, prompts) for _, votes in prompt]
+
+    async def _all(self, rubric: Rubric, prompts: Sequence[Prompt]) -> list[Graded]:
+        graded = await collect(*(self._prompt(rubric, prompt) for prompt in prompts))
+        if self._lost:
+            lost, self._lost = self._lost, ""
+            raise BadInput(f"{lost}; see that the verifier answers, and repeat the command: what was scored is kept")
+        return graded
 
     async def _prompt(self, rubric: Rubric, prompt: Prompt) -> Graded:
         if prompt.prompt_id not in self._digests:
@@ -138,10 +148,14 @@ class Scores:
                     for one in prompt.candidates
                 )
             )
+            lost = next((one.reason for one in graded if one.value is None and one.fault == "unreachable"), None)
+            if lost:
+                self._lost = f"A candidate of the prompt {prompt.prompt_id!r} could not be scored. {lost}"
+                return [(None, []) for _ in graded]
             self.calls += len(prompt.candidates) * self.protocol.votes * len(self.judges)
             scores: Graded = [(one.value, list((one.details or {}).get("votes", []))) for one in graded]
             self._graded[key] = scores
-            if self.file:
+            if self.file and all(votes for _, votes in scores):
                 with self.file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps({"key": key, "rubric": rubric.digest, "scores": scores}) + "\n")
         return self._graded[key]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from truthgym.evallog.errors import bad_input
+from truthgym.scorers.statistics.direction import direction
 from truthgym.training.artifacts import card_metadata, folder_lock, hash_dataset
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class TrainingData:
     """Of the dataset's card, see `card_metadata`."""
     criteria: tuple[str, ...] = ()
     """Keys of the column `scores` that a reward model learns to predict."""
+    unrated: int = 0
+    """Rows left out of both splits, since they have no number for one of them."""
 
 
 def load_data(
@@ -130,44 +133,63 @@ def load_data(
                 f"Row {tie} of {name} has no winner: its chosen and rejected replies are the same; remove such pairs."
             )
     learned = _criteria(rows, name, criteria) if "scores" in columns else ()
+    held_out, unrated = splits.get(validation), 0
     if learned:
-        rows = rows.filter(lambda row: all(row["scores"].get(key) is not None for key in learned))
+
+        def is_rated(row: Mapping[str, Any]) -> bool:
+            return all(_is_number((row["scores"] or {}).get(key)) for key in learned)
+
+        unrated = len(rows) + len(held_out or ())
+        rows, held_out = rows.filter(is_rated), held_out.filter(is_rated) if held_out else None
+        unrated -= len(rows) + len(held_out or ())
     if bootstrap is not None:
         rows = rows.select(_drawn(rows, bootstrap))
     columns = (*columns, *(column for column in OPTIONAL_COLUMNS if column in rows.column_names))
     first = rows[0][columns[0]]
     return TrainingData(
         train=rows.select_columns(list(columns)),
-        validation=splits[validation].select_columns(list(columns)) if splits.get(validation) else None,
+        validation=held_out.select_columns(list(columns)) if held_out else None,
         conversational=isinstance(first, list),
         steps="labels" in columns,
         hashes=hashes or {name: str(rows._fingerprint)},
         metadata=card_metadata(folder) if folder.is_dir() else {},
         criteria=learned,
+        unrated=unrated,
     )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and value == value
 
 
 def _criteria(rows: "Dataset", name: str, wanted: Sequence[str]) -> tuple[str, ...]:
     """The keys of the column `scores` to learn.
 
     Raises:
-        BadInput: No row has a number for one of them, or it never varies.
+        BadInput: None is named, lower is better for one, no row has a number for it, or it never varies.
     """
     numbers: dict[str, list[float]] = {}
     for row in rows["scores"]:
         for key, value in (row or {}).items():
-            if isinstance(value, int | float):
+            if _is_number(value):
                 numbers.setdefault(key, []).append(float(value))
-    chosen = tuple(wanted) or tuple(key for key, values in numbers.items() if len(values) == len(rows))
-    for key in chosen:
+
+    def is_lower_better(key: str) -> bool:
+        scorer, _, number = key.partition("/")
+        return direction(scorer, number or scorer, {}) == "lowest"
+
+    known = ", ".join(sorted(key for key in numbers if not is_lower_better(key)))
+    if not wanted:
+        raise bad_input(f"{name} has scores of replies: name those to learn with --criteria: {known}.")
+    for key in wanted:
+        if is_lower_better(key):
+            raise bad_input(
+                f"--criteria {key}: lower is better, and the reward is the mean of the criteria; name others: {known}."
+            )
         if len(set(numbers.get(key, []))) < 2:
             problem = "is the same in every row" if key in numbers else "has no number in any row"
-            raise bad_input(
-                f"The criterion {key} of {name} {problem}; name others with --criteria: {', '.join(sorted(numbers))}."
-            )
-    if not chosen:
-        raise bad_input(f"No score of {name} is known for every row; name some with --criteria: {', '.join(numbers)}.")
-    return chosen
+            raise bad_input(f"The criterion {key} of {name} {problem}; name others with --criteria: {known}.")
+    return tuple(wanted)
 
 
 def _drawn(rows: "Dataset", seed: int) -> list[int]:

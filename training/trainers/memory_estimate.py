@@ -148,7 +148,9 @@ def predict(
         offload: What is kept in main memory, for `zero2`, `zero3` and `fsdp2`.
     """
     sharded = configuration in ("zero3", "fsdp2")
-    base = int(_weight(load) * shape.parameters)  # a frozen copy of the model
+    # A frozen copy of the model. DeepSpeed makes engines of it and of a LoRA's base, which cast all weights to bf16.
+    cast = configuration in ("zero1", "zero2", "zero3") and load.mixed and load.bits == 32
+    base = int((2 if cast else _weight(load)) * shape.parameters)
     frozen = bool(shape.adapter) + load.reference
     trained = shape.adapter or shape.parameters
     weights, gradients, optimiser = _states(trained, shape, load, configuration, gpus, offload)
@@ -177,7 +179,7 @@ def predict(
 
 
 def _weight(load: Workload) -> float:
-    """Bytes of a frozen weight."""
+    """Bytes of a frozen weight without DeepSpeed: with mixed precision autocast keeps a copy in bf16."""
     return load.bits / 8 + (2 if load.bits == 32 and load.mixed else 0)
 
 

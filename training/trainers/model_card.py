@@ -60,6 +60,8 @@ class ModelCard:
     """The `truthgym:` metadata of the dataset's card (kind, rows, selection, logs), see `card_metadata`."""
     curve: list[dict[str, float]] = field(default_factory=list)
     """Rows of `step`, `epoch`, `loss`, `eval_loss`, as far as each is known, in order of steps."""
+    rewards: dict[str, str] = field(default_factory=dict)
+    """What gave the rewards, by name with its digest: a server's specification, artifacts, files."""
     notes: list[str] = field(default_factory=list)
     """Sentences for the card that say what else a reader must know, such as a provider's job and its cost."""
     evals: list[dict[str, Any]] = field(default_factory=list)
@@ -117,7 +119,7 @@ def write_card(folder: Path, card: ModelCard) -> Path:
         METADATA_KEY: asdict(card),
     }
     path = write_markdown(folder / CARD, metadata, _text(folder.name, card))
-    record("train", [folder], origins(card.base, card.base_hash, card.dataset), parameters={
+    record("train", [folder], origins(card.base, card.base_hash, card.dataset) | card.rewards, parameters={
         "method": card.method, "base": card.base, "config": card.config,
     })  # fmt: skip
     return path

@@ -6,7 +6,7 @@ step's label; all other tokens are unlabelled.
 truthgym train reward --model_name_or_path trained/tiny --dataset_name data/steps
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from truthgym.models.reward_models.encoding import STEP, encode_steps, note_for_scoring
 
 if TYPE_CHECKING:
-    from transformers import EvalPrediction, PreTrainedTokenizerBase
+    from datasets import Dataset
+    from transformers import EvalPrediction, PreTrainedTokenizerBase, Trainer
 
     from truthgym.training.trainers.training_run import Run
 
@@ -34,7 +35,7 @@ def process_reward(run: "Run") -> Path:
         The trained model's folder.
     """
     from datasets import Features, Value
-    from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification, Trainer, set_seed
+    from transformers import AutoModelForTokenClassification, DataCollatorForTokenClassification, set_seed
 
     tokenizer, training = run.tokenizer, run.arguments.training
     tokenizer.add_special_tokens({"additional_special_tokens": [STEP]})
@@ -64,22 +65,8 @@ def process_reward(run: "Run") -> Path:
         return label_steps(row, tokenizer, training.max_length)
 
     columns = Features({name: [Value("int64")] for name in ("input_ids", "labels", "attention_mask")})
-    rows = {
-        name: split.map(encode, remove_columns=split.column_names, features=columns, desc=f"Tokenizing {name} dataset")
-        for name, split in (("train", run.data.train), ("validation", run.data.validation))
-        if split is not None
-    }
-    with run.translate_errors():
-        trainer = Trainer(
-            model=model,
-            args=training,
-            train_dataset=rows["train"],
-            eval_dataset=rows.get("validation"),
-            processing_class=tokenizer,
-            data_collator=DataCollatorForTokenClassification(tokenizer),
-            compute_metrics=_compute_metrics,
-            callbacks=run.callbacks,
-        )
+    collator = DataCollatorForTokenClassification(tokenizer)
+    trainer, rows = make_trainer(run, model, encode, collator, _compute_metrics, columns)
 
     def notes() -> list[str]:
         split = "validation" if "validation" in rows else "train"
@@ -93,6 +80,45 @@ def process_reward(run: "Run") -> Path:
         ]
 
     return run.train(trainer, notes)
+
+
+def make_trainer(
+    run: "Run",
+    model: Any,  # noqa: ANN401
+    encode: Callable[[Mapping[str, Any]], dict[str, Any]],
+    collator: Any,  # noqa: ANN401
+    compute_metrics: "Callable[[EvalPrediction], dict[str, float]]",
+    columns: Any = None,  # noqa: ANN401
+) -> "tuple[Trainer, dict[str, Dataset]]":
+    """A trainer of a classifier, and the encoded rows of each split.
+
+    Args:
+        run: The run.
+        model: The model, with its adapter.
+        encode: From a row to its columns.
+        collator: Pads a batch.
+        compute_metrics: Of predictions.
+        columns: Types of the columns; None leaves them to the library.
+    """
+    from transformers import Trainer
+
+    rows = {
+        name: split.map(encode, remove_columns=split.column_names, features=columns, desc=f"Tokenizing {name} dataset")
+        for name, split in (("train", run.data.train), ("validation", run.data.validation))
+        if split is not None
+    }
+    with run.translate_errors():
+        trainer = Trainer(
+            model=model,
+            args=run.arguments.training,
+            train_dataset=rows["train"],
+            eval_dataset=rows.get("validation"),
+            processing_class=run.tokenizer,
+            data_collator=collator,
+            compute_metrics=compute_metrics,
+            callbacks=run.callbacks,
+        )
+    return trainer, rows
 
 
 def label_steps(

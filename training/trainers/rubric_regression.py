@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from truthgym.models.reward_models.encoding import note_for_scoring
+from truthgym.training.trainers.process_reward import make_trainer
 
 if TYPE_CHECKING:
     from transformers import EvalPrediction
@@ -24,12 +25,13 @@ def rubric_regression(run: "Run") -> Path:
 
     Unlike a model of preferences it keeps the criteria apart, and its numbers have the scale of the rubric. The card
     reports for each criterion the share of variance explained, on the validation split or, without one, on the training
-    rows. It says which. 0 is no better than always predicting the mean.
+    rows. It says which. 0 is no better than always predicting the mean. Rows without a number for a criterion, such as
+    replies that the judge could not read, are left out and counted: the model never learns that they are bad.
 
     Returns:
         The trained model's folder.
     """
-    from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding, Trainer, set_seed
+    from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding, set_seed
 
     tokenizer, training, criteria = run.tokenizer, run.arguments.training, run.data.criteria
     tokenizer.pad_token = tokenizer.pad_token or tokenizer.eos_token
@@ -59,27 +61,11 @@ def rubric_regression(run: "Run") -> Path:
         ids = list(ids)[-(training.max_length or len(ids)) :]  # left out at the beginning, as by the scorer
         return {"input_ids": ids, "attention_mask": [1] * len(ids), "labels": [row["scores"][one] for one in criteria]}
 
-    rows = {
-        name: split.map(encode, remove_columns=split.column_names, desc=f"Tokenizing {name} dataset")
-        for name, split in (("train", run.data.train), ("validation", run.data.validation))
-        if split is not None
-    }
-
     def compute_metrics(predicted: "EvalPrediction") -> dict[str, float]:
         found = explained(np.asarray(predicted.predictions), np.asarray(predicted.label_ids))
         return {f"explained_{name}": value for name, value in zip(criteria, found, strict=True)}
 
-    with run.translate_errors():
-        trainer = Trainer(
-            model=model,
-            args=training,
-            train_dataset=rows["train"],
-            eval_dataset=rows.get("validation"),
-            processing_class=tokenizer,
-            data_collator=DataCollatorWithPadding(tokenizer),
-            compute_metrics=compute_metrics,
-            callbacks=run.callbacks,
-        )
+    trainer, rows = make_trainer(run, model, encode, DataCollatorWithPadding(tokenizer), compute_metrics)
 
     def notes() -> list[str]:
         split = "validation" if "validation" in rows else "train"
@@ -88,7 +74,8 @@ def rubric_regression(run: "Run") -> Path:
         trainer.state.log_history = history
         found = ", ".join(f"{name} {metrics[f'fit_explained_{name}']:.3f}" for name in criteria)
         where = "the validation split" if split == "validation" else "the training rows"
-        return [f"Share of variance explained on {where} (0 is the mean of all replies): {found}."]
+        missing = f" {run.data.unrated} rows without a number for a criterion were left out." * bool(run.data.unrated)
+        return [f"Share of variance explained on {where} (0 is the mean of all replies): {found}.{missing}"]
 
     return run.train(trainer, notes)
 

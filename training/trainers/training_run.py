@@ -66,6 +66,8 @@ class Run:
     dataset: str
     folder: Path
     settings: dict[str, Any]
+    rewards: dict[str, str] = field(default_factory=dict)
+    """What gives the rewards of rollouts, by name with its digest."""
     finished: bool = False
     """Whether the folder contains the finished model already."""
     lock: ExitStack = field(default_factory=ExitStack)
@@ -208,7 +210,7 @@ class Run:
                 record(
                     "train",
                     {f"{self.folder.name} (unfinished)": digest_of(f"{self.folder.name} (unfinished)")},
-                    origins(self.base, self.base_hash, self.dataset),
+                    origins(self.base, self.base_hash, self.dataset) | self.rewards,
                     store=store_of(self.folder),
                     status="cancelled" if cancelled else "failed",
                     parameters={"method": self.method, "base": self.base, "settings": self.settings},
@@ -237,6 +239,7 @@ class Run:
             config=config,
             dataset_facts=self.data.metadata,
             curve=curve,
+            rewards=self.rewards,
             notes=[*notes, f"Trained with TRL {trl.__version__}."],
         )
 

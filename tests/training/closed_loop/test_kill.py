@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from inspect_ai.log import read_eval_log
 
+from tests.commands import call
 from tests.training.test_loop import AGENT, logs_in
 from truthgym.training.loop import loop
 
@@ -38,8 +38,6 @@ def counted(*args, **kwargs):
     return generate(*args, **kwargs)
 reference.ReferenceAPI.generate = counted
 when = json.loads(sys.argv[2])
-if len(when) > 1:
-    import acp, anthropic, fastapi, openai, uvicorn, truthgym.tasks  # what each evaluation loads, here once for all
 for at, after in when:
     if child := os.fork():
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
@@ -64,9 +62,7 @@ def kill(given: dict[str, Any], environment: dict[str, str], *when: tuple[str, i
     Returns:
         For each, how often it asked the reference agent, and how many evaluations were finished when it was killed.
     """
-    command = [sys.executable, "-c", RUN, json.dumps(given), json.dumps(when)]
-    one = environment | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=one, capture_output=True, text=True, check=False)
+    done = call("-c", RUN, json.dumps(given), json.dumps(when), environment=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     numbers = {name: re.findall(rf"^{name} (\d+)$", done.stdout, re.MULTILINE) for name in ("calls", "finished")}
     return [(int(calls), int(finished)) for calls, finished in zip(numbers["calls"], numbers["finished"], strict=True)]

@@ -9,10 +9,12 @@ from click.testing import CliRunner
 from inspect_ai import eval
 from pydantic import BaseModel, ConfigDict
 
+from tests.fixtures import QUIET
 from tests.training.converted import rows as jsonl_rows
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
+from truthgym.training.artifacts import card_metadata
 from truthgym.training.conversion.config import ConversionConfig
 from truthgym.training.convert import convert
 
@@ -46,7 +48,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     task = urns(n=12, paradigms="brier")
     agent = {"noise": 0.2, "seed": 1}
-    done = eval(task, model="reference/bayesian", model_args=agent, epochs=3, display="log", log_dir=str(folder))[0]
+    done = eval(task, model="reference/bayesian", model_args=agent, epochs=3, **QUIET, log_dir=str(folder))[0]
     return Path(done.location.removeprefix("file://"))
 
 
@@ -86,6 +88,35 @@ def test_advantages_are_rewards_less_the_mean_of_the_question(exported: dict[str
         mean = sum(row["reward_score"] for row in group) / 3
         for row in group:
             assert row["advantage"] == pytest.approx(row["reward_score"] - mean)
+
+
+def test_an_answer_that_cannot_be_read_has_the_worst_reward(log: Path, tiny_model: Path, tmp_path: Path) -> None:
+    """Two of three answers to a question state nothing, one of them because it was cut off: the third is pushed up.
+    Where the outcome is unknown, nothing is said of the answer."""
+    import pyarrow.parquet as pq
+    from inspect_ai.log import read_eval_log, write_eval_log
+
+    changed = read_eval_log(str(log))
+    assert changed.samples
+    first, other = sorted({str(one.id) for one in changed.samples if one.metadata["split"] == "train"})[:2]
+    reasons = {(first, 1): "No single belief could be read", (first, 2): "No single belief could be read",
+               (other, 1): "The question has no known outcome."}  # fmt: skip
+    for sample in changed.samples:
+        if reason := reasons.get((str(sample.id), sample.epoch)):
+            sample.output.choices[0].stop_reason = "max_tokens" if sample.epoch == 2 else "stop"
+            assert sample.scores
+            sample.scores["brier"].value = {"brier_score": float("nan")}
+            sample.scores["brier"].metadata = {"reason": reason}
+    write_eval_log(changed, str(tmp_path / "changed.eval"))
+    done = convert([tmp_path / "changed.eval"], ConversionConfig("verl", model=str(tiny_model)), tmp_path / "data")
+    rows = {(row["sample_id"], row["epoch"]): row for row in pq.read_table(done.out / "train.parquet").to_pylist()}
+    rewards = [rows[first, epoch]["reward_score"] for epoch in (1, 2, 3)]
+    assert rewards[:2] == [-1, -1]
+    assert rows[first, 3]["advantage"] == pytest.approx(rewards[2] - (rewards[2] - 2) / 3)
+    assert rows[first, 1]["advantage"] < 0
+    assert (other, 1) not in rows
+    assert done.left_out["samples without a number for the score"] == 1
+    assert card_metadata(done.out)["unread_as_worst"] == 2
 
 
 def test_log_probabilities_are_those_of_a_forward_pass(exported: dict[str, Any], tiny_model: Path) -> None:
@@ -161,7 +192,7 @@ def test_bad_input_is_one_error(log: Path, tiny_model: Path, tmp_path: Path, mon
         convert([log], ConversionConfig("tinker", model=str(tiny_model)), out, Selection(top=0.5))
     with pytest.raises(BadInput, match="--model nobody/nothing, which is no folder here, cannot be loaded"):
         convert([log], ConversionConfig("verl", model="nobody/nothing"), out)
-    alone = eval(urns(n=8, paradigms="brier"), model="reference/bayesian", display="log", log_dir=str(tmp_path / "l"))
+    alone = eval(urns(n=8, paradigms="brier"), model="reference/bayesian", **QUIET, log_dir=str(tmp_path / "l"))
     place = alone[0].location.removeprefix("file://")
     with pytest.raises(BadInput, match="every advantage is 0.*--epochs 4"):
         convert([place], ConversionConfig("prime-rl", model=str(tiny_model)), out)

@@ -29,9 +29,41 @@ def clean(tmp_path: Path) -> list[str]:
         folder = tmp_path / f"clean{seed}"
         folder.mkdir()
         log = [*entries(seed=seed), {"step": 50, "train_runtime": 1.0}]
-        (folder / "trainer_state.json").write_text(json.dumps({"log_history": log}))
+        write_run(folder, log)
         folders.append(str(folder))
     return folders
+
+
+def write_run(
+    folder: Path, log: list[dict[str, float]], logging_steps: int = 1, task: str = "urns", **config: Any
+) -> None:
+    from truthgym.training.trainers.model_card import ModelCard, write_card
+
+    (folder / "trainer_state.json").write_text(json.dumps({"log_history": log, "logging_steps": logging_steps}))
+    write_card(folder, ModelCard("grpo", "base", "ab" * 32, "hf/x", task, config={"num_generations": 4} | config))
+
+
+def kind(**config: Any) -> dict[str, Any]:
+    from truthgym.training.rollouts.hacking_monitor import kind_of_run
+
+    return kind_of_run("urns", "ab" * 32, 1, {"num_generations": 4} | config)
+
+
+@pytest.mark.parametrize(
+    ("other", "problem"),
+    [
+        ({"logging_steps": 10}, "its --logging_steps is 10, and that of this run 1"),
+        ({"num_generations": 8}, "its --num_generations is 8, and that of this run 4"),
+        ({"task": "truthgym/audio"}, "its tasks is 'truthgym/audio'"),
+    ],
+)
+def test_a_clean_run_of_another_kind_calibrates_nothing(clean: list[str], other: dict[str, Any], problem: str) -> None:
+    """Entries that average ten steps vary a third as much: every clean run would be stopped."""
+    from truthgym.training.rollouts.hacking_monitor import monitor_of
+
+    write_run(Path(clean[1]), entries(), **other)
+    with pytest.raises(BadInput, match=problem):
+        monitor_of(clean, None, 0.05, 50, kind())
 
 
 def watch(monitor: Any, log: list[dict[str, float]]) -> tuple[int | None, Any]:
@@ -48,7 +80,7 @@ def watch(monitor: Any, log: list[dict[str, float]]) -> tuple[int | None, Any]:
 def test_a_run_that_drifts_is_saved_and_stopped(clean: list[str]) -> None:
     from truthgym.training.rollouts.hacking_monitor import monitor_of
 
-    monitor = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50)
+    monitor = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50, kind())
     assert monitor
     place, control = watch(monitor, entries(drift=1.5, seed=10))
     assert place is not None
@@ -58,11 +90,11 @@ def test_a_run_that_drifts_is_saved_and_stopped(clean: list[str]) -> None:
     assert f"step {place}: {LENGTH}" in monitor.note()
     assert "(-0.198 in clean runs)" in monitor.note(), "the clean mean has its own sign"
 
-    calm = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50)
+    calm = monitor_of(clean, [LENGTH, f"{GOLD}:down"], 0.05, 50, kind())
     assert calm
     assert watch(calm, entries(seed=11)) == (None, SimpleNamespace(should_save=False, should_training_stop=False))
     assert calm.note() == "Monitor OK (of 50 log entries)."
-    better = monitor_of(clean, [f"{GOLD}:down"], 0.05, 50)
+    better = monitor_of(clean, [f"{GOLD}:down"], 0.05, 50, kind())
     assert watch(better, entries(drift=-3, seed=3))[0] is None, "a gold reward that rises is not suspicious"
 
 
@@ -82,10 +114,10 @@ def test_a_monitor_needs_null_traces(
     from truthgym.training.rollouts.hacking_monitor import monitor_of
 
     with pytest.raises(BadInput, match=problem):
-        monitor_of(clean if folders is None else folders, signals, alpha, 50)
+        monitor_of(clean if folders is None else folders, signals, alpha, 50, kind())
 
 
 def test_without_options_there_is_no_monitor() -> None:
     from truthgym.training.rollouts.hacking_monitor import monitor_of
 
-    assert monitor_of([], None, 0.05, 50) is None
+    assert monitor_of([], None, 0.05, 50, kind()) is None

@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from inspect_ai import score
@@ -27,6 +29,7 @@ from truthgym.training.search.objective import objective
 from truthgym.training.search.options import config_of, options_of
 from truthgym.training.search.run import read_result
 from truthgym.training.search.scoring import Scores
+from truthgym.training.statements import store_of
 
 SMALL = SearchConfig(generations=2, population=3, mutations=3, parents=2, protocol=Protocol(votes=1), held_out=0.5)
 
@@ -56,13 +59,15 @@ def searching(prompts: Any, config: SearchConfig, file: Path | None = None) -> S
     return Search(config, prompts, scores_of(prompts, config), writers, file)
 
 
+OPTIONS = {"generations": 2, "population": 3, "mutations": 3, "parents": 2, "votes": 1, "held_out": 0.5}
+
+
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small search of the seed's JSON, finished."""
     folder = tmp_path_factory.mktemp("search")
     (folder / "data.json").write_text(json.dumps({"prompts": [one.model_dump(mode="json") for one in few(4, 5)]}))
-    options = {"generations": 2, "population": 3, "mutations": 3, "parents": 2, "votes": 1, "held_out": 0.5}
-    rubric_search(str(folder / "data.json"), folder / "out", config_of(options), arguments=options_of(options))
+    rubric_search(str(folder / "data.json"), folder / "out", config_of(OPTIONS), arguments=options_of(OPTIONS))
     return folder / "out"
 
 
@@ -117,6 +122,31 @@ def test_a_killed_search_ends_the_same(tmp_path: Path, monkeypatch: pytest.Monke
         asyncio.run(searching(prompts, config.model_copy(update={"seed": 8}), file).run())
 
 
+class Killed(BaseException):
+    """In place of SIGKILL."""
+
+
+def test_a_command_that_was_killed_within_a_generation_ends_the_same(
+    done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = Scores._prompt, 0
+
+    async def counted(self: Scores, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 20:
+            raise Killed
+        return await real(self, *arguments)
+
+    monkeypatch.setattr(Scores, "_prompt", counted)
+    data, out = str(done.parent / "data.json"), tmp_path / "out"
+    with pytest.raises((Killed, BaseExceptionGroup)):
+        rubric_search(data, out, config_of(OPTIONS))
+    with (out / "scores.jsonl").open("a") as file:
+        file.write('{"key": "half of a li')
+    assert rubric_search(data, out, config_of(OPTIONS))["digest"] == read_result(done)["digest"]
+
+
 def test_the_best_never_gets_worse() -> None:
     prompts = few(2, 5)
     for changes in ({"mode": "iterative", "generations": 6}, {"selection": "top_k", "schedule": "diversity_driven"}):
@@ -162,14 +192,15 @@ def test_labels_of_a_judge_are_made_once(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="name a model that compares"):
         rubric_search(write(tmp_path, prompts), tmp_path / "out")
     judge = ModelSpec(model="reference/judge").load()
-    labels, calls = asyncio.run(make_labels(prompts, judge, tmp_path / "labels.json"))
-    again, none = asyncio.run(make_labels(prompts, None, tmp_path / "labels.json"))
+    labels, calls = asyncio.run(make_labels(prompts, judge, tmp_path))
+    again, none = asyncio.run(make_labels(prompts, judge, tmp_path))
     assert (calls, none) == (2 * 3 * 2, 0)
     assert all((labels[name] == again[name])[~(labels[name] != labels[name])].all() for name in labels)
     for one in labels.values():
         assert (one + one.T)[~(one != one)] == pytest.approx(1)
     lazy = ModelSpec(model="reference/judge", model_args={"position": 0.5, "seed": 3}).load()
-    biased, _ = asyncio.run(make_labels(prompts, lazy, tmp_path / "biased.json"))
+    biased, other = asyncio.run(make_labels(prompts, lazy, tmp_path))
+    assert other == calls, "the labels of one judge are not another's"
     assert sum((one == 0.5).sum() for one in biased.values()) > sum((one == 0.5).sum() for one in labels.values())
 
 
@@ -223,6 +254,9 @@ def test_what_a_run_leaves(done: Path) -> None:
     first = content["best_rubrics"][0]
     assert first["candidate_scores"][first["best_candidate_id"]] == max(first["candidate_scores"].values())
     assert set(content["best_objective_scores"]) == {one["prompt_id"] for one in content["best_rubrics"]}
+    of_search = content["arms"]["search"]["searched"]["objective"]["estimate"]
+    assert np.mean(list(content["best_objective_scores"].values())) == pytest.approx(of_search, abs=1e-5)
+    assert content["unscored"] == 0
     script = (done / "reproduce.sh").read_text()
     assert "--generations 2 --population 3" in script
     assert f"--digest {read_result(done)['digest']}" in script
@@ -256,21 +290,29 @@ def test_an_artifact_is_exported_deployed_and_rolled_back(done: Path, tmp_path: 
     other = type(artifact).of(artifact.content.model_copy(update={"source": {"by": "hand"}}))
     records = tmp_path / "deployments"
     for one in (artifact, other, other):
-        deploy(one, "prod", "me", records)
+        deploy(one, "prod", "me", records, source=path if one == artifact else None)
     entries = read_record("prod", records)
     assert [one["previous"] for one in entries] == [None, *[artifact.digest_of_content] * 2], "also when deployed twice"
     assert deployed("prod", records) == other
     assert rollback("prod", "me", records)["artifact_id"] == artifact.artifact_id
     assert deployed("prod", records) == artifact
-    lineage = Lineage([records, path])
+    lineage = Lineage([records])
     assert {one.event for one in lineage.statements.values()} == {"search", "export", "deploy"}
-    assert lineage.faults() == []
+    (fault,) = lineage.faults()
+    assert fault.endswith(f"artifact:{other.artifact_id} {other.artifact_id[3:]}, which is not recorded")
+    path.unlink()
+    shutil.rmtree(store_of(path))
+    assert any("rm.json" in one and one.endswith("is missing") for one in Lineage([records]).faults())
     with pytest.raises(BadInput, match="no earlier artifact"):
         rollback("prod", "me", records)
     lines = (records / "prod.jsonl").read_text().splitlines()
     (records / "prod.jsonl").write_text("\n".join([lines[0], *lines[2:]]) + "\n")
     with pytest.raises(BadInput, match="line 2 does not follow"):
         read_record("prod", records)
+    for kept in (lines[:-1], []):
+        (records / "prod.jsonl").write_text("".join(f"{line}\n" for line in kept))
+        with pytest.raises(BadInput, match=f"lacks {len(lines) - len(kept)} entries"):
+            read_record("prod", records)
     with pytest.raises(BadInput, match="cannot be used"):
         deploy(artifact, "../prod", "me", records)
 

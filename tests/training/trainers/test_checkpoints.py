@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
+from tests.commands import LOADED
 from tests.fixtures import same_weights
 from truthgym.training.trainers.model_card import read_card
 
 TRAININGS = """
-import gc, json, os, signal, sys
+import gc, importlib, json, os, signal, sys
 answers = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
-import acp, anthropic, openai, trl  # the first three are what Inspect imports as an eval begins
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+import trl
 from transformers import Trainer
 from truthgym.cli.train import train
 from truthgym.training.rollouts import callbacks, policy
@@ -57,6 +60,8 @@ for line in sys.stdin:
 """Makes a tiny model, and trains as `truthgym train` does in a process for each line that it reads: what all of them
 import is imported once."""
 
+TRAIN = ["truthgym.training.dpo", "truthgym.training.grpo", "altair"]
+"""What trainings load besides."""
 Train = Callable[..., tuple[int, str]]
 
 
@@ -68,7 +73,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def train(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Train]:
     """Train in a process that may be killed, and tell how it ended and what it said."""
-    with subprocess.Popen([sys.executable, "-c", TRAININGS, str(base)], stdin=-1, stdout=-1, text=True) as trainings:
+    with subprocess.Popen(
+        [sys.executable, "-c", TRAININGS, str(base), *LOADED, *TRAIN], stdin=-1, stdout=-1, text=True
+    ) as trainings:
         stdin, answered = trainings.stdin, trainings.stdout
         assert stdin
         assert answered

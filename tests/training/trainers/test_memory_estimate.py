@@ -99,8 +99,12 @@ def test_an_adapter_and_a_reference_model() -> None:
         assert states == int(weight * LLAMA.parameters) + 18 * 10_000_000
     single, both = (predict(LLAMA, Workload(1, 1, reference=reference)).states for reference in (False, True))
     assert both - single == 6 * LLAMA.parameters
-    whole, sharded = (predict(LLAMA, Workload(1, 1, reference=True), name, 8).reference for name in ("zero2", "zero3"))
-    assert (whole, sharded) == (6 * LLAMA.parameters, 6 * LLAMA.parameters // 8)
+    load, configurations = Workload(1, 1, reference=True), ("multi_gpu", "zero1", "zero2", "zero3", "fsdp2")
+    found = [predict(LLAMA, load, name, 8).reference / LLAMA.parameters for name in configurations]  # type: ignore[arg-type]
+    assert found == pytest.approx([6, 2, 2, 2 / 8, 6 / 8]), "DeepSpeed's engine casts a frozen model to bf16"
+    assert predict(LLAMA, load, "zero1", 8).weights == 2 * LLAMA.parameters, "as the trained one"
+    full_precision = Workload(1, 1, reference=True, mixed=False)
+    assert predict(LLAMA, full_precision, "zero2", 8).reference == 4 * LLAMA.parameters
     assert predict(adapted, LOAD).total < predict(LLAMA, LOAD).total
     assert predict(adapted, LOAD, "zero3", 8).states < predict(adapted, LOAD, "zero2", 8).states
 

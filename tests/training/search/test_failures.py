@@ -1,0 +1,135 @@
+"""What a search does when a model fails, and what never reaches its files."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from tests.fixtures import Says
+from tests.training.search.test_search import SMALL, few, named, searching
+from truthgym.cli.rubric import command
+from truthgym.datasets.errors import BadInput
+from truthgym.models.agents.quality_markers import TOPICS
+from truthgym.scorers.rubrics.reward import ModelSpec, Protocol
+from truthgym.serve.spec import RewardSpec
+from truthgym.training.search.data import Prompts, bundled, split_prompts
+from truthgym.training.search.labels import make_labels
+from truthgym.training.search.scoring import Scores
+
+
+def test_labels_that_could_not_be_made_are_not_kept(tmp_path: Path, says: Says) -> None:
+    prompts = few(2, 3)
+    prompts = tuple(
+        one.model_copy(update={"candidates": tuple(c.model_copy(update={"metadata": {}}) for c in one.candidates)})
+        for one in prompts
+    )
+    down = True
+
+    def reply(_: object) -> str:
+        if down:
+            raise ConnectionError("down")
+        return '{"reasons": "So.", "first_is_better": 80}'
+
+    judge = says(reply)
+    with pytest.raises(BadInput, match="repeat the command"):
+        asyncio.run(make_labels(prompts, judge, tmp_path))
+    down = False
+    with pytest.raises(BadInput, match="ordered no pair"):  # it prefers whatever comes first
+        asyncio.run(make_labels(prompts, judge, tmp_path))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_verifier_that_was_down_leaves_nothing_behind(tmp_path: Path, says: Says) -> None:
+    prompts = few(2, 3)
+    labels, _ = asyncio.run(make_labels(prompts, None, tmp_path))
+    down: list[str] = [prompts[0].candidates[1].text, prompts[1].candidates[0].text]
+
+    def reply(messages: Any) -> str:
+        if any(text in messages[-1].text for text in down):
+            raise ConnectionError("down")
+        return '{"reasons": "So.", "c0": 1}'
+
+    def score() -> list[Any]:
+        scores = Scores(Protocol(votes=2), [says(reply)], labels, tmp_path / "scores.jsonl")
+        return [one.scores.tolist() for one in asyncio.run(scores.score(named(TOPICS[0]), prompts))]
+
+    with pytest.raises(BadInput, match="repeat the command"):
+        score()
+    down.pop()
+    with pytest.raises(BadInput, match="repeat the command"):
+        score()
+    assert len((tmp_path / "scores.jsonl").read_text().splitlines()) == 1, "of the prompt that has its votes"
+    assert "null" not in (tmp_path / "scores.jsonl").read_text()
+    old = json.dumps({"key": "k", "rubric": "r", "scores": [[None, []], [1.0, [1.0, 1.0]]]})
+    down.clear()
+    assert score() == [[1] * 3] * 2
+    (tmp_path / "scores.jsonl").write_text(old + "\n")
+    assert Scores(Protocol(), [says(reply)], labels, tmp_path / "scores.jsonl")._graded == {}
+
+
+def test_a_prompt_whose_answers_all_tie_ends_no_search() -> None:
+    one = few(2, 3)[0]
+    ranks = tuple(candidate.model_copy(update={"metadata": {"rank": 1}}) for candidate in one.candidates)
+    tied = [one.model_copy(update={"candidates": ranks})]
+    search = searching(tied, SMALL.model_copy(update={"scope": "prompt_local", "generations": 1}))
+    asyncio.run(search.run())
+    (row,) = json.loads(json.dumps(search.state["history"], allow_nan=False))
+    assert (row["tail_acc"], row["best"]) == (None, pytest.approx(0.625, abs=0.2))
+
+
+def test_with_one_prompt_a_gain_must_be_worth_a_pair() -> None:
+    prompts = few(2, 8)[:1]
+    search = searching(prompts, SMALL.model_copy(update={"patience": 1}))
+    before = asyncio.run(search.measure(named(*TOPICS[:5])))
+    assert before.worth_of_a_pair == pytest.approx(1.25 / (before.pairs + 8))
+    search.state["population"] = [named(*TOPICS[:5]).model_dump(mode="json")]
+    for share, stops in ((0.9, True), (1.1, False)):
+        search.state |= {"stagnation": 0, "stopped": ""}
+        gain = np.array([before.worth_of_a_pair * share])
+        search._record(before, replace(before, by_prompt=before.by_prompt + gain), 0.0, 1)
+        assert bool(search.state["stopped"]) == stops
+
+
+def test_a_text_is_on_one_side() -> None:
+    one, *rest = bundled(prompts=6).prompts
+    for order in ([one, *rest], [*rest, one]):
+        prompts = Prompts(prompts=(*order, one.model_copy(update={"prompt_id": "again", "prompt": f" {one.prompt}\n"})))
+        searched, held_out = split_prompts(prompts, 0.5)
+        sides = [{p.prompt_id for p in side} for side in (searched, held_out)]
+        assert any({one.prompt_id, "again"} <= side for side in sides)
+        assert len(searched) + len(held_out) == 7
+    with pytest.raises(BadInput, match="same text"):
+        split_prompts(Prompts(prompts=(one, one.model_copy(update={"prompt_id": "again"}))), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ("model_args: {api_key: hush}", "api_key"),
+        ("model_args: {API_KEY: hush}", "API_KEY"),
+        ("config: {extra_headers: {Authorization: hush}}", "Authorization"),
+        ("model_args: {client: {dbPassword: hush}}", "dbPassword"),
+        ("model_args: {other: [{x: sk-hush}]}", "x"),
+        ("model_args: {base_url: 'https://me:hush@example.com/v1'}", "base_url"),
+    ],
+)
+def test_a_key_reaches_no_file(tmp_path: Path, settings: str, named: str) -> None:
+    spec = f"{{model: mockllm/model, {settings}}}"
+    for option in ("--verifier", "--proposer", "--initializer", "--judge"):
+        done = CliRunner().invoke(command, ["search", "--out", str(tmp_path / "out"), option, spec])
+        assert f"{named} looks like a key" in str(done.exception)
+        assert "hush" not in str(done.exception)
+    assert not list(tmp_path.rglob("*"))
+    with pytest.raises(BadInput, match=f"{named} looks like a key"):
+        RewardSpec(scorer="graded", roles={"grader": yaml.safe_load(spec)})
+
+
+def test_what_is_no_key_is_taken() -> None:
+    settings = {"tokenizer_path": "a", "max_tokens": 5, "base_url": "http://localhost:8080/v1"}
+    assert ModelSpec(model="hf/m", model_args=settings, config={"max_tokens": 9}).config == {"max_tokens": 9}

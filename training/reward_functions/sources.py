@@ -1,0 +1,46 @@
+"""What a scorer's numbers come from besides its options: artifacts, files and models, by digest."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.rubrics.reward import read_artifact
+from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.training.statements import digest_of
+
+
+def sources_of(scorer: str, options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """By argument of a scorer, the digests of what it names, by the names that a lineage knows.
+
+    An artifact is known by its id and the digest of its content, wherever its file lies; anything else by its path. Of
+    a scorer that is not Truthgym's, nothing is known.
+
+    Raises:
+        BadInput: There is no such file or folder.
+    """
+    paradigm = PARADIGMS.get(scorer.removeprefix("truthgym/"))
+    named = paradigm.files(**options) if paradigm else {}
+    return {argument: dict(map(_source, paths)) for argument, paths in named.items()}
+
+
+def model_sources(model: object) -> dict[str, str]:
+    """The digest of a model's folder, if it is a local one (`hf/FOLDER`); of a mapping, of the model that it names."""
+    name = model.get("model") if isinstance(model, Mapping) else model
+    folder = str(name).partition("/")[2]
+    return dict([_source(Path(folder))]) if folder and len(folder) < 255 and Path(folder).is_dir() else {}
+
+
+def _source(path: Path) -> tuple[str, str]:
+    try:
+        if not path.exists():
+            raise BadInput(f"{path} does not exist; give a file or folder that does")
+        if path.suffix == ".json":
+            artifact = read_artifact(str(path))
+            return f"artifact:{artifact.artifact_id}", artifact.digest_of_content.removeprefix("sha256:")
+    except OSError as error:
+        raise BadInput(f"{str(path)[:80]} cannot be read ({error.strerror})") from None
+    except BadInput:
+        if not path.exists():
+            raise
+    return str(path), digest_of(path)

@@ -1,0 +1,272 @@
+"""Reward functions that ask a reward server, `truthgym serve`: for `truthgym train grpo`, TRL and verl.
+
+    truthgym train grpo ... --reward http://127.0.0.1:8080
+    trl grpo ... --reward_funcs mine.reward      # in mine.py: reward = served("http://127.0.0.1:8080", digest="...")
+    reward.custom_reward_function.path=.../served.py reward.custom_reward_function.name=compute_score
+        +reward.custom_reward_function.reward_kwargs.server=http://127.0.0.1:8080         # verl
+
+TRUTHGYM_SERVE_TOKEN is the token. The file needs no other file of Truthgym, so that verl can load it by its path.
+"""
+
+import asyncio
+import json
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+BATCH, BATCH_BYTES = 64, 1_500_000
+"""Items and bytes of a request; the server takes 64 and 2,000,000."""
+TOGETHER = 4
+"""Requests at the same time."""
+TRIES = 8
+PATIENCE = 900.0
+"""Seconds for which a server that is overloaded, or has not started, is asked again."""
+TIMEOUT = 170.0
+"""Seconds for one request; more than the server's deadline."""
+ANSWER_BYTES = 4_000_000
+NOT_SENT = ("task", "scores", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments")
+
+
+class TryAgain(Exception):
+    """An item could not be scored yet."""
+
+
+class Overloaded(TryAgain):
+    """The server is overloaded or cannot be reached."""
+
+
+@dataclass
+class RewardClient:
+    """Asks a reward server. Failures that may pass are tried again; scores are never made up."""
+
+    url: str
+    digest: str = ""
+    """What must do the scoring; the server refuses if it has another one. Empty: whatever it has."""
+    token: str = field(default_factory=lambda: os.environ.get("TRUTHGYM_SERVE_TOKEN", ""), repr=False)
+    transport: httpx.AsyncBaseTransport | None = None
+
+    async def score(self, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Score items as `/batch_score` takes them.
+
+        Returns:
+            One result per item, in order. One that failed has the reward None.
+
+        Raises:
+            RuntimeError: The server cannot be reached, refuses the request, or scores with something else.
+        """
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        headers |= {"X-Artifact-Digest": self.digest} if self.digest else {}
+        slots = asyncio.Semaphore(TOGETHER)
+        async with httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=TIMEOUT, transport=self.transport
+        ) as http:
+
+            async def one(batch: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+                async with slots:
+                    return await self._batch(http, batch)
+
+            results = await asyncio.gather(*(one(batch) for batch in _batches(items)))
+        return [result for batch in results for result in batch]
+
+    async def health(self) -> dict[str, Any]:
+        """What `/healthz` says: the scorer, its digest, and the digests of what it is made of.
+
+        Raises:
+            RuntimeError: The server cannot be reached.
+        """
+        async with httpx.AsyncClient(base_url=self.url, timeout=10, transport=self.transport) as http:
+            try:
+                found: dict[str, Any] = (await http.get("/healthz")).raise_for_status().json()
+            except (httpx.HTTPError, ValueError) as error:
+                raise RuntimeError(f"The reward server at {self.url} cannot be reached: {error!r}") from None
+        return found
+
+    async def _batch(self, http: httpx.AsyncClient, items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Ask for a batch until no item fails for a reason that may pass; the server keeps what it has scored."""
+        found: list[dict[str, Any]] = []
+        tries = 0
+
+        async def ask() -> None:
+            nonlocal found, tries
+            status, content = await _post(http, {"items": list(items)})
+            if status >= 500:
+                raise Overloaded(f"status {status}")
+            if status != 200:
+                raise RuntimeError(f"The reward server refused the request ({status}): {content[:300]!r}")
+            found = _results(content, len(items))
+            if any(one["error"] and one["error"]["retryable"] for one in found):
+                tries += 1
+                raise TryAgain("an item could not be scored yet")
+
+        def stop(state: RetryCallState) -> bool:
+            waits = state.outcome is not None and isinstance(state.outcome.exception(), Overloaded)
+            return (state.seconds_since_start or 0) > PATIENCE if waits else tries >= TRIES
+
+        attempts = AsyncRetrying(
+            retry=retry_if_exception_type(TryAgain),
+            stop=stop,
+            wait=wait_random_exponential(multiplier=0.2, max=10),
+            reraise=True,
+        )
+        try:
+            await attempts(ask)
+        except TryAgain as error:
+            if not found:
+                raise RuntimeError(f"The reward server at {self.url} gave no rewards: {error}") from None
+        return found
+
+
+def served(url: str, digest: str = "") -> Callable[..., Coroutine[Any, Any, list[float | None]]]:
+    """Make TRL's reward function of a server: one reward per completion, higher is better; None without a score.
+
+    The dataset's columns go along as the item's metadata; `target` is the truth.
+
+    Args:
+        url: The server's address.
+        digest: The digest of what must do the scoring; empty for whatever the server has.
+    """
+    client = RewardClient(url, digest)
+
+    async def reward(
+        prompts: Sequence[object],
+        completions: Sequence[object],
+        **columns: Any,  # noqa: ANN401
+    ) -> list[float | None]:
+        return await rewards_of(client, prompts, completions, columns)
+
+    def sources() -> dict[str, str]:
+        """What scores, by name with its digest, which the rewards must come from from now on."""
+        health = asyncio.run(client.health())
+        client.digest = client.digest or health["artifact"]
+        return made_of(health)
+
+    reward.sources = sources  # type: ignore[attr-defined]
+    return reward
+
+
+def made_of(health: Mapping[str, Any]) -> dict[str, str]:
+    """What a server scores with, for a lineage: its specification, and the artifacts and files in it."""
+    return {f"scorer:{health['scorer']}": health["artifact"], **health.get("made_of", {})}
+
+
+async def rewards_of(
+    client: RewardClient, prompts: Sequence[object], completions: Sequence[object], columns: Mapping[str, Any]
+) -> list[float | None]:
+    """The rewards of completions from a client. Result as of `served`."""
+    rows = {name: values for name, values in columns.items()
+            if name not in NOT_SENT and isinstance(values, list) and len(values) == len(prompts)}  # fmt: skip
+    items = []
+    for i, (prompt, completion) in enumerate(zip(prompts, completions, strict=True)):
+        metadata = {name: values[i] for name, values in rows.items() if values[i] is not None and _is_json(values[i])}
+        target, identity, epoch = (metadata.pop(name, None) for name in ("target", "sample_id", "epoch"))
+        text = (
+            completion if isinstance(completion, str) else _text(completion[-1]) if isinstance(completion, list) else ""
+        )
+        item: dict[str, Any] = {
+            "prompt": _prompt(prompt),
+            "response": text,
+            "target": str(target or ""),
+            "metadata": metadata,
+        }
+        item |= {"id": str(identity)} if identity is not None else {}
+        items.append(item | ({"epoch": epoch} if isinstance(epoch, int) else {}))
+    return [one["reward"] for one in await client.score(items)]
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: object,
+    extra_info: Mapping[str, Any] | None = None,
+    server: str = "http://127.0.0.1:8080",
+    digest: str = "",
+    **_: Any,  # noqa: ANN401
+) -> dict[str, float]:
+    """Verl's reward function, for one reply.
+
+    Args:
+        data_source: Name of the data set, sent as metadata.
+        solution_str: The reply.
+        ground_truth: The truth, or None.
+        extra_info: `prompt` or `question` is the prompt; JSON values of other fields are metadata.
+        server: The server's address, from verl's `reward_kwargs`.
+        digest: The digest of what must do the scoring; empty for whatever the server has.
+
+    Raises:
+        RuntimeError: The reply could not be scored. verl has no value for that, and 0.0 would be a reward.
+    """
+    extra = {name: value for name, value in dict(extra_info or {}).items() if _is_json(value)}
+    prompt = extra.pop("prompt", None) or extra.pop("question", "")
+    item = {
+        "prompt": _prompt(prompt),
+        "response": solution_str,
+        "target": "" if ground_truth is None else str(ground_truth),
+        "metadata": {**extra, "data_source": data_source},
+    }
+    (result,) = asyncio.run(RewardClient(server, digest).score([item]))
+    if result["reward"] is None:
+        raise RuntimeError(f"The reply could not be scored: {result['error']}")
+    return {"score": float(result["reward"])}
+
+
+def _prompt(prompt: object) -> object:
+    if not isinstance(prompt, list):
+        return str(prompt)
+    return [{"role": one["role"], "content": _text(one)} for one in prompt]
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text") or "") for part in content)
+    return str(content or "")
+
+
+def _is_json(value: object) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _batches(items: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    batches: list[list[Mapping[str, Any]]] = []
+    room = 0
+    for item in items:
+        size = len(json.dumps(item, ensure_ascii=False).encode())
+        if not batches or len(batches[-1]) == BATCH or size > room:
+            batches.append([])
+            room = BATCH_BYTES
+        batches[-1].append(item)
+        room -= size
+    return batches
+
+
+async def _post(http: httpx.AsyncClient, body: object) -> tuple[int, bytes]:
+    content = b""
+    try:
+        async with http.stream("POST", "/batch_score", json=body) as response:
+            async for part in response.aiter_bytes():
+                content += part
+                if len(content) > ANSWER_BYTES:
+                    raise RuntimeError(f"The answer is longer than {ANSWER_BYTES} bytes: this is no reward server")
+            return response.status_code, content
+    except httpx.TransportError as error:
+        raise Overloaded(repr(error)) from None
+
+
+def _results(content: bytes, count: int) -> list[dict[str, Any]]:
+    try:
+        results: list[dict[str, Any]] = json.loads(content)["results"]
+        known = [(one["reward"], one["error"]) for one in results]
+        indices = [one["index"] for one in results]
+    except (ValueError, KeyError, TypeError):
+        known, indices = [], [-1]
+    if indices != list(range(count)) or len(known) != count:
+        raise RuntimeError(f"The answer is not one result for each of {count} items: this is no reward server")
+    return results
