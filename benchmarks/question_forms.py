@@ -5,7 +5,8 @@ r"""In which form, and at which temperature, does a model state a probability th
         python benchmarks/question_forms.py openai-api/server/smollm2
 
 Asks questions of urns and of forecasting with their evidence, in each form and at each temperature, in one turn. Prints
-for each the share of replies in which `read_belief` reads a probability; with --replies FILE it writes every reply.
+for each the share of replies in which `read_belief` reads a probability, and how many of these are exactly 0 or 1; with
+--replies FILE it writes every reply.
 """
 
 import argparse
@@ -86,12 +87,13 @@ async def main(model: Model, n: int, max_tokens: int, file: Path | None) -> str:
         written = await replies(model, form, asked, config)
         beliefs = [read_belief(reply.completion, form.decimal, cut_off(reply) is not None) for reply in written]
         read = sum(belief is not None for belief in beliefs)
-        shares[name, temperature] = f"{read / n:.0%}"
+        sure = sum(belief in (0, 1) for belief in beliefs)
+        shares[name, temperature] = f"{read / n:.0%} ({sure} of {read})"
         records += [
             {"form": name, "temperature": temperature, "id": item.id, "reply": reply.completion, "belief": belief}
             for item, reply, belief in zip(asked, written, beliefs, strict=True)
         ]
-        print(f"{name}, temperature {temperature}: {read} of {n} read", flush=True)
+        print(f"{name}, temperature {temperature}: {read} of {n} read, {sure} of them 0 or 1", flush=True)
         if file:
             file.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
     header = ["form of the question", *(f"temperature {t:g}" for t in TEMPERATURES)]

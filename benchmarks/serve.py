@@ -2,9 +2,10 @@
 
     python benchmarks/serve.py
 
-A stub judge (another process) grades each reply by a number in it, so that every reward can be checked. In the first
-part it is killed at random while mixed requests of all doors arrive, each repeated as its trainer does. In the second
-it takes two seconds a grade. Prints what was lost and misplaced, the rate, and the memory of the server.
+A stub judge (another process) grades each reply by a number in it, so that every reward can be checked. What is served
+is a rubric artifact that names this judge. In the first part the judge is killed at random while mixed requests of all
+doors arrive, each repeated by the rule of its trainer (`RULES`); what a trainer gives up is lost. In the second part it
+takes two seconds a grade. Prints what was lost at each door, what was misplaced, the rate, and the server's memory.
 """
 
 import argparse
@@ -19,6 +20,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -28,7 +31,17 @@ import httpx
 NUMBER = re.compile(r"Number (\d+)\.")
 CHAT = "<|im_start|>user\nWhich?<|im_end|>\n<|im_start|>assistant\n"
 IN_FLIGHT = 100
-TRIES = 500
+RULES: dict[str, tuple[float, Callable[[int, random.Random], float]]] = {
+    "/get_reward": (5, lambda _, draw: 1.0),  # OpenRLHF
+    "/classify": (16, lambda n, draw: min(2.0**n, 30)),  # verl; a 4xx is never tried again
+    "/v1/embeddings": (16, lambda n, draw: min(2.0**n, 30)),
+    "/remote_rm": (10, lambda n, draw: min(2.0**n, 30) + draw.random()),  # slime
+    "/score": (inf, lambda n, draw: draw.uniform(0, min(0.2 * 2.0**n, 10))),  # truthgym.training.served
+    "/batch_score": (inf, lambda n, draw: draw.uniform(0, min(0.2 * 2.0**n, 10))),
+}
+"""By door its trainer's number of tries, and seconds before the next one."""
+PATIENCE = 900.0
+"""Seconds after which our own client gives up."""
 
 
 def judge(port: int, seconds: float) -> None:
@@ -42,7 +55,7 @@ def judge(port: int, seconds: float) -> None:
     async def complete(body: dict[str, Any]) -> dict[str, Any]:
         await asyncio.sleep(seconds)
         number = int(NUMBER.findall(body["messages"][-1]["content"])[-1])
-        content = json.dumps({"reasons": "a stub", "grade": number % 101})
+        content = json.dumps({"reasons": "a stub", "grade": number % 101 / 100})
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         return {
@@ -55,6 +68,18 @@ def judge(port: int, seconds: float) -> None:
         }
 
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="critical")
+
+
+def artifact(folder: Path) -> Path:
+    """A rubric with one criterion, which the stub judge grades."""
+    from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, RubricReward
+    from truthgym.scorers.rubrics.rubric import Criterion, Rubric
+
+    rubric = Rubric(name="stub", criteria=(Criterion(id="grade", text="Says a number."),), scale="0-1")
+    reward = RubricReward(rubrics=(rubric,), judges=(ModelSpec(model="openai-api/stub/judge"),))
+    path = folder / "rm.json"
+    path.write_text(json.dumps(Artifact.of(Content(reward=reward)).model_dump(mode="json")))
+    return path
 
 
 def free_port() -> int:
@@ -111,25 +136,31 @@ def rewards_in(path: str, answer: Any) -> list[float | None]:  # noqa: ANN401
 
 
 async def ask(http: httpx.AsyncClient, numbers: list[int], draw: random.Random, count: Counter[str]) -> None:
-    """Send a request until every item has a reward, and check the rewards."""
+    """Send a request until every item has a reward or its trainer gives up, and check the rewards."""
     path, body = request_of(numbers, draw)
     expected = [number % 101 / 100 for number in numbers]
-    for _ in range(TRIES):
+    tries, wait = RULES[path]
+    begun, n = time.perf_counter(), 0
+    while n < tries and time.perf_counter() - begun < PATIENCE:
+        status = ""
         try:
             response = await http.post(path, json=body)
+            status = str(response.status_code)
         except httpx.TransportError as error:  # trainers try again, too
-            count[f"status {type(error).__name__}"] += 1
-            continue
-        count[f"status {response.status_code}"] += 1
-        if response.status_code == 200:
+            status = type(error).__name__
+        count[f"status {status}"] += 1
+        if status == "200":
             found = rewards_in(path, response.json())
             if None not in found:
                 count["requests"] += 1
                 count["items"] += len(found)
                 count["misplaced"] += found != expected
                 return
-        await asyncio.sleep(draw.uniform(0.2, 1.0))
-    count["lost"] += 1
+        if path in ("/classify", "/v1/embeddings") and status.startswith("4"):
+            break
+        await asyncio.sleep(wait(n, draw))
+        n += 1
+    count[f"lost {path}"] += 1
 
 
 async def load(url: str, requests: list[list[int]], seed: int) -> tuple[Counter[str], float]:
@@ -166,8 +197,8 @@ def run(part: str, requests: list[list[int]], seconds: float, kill_every: float,
     command = [__file__, "--judge", str(judge_port), "--seconds", str(seconds)]
     upstream = {"process": start(command, f"http://127.0.0.1:{judge_port}/")}
     url, log = f"http://127.0.0.1:{port}", folder / f"{part}.jsonl"
-    serve = ["-m", "truthgym.cli.main", "serve", "--scorer", "graded", "-S", "grader=model", "-S", "cache=false"]
-    serve += ["--model-role", "grader=openai-api/stub/judge", "--port", str(port), "--log", str(log)]
+    serve = ["-m", "truthgym.cli.main", "serve", "--scorer", "rubric", "-S", f"rubric={artifact(folder)}"]
+    serve += ["-S", "cache=false", "--port", str(port), "--log", str(log)]
     stub = {"STUB_API_KEY": "none", "STUB_BASE_URL": f"http://127.0.0.1:{judge_port}/v1"}
     server = start(serve, f"{url}/livez", INSPECT_CACHE_DIR=str(folder / "cache"), **stub)
     before = cpu_seconds(server)
@@ -203,7 +234,8 @@ def run(part: str, requests: list[list[int]], seconds: float, kill_every: float,
     half = len(memory) // 2
     growth = median(memory[half:]) / median(memory[len(memory) // 5 : half] or memory)
     statuses = {status: number for status, number in sorted(count.items()) if status.startswith("status")}
-    print(f"{part}: {count['requests']} requests answered, {count['items']} items, {count['lost']} lost, "
+    lost = {path: count[f"lost {path}"] for path in RULES if count[f"lost {path}"]} or "none"
+    print(f"{part}: {count['requests']} requests answered, {count['items']} items, lost: {lost}, "
           f"{count['misplaced']} misplaced; judge killed {kills} times; {count['items'] / wall:.1f} items a second; "
           f"{statuses}; {lines} log lines for {answers} answers; memory {max(memory):.0f} MB, second half / first half "
           f"{growth:.2f}; {1000 * (cpu - before) / count['items']:.1f} ms of CPU an item; "

@@ -107,7 +107,7 @@ def deploy(artifact: str | None, target: str, by: str | None, rollback: bool, re
         raise BadInput("Give an artifact to deploy, or --rollback, and not both")
     who = by or getuser()
     entry = (
-        deployment.deploy(read_artifact(artifact), target, who, records)
+        deployment.deploy(read_artifact(artifact), target, who, records, source=Path(artifact))
         if artifact
         else deployment.rollback(target, who, records)
     )

@@ -23,6 +23,8 @@ import click
               help="Share of items scored again with a request for full marks, to see whether that pays.")  # fmt: skip
 @click.option("--concurrency", type=click.IntRange(1), default=100, show_default=True,
               help="Items scored at the same time; four times as many may wait.")  # fmt: skip
+@click.option("--drain", type=click.FloatRange(0), default=30.0, show_default=True,
+              help="Seconds for open requests to end after SIGTERM.")  # fmt: skip
 def command(
     scorer: str | None,
     options: tuple[str, ...],
@@ -37,6 +39,7 @@ def command(
     log_text: bool,
     canary: float,
     concurrency: int,
+    drain: float,
 ) -> None:
     """Serve a scorer of yours or ours over HTTP, as a reward for TRL, OpenRLHF, verl and slime."""
     from importlib.util import find_spec
@@ -56,5 +59,5 @@ def command(
         scorer=scorer, options=parse_cli_args(options), roles=parse_cli_args(roles), reward=reward
     ) if scorer else named_spec(specs or Path(), str(name))  # fmt: skip
     click.echo(f"{spec.scorer} on http://{host}:{port}, artifact {spec.digest}")
-    limits = Limits(concurrency=concurrency, queue=max(4 * concurrency, Limits.batch_items))
+    limits = Limits(concurrency=concurrency, queue=max(4 * concurrency, Limits.batch_items), drain=drain)
     serve(spec, host, port, tokens, specs, log, log_text, canary, limits)

@@ -3,8 +3,10 @@
 truthgym serve --scorer graded -S grader=model --model-role grader=reference/judge
 """
 
+import asyncio
 import signal
 from pathlib import Path
+from types import FrameType
 
 from truthgym.serve.service.app import Server, application
 from truthgym.serve.service.guards import RequestLog, check_bind, read_tokens
@@ -45,19 +47,29 @@ def serve(
     limits = limits or Limits()
     known = read_tokens(tokens)
     check_bind(host, known)
-    server = Server(Source(spec, limits.concurrency), known, limits, specs, RequestLog(log, log_text), canary)
+    served = Server(Source(spec, limits.concurrency), known, limits, specs, RequestLog(log, log_text), canary)
+    notice = limits.notice
+
+    class Web(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            """Be not ready for a while, so that no more requests are sent here, and then close."""
+            loop, wait = asyncio.get_running_loop(), 0.0 if served.draining else notice
+            served.draining = True
+            loop.call_soon_threadsafe(loop.call_later, wait, super().handle_exit, sig, frame)
+
     config = uvicorn.Config(
-        application(server),
+        application(served),
         host=host,
         port=port,
         access_log=False,
         log_level="warning",
         http="h11",
-        h11_max_incomplete_event_size=8192,  # headers
+        h11_max_incomplete_event_size=8192,  # headers that arrive in several parts; `Guards` limits the others
+        limit_concurrency=limits.connections,
         timeout_keep_alive=30,  # longer than a client keeps an idle connection: its next request would find it closed
         timeout_graceful_shutdown=int(limits.drain),
         server_header=False,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # uvicorn raises it again after the shutdown; the exit status is 0
-    uvicorn.Server(config).run()
+    Web(config).run()

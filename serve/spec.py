@@ -2,16 +2,16 @@
 
 import json
 import re
-from collections.abc import Mapping
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from truthgym.datasets.errors import BadInput, bad_fields
-from truthgym.evallog.discovery import hash_file
-from truthgym.training.artifacts import hash_model
+from truthgym.scorers.rubrics.reward import refuse_secrets
+from truthgym.training.reward_functions.sources import model_sources, sources_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of specifications in a folder: no separators, no leading dot."""
@@ -29,24 +29,47 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
     reward: str = ""
     """SCORER, SCORER/KEY, or either with :lowest or :highest, as for `--reward`. Empty: the scorer."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _holds_no_key(cls, given: object) -> object:
+        refuse_secrets("the specification", given)
+        return given
+
+    def identity(self) -> tuple[str, dict[str, str]]:
+        """The digest of what is served, and the digests of the artifacts, files and model folders that it is made of.
+
+        The digest is SHA-256, in hex, of the scorer, its options, its models and the version of Truthgym. A file or
+        folder that an option or a model names counts by its content, wherever it lies.
+
+        Raises:
+            BadInput: A file that it names does not exist.
+        """
+        found = sources_of(self.scorer, self.options)
+        models = {
+            role: [model_sources(one) for one in (value if isinstance(value, list | tuple) else [value])]
+            for role, value in self.roles.items()
+        }
+        contents = {name: sorted(one.values()) for name, one in found.items()}
+        whole = {
+            **self.model_dump(),
+            "scorer": self.scorer.removeprefix("truthgym/"),
+            "options": {name: contents.get(name, value) for name, value in self.options.items()},
+            "models": {role: [sorted(one.values()) for one in each] for role, each in models.items()},
+            "truthgym": version("truthgym"),
+        }
+        digest = sha256(json.dumps(whole, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        parts = [*found.values(), *(one for each in models.values() for one in each)]
+        made_of = {
+            name if name.startswith("artifact:") else f"served:{Path(name).name}": content
+            for one in parts
+            for name, content in one.items()
+        }
+        return digest, made_of
+
     @property
     def digest(self) -> str:
-        """SHA-256, in hex, of the specification and of the content of every file and folder that it names."""
-        whole = {**self.model_dump(), "files": dict(sorted(_files(self.model_dump())))}
-        return sha256(json.dumps(whole, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-
-
-def _files(value: object) -> list[tuple[str, str]]:
-    if isinstance(value, Mapping):
-        return [pair for one in value.values() for pair in _files(one)]
-    if isinstance(value, list | tuple):
-        return [pair for one in value for pair in _files(one)]
-    if not isinstance(value, str) or not value or len(value) > 1000 or "\n" in value:
-        return []
-    path = Path(value)
-    if path.is_file():
-        return [(value, hash_file(path))]
-    return [(value, hash_model(value))] if path.is_dir() else []
+        """See `identity`."""
+        return self.identity()[0]
 
 
 def read_spec(path: Path) -> RewardSpec:

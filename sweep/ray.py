@@ -1,21 +1,21 @@
 """Runs units as tasks of a Ray cluster, and serves models to them from its GPUs."""
 
-import ctypes
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from itertools import cycle
 from pathlib import Path
-from signal import SIGKILL
 from typing import Any
 from urllib.request import urlopen
 
 from truthgym.datasets.errors import BadInput
-from truthgym.sweep.units.unit import ATTEMPTS, Outcome, Unit, run_unit
+from truthgym.sweep.units.child import end_with_thread
+from truthgym.sweep.units.unit import ATTEMPTS, Outcome, Unit, private, run_unit
 
 SERVED = "vllm/"
 """Provider whose models are served from GPUs if there are any: one server for many units."""
@@ -25,8 +25,6 @@ READY = 1800
 """Seconds that a server may take to load its model."""
 CONNECT = 10
 """Seconds to wait for a cluster."""
-PR_SET_PDEATHSIG = 1
-"""Number of the option in Linux's prctl.h."""
 
 
 def run(units: Sequence[Unit], workers: int, address: str = "", gpus: float = 0.0,
@@ -43,51 +41,89 @@ def run(units: Sequence[Unit], workers: int, address: str = "", gpus: float = 0.
         serve: Command that serves a model, with {model} and {port}.
 
     Raises:
-        BadInput: Ray is not installed, the cluster cannot be reached, or a machine does not see the log folder.
+        BadInput: Ray is not installed, the cluster cannot be reached or has too few GPUs, a machine does not see the
+            log folder, a unit needs two models of `vllm/`, or a model's server does not start.
     """
     try:
         ray: Any = import_module("ray")  # its types differ from version to version
     except ImportError:
         raise BadInput("--on ray needs Ray: pip install 'truthgym[ray]'") from None
+    served = {unit.state: served_model(unit) if gpus else "" for unit in units}
     connect(ray, address)
+    places = places_for(ray, gpus) if gpus else 0
     see_folder(ray, str(Path(units[0].state).parent))
-    served = sorted({unit.model for unit in units if gpus and unit.model.startswith(SERVED)})
-    yield from place(ray, [unit for unit in units if unit.model not in served], workers, gpus)
-    for model in served:
-        asking = [unit for unit in units if unit.model == model]
-        count = max(1, min(int(ray.cluster_resources().get("GPU", 0) // gpus), len(asking)))
-        remote = ray.remote(num_gpus=gpus, num_cpus=0)(Server)
-        servers = [remote.remote(model.removeprefix(SERVED), list(serve)) for _ in range(count)]
+    yield from place(ray, [unit for unit in units if not served[unit.state]], workers, gpus)
+    for model in sorted(set(served.values()) - {""}):
+        asking = [unit for unit in units if served[unit.state] == model]
+        remote = ray.remote(num_gpus=gpus, num_cpus=0, max_restarts=-1, max_task_retries=ATTEMPTS)(Server)
+        name = model.removeprefix(SERVED)
+        servers = [remote.remote(name, list(serve)) for _ in range(min(places, len(asking)))]
+        for server in servers:
+            server.address.remote()  # so that all load their model at the same time
+        turns = cycle(servers)
         try:
-            urls = cycle(ray.get([server.address.remote() for server in servers]))
-            asking = [
-                replace(unit, environment={"VLLM_BASE_URL": next(urls), "VLLM_API_KEY": "none"}) for unit in asking
-            ]
-            yield from place(ray, asking, workers, 0.0)
+            yield from place(ray, asking, workers, 0.0, partial(serve_to, ray, turns))
         finally:
             for server in servers:
                 ray.kill(server)
 
 
-def place(ray: Any, units: Sequence[Unit], workers: int, gpus: float) -> Iterator[Outcome]:  # noqa: ANN401  # a module
-    """Run units, and give one whose worker died to another."""
+def places_for(ray: Any, gpus: float) -> int:  # noqa: ANN401  # a module
+    """How many units or servers of so many GPUs the machines of a cluster have room for. Ray would wait for ever."""
+    there = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
+    found = int(sum(one // gpus for one in there))
+    if not found:
+        raise BadInput(
+            f"--gpus-per-worker {gpus:g}: no machine of the cluster has so many; they have {', '.join(map(str, there))}"
+        )
+    return found
+
+
+def served_model(unit: Unit) -> str:
+    """The model that a unit needs served, for itself or for a role."""
+    models = sorted({one for one in (unit.model, *unit.roles) if one.startswith(SERVED)})
+    if len(models) > 1:
+        raise BadInput(
+            f"{unit.name} needs {' and '.join(models)}, but Inspect asks one server for all models of vllm/; serve one "
+            "of them yourself and name it openai-api/..., or leave out --gpus-per-worker"
+        )
+    return models[0] if models else ""
+
+
+def serve_to(ray: Any, servers: Iterator[Any], unit: Unit) -> Unit:  # noqa: ANN401  # a module and its actors
+    """The unit with the address of the next server, which is started anew if it died."""
+    try:
+        address = ray.get(next(servers).address.remote())
+    except ray.exceptions.RayTaskError as error:
+        raise BadInput(str(error.cause)) from None
+    return replace(unit, environment={"VLLM_BASE_URL": address, "VLLM_API_KEY": "none"})
+
+
+def place(ray: Any, units: Sequence[Unit], workers: int, gpus: float,  # noqa: ANN401  # a module
+          prepare: Callable[[Unit], Unit] = lambda unit: unit) -> Iterator[Outcome]:  # fmt: skip
+    """Run units, each prepared just before, and give one that failed or whose worker died to another worker."""
     remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(run_unit)
-    waiting, lost = list(reversed(units)), dict.fromkeys((unit.state for unit in units), 0)
+    waiting, attempts = list(reversed(units)), dict.fromkeys((unit.state for unit in units), 0)
     running: dict[Any, Unit] = {}
     while waiting or running:
         while waiting and len(running) < workers:
             unit = waiting.pop()
-            running[remote.remote(unit)] = unit
+            running[remote.remote(prepare(unit), 1)] = unit
         done, _ = ray.wait(list(running), num_returns=1)
         unit = running.pop(done[0])
+        attempts[unit.state] += 1
         try:
-            yield ray.get(done[0])
+            outcome = ray.get(done[0])
         except ray.exceptions.RayError as error:
-            lost[unit.state] += 1
-            if lost[unit.state] == ATTEMPTS:
-                yield Outcome(unit, "", f"its worker was lost {ATTEMPTS} times: {str(error).splitlines()[0]}")
-            else:
-                waiting.append(replace(unit, search=True))
+            outcome = Outcome(unit, "", f"its worker was lost: {first_line(error)}")
+        if outcome.error and attempts[unit.state] < ATTEMPTS:
+            waiting.append(replace(unit, search=True))
+        else:
+            yield outcome
+
+
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def connect(ray: Any, address: str) -> None:  # noqa: ANN401  # a module
@@ -104,7 +140,7 @@ def connect(ray: Any, address: str) -> None:  # noqa: ANN401  # a module
             ray.init(log_to_driver=False, include_dashboard=False)
     except (OSError, RuntimeError, ValueError) as error:
         raise BadInput(
-            f"There is no Ray cluster at {address or 'this machine'} ({str(error).splitlines()[0]}); start one with "
+            f"There is no Ray cluster at {address or 'this machine'} ({first_line(error)}); start one with "
             "`ray start --head`, and give its address as --address HOST:6379"
         ) from None
 
@@ -113,7 +149,7 @@ def see_folder(ray: Any, folder: str) -> None:  # noqa: ANN401  # a module
     """Refuse a cluster with a machine that does not see the folder of the sweep."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    private(Path(folder))
     marker = Path(folder, "seen")
     marker.touch()
     looks = ray.remote(num_cpus=0)(lambda: marker.exists())
@@ -134,16 +170,22 @@ class Server:
     """A model's server, which ends with this object."""
 
     def __init__(self, model: str, command: Sequence[str]) -> None:
+        self.model, self.command = model, command
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
         with socket.socket() as free:
             free.bind(("", 0))
             self.port = free.getsockname()[1]
-        parts = [part.format(model=model, port=self.port) for part in command]
+        parts = [part.format(model=self.model, port=self.port) for part in self.command]
         # Ray kills the object's process; the kernel then kills the server.
-        self.process = subprocess.Popen(parts, preexec_fn=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL))
+        self.process = subprocess.Popen(parts, preexec_fn=end_with_thread)
         deadline = time.monotonic() + READY
         while not self.answers():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise BadInput(f"{' '.join(parts)} does not serve {model}; try the command by hand on this machine")
+                self.process.kill()
+                raise BadInput(f"{' '.join(parts)} does not serve {self.model}; try it by hand on this machine")
             time.sleep(0.5)
 
     def answers(self) -> bool:
@@ -154,5 +196,8 @@ class Server:
             return False
 
     def address(self) -> str:
+        """Where the server answers. It is started if it does not run."""
+        if self.process is None or self.process.poll() is not None:
+            self.start()
         ray: Any = import_module("ray")
         return f"http://{ray.util.get_node_ip_address()}:{self.port}/v1"

@@ -1,6 +1,6 @@
 """Runs units as the elements of a Slurm job array.
 
-Each element is `python -m truthgym.sweep.slurm UNITS NUMBER`, on a folder that all machines share.
+Each element is `python -m truthgym.sweep.slurm UNITS ELEMENTS NUMBER`, on a folder that all machines share.
 """
 
 import json
@@ -14,10 +14,15 @@ from pathlib import Path
 from shutil import which
 
 from truthgym.datasets.errors import BadInput
-from truthgym.sweep.units.unit import Outcome, Unit, run_unit
+from truthgym.sweep.units.unit import Outcome, Unit, private, run_unit
 
 POLL = 1.0
 """Seconds between looks for outcomes."""
+SCRIPT = "#!/bin/sh\nexec {command} $SLURM_ARRAY_TASK_ID\n"
+LATE = 60.0
+"""Seconds that a network file system may take to show what another machine wrote."""
+ELEMENTS = 1000
+"""Most elements of an array: Slurm's MaxArraySize is 1001 by default. Of more units, an element runs several."""
 
 
 def run(units: Sequence[Unit], workers: int, options: Sequence[str] = ()) -> Iterator[Outcome]:
@@ -34,47 +39,51 @@ def run(units: Sequence[Unit], workers: int, options: Sequence[str] = ()) -> Ite
     if which("sbatch") is None:
         raise BadInput("--on slurm needs the command sbatch, which is not on this machine; log in to the cluster first")
     folder = Path(units[0].state).parent
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private(folder)
     listed = folder / f"units-{time.time_ns()}.json"  # another array may still read its own
     listed.write_text(json.dumps([asdict(unit) for unit in units]), encoding="utf-8")
     for unit in units:
         Path(f"{unit.state}.ended").unlink(missing_ok=True)
-    array = f"--array=0-{len(units) - 1}%{workers}"
-    command = [sys.executable, "-m", "truthgym.sweep.slurm", str(listed)]
-    script = f"#!/bin/sh\nexec {shlex.join(command)} $SLURM_ARRAY_TASK_ID\n"
+    elements = min(len(units), ELEMENTS)
+    array = f"--array=0-{elements - 1}%{workers}"
+    command = [sys.executable, "-m", "truthgym.sweep.slurm", str(listed), str(elements)]
     job = subprocess.Popen(
         ["sbatch", "--wait", array, f"--output={folder}/slurm-%a.txt", f"--chdir={Path.cwd()}", *options],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert job.stdin is not None
-    job.stdin.write(script)
+    job.stdin.write(SCRIPT.format(command=shlex.join(command)))
     job.stdin.close()
-    waiting = list(units)
-    while waiting:
-        over = job.poll() is not None
-        for unit in [one for one in waiting if Path(f"{one.state}.ended").exists()]:
-            waiting.remove(unit)
-            ended = json.loads(Path(f"{unit.state}.ended").read_text(encoding="utf-8"))
-            yield Outcome(unit, **ended)
-        if over:
-            break
-        time.sleep(POLL)
-    said = job.stdout.read().strip() if job.stdout else ""
-    if len(waiting) == len(units) and job.returncode:
-        raise BadInput(f"sbatch ended with status {job.returncode}: {said}")
-    yield from (Outcome(unit, "", f"no outcome was written; see {folder}/slurm-*.txt ({said})") for unit in waiting)
+    waiting = {f"{Path(unit.state).name}.ended": unit for unit in units}
+    over = None
+    while waiting and (over is None or time.monotonic() < over + LATE):
+        if over is None and job.poll() is not None:
+            over = time.monotonic()
+            said = job.stdout.read().strip() if job.stdout else ""
+            if job.returncode and len(waiting) == len(units) and "Submitted batch job" not in said:
+                raise BadInput(f"sbatch ended with status {job.returncode}: {said}")
+        for path in [one for one in folder.iterdir() if one.name in waiting]:  # a look for each would be remembered
+            unit = waiting.pop(path.name)
+            yield Outcome(unit, **json.loads(path.read_text(encoding="utf-8")))
+        time.sleep(POLL if waiting else 0)
+    for unit in waiting.values():
+        yield Outcome(unit, "", f"no outcome was written; see {folder}/slurm-*.txt, and whether all nodes see {folder}")
 
 
 def main() -> None:
-    """Run the unit of this number, and write its outcome."""
-    listed, number = sys.argv[1:]
-    unit = Unit(**json.loads(Path(listed).read_text(encoding="utf-8"))[int(number)])
-    outcome = run_unit(unit)
-    ended = {key: value for key, value in asdict(outcome).items() if key != "unit"}
-    new = Path(f"{unit.state}.ended.new")
-    new.write_text(json.dumps(ended), encoding="utf-8")
-    new.replace(f"{unit.state}.ended")
-    sys.exit(1 if outcome.error else 0)
+    """Run the units of this element, and write their outcomes."""
+    listed, elements, number = sys.argv[1:]
+    units = [Unit(**one) for one in json.loads(Path(listed).read_text(encoding="utf-8"))]
+    errors = 0
+    mine = [one for one in units[int(number) :: int(elements)] if not Path(f"{one.state}.ended").exists()]
+    for unit in mine:  # fewer where Slurm requeued the element
+        outcome = run_unit(unit)
+        errors += bool(outcome.error)
+        ended = {key: value for key, value in asdict(outcome).items() if key != "unit"}
+        new = Path(f"{unit.state}.ended.new")
+        new.write_text(json.dumps(ended), encoding="utf-8")
+        new.replace(f"{unit.state}.ended")
+    sys.exit(1 if errors else 0)
 
 
 if __name__ == "__main__":

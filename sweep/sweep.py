@@ -4,9 +4,11 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from hashlib import sha256
+from itertools import pairwise, takewhile
 from os import cpu_count
 from pathlib import Path
 from typing import Literal, get_args
@@ -15,8 +17,8 @@ from filelock import FileLock, Timeout
 
 from truthgym.datasets.errors import BadInput, one_of
 from truthgym.evallog.discovery import find_logs
-from truthgym.sweep.units.plan import Plan, Shards, plan, state_folder
-from truthgym.sweep.units.unit import Outcome, Unit, merge_shards
+from truthgym.sweep.units.plan import Plan, Script, plan, state_folder
+from truthgym.sweep.units.unit import Outcome, Unit
 
 On = Literal["local", "ray", "slurm"]
 """Where units run: processes of this machine, a Ray cluster, or a Slurm job array."""
@@ -32,10 +34,11 @@ def sweep(
     gpus_per_worker: float = 0.0,
     report: Callable[[str], None] = print,
 ) -> bool:
-    """Run everything that a script evaluates, on many workers, and then the script itself, which finds it complete.
+    """Run a script and, on many workers, what its calls of `eval_set` evaluate: they find it complete.
 
-    The script is unchanged. Each call of `eval_set` in it is listed once, divided into units (a task with a model, or
-    a shard of its questions), run and merged; then the next. The same command resumes an interrupted sweep.
+    The script is unchanged. It stops at each call of `eval_set`, whose tasks are divided into units (a task with a
+    model, or a shard of its questions), run and merged, and then goes on. The same command resumes what was
+    interrupted.
 
     Args:
         command: A Python script with its arguments, `inspect eval-set ...`, or, to do it for each log at once,
@@ -62,21 +65,35 @@ def sweep(
     if max_connections and max_connections < workers:
         report(f"{max_connections} workers, because no more connections are allowed")
         workers = max_connections
-    run = back_end(on, workers, address, gpus_per_worker)
+    run = back_end(on, workers, address, gpus_per_worker)  # before anything runs
     if tuple(command[:2]) in {("inspect", "score"), ("truthgym", "convert")}:
         return sweep_logs(command, run, report)
     if command[0] != "inspect" and not Path(command[0]).is_file():
         raise BadInput(f"There is no script {command[0]}; give one that calls eval_set(), or inspect eval-set ...")
-    call = 1
-    earlier: list[list[str]] = []
-    while (todo := plan(command, call, earlier, shards, workers, max_connections)) is not None:
-        if todo.connections < workers:
-            report(f"{todo.connections} workers, because the script allows no more connections")
-            run = back_end(on, todo.connections, address, gpus_per_worker)
-        if not sweep_call(todo, run, report):
-            return False
-        call, earlier = call + 1, todo.earlier
+    with ExitStack() as locks, Script(command) as script:
+        locked = set()
+        while (found := script.next_call()) is not None:
+            if found.log_dir not in locked:  # two calls may share it; until the script's own pass is over
+                locks.enter_context(only_sweep(state_folder(found.log_dir), found.log_dir))
+                locked.add(found.log_dir)
+            todo = plan(command, script.call, found, shards, workers, max_connections)
+            if todo.most < workers:
+                report(f"{todo.most} workers, because the script's limits would leave more without work")
+            run = back_end(on, min(workers, todo.most), address, gpus_per_worker)
+            if not sweep_call(todo, script, run, report):
+                return False
     return True
+
+
+@contextmanager
+def only_sweep(folder: str | Path, place: str) -> Iterator[None]:
+    """Refuse a place where another sweep plans, runs or merges, by a lock next to the sweep's own files."""
+    try:
+        lock = FileLock(f"{folder}.lock").acquire(timeout=0)
+    except Timeout:
+        raise BadInput(f"Another sweep runs in {place}; wait for it, or give the script another log_dir") from None
+    with lock:
+        yield
 
 
 def back_end(on: On, workers: int, address: str, gpus: float) -> Callable[[Sequence[Unit]], Iterator[Outcome]]:
@@ -95,38 +112,21 @@ def back_end(on: On, workers: int, address: str, gpus: float) -> Callable[[Seque
     return lambda units: on_local(units, workers)
 
 
-def sweep_call(todo: Plan, run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]) -> bool:
+def sweep_call(todo: Plan, script: Script, run: Callable[[Sequence[Unit]], Iterator[Outcome]],
+               report: Callable[[str], None]) -> bool:  # fmt: skip
     """Run and merge the units of one eval set, which no other sweep may write meanwhile."""
     folder = Path(state_folder(todo.log_dir))
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    lock = FileLock(f"{folder}.lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise BadInput(
-            f"Another sweep runs in {todo.log_dir}; wait for it, or give the script another log_dir"
-        ) from None
     failed = 0
-    try:
-        if todo.units:
-            first = f"{todo.done} tasks were complete." * bool(todo.done)
-            logs, failed = follow(run(todo.units), todo.units, report, first)
-            for shards in todo.shards:
-                if all(unit.state in logs for unit in shards.units):
-                    merge(shards, logs)
-        remove_merged(folder)
-        if not failed:
-            shutil.rmtree(folder, ignore_errors=True)
-    finally:
-        lock.release()
+    if todo.units:
+        first = f"{todo.done} tasks were complete." * bool(todo.done)
+        logs, failed = follow(run(todo.units), todo.units, report, first)
+        for shards in todo.shards:
+            if all(unit.state in logs for unit in shards.units):
+                script.merge(shards, logs)
+    remove_merged(folder)
+    if not failed:
+        shutil.rmtree(folder, ignore_errors=True)
     return not failed
-
-
-def merge(shards: Shards, logs: Mapping[str, str]) -> None:
-    """Merge a task's shards in a process of the script, which registers its scorers."""
-    failed = merge_shards(shards.units[0], [logs[unit.state] for unit in shards.units], shards.out, shards.questions)
-    if failed:
-        raise BadInput(f"The shards of {shards.out} could not be merged: {failed}")
 
 
 def remove_merged(folder: Path) -> None:
@@ -141,27 +141,34 @@ def sweep_logs(
     command: Sequence[str], run: Callable[[Sequence[Unit]], Iterator[Outcome]], report: Callable[[str], None]
 ) -> bool:
     """Run a command once for each of the logs that its first arguments name. An interrupted one goes on."""
-    places = [word for word in command[2:] if Path(word).exists() and (Path(word).is_dir() or word.endswith(".eval"))]
+    command = [part for word in command for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    places = list(takewhile(lambda word: not word.startswith("-"), command[2:]))
     out = command[command.index("--out") + 1] if "--out" in command[:-1] else ""
-    places = [place for place in places if place != out]
     if "--output-file" in command:
         raise BadInput("--output-file would be the same for each log; use --overwrite, which writes into the logs")
     if not places or (command[0] == "truthgym" and not out):
-        raise BadInput(f"{' '.join(command)} names no logs, or has no --out DIR; a sweep runs it once for each log")
+        raise BadInput(
+            f"{' '.join(command)} names no logs before its options, or has no --out DIR; a sweep runs it once a log"
+        )
     folder = Path(".truthgym-sweep", sha256("\0".join(command).encode()).hexdigest()[:12]).resolve()
-    options = [word for word in command[2:] if word not in places]
+    options = command[2 + len(places) :]
     units = []
     for log in (one.path for one in find_logs(places)[0]):
-        words = [f"{out}/{Path(log).stem}" if word == out and out else word for word in options]
+        words = [f"{out}/{Path(log).stem}" if before == "--out" else word for before, word in pairwise(["", *options])]
         name, state = f"{command[1]} {Path(log).name}", str(folder / sha256(log.encode()).hexdigest()[:16])
         units.append(Unit(name, "", 1, [*command[:2], log, *words], str(Path.cwd()), 1, [], {}, state))
     if command[0] == "truthgym" and len({Path(unit.command[2]).stem for unit in units}) < len(units):
         raise BadInput("Two of the logs have the same name, and their datasets would be one folder; convert them apart")
-    waiting = [unit for unit in units if not Path(f"{unit.state}.done").exists()]
-    _, failed = follow(run(waiting), waiting, report, "", lambda outcome: Path(f"{outcome.unit.state}.done").touch())
-    if not failed:
-        shutil.rmtree(folder, ignore_errors=True)
+    with only_sweep(folder, " ".join(places)):
+        waiting = [unit for unit in units if not Path(f"{unit.state}.done").exists()]
+        _, failed = follow(run(waiting), waiting, report, "", mark_done)
+        if not failed:
+            shutil.rmtree(folder, ignore_errors=True)
     return not failed
+
+
+def mark_done(outcome: Outcome) -> None:
+    Path(f"{outcome.unit.state}.done").touch()
 
 
 def follow(

@@ -1,5 +1,6 @@
 """The application: routes from paths to the pool."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ from truthgym.datasets.inspect_private import PrerequisiteError, init_runtime_co
 from truthgym.serve.service import doors
 from truthgym.serve.service.figures import ServerFigures
 from truthgym.serve.service.guards import Guards, RequestLog, Tokens
-from truthgym.serve.service.limits import Limits, Refusal
+from truthgym.serve.service.limits import Limits, Refusal, log_traceback
 from truthgym.serve.service.pool import Pool, check_items
 from truthgym.serve.service.scoring import Item, Result, Source
 from truthgym.serve.spec import RewardSpec, named_spec
@@ -49,6 +50,8 @@ class Server:
     canary: float = 0.0
     figures: ServerFigures = field(default_factory=ServerFigures)
     draining: bool = False
+    """Whether it was told to end."""
+    swapping: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.pool = Pool(self.limits, self.figures, self.canary)
@@ -100,7 +103,6 @@ def application(server: Server) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         init_runtime_context()
         yield
-        server.draining = True
         await server.pool.drain()
         server.log.close()
 
@@ -114,7 +116,9 @@ def application(server: Server) -> FastAPI:
 
     @app.get("/healthz")
     async def healthz() -> Response:
-        return answer({"status": "ok", "scorer": server.source.name, "artifact": server.source.digest}, server)
+        source = server.source
+        found = {"status": "ok", "scorer": source.name, "artifact": source.digest, "made_of": source.made_of}
+        return answer(found, server)
 
     @app.get("/readyz")
     async def readyz() -> Response:
@@ -170,13 +174,15 @@ def application(server: Server) -> FastAPI:
             spec: RewardSpec = named_spec(server.specs, given.name)
         except PrerequisiteError:
             raise Refusal(404, "no_such_name", "There is no specification of that name.") from None
-        if given.digest is not None and given.digest != spec.digest:
-            raise Refusal(412, "other_digest", "The specification has another digest; nothing was changed.")
-        try:
-            source = Source(spec, limits.concurrency)
-        except PrerequisiteError:
-            raise Refusal(422, "unusable", "The specification cannot be loaded; nothing was changed.") from None
-        before, server.source = server.source.digest, source
+        async with server.swapping:
+            try:  # in a thread: a model of some gigabytes is read, and requests are answered meanwhile
+                source = await asyncio.to_thread(Source, spec, limits.concurrency)
+            except Exception as error:
+                log_traceback(f"specification {given.name}", error)
+                raise Refusal(422, "unusable", "The specification cannot be loaded; nothing was changed.") from None
+            if given.digest is not None and given.digest != source.digest:
+                raise Refusal(412, "other_digest", "The specification has another digest; nothing was changed.")
+            before, server.source = server.source.digest, source
         request.state.entry["swapped"] = [before, source.digest]
         return answer({"before": before, "artifact": source.digest}, server)
 

@@ -11,16 +11,25 @@ from typing import Any
 from pydantic import BaseModel
 
 from truthgym.serve.service.limits import Refusal, overloaded
-from truthgym.serve.service.scoring import Item, Message, Result
+from truthgym.serve.service.scoring import Item, Message, Result, Role
 
-TEMPLATES = (
-    re.compile(r"<\|im_start\|>(?P<role>\w+)\n(?P<text>.*?)(?:<\|im_end\|>\n?|\Z)", re.DOTALL),  # ChatML: Qwen, SmolLM
-    re.compile(r"<\|start_header_id\|>(?P<role>\w+)<\|end_header_id\|>\n\n(?P<text>.*?)(?:<\|eot_id\|>|\Z)", re.DOTALL),
-    re.compile(r"<start_of_turn>(?P<role>\w+)\n(?P<text>.*?)(?:<end_of_turn>\n?|\Z)", re.DOTALL),  # Gemma
-    re.compile(r"<\|(?P<role>system|user|assistant)\|>\n?(?P<text>.*?)(?:<\|end\|>\n?|</s>\n?|(?=<\|(?:user|assistant|system)\|>)|\Z)",
-               re.DOTALL),  # Phi, Zephyr, truthgym's tiny model
-)  # fmt: skip
-"""Chat templates, as patterns of one message."""
+TEMPLATES = tuple(
+    (re.compile(header), re.compile(end))
+    for header, end in (
+        (r"<\|im_start\|>(\w+)\n", r"<\|im_end\|>\n?"),  # ChatML: Qwen, SmolLM
+        (r"<\|start_header_id\|>(\w+)<\|end_header_id\|>\n\n", r"<\|eot_id\|>"),  # Llama 3
+        (r"<start_of_turn>(\w+)\n", r"<end_of_turn>\n?"),  # Gemma
+        # Phi, Zephyr, truthgym's tiny model
+        (r"<\|(system|user|assistant)\|>\n?", r"<\|end\|>\n?|</s>\n?|(?=<\|(?:user|assistant|system)\|>)"),
+    )
+)
+"""Chat templates: the header of a message, and what ends it. The end of the text ends the last one."""
+BEGIN = re.compile(r"\s*(?:<\|begin_of_text\|>|<bos>|<s>)?\s*")
+MARKER = re.compile(
+    r"<\|(?:im_start|im_end|start_header_id|end_header_id|eot_id|system|user|assistant|end)\|>"
+    r"|<(?:start|end)_of_turn>"
+)
+"""Tokens of all the templates. A message holds none of them: a reply that does would pass for other messages."""
 ENDS = (
     "<|im_end|>",
     "<|eot_id|>",
@@ -33,7 +42,10 @@ ENDS = (
     "<pad>",
 )
 """Special tokens behind a reply."""
-ROLES = {"model": "assistant", "human": "user", "tool": "user"}
+ROLES: dict[str, Role] = {
+    **{"system": "system", "user": "user", "assistant": "assistant"},
+    **{"developer": "system", "model": "assistant", "human": "user", "tool": "user", "ipython": "user"},
+}
 
 
 class OpenRLHFRequest(BaseModel, extra="ignore"):
@@ -41,7 +53,7 @@ class OpenRLHFRequest(BaseModel, extra="ignore"):
 
     query: list[str]
     prompts: list[str]
-    labels: list[str | None] = []
+    labels: list[str | int | float | None] = []
 
 
 class VerlRequest(BaseModel, extra="ignore"):
@@ -60,16 +72,29 @@ class SlimeRequest(BaseModel, extra="ignore"):
 
 
 def conversation(text: str) -> list[Message]:
-    """The messages of a text in one of the known chat templates; empty if it is in none of them."""
-    for template in TEMPLATES:
-        found = [(match["role"], match["text"]) for match in template.finditer(text)]
-        if found:
-            return [
-                Message.model_validate({"role": ROLES.get(role, role), "content": without_end(content)})
-                for role, content in found
-                if ROLES.get(role, role) in ("system", "user", "assistant")
-            ]
-    return []
+    """The messages of a text in one of the known chat templates, the one in whose header it begins.
+
+    Returns:
+        The messages; empty if the text is in none of the templates, if a role is unknown, or if the messages do not
+        make up the text: a token of a template stands within one, or text between two.
+    """
+    begin = BEGIN.match(text)
+    place = begin.end() if begin else 0
+    template = next((one for one in TEMPLATES if one[0].match(text, place)), None)
+    messages: list[Message] = []
+    while template and place < len(text):
+        head = template[0].match(text, place)
+        if head is None and not without_end(text[place:]):
+            break
+        if head is None or (role := ROLES.get(head[1])) is None:
+            return []
+        end = template[1].search(text, head.end())
+        content = text[head.end() : end.start() if end else len(text)]
+        if MARKER.search(content):
+            return []
+        messages.append(Message(role=role, content=without_end(content)))
+        place = end.end() if end else len(text)
+    return messages
 
 
 def without_end(text: str) -> str:
@@ -100,22 +125,31 @@ def openrlhf_items(request: OpenRLHFRequest) -> list[Item]:
             )
         response = without_end(query[len(prompt) :])
         messages = [one for one in conversation(prompt) if one.content.strip() or one.role != "assistant"]
-        items.append(Item(prompt=messages or prompt, response=response, target=label or ""))
+        items.append(Item(prompt=messages or prompt, response=response, target="" if label is None else str(label)))
     return items
 
 
 def verl_items(request: VerlRequest) -> list[Item]:
-    """The items of verl's request: the last message of each conversation is the reply.
+    """The items of verl's request: the last message of each conversation is the reply, and the only one.
+
+    The reply is part of the text. One that writes the tokens of a further message cannot be told from a prompt of
+    several turns, and both are refused: otherwise it would choose the question that is judged.
 
     Raises:
-        Refusal: A text is in no known template, or does not end with a reply.
+        Refusal: A text is in no known template, or does not end with its only reply.
     """
     items = []
     for text in [request.input] if isinstance(request.input, str) else request.input:
         messages = conversation(text)
-        if len(messages) < 2 or messages[-1].role != "assistant":
+        roles = [one.role for one in messages]
+        if len(roles) < 2 or roles[-1] != "assistant" or roles.count("assistant") > 1:
             known = "ChatML, Llama 3, Gemma, or <|user|>...<|assistant|>"
-            raise Refusal(422, "no_template", f"An input is not a conversation that ends with a reply, in {known}.")
+            raise Refusal(
+                422,
+                "no_template",
+                f"An input is not a conversation with a single reply at its end, in {known}, without their tokens in a "
+                "message; use truthgym.serve.client.compute_score, which sends the reply by itself.",
+            )
         items.append(Item(prompt=messages[:-1], response=messages[-1].content))
     return items
 

@@ -26,6 +26,7 @@ class ServerFigures:
         )
         self.canaries = Histogram("truthgym_canary_rise", "Rise of the reward when a reply asks for full marks",
                                   buckets=REWARDS, registry=self.registry)  # fmt: skip
+        self.failed_canaries = Counter("truthgym_failed_canaries", "Canaries without a reward", registry=self.registry)
 
     def count(self, result: Result) -> None:
         """Count a scored item, once however many requests ask for it."""

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthgym.datasets.errors import BadInput
 from truthgym.serve.service.figures import ServerFigures
-from truthgym.serve.service.limits import Limits, Refusal, overloaded
+from truthgym.serve.service.limits import Limits, Refusal, log_traceback, overloaded
 
 Right = Literal["score", "admin"]
 OPEN = ("/livez", "/readyz", "/healthz")
@@ -45,7 +45,12 @@ class RequestLog:
     def write(self, entry: Mapping[str, Any]) -> None:
         if self._file is not None:
             line = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **entry}
-            os.write(self._file, (json.dumps(line) + "\n").encode())
+            rest = (json.dumps(line) + "\n").encode()
+            try:
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
+            except OSError as error:  # the disk is full: the answer has been sent, and the next ones can be
+                log_traceback(f"request log, {entry.get('request_id')}", error)
 
     def close(self) -> None:
         """Flush to the disk and close."""
@@ -139,6 +144,10 @@ class Guards:
 
         try:
             try:
+                if sum(len(name) + len(value) for name, value in scope["headers"]) > self.limits.header_bytes:
+                    raise Refusal(
+                        431, "headers_too_large", f"Send at most {self.limits.header_bytes} bytes of headers."
+                    )
                 self._authorise(scope["path"], headers, entry)
                 body = await self._body(scope["method"], headers, receive)
                 scope["state"]["body"] = body
@@ -152,6 +161,7 @@ class Guards:
                     await _answer(overloaded("The server ends; send the request again."), sending)
             except Exception as error:  # whatever it is, the client learns nothing of it
                 entry["error"] = type(error).__name__
+                log_traceback(f"request {entry['request_id']}", error)
                 if status == 499:
                     await _answer(Refusal(500, "internal", "An error of the server; see its log."), sending)
         finally:

@@ -1,6 +1,10 @@
 """The limits of a server, and the refusals that they lead to."""
 
 from dataclasses import dataclass
+from logging import getLogger
+from traceback import format_tb
+
+LOGGER = getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -10,7 +14,10 @@ class Limits:
     body_bytes: int = 2_000_000
     batch_items: int = 64
     item_characters: int = 128_000
-    """Of the prompt and the reply together."""
+    """Of all texts of an item together."""
+    header_bytes: int = 8_000
+    connections: int = 1500
+    """Open at the same time. More are refused with 503."""
     concurrency: int = 100
     """Items that are scored at the same time."""
     queue: int = 400
@@ -31,8 +38,16 @@ class Limits:
     """How long it then refuses new items before it tries one."""
     cache_items: int = 10_000
     """Results that are kept for a repeated request."""
+    notice: float = 2.0
+    """After SIGTERM the server takes requests for so long, and says on /readyz that it is not ready."""
     drain: float = 30.0
-    """For open requests to end after SIGTERM."""
+    """For open requests to end after that; the others are answered with 503."""
+
+
+def log_traceback(what: str, error: BaseException) -> None:
+    """Write where an error was raised to stderr: its type and the lines of code, without a text of any request."""
+    lines = "".join(format_tb(error.__traceback__))
+    LOGGER.error("%s: %s\n%s", what, type(error).__name__, lines)
 
 
 class Refusal(Exception):

@@ -1,8 +1,6 @@
 """Scores one item by the path of `inspect score`: the same rebuilt sample, scorer and models."""
 
 import json
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -15,7 +13,6 @@ from inspect_ai.model import (
     ChatMessageAssistant,
     ChatMessageSystem,
     ChatMessageUser,
-    GenerateConfig,
     Model,
     ModelOutput,
     get_model,
@@ -26,16 +23,22 @@ from pydantic import BaseModel, Field, ValidationError
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_unqualified_name, task_state_from_sample
 from truthgym.datasets.question import Question, question_metadata
+from truthgym.scorers.rubrics.extraction import Extraction, insert
+from truthgym.scorers.rubrics.reward import ModelSpec, read_reward
+from truthgym.scorers.rubrics.rubric import model_from
+from truthgym.scorers.statistics.direction import fault_of
+from truthgym.serve.service.limits import log_traceback
 from truthgym.serve.spec import RewardSpec
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.training.reward_functions.resolve import parse_scorer_reward
-from truthgym.training.reward_functions.rollout import GRADER_FAILED, Rollout
+from truthgym.training.reward_functions.rollout import Rollout
 
 TASK = "serve"
 NO_MODEL = "none/none"
-JUDGE_AT_FAULT = re.compile(r"(?:[^:]+: )?The (?:judge|grader)\b")
-"""Start of a reason that lies with the judge. Any other reason lies with the answer."""
-ROLES: dict[str, type[ChatMessage]] = {
+EPOCHS = 1_000_000
+"""Between the epochs of two attempts at an item."""
+Role = Literal["system", "user", "assistant"]
+ROLES: dict[Role, type[ChatMessage]] = {
     "system": ChatMessageSystem,
     "user": ChatMessageUser,
     "assistant": ChatMessageAssistant,
@@ -45,7 +48,7 @@ ROLES: dict[str, type[ChatMessage]] = {
 class Message(BaseModel, frozen=True, extra="ignore"):
     """A message of a prompt."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Role
     content: str
 
 
@@ -70,8 +73,11 @@ class Item(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def characters(self) -> int:
+        """Of all its texts."""
         prompt = self.prompt if isinstance(self.prompt, str) else "".join(one.content for one in self.prompt)
-        return len(prompt) + len(self.response)
+        rest = json.dumps(self.metadata, ensure_ascii=False) if self.metadata else ""
+        texts = (prompt, self.response, self.question or "", self.target, self.id or "", rest)
+        return sum(map(len, texts))
 
     @property
     def messages(self) -> list[ChatMessage]:
@@ -126,7 +132,7 @@ class Source:
             BadInput: An unknown scorer, options or direction; a role without a model; a scorer that needs a sandbox.
         """
         self.spec = spec
-        self.digest = spec.digest
+        self.digest, self.made_of = spec.identity()
         name = spec.scorer.removeprefix("truthgym/")
         try:
             self.scorer = registry_create(
@@ -152,23 +158,42 @@ class Source:
         self.roles: dict[str, Model | list[Model]] = {
             role: _models(role, value, max_connections) for role, value in spec.roles.items()
         }
+        own = "" if name != "rubric" else str(spec.options.get("role", "judge"))
+        if own and own not in self.roles:  # an artifact's own judges, under the server's limits
+            reward, _ = read_reward(spec.options.get("rubric", "truth_seeking"))
+            self.roles[own] = _models(own, reward.judges, max_connections)
         self.model = get_model(NO_MODEL)
 
-    async def score(self, item: Item) -> Result:
-        """Score an item as `inspect score` would. It raises nothing."""
+    def insert(self, response: str, addition: str) -> str:
+        """A reply with an addition that the judge sees: at the end of the part that a rubric extracts."""
+        if self.name != "rubric":
+            return response + addition
+        reward, _ = read_reward(self.spec.options.get("rubric", "truth_seeking"))
+        given = self.spec.options.get("extraction")
+        how = model_from(Extraction, given, "extraction") if given else reward.protocol.extraction
+        return insert(response, how, addition)
+
+    async def score(self, item: Item, draw: int = 0) -> Result:
+        """Score an item as `inspect score` would. It raises nothing.
+
+        Args:
+            item: The item.
+            draw: Number of earlier attempts in which a judge's reply could not be read. Each has an epoch of its own,
+                so that Inspect's cache does not give that reply again.
+        """
         from truthgym.datasets.inspect_private import PrerequisiteError
 
         identity = item.id or f"item-{item.digest[:16]}"
         try:
-            sample = _sample(item, identity)
+            sample = _sample(item, identity, item.epoch + draw * EPOCHS)
             rebuilt = task_state_from_sample(
                 sample, model=self.model, model_name=NO_MODEL, model_roles=self.roles, append_scores=False
             )
             score = await self.scorer(rebuilt.state, rebuilt.target)
             if score is None:
                 return Result(reason="The scorer gave no score.", code="not_applicable")
-            reason = str((score.metadata or {}).get("reason") or "")
-            if GRADER_FAILED.match(reason):
+            reason, fault = str((score.metadata or {}).get("reason") or ""), fault_of(score.metadata or {})
+            if reason and fault == "unreachable":
                 return JUDGE_FAILED
             rollout = Rollout(
                 TASK, identity, item.epoch, sample.input if isinstance(sample.input, str) else "", item.target,
@@ -183,38 +208,36 @@ class Source:
             )
         except Exception as error:  # a scorer may raise anything, and the other items must not suffer
             kind = type(error).__name__
+            log_traceback(f"item {item.digest[:16]}", error)
             return Result(reason=f"The scorer raised {kind}.", code="internal", retryable=isinstance(error, OSError))
         if number.value is None:
             return Result(reason=reason or "There is no truth to score by.", code="not_applicable")
         if not isnan(number.value):
             return Result(score=number.value, reward=reward)
-        if JUDGE_AT_FAULT.match(reason):
-            return Result(reason="The judge's reply could not be read.", code="judge_reply")
+        if fault == "judge":
+            return Result(reason="The judge's reply could not be read.", code="judge_reply", retryable=True)
         return Result(reward=reward, reason=reason or "The answer could not be read.", code="unread")
 
 
 def _models(role: str, value: object, max_connections: int) -> Model | list[Model]:
-    """The model or models of a role, as `--model-role` takes them.
+    """The model or models of a role, as `--model-role` takes them, without endless repetitions of a call.
 
     Raises:
-        BadInput: Not a name or mapping, or a setting that does not exist.
+        BadInput: Not a name or mapping, a setting that does not exist, or a model that cannot be made.
     """
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [model for one in value for model in [_models(role, one, max_connections)] if isinstance(model, Model)]
-    given = {"model": value} if isinstance(value, str) else value
-    if not isinstance(given, Mapping) or not isinstance(given.get("model"), str):
-        raise BadInput(f"role {role}: {value!r:.80} names no model; write NAME, or a mapping with `model`")
-    settings = {key: one for key, one in given.items() if key not in ("model", "model_args")}
     try:
-        config = GenerateConfig(**{"max_connections": max_connections, "max_retries": 1} | settings)
+        spec = value if isinstance(value, ModelSpec) else ModelSpec.model_validate(
+            {"model": value} if isinstance(value, str) else value
+        )  # fmt: skip
     except ValidationError as error:
-        raise BadInput(
-            f"role {role}: {error.errors()[0]['loc'][0]} cannot be used: {error.errors()[0]['msg']}"
-        ) from None
-    return get_model(given["model"], config=config, memoize=False, **(given.get("model_args") or {}))
+        problem = error.errors()[0]["msg"]
+        raise BadInput(f"role {role}: it names no model ({problem}); write NAME, or a mapping with `model`") from None
+    return spec.load(max_connections=max_connections, max_retries=1)
 
 
-def _sample(item: Item, identity: str) -> EvalSample:
+def _sample(item: Item, identity: str, epoch: int) -> EvalSample:
     messages = item.messages
     asked = item.question or next((one.text for one in reversed(messages) if one.role == "user"), "")
     try:
@@ -226,7 +249,7 @@ def _sample(item: Item, identity: str) -> EvalSample:
     output = ModelOutput.from_content(NO_MODEL, item.response)
     return EvalSample(
         id=identity,
-        epoch=item.epoch,
+        epoch=epoch,
         input=asked,
         target=item.target,
         messages=[*messages, output.choices[0].message],

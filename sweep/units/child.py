@@ -1,10 +1,12 @@
 """The process that runs a script for a worker: `python -m truthgym.sweep.units.child SETTINGS`.
 
-It replaces `eval_set` by a function that does other work at the right call: it lists the tasks, or runs and merges
-units, which it reads from standard input, and then ends the process. So a script runs unchanged, once for many units,
-and what it registers is there.
+It replaces `eval_set` by a function that does other work. The sweep's own process lists the tasks of each call, merges
+their shards and goes on when it is told to on standard input. A worker's process runs units at the right call, and then
+ends. So a script runs unchanged, once for many units, and what it registers is there.
 """
 
+import ctypes
+import gc
 import json
 import os
 import runpy
@@ -12,16 +14,25 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from contextlib import nullcontext, suppress
+from functools import cache
+from importlib import import_module, metadata
 from pathlib import Path
+from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from urllib.parse import unquote
+
+from filelock import FileLock
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog
 
 POLL = 0.2
 """Seconds between looks at whether the parent still lives."""
+PR_SET_PDEATHSIG = 1
+"""Number of the option in Linux's prctl.h."""
+BATCH_CONNECTIONS = 10_000
+"""Connections that Inspect opens if a script uses batches and gives no number."""
 
 Act = Callable[[Callable[..., Any], dict[str, Any]], Any]
 """Acts in place of `eval_set`, which it gets with the arguments of the call."""
@@ -29,19 +40,25 @@ Act = Callable[[Callable[..., Any], dict[str, Any]], Any]
 
 def main() -> NoReturn:
     """Do what the file that the command line names says."""
+    end_with_thread()
+    gc.set_threshold(50_000, 20, 20)  # by default, a seventh of the time goes into looking through what Inspect imports
     settings = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     end_with_parent(settings["parent"])
+    Path(sys.argv[1]).unlink()  # the command line may hold keys
     jobs = os.fdopen(os.dup(0), encoding="utf-8")  # what the script starts must not read them
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     print_to(settings["printed"])
-    if settings["mode"] == "capture":
-        replace_eval_set(settings, lambda eval_set, options: capture(settings, eval_set, options))
+    metadata.packages_distributions = cache(metadata.packages_distributions)  # Inspect asks in each eval, for 0.3 s
+    if settings["mode"] == "script":
+        next(jobs)
+        replace_eval_set(settings, lambda eval_set, options: lead(jobs, answers, settings, eval_set, options))
     elif settings["mode"] == "units":
         replace_eval_set(settings, lambda eval_set, options: run_units(jobs, answers, eval_set))
-    run_command(settings["command"])
+    with FileLock(settings["lock"]) if "lock" in settings else nullcontext():
+        run_command(settings["command"])
     sys.exit(0)
 
 
@@ -52,6 +69,12 @@ def print_to(path: str) -> None:
     with Path(path).open("ab") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+
+
+def end_with_thread() -> None:
+    """Have Linux kill this process when the thread that started it ends, whatever it is doing then."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
 
 
 def end_with_parent(parent: int) -> None:
@@ -66,10 +89,9 @@ def end_with_parent(parent: int) -> None:
 
 
 def replace_eval_set(settings: dict[str, Any], act: Act) -> None:
-    """Make the call of `eval_set` whose number is in the settings call `act`, and `eval` an error.
+    """Make the call of `eval_set` whose number is in the settings call `act` (each, if that is 0), and `eval` an error.
 
-    Earlier calls return the logs in `earlier`. Where that does not list them, they run as they are: the driver sees to
-    it that their logs are complete.
+    Earlier calls return the logs in `earlier`.
     """
     from inspect_ai.log import read_eval_log
 
@@ -83,16 +105,10 @@ def replace_eval_set(settings: dict[str, Any], act: Act) -> None:
     def eval_set(tasks: object, log_dir: str | None = None, *args: object, **options: object) -> object:
         nonlocal calls
         calls += 1
-        if calls > number:
-            return original(tasks, log_dir, *args, **options)
         log_dir = log_dir or os.environ.get("INSPECT_LOG_DIR") or "logs"
         log_dir = log_dir if "://" in log_dir else str(Path(log_dir).resolve())
-        if calls < number and len(earlier) >= calls:
-            return True, [read_eval_log(log, header_only=True) for log in earlier[calls - 1]]
         if calls < number:
-            success, logs = original(tasks, log_dir, *args, **options)
-            earlier.append([log.location for log in logs])
-            return success, logs
+            return True, [read_eval_log(log, header_only=True) for log in earlier[calls - 1]]
         return act(lambda **changed: original(tasks, log_dir, *args, **options | changed), options)
 
     def refuse(*_: object, **__: object) -> NoReturn:
@@ -119,35 +135,77 @@ def run_command(command: list[str]) -> None:
     runpy.run_path(str(Path(command[0]).absolute()), run_name="__main__")
 
 
-def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dict[str, Any]) -> None:
-    """Write the manifest of the eval set's tasks, with what sharding and connection limits need to know."""
+def lead(jobs: TextIO, answers: TextIO, settings: dict[str, Any], eval_set: Callable[..., Any],
+         options: dict[str, Any]) -> tuple[bool, list["EvalLog"]]:  # fmt: skip
+    """List the tasks of a call, merge shards until there are no more, and make the call, which finds them complete."""
+    print(json.dumps(capture(settings, eval_set, options)), file=answers, flush=True)
+    for line in jobs:
+        job = json.loads(line)
+        if "merge" not in job:
+            break
+        try:
+            ended = merge_shards(job)
+        except Exception as error:
+            ended = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(ended), file=answers, flush=True)
+    else:
+        sys.exit(1)  # the sweep has ended
+    success, logs = eval_set()
+    settings["earlier"].append([log.location for log in logs])
+    return success, logs
+
+
+def capture(settings: dict[str, Any], eval_set: Callable[..., Any], options: dict[str, Any]) -> dict[str, Any]:
+    """The manifest of the eval set's tasks, with what sharding and connection limits need to know."""
     evalset: Any = import_module("truthgym.datasets.inspect_private").evalset
     tasks: list[dict[str, Any]] = []
     build = evalset.build_eval_set_capture
 
     def record(resolved: list[Any], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  # as Inspect's
         for one in resolved:
-            configs = [options, *(vars(config) for config in (one.task.config, one.model.config))]
-            limits = [limit for config in configs for limit in allowed(config)]
+            adaptive: Any = options.get("adaptive_connections")
+            script = {key: options.get(key) for key in ("max_connections", "log_buffer", "sample_shuffle")}
+            script["adaptive_connections"] = adaptive.model_dump() if hasattr(adaptive, "model_dump") else adaptive
+            roles = [role for roles in (one.model_roles or {}).values() for role in one_or_more(roles)]
             tasks.append(
                 {
                     "samples": [
                         [place if sample.id is None else sample.id, (sample.metadata or {}).get("event")]
                         for place, sample in enumerate(one.task.dataset, start=1)
                     ],
-                    "max_connections": min(limits, default=None),
+                    "max_connections": connections_of(one.model, roles, one.task.config, options),
+                    "roles": [str(role) for role in roles],
+                    "stops_early": one.task.early_stopping is not None,
+                    "script": script,
                 }
             )
         return build(resolved, *args, **kwargs)
 
     evalset.build_eval_set_capture = record
-    Path(settings["out"]).write_text(json.dumps({"earlier": settings["earlier"]}), encoding="utf-8")
     os.environ["INSPECT_EVAL_SET_CAPTURE"] = settings["manifest"]
-    try:
+    with suppress(SystemExit):  # as which Inspect ends the process
         eval_set()
-    finally:
-        found = {"earlier": settings["earlier"], "tasks": tasks, "limit": options.get("limit")}
-        Path(settings["out"]).write_text(json.dumps(found), encoding="utf-8")
+    del os.environ["INSPECT_EVAL_SET_CAPTURE"]
+    evalset.build_eval_set_capture = build
+    more = {"tasks": tasks, "max_subprocesses": options.get("max_subprocesses")}
+    manifest = json.loads(Path(settings["manifest"]).read_text(encoding="utf-8"))
+    return {"manifest": manifest, "more": more, "earlier": settings["earlier"]}
+
+
+def one_or_more(models: Any) -> list[Any]:  # noqa: ANN401  # a Model, or models of one role
+    return models if isinstance(models, list) else [models]
+
+
+def connections_of(model: Any, roles: list[Any], *configs: Any) -> int | None:  # noqa: ANN401  # of Inspect
+    """The smallest number of connections that a script allows a task's models, None if Inspect is to find it."""
+    every = [vars(one.config) for one in (model, *roles)]
+    every += [one if isinstance(one, dict) else vars(one) for one in configs]
+    limits = [limit for config in every for limit in allowed(config)]
+    if not limits and any(config.get("batch") for config in every):
+        return BATCH_CONNECTIONS
+    if not limits and any(config.get("adaptive_connections") is False for config in every):
+        return int(model.api.max_connections())
+    return min(limits, default=None)
 
 
 def allowed(config: Mapping[str, Any]) -> list[int]:
@@ -158,12 +216,13 @@ def allowed(config: Mapping[str, Any]) -> list[int]:
 
 
 def run_units(jobs: TextIO, answers: TextIO, eval_set: Callable[..., Any]) -> NoReturn:
-    """Run or merge units, one a line, and answer each with how it ended, until there are no more."""
+    """Run units, one a line, and answer each with how it ended, until there are no more."""
     for line in jobs:
         job = json.loads(line)
         print_to(job["printed"])
         try:
-            ended = merge_shards(job) if "merge" in job else run_unit(job, eval_set)
+            with FileLock(job["lock"]):
+                ended = run_unit(job, eval_set)
         except Exception as error:
             ended = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(ended), file=answers, flush=True)
@@ -181,12 +240,34 @@ def run_unit(job: dict[str, Any], eval_set: Callable[..., Any]) -> dict[str, Any
         selection["tasks"][0]["resume"] = earlier.location if earlier else None
     Path(job["selected"]).write_text(json.dumps(selection), encoding="utf-8")
     os.environ["INSPECT_EVAL_SET_SELECTION"] = job["selected"]
+    if "sample_id" in selection["overrides"]:
+        select_exactly()
     _, logs = eval_set()
     return how_it_ended(logs[0])
 
 
+def select_exactly() -> None:
+    """Make Inspect look ids up in a set: it would match each as a pattern, with every other."""
+
+    def of(ids: list[Any]) -> Any:  # noqa: ANN401  # as Inspect's
+        chosen = set(ids)
+        return matcher(chosen.__contains__, [])  # without patterns it looks for no unknown ones
+
+    private: Any = import_module("truthgym.datasets.inspect_private")
+    matcher = private.SampleIdMatcher
+    vars(import_module(private.PRIVATE["sample_id_filter"]))["sample_id_filter"] = of
+
+
+def completed_samples(log: "EvalLog") -> int | None:
+    """Samples that need not run again, without an error or stopped early by the task. None if the run failed."""
+    if log.status != "success" or log.invalidated or log.results is None:
+        return None
+    stopped = log.results.early_stopping
+    return log.results.completed_samples + len(stopped.early_stops if stopped else [])
+
+
 def how_it_ended(log: "EvalLog") -> dict[str, Any]:
-    completed = log.results.completed_samples if log.results and log.status == "success" else 0
+    completed = completed_samples(log) or 0
     error = log.error.message if log.error else ""
     place = log.location  # of a log that was listed, a file:// address
     place = unquote(place.removeprefix("file://")) if place.startswith("file://") else place
@@ -209,7 +290,7 @@ def newest_log(folder: str, identifier: str) -> "EvalLog | None":
 def merge_shards(job: dict[str, Any]) -> dict[str, Any]:
     from truthgym.sweep.units.merge import merge
 
-    merge(job["merge"], job["out"], [tuple(one) for one in job["questions"]])
+    merge(job["merge"], job["out"], [tuple(one) for one in job["questions"]], job["script"])
     return {"log": job["out"], "error": ""}
 
 

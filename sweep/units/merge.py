@@ -4,13 +4,22 @@ import os
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import unquote
 
 import msgspec
-from inspect_ai.log import EvalLog, EvalSample, read_eval_log_samples, recompute_metrics, write_eval_log
+from inspect_ai.log import (
+    EvalLog,
+    EvalSample,
+    EvalShardEntry,
+    EvalShards,
+    read_eval_log_samples,
+    recompute_metrics,
+    write_eval_log,
+)
 from inspect_ai.model import ModelUsage
 
 from truthgym.datasets.errors import BadInput
@@ -22,7 +31,8 @@ CHUNK = 2**20
 """Bytes that are copied at a time."""
 
 
-def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]]) -> None:
+def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]],
+          script: Mapping[str, Any] | None = None) -> None:  # fmt: skip
     """Write the log that one process would have written.
 
     Samples are copied as they are compressed. Metrics are computed anew from the scores of all samples, with the
@@ -32,6 +42,8 @@ def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]])
         shards: The finished log of each shard, local files.
         out: The merged log to write.
         questions: Id and event of each question of the task, in order.
+        script: What the header has of the script, not of the units: `max_connections`, `adaptive_connections`,
+            `log_buffer` and `sample_shuffle`.
 
     Raises:
         BadInput: A sample is missing, or in two shards.
@@ -43,7 +55,8 @@ def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]])
     check(scores, questions, headers[0].eval.config.epochs or 1, out)
     order = {identity: place for place, (identity, _) in enumerate(questions)}
     scores.sort(key=lambda one: (one.epoch, order[one.id]))
-    log = merged_header(headers, [identity for identity, _ in questions])
+    log = merged_header(headers, [identity for identity, _ in questions], script or {})
+    log.eval.shards = EvalShards(selection="ids", ledger=[entry(one) for one in headers])
     log.samples = scores
     if log.results is not None and any(one.scores for one in scores):
         recompute_metrics(log)
@@ -111,9 +124,14 @@ def check(samples: Sequence[EvalSample], questions: Sequence[tuple[Any, Any]], e
         )
 
 
-def merged_header(headers: Sequence[EvalLog], ids: list[Any]) -> EvalLog:
-    """The first shard's header, as of a run of all questions."""
+def merged_header(headers: Sequence[EvalLog], ids: list[Any], script: Mapping[str, Any]) -> EvalLog:
+    """The first shard's header, as of a run of all questions. Task and run keep the first shard's id."""
     log = headers[0].model_copy(deep=True)
+    log.eval.created = min(one.eval.created for one in headers)
+    log.eval.config.sample_shuffle, log.eval.config.log_buffer = script.get("sample_shuffle"), script.get("log_buffer")
+    log.plan.config.max_connections = script.get("max_connections")
+    log.plan.config.adaptive_connections = script.get("adaptive_connections")
+    log.config_updates = [one for header in headers for one in header.config_updates or []] or None
     log.eval.dataset.sample_ids = ids
     log.eval.dataset.samples = len(ids)
     log.eval.config.sample_id = None
@@ -121,12 +139,26 @@ def merged_header(headers: Sequence[EvalLog], ids: list[Any]) -> EvalLog:
     stats = [one.stats for one in headers]
     log.stats.started_at = min(one.started_at for one in stats)
     log.stats.completed_at = max(one.completed_at for one in stats)
+    log.stats.connection_limit_history = [change for one in stats for change in one.connection_limit_history]
     log.stats.model_usage = total([one.model_usage for one in stats])
     log.stats.role_usage = total([one.role_usage for one in stats])
     if log.results is not None:
         log.results.total_samples = sum(one.results.total_samples for one in headers if one.results)
         log.results.completed_samples = sum(one.results.completed_samples for one in headers if one.results)
     return log
+
+
+def entry(log: EvalLog) -> EvalShardEntry:
+    """Inspect's record of a shard in the merged log."""
+    path = Path(unquote(log.location.removeprefix("file://")))
+    ids = log.eval.dataset.sample_ids or []
+    return EvalShardEntry(
+        shard=path.parent.name, log=path.name, eval_set_id=log.eval.eval_set_id, status=log.status, error=log.error,
+        samples=log.results.total_samples if log.results else 0, selected=len(ids),
+        selection_digest=sha256(msgspec.json.encode(ids)).hexdigest(), started_at=log.stats.started_at,
+        completed_at=log.stats.completed_at, model_usage=log.stats.model_usage, role_usage=log.stats.role_usage,
+        size=path.stat().st_size, mtime=path.stat().st_mtime,
+    )  # fmt: skip
 
 
 def total(usages: Sequence[dict[str, ModelUsage]]) -> dict[str, ModelUsage]:

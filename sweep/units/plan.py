@@ -1,21 +1,21 @@
 """Lists the units of a script's next eval set, and what of it is done."""
 
 import json
-import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_urlsafe
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import fsspec
 
 from truthgym.datasets.errors import BadInput
-from truthgym.sweep.units.unit import CAPTURE_VERSION, SELECTION_VERSION, SHOWN, Unit, run_script
+from truthgym.sweep.units.child import completed_samples
+from truthgym.sweep.units.unit import CAPTURE_VERSION, SELECTION_VERSION, SHOWN, Process, Unit, private
 
 CONNECTIONS = 100
 """Connections to a provider that one process of Inspect opens at most if nothing else is said."""
@@ -33,6 +33,21 @@ class Shards:
     units: list[Unit]
     questions: list[tuple[Any, Any]]
     """Id and event of each question."""
+    script: dict[str, Any]
+    """What the script says where the units had their part of it, or another value."""
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What a script's call of `eval_set` would run."""
+
+    log_dir: str
+    earlier: list[list[str]]
+    """The logs of the calls before."""
+    manifest: dict[str, Any]
+    """Inspect's own list of the tasks."""
+    more: dict[str, Any]
+    """What a sweep needs to know besides."""
 
 
 @dataclass
@@ -41,99 +56,137 @@ class Plan:
 
     log_dir: str
     eval_set_id: str
-    earlier: list[list[str]]
-    """The logs of the calls before."""
     units: list[Unit] = field(default_factory=list)
     """What is left to run."""
     shards: list[Shards] = field(default_factory=list)
     """What is merged after it."""
     done: int = 0
     """Tasks whose logs were complete before."""
-    connections: int = CONNECTIONS
-    """Connections that the script allows for a provider: no more workers than that can be busy."""
+    most: int = CONNECTIONS
+    """Workers that the script's limits leave busy: connections to a provider, sandboxes, subprocesses."""
 
 
-def plan(command: Sequence[str], call: int, earlier: list[list[str]], shards: int, workers: int,
-         max_connections: int | None) -> Plan | None:  # fmt: skip
-    """Run the script up to a call of `eval_set` and list that call's tasks as units. Nothing is asked of a model.
+class Script:
+    """The process that runs the script, from one call of `eval_set` to the next.
+
+    At a call it lists what the call would run, and waits. When it goes on, the call finds its logs and returns.
+
+    Args:
+        command: The script with its arguments, or `inspect eval-set ...`.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = " ".join(command)
+        self.call = 0
+        self.folder = TemporaryDirectory(prefix="truthgym-sweep-")
+        state = str(Path(self.folder.name, "script"))
+        unit = Unit(self.command, "", 0, list(command), str(Path.cwd()), 0, [], {}, state)
+        self.process = Process(unit, mode="script", manifest=f"{state}.tasks")
+
+    def next_call(self) -> Captured | None:
+        """Run the script up to its next call of `eval_set`, for which nothing is asked of a model.
+
+        Returns:
+            What the call would run, or None if the script ended before it. What it printed is then printed.
+
+        Raises:
+            BadInput: The script failed or never calls `eval_set`, or this version of Inspect has another protocol.
+        """
+        found = self.process.answer({})
+        if "manifest" in found:
+            self.call += 1
+            check_protocol(found["manifest"]["version"])
+            return Captured(found["manifest"]["options"]["log_dir"], found["earlier"], found["manifest"], found["more"])
+        printed = Path(self.process.printed).read_text(encoding="utf-8", errors="replace")
+        if self.call:
+            print(printed, end="")
+        if self.process.process.returncode:
+            place = f"after call {self.call} of eval_set was complete" if self.call else "before it called eval_set"
+            raise BadInput(f"{self.command} failed {place} ({found['error']})")
+        if not self.call:
+            raise BadInput(
+                f"{self.command} never calls eval_set(), which a sweep divides among workers. Call it instead of "
+                f"eval(). It printed: {printed[-SHOWN:] or 'nothing'}"
+            )
+        return None
+
+    def merge(self, shards: Shards, logs: Mapping[str, str]) -> None:
+        """Merge a task's shards, whose logs are given by unit. The process has registered the scorers."""
+        found = [logs[unit.state] for unit in shards.units]
+        job = {"merge": found, "out": shards.out, "questions": shards.questions, "script": shards.script}
+        failed = self.process.answer(job)["error"]
+        if failed:
+            raise BadInput(f"The shards of {shards.out} could not be merged: {failed}")
+
+    def __enter__(self) -> "Script":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.end()
+        self.folder.cleanup()
+
+
+def plan(command: Sequence[str], call: int, found: Captured, shards: int, workers: int,
+         max_connections: int | None) -> Plan:  # fmt: skip
+    """List what is left of a call of `eval_set` as units. No other sweep may do so in its folder meanwhile.
 
     Args:
         command: The script with its arguments, or `inspect eval-set ...`.
         call: Number of the call, from 1.
-        earlier: The logs of earlier calls.
+        found: What the call would run.
         shards: Most units for one task.
         workers: Units that run at the same time, among which connections are divided.
         max_connections: Connections to each provider, by all units together.
 
-    Returns:
-        The plan, or None if the script ended before that call.
-
     Raises:
-        BadInput: The script failed or never calls `eval_set`, this version of Inspect has another protocol, or the
-            eval set cannot be divided.
+        BadInput: The eval set cannot be divided.
     """
-    scratch = Path(mkdtemp(prefix="truthgym-sweep-"))
-    manifest = scratch / "capture"
-    state = str((scratch / "script").resolve())
-    whole = Unit(" ".join(command), "", 0, list(command), str(Path.cwd()), call, earlier, {}, state)
-    out = f"{state}.out"
-    printed, failed = run_script(whole, {"mode": "capture", "manifest": str(manifest), "out": out})
-    try:
-        if failed:
-            raise BadInput(f"{' '.join(command)} failed before call {call} of eval_set ({failed})")
-        if not manifest.exists():
-            if call == 1:
-                raise BadInput(
-                    f"{' '.join(command)} never calls eval_set(), which a sweep divides among workers. "
-                    f"Call it instead of eval(). It printed: {printed[-SHOWN:] or 'nothing'}"
-                )
-            print(printed, end="")
-            return None
-        captured = json.loads(manifest.read_text(encoding="utf-8"))
-        extra = json.loads(Path(out).read_text(encoding="utf-8"))
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    check_protocol(captured["version"])
-    log_dir = captured["options"]["log_dir"]
-    selects = captured["options"].get("limit") or captured["options"].get("sample_id")
-    if shards > 1 and (selects or "://" in log_dir):
+    log_dir, script = found.log_dir, found.manifest["options"]
+    if shards > 1 and (script.get("limit") or script.get("sample_id") or "://" in log_dir):
         raise BadInput(
             f"--shards divides whole tasks with logs on a disk; {' '.join(command)} selects questions by limit or "
             f"sample_id, or writes to {log_dir}. Give the tasks their own number of questions (-T n=...) and a folder"
         )
-    found = Plan(log_dir, eval_set_id(log_dir, captured.get("eval_set_id")), extra["earlier"])
+    todo = Plan(log_dir, eval_set_id(log_dir, found.manifest.get("eval_set_id")))
+    machine = {"max_sandboxes": script.get("max_sandboxes"), "max_subprocesses": found.more["max_subprocesses"]}
+    machine = {name: limit for name, limit in machine.items() if limit}
     existing = logs_by_task(log_dir)
-    for task, more in zip(captured["tasks"], extra["tasks"], strict=True):
+    names = {task["name"].lower() for task in found.manifest["tasks"]}
+    for task, more in zip(found.manifest["tasks"], found.more["tasks"], strict=True):
         logs = existing.get(task["identifier"], [])
         due = task["samples"] * task["epochs"]
-        may_fail = accepted(captured["options"].get("fail_on_error"), due)
-        if any(status == "success" and completed >= due - may_fail for status, completed in logs):
-            found.done += 1
+        may_fail = accepted(script.get("fail_on_error"), due)
+        if any(completed is not None and completed >= due - may_fail for completed in logs):
+            todo.done += 1
             continue
-        found.connections = min(
-            found.connections, max_connections or CONNECTIONS, more["max_connections"] or CONNECTIONS
-        )
-        limits = connections(max_connections, more["max_connections"], workers)
-        options = {"log_dir": log_dir, "log_buffer": LOG_BUFFER, "generate_config": limits}
+        limits = [max_connections, more["max_connections"], *machine.values()]
+        todo.most = min([todo.most, *(limit for limit in limits if limit)])
+        options = {"log_dir": log_dir, "log_buffer": LOG_BUFFER,
+                   "generate_config": connections(max_connections, more["max_connections"], workers),
+                   **{name: max(1, limit // workers) for name, limit in machine.items()}}  # fmt: skip
         selected = {key: task.get(key) for key in ("identifier", "registry_name", "args_hash")}
-        selection = {"version": SELECTION_VERSION, "eval_set_id": found.eval_set_id, "tasks": [selected]}
+        selection = {"version": SELECTION_VERSION, "eval_set_id": todo.eval_set_id, "tasks": [selected]}
         state = str(Path(state_folder(log_dir), sha256(task["identifier"].encode()).hexdigest()[:16]))
         unit = Unit(f"{task['name']}, {task['model']}", task["model"], due, list(command), str(Path.cwd()), call,
-                    found.earlier, selection | {"overrides": options}, state, bool(logs), may_fail)  # fmt: skip
-        divided = divide(unit, task, more["samples"], shards) if not logs else None
+                    found.earlier, selection | {"overrides": options}, state, bool(logs), may_fail,
+                    more["roles"])  # fmt: skip
+        whole = bool(logs) or more["stops_early"]  # by what it saw of all questions
+        divided = None if whole else divide(unit, task, more["samples"], shards, names, more["script"])
         if divided is None:
-            found.units.append(unit)
+            todo.units.append(unit)
             continue
-        found.shards.append(divided)
-        found.units += divided.units
-    return found
+        todo.shards.append(divided)
+        todo.units += divided.units
+    return todo
 
 
-def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards: int) -> Shards | None:
+def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards: int, names: Collection[str] = (),
+           script: dict[str, Any] | None = None) -> Shards | None:  # fmt: skip
     """Divide a task's questions into shards; None if it stays whole.
 
     Questions of one event stay together, so that no shard is correlated with another, and so do the epochs of a
-    question. An interrupted sweep keeps its division: it stands in a file next to the units' files.
+    question. An interrupted sweep keeps its division: it stands in a file next to the units' files. Of an id that
+    begins with a task's name (`names`) and a colon, Inspect would drop that beginning.
     """
     record = Path(f"{unit.state}.shards")
     if not record.exists():
@@ -143,11 +196,11 @@ def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards:
         count = min(shards, len(events), len(questions) // SHARD_SAMPLES)
         if count < 2:
             return None
-        special = next((str(one) for one, _ in questions if set(str(one)) & set("*?[]:")), None)
+        special = next((one for one, _ in questions if ":" in str(one) and one.split(":")[0].lower() in names), None)
         if special is not None:
             raise BadInput(
-                f"{task['name']} has a question with the id {special}, which Inspect would read as a "
-                "pattern; leave out --shards, or name the questions otherwise"
+                f"{task['name']} has a question with the id {special}, of which Inspect would read the beginning as "
+                "the name of a task; leave out --shards, or name the questions otherwise"
             )
         parts: list[list[Any]] = [[] for _ in range(count)]
         for ids in sorted(events.values(), key=len, reverse=True):
@@ -155,7 +208,7 @@ def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards:
         created = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S-00-00")
         name = "".join(letter if letter.isalnum() else "-" for letter in task["name"].split("/")[-1])
         out = f"{unit.selection['overrides']['log_dir']}/{created}_{name}_{Path(unit.state).name}.eval"
-        record.parent.mkdir(parents=True, exist_ok=True)
+        private(record.parent)
         record.write_text(json.dumps({"out": out, "parts": parts}), encoding="utf-8")
     divided = json.loads(record.read_text(encoding="utf-8"))
     if {*sum(divided["parts"], [])} != {identity for identity, _ in questions}:  # noqa: RUF017  # few parts
@@ -167,14 +220,14 @@ def divide(unit: Unit, task: dict[str, Any], questions: list[list[Any]], shards:
     units = []
     for number, ids in enumerate(divided["parts"]):
         log_dir = f"{divided['out'].removesuffix('.eval')}.shards/{number}"
-        overrides = unit.selection["overrides"] | {"log_dir": log_dir, "sample_id": ids}
+        overrides = unit.selection["overrides"] | {"log_dir": log_dir, "sample_id": ids, "log_format": "eval"}
         units.append(
             replace(unit, name=f"{unit.name}, shard {number + 1} of {len(divided['parts'])}", search=True,
                     samples=len(ids) * epochs, may_fail=unit.may_fail * len(ids) // len(questions),
                     selection=unit.selection | {"overrides": overrides},
                     state=f"{unit.state}-{number}")
         )  # fmt: skip
-    return Shards(divided["out"], units, [(identity, event) for identity, event in questions])
+    return Shards(divided["out"], units, [(identity, event) for identity, event in questions], script or {})
 
 
 def connections(allowed: int | None, script: int | None, workers: int) -> dict[str, Any]:
@@ -198,17 +251,16 @@ def check_protocol(captured: int) -> None:
         )
 
 
-def logs_by_task(log_dir: str) -> dict[str, list[tuple[str, int]]]:
-    """Status and number of completed samples of each log in a folder, by its task's identifier."""
+def logs_by_task(log_dir: str) -> dict[str, list[int | None]]:
+    """Number of completed samples of each log in a folder, None if it did not succeed, by its task's identifier."""
     from inspect_ai.log import list_eval_logs, read_eval_log
 
     from truthgym.datasets.inspect_private import task_identifier
 
-    found: dict[str, list[tuple[str, int]]] = {}
+    found: dict[str, list[int | None]] = {}
     for log in list_eval_logs(log_dir, recursive=False) if exists(log_dir) else []:
         header = read_eval_log(log, header_only=True)
-        completed = header.results.completed_samples if header.results else 0
-        found.setdefault(task_identifier(header, None), []).append((header.status, completed))
+        found.setdefault(task_identifier(header, None), []).append(completed_samples(header))
     return found
 
 

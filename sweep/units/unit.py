@@ -6,13 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 ATTEMPTS = 3
 """Attempts at a unit before it is reported as failed and the rest goes on."""
@@ -50,6 +48,8 @@ class Unit:
     """Whether there may be a log of an earlier attempt."""
     may_fail: int = 0
     """Samples that may end with an error, by the script's `fail_on_error`."""
+    roles: list[str] = field(default_factory=list)
+    """Models of the task's roles, such as its grader."""
     environment: dict[str, str] = field(default_factory=dict)
     """Variables for the process, such as the address of a model's server."""
 
@@ -69,33 +69,33 @@ class Outcome:
 def run_unit(unit: Unit, attempts: int = ATTEMPTS) -> Outcome:
     """Run a unit, again from its finished samples if its process fails, and return its complete log or the last error.
 
-    A lock next to the unit's files keeps two workers of one machine, or of a shared folder that supports locks, from
-    running a unit at the same time.
+    The process that runs it has a lock next to the unit's files, so that no two run a unit at the same time on one
+    machine, or on machines with a shared folder that supports locks, even where a worker is gone and its process not.
     """
     start = time.time()
-    Path(unit.state).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    private(Path(unit.state).parent)
     log, error = "", "the sweep was stopped"
     again = Path(f"{unit.state}.lock").exists()  # a job that Slurm requeued, or a worker that was lost
-    with FileLock(f"{unit.state}.lock"):
-        for attempt in range(attempts):
-            if STOPPED.is_set():
-                break
-            log, error = attempt_unit(unit, search=unit.search or again or attempt > 0)
-            if not error:
-                break
+    for attempt in range(attempts):
+        if STOPPED.is_set():
+            break
+        log, error = attempt_unit(unit, search=unit.search or again or attempt > 0)
+        if not error:
+            break
     return Outcome(unit, "" if error else log, error, time.time() - start)
 
 
 def attempt_unit(unit: Unit, search: bool) -> tuple[str, str]:
     """Run a unit once. Returns its log, and why that is not complete."""
     if not unit.selection:
-        return "", run_script(unit, {"mode": "command"})[1]
+        return "", run_script(unit, {"mode": "command", "lock": f"{unit.state}.lock"})[1]
     ended = process_of(unit).answer(
         {
             "selection": unit.selection,
             "samples": unit.samples,
             "search": search,
             "selected": f"{unit.state}.json",
+            "lock": f"{unit.state}.lock",
             "printed": f"{unit.state}.txt",
         }
     )
@@ -108,10 +108,10 @@ def attempt_unit(unit: Unit, search: bool) -> tuple[str, str]:
     return log, f"{missing} of {unit.samples} samples in {log} ended with an error"
 
 
-def merge_shards(unit: Unit, shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]]) -> str:
-    """Merge the logs of a task's shards in a process of the script. Returns why that failed, or nothing."""
-    job = {"merge": list(shards), "out": out, "questions": list(questions), "printed": f"{unit.state}.txt"}
-    return str(process_of(unit).answer(job)["error"])
+def private(folder: Path) -> None:
+    """Make a folder that only this user reads: a sweep's files hold the command line, which may name keys."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
 
 
 class Process:
@@ -120,9 +120,9 @@ class Process:
     Starting one costs more than most units: Inspect and the tasks are imported.
     """
 
-    def __init__(self, unit: Unit) -> None:
+    def __init__(self, unit: Unit, **settings: str) -> None:
         self.printed = f"{unit.state}.start.txt"
-        self.process = start_script(unit, {"mode": "units", "printed": self.printed})
+        self.process = start_script(unit, {"mode": "units", "printed": self.printed, **settings})
 
     def answer(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """How a job ended. `error` says so if the process died."""
@@ -138,13 +138,17 @@ class Process:
             ended: dict[str, Any] = json.loads(line)
             return ended
         self.process.wait()
-        return {"error": failure(self.process.returncode, job["printed"], self.printed)}
+        return {"error": failure(self.process.returncode, job.get("printed", ""), self.printed)}
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
     def __del__(self) -> None:
+        if hasattr(self, "process"):  # it was started
+            self.end()
+
+    def end(self) -> None:
         if self.process.stdin is not None:
             self.process.stdin.close()  # it reads to the end, and ends
             with suppress(subprocess.TimeoutExpired):

@@ -1,7 +1,4 @@
-import os
 import re
-import signal
-import subprocess
 import sys
 import time
 import zipfile
@@ -16,6 +13,7 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
+from tests.commands import start
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
@@ -184,18 +182,18 @@ def test_a_killed_conversion_can_be_repeated(logs: Path, tmp_path: Path, environ
             write_eval_log(log, str(many / "0.eval"))
         else:
             _renamed(many / "0.eval", many / f"{number}.eval", number)
-    command = [sys.executable, "-m", "truthgym.cli.main", "convert", str(many), "--to", "sft", "--all"]
-    command += ["--out", str(tmp_path / "d")]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    command = ["truthgym", "convert", str(many), "--to", "sft", "--all", "--out", str(tmp_path / "d")]
+    process = start(*command, environment=environment)
     while not list(tmp_path.glob(".d.partial/train.jsonl")):
-        assert process.poll() is None, "it was done before it could be killed"
+        assert process.is_alive(), "it was done before it could be killed"
         time.sleep(0.002)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert not (tmp_path / "d").exists()
     assert (tmp_path / ".d.partial").is_dir()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    again = start(*command, environment=environment)
+    again.join()
+    assert again.exitcode == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "logs"]
     train = sum(sample.metadata["split"] == "train" for sample in log.samples or [])
     assert len((tmp_path / "d" / "train.jsonl").read_text().splitlines()) == 150 * train

@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.commands import call
 from truthgym.cli.main import COMMANDS, commands
 
 WITHIN = {
@@ -51,8 +52,7 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
 def test_bad_input_is_a_message_and_an_exit_status(
     arguments: list[str], said: str, tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    command = [sys.executable, "-m", "truthgym.cli.main", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = call("truthgym", *arguments, environment=environment, folder=tmp_path)
     assert done.returncode == 1
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -63,7 +63,7 @@ class Stub:
         self.calls: list[str] = []
         self.failures = list(failures)
 
-        async def score(given: Item) -> Result:
+        async def score(given: Item, draw: int = 0) -> Result:
             self.calls.append(given.response)
             await asyncio.sleep(seconds)
             if given.response in self.failures:

@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.serve.asking import BRIER, JUDGE, Stub, ask, item, server
@@ -15,6 +16,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.serve.service.app import Server, application
 from truthgym.serve.service.guards import RequestLog, Tokens, check_bind, read_tokens
 from truthgym.serve.service.limits import Limits
+from truthgym.serve.service.pool import CANARY
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
 
@@ -304,14 +306,36 @@ def test_a_judge_that_fails_again_and_again_is_not_ready() -> None:
     assert stub.calls == ["a", "b"]
 
 
+def test_one_item_is_tried_after_a_while() -> None:
+    served = server(limits=Limits(retries=0, breaker_failures=2, breaker_time=0.2))
+    stub = Stub(served, failures=["a", "b", "c"])
+    app = application(served)
+    transport = httpx.ASGITransport(app)
+
+    async def talk() -> list[int]:
+        async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport, base_url="http://t") as web:
+
+            async def score(*texts: str) -> int:
+                return (await web.post("/batch_score", json={"items": [item(text) for text in texts]})).status_code
+
+            statuses = [await score("a", "b")]
+            await asyncio.sleep(0.25)
+            statuses += await asyncio.gather(score("c", "d", "e"), score("f"), score("g"))  # only c is tried; it fails
+            await asyncio.sleep(0.25)
+            return [*statuses, await score("h"), await score("i", "j")]
+
+    assert asyncio.run(talk()) == [503, 503, 503, 503, 200, 200]
+    assert stub.calls == ["a", "b", "c", "h", "i", "j"]
+
+
 def test_a_late_item_is_no_score_and_is_kept_for_the_next_request() -> None:
     served = server(limits=Limits(deadline=0.05))
     stub = Stub(served, seconds=0.1)
-    late, again = ask(served, ("/score", item("a")), ("/score", item("a")))[:2]
+    late, *_, kept = ask(served, *[("/score", item("a"))] * 4)
     assert late.status_code == 503
     assert late.json()["error"]["code"] == "deadline"
     assert late.json()["score"] is None
-    assert again.status_code in (200, 503)
+    assert (kept.status_code, kept.json()["score"]) == (200, 1)
     assert stub.calls == ["a"]
 
 
@@ -335,3 +359,21 @@ def test_the_canary_shows_a_judge_that_can_be_asked_for_full_marks(gullibility: 
     rise = response.json()["canary_rise"]
     assert 0.05 < rise < 0.5 if gullibility else abs(rise) <= 0.011
     assert "truthgym_canary_rise_count 1.0" in page.text
+
+
+@pytest.mark.parametrize("extraction", [{"kind": "tag", "pattern": "a"}, {"kind": "regex", "pattern": "<a>(.*)</a>"}])
+def test_the_canary_is_in_the_part_that_is_judged(extraction: dict[str, str]) -> None:
+    roles = {"judge": {"model": "reference/judge", "model_args": {"gullibility": 0.5}}}
+    options = {"rubric": "truth_seeking", "extraction": extraction}
+    served = Server(Source(RewardSpec(scorer="rubric", options=options, roles=roles)), canary=1.0)
+    text = "I think. <a>It may rain, since there are clouds.</a> Yours, A."
+    (response,) = ask(served, ("/score", item(text)))
+    assert response.json()["canary_rise"] > 0.05
+
+
+def test_a_canary_that_fails_is_counted() -> None:
+    served = server(limits=Limits(retries=0), canary=1.0)
+    Stub(served, failures=[f"a{CANARY}"])
+    response, page = ask(served, ("/score", item("a")), ("/metrics", None))
+    assert (response.json()["reward"], "canary_rise" in response.json()) == (1, False)
+    assert "truthgym_failed_canaries_total 1.0" in page.text

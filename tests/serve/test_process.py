@@ -16,6 +16,9 @@ from typing import Any
 import httpx
 import pytest
 
+from truthgym.training.lineage import Lineage
+from truthgym.training.statements import digest_of
+
 GRADER = """
 import time
 def grade(sample, item):
@@ -94,7 +97,6 @@ def test_grpo_takes_its_reward_from_the_server(
     from truthgym.training.grpo import grpo
     from truthgym.training.tiny import tiny
 
-    monkeypatch.setenv("TRUTHGYM_SERVE_URL", running.url)
     monkeypatch.setenv("TRUTHGYM_SERVE_TOKEN", TOKEN)
     base = tiny(tmp_path / "tiny", steps=0, hidden=32, layers=2)
     folder = grpo(
@@ -102,7 +104,7 @@ def test_grpo_takes_its_reward_from_the_server(
             "model_name_or_path": str(base),
             "task": ["truthgym/urns"],
             "task_args": {"n": 40, "paradigms": "brier"},
-            "reward": ["truthgym.serve.client.reward"],
+            "reward": [running.url],
             "output_dir": str(tmp_path / "trained"),
             "max_steps": 1,
             "num_generations": 4,
@@ -119,6 +121,11 @@ def test_grpo_takes_its_reward_from_the_server(
     assert len(set(given)) > 1
     trained = next(row for row in history if "reward" in row)
     assert trained["reward"] == pytest.approx(sum(given) / 8, rel=1e-4)
+    (statement,) = Lineage([folder]).statements.values()
+    health = httpx.get(f"{running.url}/healthz", timeout=5).json()
+    digests = {one.name: one.digest for one in statement.parents}
+    assert digests["scorer:graded"] == health["artifact"] != ""
+    assert digests["served:grader.py"] == digest_of(running.log.with_name("grader.py"))
 
 
 @pytest.mark.slow
@@ -128,6 +135,7 @@ def test_what_is_open_is_answered_after_sigterm(running: Running) -> None:
         answer = pool.submit(running.post, "/score", body)
         until(lambda: "truthgym_queue 1.0" in running.metrics())
         running.process.send_signal(signal.SIGTERM)
+        until(lambda: httpx.get(f"{running.url}/readyz", timeout=5).status_code == 503)
         assert answer.result().status_code == 200
     assert answer.result().json()["score"] == pytest.approx((sum(map(ord, "slow")) % 101 + 1) / 102)
     assert running.process.wait(30) == 0

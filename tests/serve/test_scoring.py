@@ -1,17 +1,24 @@
 """The server's number is that of `inspect score`, whatever comes with it in a request."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from inspect_ai import score
 from inspect_ai.log import EvalLog
-from inspect_ai.model import get_model
+from inspect_ai.model import ModelOutput, StopDetails, get_model
 
-from tests.fixtures import Says
-from tests.serve.asking import BRIER, MODEL_GRADER, ask, item, rewards, server
+from tests.fixtures import QUIET, Says
+from tests.serve.asking import BRIER, JUDGE, MODEL_GRADER, ask, item, rewards, server
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_reward
+from truthgym.serve.service.app import Server
 from truthgym.serve.service.scoring import Source
 from truthgym.serve.spec import RewardSpec
+
+JUDGES = ("judge", "grader")
+SLIME = {"prompt": "Will it rain?", "response": "Perhaps.", "label": "yes"}
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +30,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> EvalLog:
 
     task = urns(n=3, paradigms="brier")
     folder = str(tmp_path_factory.mktemp("logs"))
-    return eval(task, solver=direct(), model="reference/bayesian", epochs=2, display="log", log_dir=folder)[0]
+    return eval(task, solver=direct(), model="reference/bayesian", epochs=2, **QUIET, log_dir=folder)[0]
 
 
 def sent(log: EvalLog) -> list[dict[str, Any]]:
@@ -57,6 +64,35 @@ def test_the_number_is_that_of_inspect_score(log: EvalLog, grader: str) -> None:
     assert len(set(expected)) > 2
 
 
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A reward model that was never trained."""
+    from transformers import AutoModelForSequenceClassification
+
+    from truthgym.training.tiny import tiny
+
+    folder = tiny(tmp_path_factory.mktemp("models") / "tiny", steps=0, hidden=32, layers=2)
+    AutoModelForSequenceClassification.from_pretrained(folder, num_labels=1).save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["rubric", "reward_model"])
+def test_an_artifact_and_a_reward_model_give_the_number_of_inspect_score(
+    log: EvalLog, name: str, tmp_path: Path, classifier: Path
+) -> None:
+    judge = ModelSpec(model="reference/judge", model_args={"noise": 0.1})
+    content = Content(reward=read_reward("truth_seeking")[0].model_copy(update={"judges": (judge,)}))
+    (tmp_path / "rm.json").write_text(json.dumps(Artifact.of(content).model_dump(mode="json")))
+    options = {"rubric": {"rubric": str(tmp_path / "rm.json")}, "reward_model": {"folder": str(classifier)}}[name]
+    spec = RewardSpec(scorer=name, options=options)
+    (response,) = ask(server(spec), ("/batch_score", {"items": sent(log)}))
+    scored = score(log, Source(spec).scorer, action="overwrite", display="log", copy=True)
+    values: list[Any] = [next(iter((one.scores or {}).values())).value for one in scored.samples or []]
+    key = {"rubric": "rubric_score", "reward_model": "reward"}[name]
+    assert [one["reward"] for one in response.json()["results"]] == pytest.approx([one[key] for one in values])
+    assert len({one[key] for one in values}) > 1
+
+
 def test_an_answer_that_cannot_be_read_has_the_lowest_reward_and_no_score() -> None:
     items = [item("I think so."), item(""), item(r"\finalBeliefProb{0.8}")]
     (response,) = ask(server(), ("/batch_score", {"items": items}))
@@ -69,21 +105,75 @@ def test_an_answer_that_cannot_be_read_has_the_lowest_reward_and_no_score() -> N
 
 
 def test_a_failing_judge_is_no_score(says: Says) -> None:
+    asked: list[str] = []
+
     def reply(messages: list[Any]) -> str:
+        asked.append(messages[-1].text)
         if "unreachable" in messages[-1].text:
             raise ConnectionError("no route with sk-secret")
         return "not a form" if "odd" in messages[-1].text else '{"reasons": "so", "grade": 40}'
 
     served = server(MODEL_GRADER)
     served.source.roles = {"grader": says(reply)}
-    items = [item("good"), item("unreachable"), item("odd")]
+    items = [item("good"), item("unreachable"), item("odd one")]
     (response,) = ask(served, ("/batch_score", {"items": items}))
     assert response.status_code == 200
     assert rewards(response) == [0.4, None, None]
     assert [one["score"] for one in response.json()["results"]] == [0.4, None, None]
     codes = [(one["error"]["code"], one["error"]["retryable"]) for one in response.json()["results"][1:]]
-    assert codes == [("judge_failed", True), ("judge_reply", False)]
+    assert codes == [("judge_failed", True), ("judge_reply", True)]
+    assert sum("odd one" in text for text in asked) == 3, "a cached reply would be read again"
     assert "secret" not in response.text
+
+
+def refused(_: object) -> ModelOutput:
+    output = ModelOutput.from_content("mockllm/model", "", stop_reason="content_filter")
+    output.choices[0].stop_details = StopDetails(explanation="It is about weather.")
+    return output
+
+
+PROMPT_ONLY = {"name": "r", "criteria": [{"id": "a", "text": "Is good."}], "scope": "domain", "applies_to": "physics"}
+GLOBAL = PROMPT_ONLY | {"scope": "global", "applies_to": ""}
+NO_VALUE = {
+    "type": "multi",
+    "graders": {"s": {"type": "string_check", "name": "s", "input": "a", "reference": "b", "operation": "eq"}},
+    "calculate_output": "1 / s",
+}
+
+
+@pytest.mark.parametrize(
+    ("scorer", "options", "code"),
+    [
+        ("rubric", {"rubric": PROMPT_ONLY}, "not_applicable"),
+        ("rubric", {"rubric": GLOBAL}, "judge_reply"),
+        ("graded", {"grader": "model"}, "judge_reply"),
+        ("graded", {"grader": NO_VALUE}, "not_applicable"),
+        ("qualitative", {}, "judge_reply"),
+    ],
+)
+def test_no_failure_is_a_reward(says: Says, scorer: str, options: dict[str, Any], code: str) -> None:
+    judge: Any = says(refused)
+    served = Server(Source(RewardSpec(scorer=scorer, options=options, roles=dict.fromkeys(JUDGES, "mockllm/model"))))
+    served.source.roles = dict.fromkeys(JUDGES, judge)
+    native, slime = ask(served, ("/score", item("Perhaps.")), ("/remote_rm", SLIME))
+    assert native.json()["error"]["code"] == code
+    assert native.json()["reward"] is None
+    assert native.status_code == slime.status_code == (422 if code == "not_applicable" else 503)
+
+
+def test_a_vote_that_could_not_be_had_fails_the_item(says: Says) -> None:
+    replies = iter(['{"reasons": "So.", "a": 1}', None, "hm"] + ['{"reasons": "So.", "a": 0}'] * 3)
+
+    def reply(_: object) -> str:
+        if (one := next(replies)) is None:
+            raise ConnectionError("down")
+        return one
+
+    options = {"rubric": GLOBAL, "votes": 3, "cache": False}
+    served = server(RewardSpec(scorer="rubric", options=options, roles={"judge": "mockllm/model"}))
+    served.source.roles = {"judge": says(reply)}
+    (response,) = ask(served, ("/score", item("Perhaps.")))
+    assert response.json()["score"] == 0, "not the mean of the one vote that was read"
 
 
 def test_a_question_without_a_truth_has_no_reward() -> None:
@@ -109,7 +199,7 @@ def test_a_specification_that_cannot_be_served(spec: RewardSpec, match: str) -> 
         Source(spec)
 
 
-def test_the_digest_follows_the_files(tmp_path: Any) -> None:
+def test_the_digest_follows_the_files(tmp_path: Path) -> None:
     file = tmp_path / "rubric.txt"
     file.write_text("Be brief.")
     spec = RewardSpec(scorer="graded", options={"grader": "model", "rubric": str(file)})
@@ -118,3 +208,40 @@ def test_the_digest_follows_the_files(tmp_path: Any) -> None:
     assert before != BRIER.digest
     file.write_text("Be long.")
     assert spec.digest != before
+
+
+def test_the_digest_is_of_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    artifact = Artifact.of(Content(reward=read_reward("truth_seeking")[0]))
+    for name in ("a.json", "moved.json"):
+        Path(name).write_text(json.dumps(artifact.model_dump(mode="json")))
+    one, moved = (RewardSpec(scorer="rubric", options={"rubric": name}) for name in ("a.json", "moved.json"))
+    assert one.digest == moved.digest
+    assert one.identity()[1] == {f"artifact:{artifact.artifact_id}": artifact.digest_of_content.removeprefix("sha256:")}
+    Path("model").write_text("no file of the grader")
+    assert RewardSpec(scorer="graded", options={"grader": "model"}, roles=JUDGE).identity()[1] == {}
+    long = RewardSpec(scorer="rubric", options={"rubric": json.dumps(GLOBAL | {"name": "n" * 400})}, roles=JUDGE)
+    assert len(long.digest) == 64
+    with pytest.raises(BadInput, match=r"gone.json does not exist"):
+        _ = RewardSpec(scorer="rubric", options={"rubric": "gone.json"}).digest
+
+
+def test_the_digest_is_of_the_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("m-1", "m-2"):
+        Path(name).mkdir()
+        for file in ("config.json", "model.safetensors"):
+            (Path(name) / file).write_text(name)
+    specs = [
+        RewardSpec(scorer="reward_model", options={"folder": "m-*"}),
+        RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": "hf/m-2"}),
+        RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": [{"model": "hf/m-2"}, "a/b"]}),
+    ]
+    before = [one.digest for one in specs]
+    assert [sorted(one.identity()[1]) for one in specs] == [
+        ["served:m-1", "served:m-2"],
+        ["served:m-2"],
+        ["served:m-2"],
+    ]
+    (Path("m-2") / "model.safetensors").write_text("trained again")
+    assert all(one.digest != old for one, old in zip(specs, before, strict=True))

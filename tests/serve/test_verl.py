@@ -1,8 +1,12 @@
 """A run of verl: planned against a server that answers, and recorded however it ends."""
 
+import asyncio
 import json
+import os
 import signal
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +14,22 @@ import pytest
 
 from tests.fixtures import Request, serving
 from truthgym.datasets.errors import BadInput
-from truthgym.serve.client import compute_score
 from truthgym.serve.verl import CHECKPOINTS, PLAN, finalize, prepare, run
+from truthgym.training.lineage import Lineage
+from truthgym.training.served import compute_score, served
+from truthgym.training.statements import record
 
 ARTIFACT = "a" * 64
-HEALTH = json.dumps({"status": "ok", "scorer": "graded", "artifact": ARTIFACT}).encode()
+MADE_OF = {"artifact:rm-bbbbbbbbbbbb": "b" * 64}
+HEALTH = json.dumps({"status": "ok", "scorer": "rubric", "artifact": ARTIFACT, "made_of": MADE_OF}).encode()
 
 
 def answering(request: Request) -> tuple[int, dict[str, str], bytes]:
     if request.path == "/healthz":
         return 200, {}, HEALTH
-    rewards = [{"reward": len(item["response"]) / 10, "error": None} for item in json.loads(request.body)["items"]]
+    assert request.headers["X-Artifact-Digest"] == ARTIFACT
+    items = enumerate(json.loads(request.body)["items"])
+    rewards = [{"index": i, "reward": len(item["response"]) / 10, "error": None} for i, item in items]
     return 200, {}, json.dumps({"results": rewards}).encode()
 
 
@@ -32,12 +41,18 @@ module = importlib.util.module_from_spec(spec)
 sys.modules["mine"] = module
 spec.loader.exec_module(module)
 score = getattr(module, options["reward.custom_reward_function.name"])
-reward = score("urns", "four", "yes", {"question": "Is it?"})
-folder = pathlib.Path(options["trainer.default_local_dir"]) / "global_step_1"
-folder.mkdir(parents=True)
-(folder / "model.bin").write_text(f"{reward['score']} {os.environ['TRUTHGYM_SERVE_DIGEST']}")
+start = "+reward.custom_reward_function.reward_kwargs."
+given = {name.removeprefix(start): value.strip("'") for name, value in options.items() if name.startswith(start)}
+reward = score("urns", "four", "yes", {"question": "Is it?"}, **given)
+folder = pathlib.Path(options["trainer.default_local_dir"])
+for step in (2, 10):
+    (folder / f"global_step_{step}/actor/huggingface").mkdir(parents=True)
+    (folder / f"global_step_{step}/actor/model_world_size_1_rank_0.pt").write_text(f"{reward['score']} {step}")
+    (folder / f"global_step_{step}/actor/huggingface/config.json").write_text("{}")
+    (folder / f"global_step_{step}/data.pt").write_text("loader")
+(folder / "latest_checkpointed_iteration.txt").write_text("10")
 """
-"""Loads the reward function and calls it as verl does."""
+"""Loads the reward function and calls it as verl does, and leaves what verl leaves."""
 
 
 def planned(tmp_path: Path, program: str) -> Path:
@@ -63,11 +78,21 @@ def result(statement: Path) -> tuple[Any, Any, str]:
 
 def test_a_run_takes_its_reward_from_the_server(tmp_path: Path) -> None:
     statement = planned(tmp_path, TRAINER)
-    assert result(statement) == ("succeeded", {}, f"run/{CHECKPOINTS}/global_step_1")
-    assert (tmp_path / "run" / CHECKPOINTS / "global_step_1" / "model.bin").read_text() == f"0.4 {ARTIFACT}"
+    newest = tmp_path / "run" / CHECKPOINTS / "global_step_10"
+    assert result(statement) == ("succeeded", {}, f"run/{CHECKPOINTS}/global_step_10")
+    assert (newest / "actor" / "model_world_size_1_rank_0.pt").read_text() == "0.4 10"
     parents = json.loads(statement.read_text())["predicate"]["buildDefinition"]["resolvedDependencies"]
-    assert [one["name"] for one in parents] == ["train.parquet", "scorer:graded"]
-    assert parents[1]["digest"]["sha256"] == ARTIFACT
+    assert [one["name"] for one in parents] == ["train.parquet", "scorer:rubric", *MADE_OF]
+    assert [one["digest"]["sha256"] for one in parents[1:]] == [ARTIFACT, *MADE_OF.values()]
+    (fault,) = Lineage([tmp_path / "run"]).faults()
+    assert fault.endswith(f"{next(iter(MADE_OF))} bbbbbbbbbbbb, which is not recorded")
+    record("export", MADE_OF, store=tmp_path / "run" / ".lineage")
+    assert Lineage([tmp_path / "run"]).faults() == []
+    for place in ("actor/model_world_size_1_rank_0.pt", "actor/huggingface/config.json"):
+        before = (newest / place).read_text()
+        (newest / place).write_text("other weights")
+        assert "was changed after" in str(Lineage([tmp_path / "run"]).faults())
+        (newest / place).write_text(before)
 
 
 def test_a_run_that_fails_is_recorded(tmp_path: Path) -> None:
@@ -91,9 +116,69 @@ def test_a_server_must_answer(tmp_path: Path) -> None:
         prepare(tmp_path / "run", tmp_path / "d", "http://127.0.0.1:9")
 
 
-def test_verl_gets_an_error_and_no_zero(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = {"reward": None, "error": {"code": "judge_reply", "retryable": False}}
-    with serving(lambda request: (200, {}, json.dumps({"results": [failed]}).encode())) as server:
-        monkeypatch.setenv("TRUTHGYM_SERVE_URL", server.address)
-        with pytest.raises(RuntimeError, match="could not be scored"):
-            compute_score("urns", "four", None)
+def test_a_command_that_does_not_exist_failed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    content = {"command": ["no-such-command"], "data": {"path": "d", "sha256": "c" * 64}, "trainer": "verl"}
+    (folder / PLAN).write_text(json.dumps(content | {"reward": {"made_of": {}}}))
+    assert result(finalize(folder, run(folder)))[:2] == ("failed", {"stage": "train", "type": "exit status 127"})
+
+
+def test_a_command_that_is_told_to_end_records_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    program = f"import pathlib, time; pathlib.Path({str(folder / 'begun')!r}).touch(); time.sleep(60)"
+    content = {"command": [sys.executable, "-c", program], "data": {"path": "d", "sha256": "c" * 64}}
+    (folder / PLAN).write_text(json.dumps(content | {"trainer": "verl", "reward": {"made_of": {}}}))
+
+    def end() -> None:
+        while not (folder / "begun").exists():
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(end)
+        status = run(folder)
+    assert status == -signal.SIGTERM
+    assert result(finalize(folder, status))[0] == "cancelled"
+
+
+def test_verl_gets_an_error_and_no_zero() -> None:
+    failed = {"index": 0, "reward": None, "error": {"code": "judge_reply", "retryable": False}}
+    answer = json.dumps({"results": [failed]}).encode()
+    with serving(lambda request: (200, {}, answer)) as server, pytest.raises(RuntimeError, match="could not be scored"):
+        compute_score("urns", "four", None, server=server.address)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>",
+        b"{}",
+        b"[]",
+        b'{"results": []}',
+        b'{"results": [{"index": 1, "reward": 1, "error": null}]}',
+        b"0" * 4_000_001,
+    ],
+)
+def test_an_answer_that_is_none_is_refused(answer: bytes) -> None:
+    with serving(lambda request: (200, {}, answer)) as server, pytest.raises(RuntimeError, match="no reward server"):
+        compute_score("urns", "four", None, server=server.address)
+
+
+def test_long_items_are_sent_in_several_requests() -> None:
+    sizes = []
+
+    def score(request: Request) -> tuple[int, dict[str, str], bytes]:
+        items = json.loads(request.body)["items"]
+        sizes.append((len(items), len(request.body)))
+        results = [{"index": i, "reward": float(one["response"][:2]), "error": None} for i, one in enumerate(items)]
+        return 200, {}, json.dumps({"results": results}).encode()
+
+    long = [f"{i:02} " + "ü" * 60_000 for i in range(30)]
+    with serving(score) as server:
+        found = asyncio.run(served(server.address)(["Why?"] * 100, [*long, *["07"] * 70]))
+    assert found == [*range(30), *[7] * 70]
+    assert sum(count for count, _ in sizes) == 100
+    assert max(size for _, size in sizes) < 1_600_000
+    assert max(count for count, _ in sizes) <= 64

@@ -1,19 +1,26 @@
 import json
 import os
+import signal
 import stat
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import inspect_ai
 import pytest
+from filelock import FileLock
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import evalset
 from truthgym.sweep import slurm
 from truthgym.sweep.sweep import back_end, remove_merged, sweep
+from truthgym.sweep.units.child import replace_eval_set
+from truthgym.sweep.units.plan import Captured
 from truthgym.sweep.units.unit import STOPPED, Unit, run_unit
 
 SCRIPT = """
@@ -95,6 +102,27 @@ def test_a_failing_unit_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None
     assert sorted(one.unit.name for one in outcomes if not one.error) == ["script0.py", "script2.py"]
     assert "no such model" in next(one.error for one in outcomes if one.error)
     assert len(list(tmp_path.glob("*.done"))) == 2
+    assert not STOPPED.is_set(), "a later sweep of this process tries its units again"
+
+
+LOOKS = """
+import ctypes, os, sys
+from pathlib import Path
+signal = ctypes.c_int()
+ctypes.CDLL(None).prctl(2, ctypes.byref(signal))  # PR_GET_PDEATHSIG
+opened = [os.path.realpath(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")]
+print(signal.value, [Path(one).name for one in opened if one.endswith(".lock")], repr(sys.stdin.read()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel ends the process only on Linux")
+def test_a_process_has_its_units_lock_and_ends_with_its_worker(tmp_path: Path) -> None:
+    (unit,) = units(tmp_path, [LOOKS])
+    assert run_unit(unit).error == ""
+    state = Path(unit.state)
+    assert Path(f"{state}.txt").read_text(encoding="utf-8") == f"{signal.SIGKILL:d} ['0.lock'] ''\n"
+    assert not Path(f"{state}.settings").exists(), "a command line may hold keys"
+    assert stat.S_IMODE(state.parent.stat().st_mode) == 0o700
 
 
 SBATCH = """#!{python}
@@ -102,10 +130,14 @@ import os, subprocess, sys
 from pathlib import Path
 script = sys.stdin.read()
 Path("sbatch.txt").write_text(" ".join(sys.argv[1:]))
+if "TOO_MANY" in os.environ:
+    raise SystemExit("sbatch: error: Batch job submission failed: Invalid job array specification")
+print("Submitted batch job 7")
 array = next(one for one in sys.argv if one.startswith("--array="))
 first, last = array.removeprefix("--array=").split("%")[0].split("-")
-for number in range(int(first), int(last) + 1):
-    subprocess.run(["sh", "-c", script], env=os.environ | {{"SLURM_ARRAY_TASK_ID": str(number)}})
+for number in range(int(first), int(last) + 1):  # ends before them, as their files are seen late
+    subprocess.Popen(["sh", "-c", script], env=os.environ | {{"SLURM_ARRAY_TASK_ID": str(number)}})
+raise SystemExit(1)
 """
 
 
@@ -116,12 +148,21 @@ def test_units_run_as_a_slurm_array(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     sbatch.chmod(sbatch.stat().st_mode | stat.S_IEXEC)
     monkeypatch.setenv("PATH", f"{sbatch.parent}:{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(slurm, "ELEMENTS", 2)
 
-    outcomes = list(slurm.run(units(tmp_path, [WRITES, FAILS]), workers=5))
+    outcomes = list(slurm.run(units(tmp_path, [WRITES, FAILS, WRITES]), workers=5))
 
-    assert [bool(one.error) for one in sorted(outcomes, key=lambda one: one.unit.name)] == [False, True]
+    assert [bool(one.error) for one in sorted(outcomes, key=lambda one: one.unit.name)] == [False, True, False]
     assert "--array=0-1%5" in Path("sbatch.txt").read_text(encoding="utf-8")
-    assert (tmp_path / "script0.done").exists()
+    assert len(list(tmp_path.glob("*.done"))) == 2
+
+    monkeypatch.setattr(slurm, "LATE", 0.0)
+    monkeypatch.setattr(slurm, "SCRIPT", "#!/bin/sh\n")
+    (lost,) = slurm.run(units(tmp_path, [WRITES]), workers=1)
+    assert "all nodes see" in lost.error
+    monkeypatch.setenv("TOO_MANY", "1")
+    with pytest.raises(BadInput, match="Invalid job array"):
+        list(slurm.run(units(tmp_path, [WRITES]), workers=1))
 
 
 def test_slurm_without_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +179,7 @@ RAY_DIES = (
 
 
 SERVES = """
-import sys
+import os, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -146,7 +187,7 @@ class Models(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(sys.argv[1].encode())
+        self.wfile.write(f"{sys.argv[1]} {os.getpid()}".encode())
 
 with Path(__file__).with_suffix(".started").open("a") as file:
     print("started", file=file)
@@ -156,8 +197,15 @@ ASKS = """
 import os
 from pathlib import Path
 from urllib.request import urlopen
-said = urlopen(os.environ["VLLM_BASE_URL"] + "/models").read().decode()
-Path(__file__).with_suffix(".asked").write_text(os.environ["VLLM_BASE_URL"] + " " + said)
+model, process = urlopen(os.environ["VLLM_BASE_URL"] + "/models").read().decode().split()
+try:
+    Path("killed").touch(exist_ok=False)
+except FileExistsError:
+    pass
+else:
+    os.kill(int(process), 9)
+    raise SystemExit("its server died")
+Path(__file__).with_suffix(".asked").write_text(os.environ["VLLM_BASE_URL"] + " " + model)
 """
 
 
@@ -169,10 +217,14 @@ def test_ray_replaces_a_lost_worker_and_serves_models(tmp_path: Path) -> None:
     server = tmp_path / "server.py"
     server.write_text(SERVES, encoding="utf-8")
     whole, served = units(tmp_path, [WRITES, RAY_DIES, *[ASKS] * 3]), "vllm/org/small"
-    todo = [*whole[:2], *(replace(one, model=served) for one in whole[2:])]
+    todo = [*whole[:2], *(replace(one, roles=[served]) for one in whole[2:])]
     try:
         ray.init(num_gpus=2, num_cpus=2, include_dashboard=False, log_to_driver=False)
         command = [sys.executable, str(server), "{model}", "{port}"]
+        with pytest.raises(BadInput, match="no machine .* they have 2"):
+            list(run(todo, workers=2, gpus=3))
+        with pytest.raises(BadInput, match="vllm/a and vllm/org/small"):
+            list(run([replace(todo[2], model="vllm/a")], workers=2, gpus=1))
         outcomes = list(run(todo, workers=2, gpus=1, serve=command))
     finally:
         ray.shutdown()
@@ -182,7 +234,8 @@ def test_ray_replaces_a_lost_worker_and_serves_models(tmp_path: Path) -> None:
     asked = [one.read_text(encoding="utf-8").split() for one in tmp_path.glob("*.asked")]
     assert [model for _, model in asked] == ["org/small"] * 3
     assert len({url for url, _ in asked}) == 2, "a server on each GPU, shared by the units"
-    assert server.with_suffix(".started").read_text(encoding="utf-8").count("started") == 2
+    started = server.with_suffix(".started").read_text(encoding="utf-8").count("started")
+    assert started == 3, "a server that died is started again"
 
 
 def test_an_unreachable_cluster(tmp_path: Path) -> None:
@@ -199,6 +252,7 @@ def test_an_unreachable_cluster(tmp_path: Path) -> None:
         (["missing.py"], {}, "missing.py"),
         (["script.py"], {"on": "slurm", "address": "head:6379"}, "--on ray"),
         (["inspect", "score", "--scorer", "truthgym/brier"], {}, "no logs"),
+        (["inspect", "score", "logs", "--output-file=one.eval"], {}, "--output-file"),
         ([], {}, "needs a script"),
         (["script.py"], {"on": "kubernetes"}, "local"),
     ],
@@ -212,17 +266,27 @@ def test_bad_input(
         sweep(command, **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("script", ["print('no evals here')", "from inspect_ai import eval\neval('x')"])
-def test_a_script_without_eval_set(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_script_without_eval_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("script.py").write_text(script, encoding="utf-8")
-    with pytest.raises(BadInput, match=r"eval_set\(\)"):
+    Path("script.py").write_text("print('no evals here')", encoding="utf-8")
+    with pytest.raises(BadInput, match=r"eval_set\(\).* no evals here"):
         sweep(["script.py"])
+
+
+def test_a_script_that_calls_eval(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((evalset, "eval_set"), *((inspect_ai, name) for name in ("eval_set", "eval", "eval_async"))):
+        monkeypatch.setattr(module, name, getattr(module, name))  # put back at the end
+    replace_eval_set({"call": 0, "earlier": []}, lambda eval_set, options: (True, []))
+
+    with pytest.raises(BadInput, match=r"use eval_set\(\)"):
+        inspect_ai.eval("task.py")
+    assert inspect_ai.eval_set("task.py", "logs") == (True, [])
 
 
 def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "logs").mkdir()
+    for name in ("logs", "sft"):
+        (tmp_path / name).mkdir()  # also the value of an option
     monkeypatch.setattr(
         "truthgym.sweep.sweep.find_logs",
         lambda places: ([SimpleNamespace(path=f"{places[0]}/{name}.eval") for name in ("a", "b")], Counter()),
@@ -235,7 +299,7 @@ def test_a_command_for_each_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("truthgym.sweep.units.unit.attempt_unit", lambda unit, search: record(unit))
     monkeypatch.setattr("truthgym.sweep.units.unit.run_unit.__defaults__", (1,))
-    command = ["truthgym", "convert", "logs", "--to", "sft", "--out", "data"]
+    command = ["truthgym", "convert", "logs", "--to", "sft", "--out=data"]
 
     assert not sweep(command, workers=1, report=lambda line: None)
     assert sweep(command, workers=1, report=lambda line: None), "the same command runs what failed"
@@ -268,11 +332,12 @@ def test_a_stopped_sweep_starts_no_unit_again(tmp_path: Path) -> None:
     assert "no such model" in run_unit(unit).error
 
 
-def test_two_sweeps_in_one_folder(tmp_path: Path) -> None:
-    from filelock import FileLock
+def test_two_sweeps_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("script.py").touch()
+    call = SimpleNamespace(next_call=lambda: Captured("logs", [], {}, {}))
+    monkeypatch.setattr("truthgym.sweep.sweep.Script", lambda command: nullcontext(call))
 
-    from truthgym.sweep.sweep import sweep_call
-    from truthgym.sweep.units.plan import Plan
-
-    with FileLock(tmp_path / ".sweep.lock"), pytest.raises(BadInput, match="Another sweep"):
-        sweep_call(Plan(str(tmp_path), "id", [], units(tmp_path, [WRITES])), lambda units: iter(()), print)
+    with FileLock("logs/.sweep.lock"), pytest.raises(BadInput, match="Another sweep runs in logs"):
+        sweep(["script.py"])  # before it plans
+    assert [path.name for path in Path("logs").iterdir()] == [".sweep.lock"]

@@ -3,11 +3,12 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import EvalLog, read_eval_log
+from inspect_ai.util import EarlyStop, EarlyStoppingSummary
 
 from tests.fixtures import Run
 from truthgym.datasets.errors import BadInput
 from truthgym.evallog.discovery import find_logs
-from truthgym.sweep.units.child import how_it_ended
+from truthgym.sweep.units.child import completed_samples, how_it_ended
 from truthgym.sweep.units.merge import merge
 from truthgym.tasks import urns
 
@@ -18,12 +19,20 @@ def test_a_listed_log_is_named_by_its_path(run: Run) -> None:
     log.location = Path(path).as_uri()
     assert how_it_ended(log) == {"log": path, "status": "success", "completed": 2, "error": ""}
 
+    assert log.results
+    log.results.completed_samples = 1
+    stop = EarlyStop(id=2, epoch=1)
+    log.results.early_stopping = EarlyStoppingSummary(manager="mine", early_stops=[stop], metadata={})
+    assert completed_samples(log) == 2, "a sample that was stopped early need not run again"
+    log.invalidated = True
+    assert completed_samples(log) is None
+
 
 def logs(run: Run) -> tuple[EvalLog, list[EvalLog]]:
     """A whole run, and one of each half of its questions."""
     whole = run(urns(n=6), epochs=2)
     ids = whole.eval.dataset.sample_ids or []
-    return whole, [run(urns(n=6), epochs=2, sample_id=half) for half in (ids[:2], ids[2:])]
+    return whole, [run(urns(n=6), epochs=2, max_connections=2, sample_id=half) for half in (ids[:2], ids[2:])]
 
 
 def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
@@ -49,6 +58,12 @@ def test_a_merged_log_is_that_of_one_process(run: Run, tmp_path: Path) -> None:
         )
     assert merged.eval.dataset.samples == 6
     assert merged.results.completed_samples == 12
+    assert merged.eval.config == expected.eval.config
+    assert merged.plan == expected.plan
+    assert merged.eval.dataset == expected.eval.dataset
+    assert merged.eval.created == min(one.eval.created for one in parts)
+    assert merged.eval.shards
+    assert [(one.samples, one.selected) for one in merged.eval.shards.ledger] == [(4, 2), (8, 4)]
     usage = [one.stats.model_usage["reference/bayesian"].total_tokens for one in parts]
     assert merged.stats.model_usage["reference/bayesian"].total_tokens == sum(usage)
     found, _ = find_logs([out.parent])

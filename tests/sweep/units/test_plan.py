@@ -1,12 +1,29 @@
 import json
+from dataclasses import replace
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from inspect_ai.dataset import MemoryDataset, Sample
+from inspect_ai.model import GenerateConfig, get_model
+from inspect_ai.util import AdaptiveConcurrency
 
 from truthgym.datasets.errors import BadInput
-from truthgym.datasets.inspect_private import EVAL_SET_CAPTURE_VERSION, EVAL_SET_SELECTION_VERSION
-from truthgym.sweep.units.plan import accepted, check_protocol, connections, divide, eval_set_id
+from truthgym.datasets.inspect_private import EVAL_SET_CAPTURE_VERSION, EVAL_SET_SELECTION_VERSION, PRIVATE
+from truthgym.sweep.units.child import connections_of, select_exactly
+from truthgym.sweep.units.plan import (
+    Captured,
+    Script,
+    accepted,
+    check_protocol,
+    connections,
+    divide,
+    eval_set_id,
+    plan,
+)
 from truthgym.sweep.units.unit import CAPTURE_VERSION, SELECTION_VERSION, Unit
 
 TASK = {"name": "truthgym/urns", "epochs": 3}
@@ -62,7 +79,8 @@ def test_inspect_has_the_protocol_that_a_sweep_speaks() -> None:
 
 
 def test_another_protocol() -> None:
-    with pytest.raises(BadInput, match="version 99"):
+    inspect = f"{version('inspect-ai')} lists .* version 99 .* knows versions 3 and 7"
+    with pytest.raises(BadInput, match=inspect):
         check_protocol(99)
 
 
@@ -80,9 +98,87 @@ def test_other_questions_than_before_are_refused(unit: Unit) -> None:
         divide(unit, TASK, [[n, None] for n in range(12)], 2)
 
 
-def test_ids_that_inspect_reads_as_patterns_are_refused(unit: Unit) -> None:
-    with pytest.raises(BadInput, match="pattern"):
-        divide(unit, TASK, [["a", None], ["b", None], ["what?", None], ["d", None]], 2)
+def test_ids_that_inspect_would_cut_are_refused(unit: Unit) -> None:
+    questions: list[list[Any]] = [["a", None], ["b", None], ["Urns:x", None], ["d", None]]
+    assert divide(replace(unit, state=f"{unit.state}-other"), TASK, questions, 2, ["other"])
+    with pytest.raises(BadInput, match="Urns:x"):
+        divide(unit, TASK, questions, 2, ["urns"])
+
+
+def test_shards_select_by_equality(monkeypatch: pytest.MonkeyPatch) -> None:
+    util = import_module(PRIVATE["sample_id_filter"])
+    monkeypatch.setattr(util, "sample_id_filter", util.sample_id_filter)  # put back at the end
+    select_exactly()
+    ids: list[int | str] = ["a*", "ab", "arr[0]", 7, "7", "007", "what?", "whats"]
+    dataset = MemoryDataset([Sample(input="", id=one) for one in ids])
+    chosen = util.slice_dataset(dataset, None, ["a*", "arr[0]", 7, "what?"])
+    assert [one.id for one in chosen] == ["a*", "arr[0]", 7, "what?"]
+
+
+@pytest.mark.parametrize(
+    ("role", "task", "script", "most"),
+    [
+        ({}, {}, {}, None),
+        ({"max_connections": 5}, {}, {"max_connections": 9}, 5),
+        ({}, {"adaptive_connections": AdaptiveConcurrency(max=20)}, {}, 20),
+        ({}, {}, {"adaptive_connections": 30}, 30),
+        ({}, {}, {"adaptive_connections": False}, 10),
+        ({}, {}, {"adaptive_connections": True}, None),
+        ({}, {}, {"batch": 50}, 10_000),
+    ],
+)
+def test_limits_of_a_script_are_read_wherever_they_stand(
+    role: dict[str, Any], task: dict[str, Any], script: dict[str, Any], most: int | None
+) -> None:
+    model = get_model("mockllm/model")
+    grader = get_model("mockllm/model", config=GenerateConfig(**role))
+    assert connections_of(model, [grader], GenerateConfig(**task), script) == most
+
+
+SCRIPT = {"log_dir": "", "max_sandboxes": 6}
+MORE: dict[str, object] = {"max_connections": None, "roles": ["vllm/judge"], "stops_early": False, "script": {}}
+
+
+def found(folder: Path, **more: object) -> Captured:
+    """A task of ten questions."""
+    task = {"name": "urns", "model": "m", "identifier": "urns/m", "samples": 10, "epochs": 2}
+    every = MORE | {"samples": [[n, None] for n in range(10)]} | more
+    manifest = {"options": SCRIPT | {"log_dir": str(folder)}, "tasks": [task]}
+    return Captured(str(folder), [], manifest, {"max_subprocesses": None, "tasks": [every]})
+
+
+def test_sandboxes_are_divided_and_tasks_that_stop_early_are_not(tmp_path: Path) -> None:
+    todo = plan(["s.py"], 1, found(tmp_path), 4, 3, None)
+    assert [one.samples for one in todo.units] == [6, 6, 4, 4]
+    assert {one.selection["overrides"]["max_sandboxes"] for one in todo.units} == {2}
+    assert todo.units[0].roles == ["vllm/judge"]
+    assert todo.most == 6, "more workers would have no sandbox"
+
+    todo = plan(["s.py"], 1, found(tmp_path / "other", stops_early=True), 4, 3, None)
+    assert [one.samples for one in todo.units] == [20]
+
+
+def test_a_script_that_fails_after_its_eval_sets(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = {"manifest": {"version": CAPTURE_VERSION, "options": {"log_dir": "logs"}}, "earlier": [], "more": {}}
+    answers = iter([log, {"error": "exit status 1: no plot"}])
+
+    def process(unit: Unit, **settings: str) -> SimpleNamespace:
+        Path(f"{unit.state}.txt").write_text("a plot, " * 200, encoding="utf-8")
+        return SimpleNamespace(
+            answer=lambda job: next(answers),
+            end=lambda: None,
+            printed=f"{unit.state}.txt",
+            process=SimpleNamespace(returncode=1),
+        )
+
+    monkeypatch.setattr("truthgym.sweep.units.plan.Process", process)
+    with Script(["s.py"]) as script:
+        assert script.next_call()
+        with pytest.raises(BadInput, match="after call 1 of eval_set was complete .* no plot"):
+            script.next_call()
+    assert capsys.readouterr().out == "a plot, " * 200
 
 
 @pytest.mark.parametrize(("fail_on_error", "samples"), [(None, 0), (True, 0), (False, 40), (0.1, 4), (3, 3)])

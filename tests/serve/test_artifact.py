@@ -1,0 +1,144 @@
+"""A rubric artifact and a reward model behind the server, and what keeps it answering meanwhile."""
+
+import asyncio
+import json
+import logging
+import os
+import time
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from inspect_ai.model import Model
+
+from tests.serve.asking import BRIER, Stub, ask, item, server
+from tests.serve.test_guards import ADMIN, TOKENS
+from truthgym.datasets.errors import BadInput
+from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_artifact, read_reward
+from truthgym.serve.service import app
+from truthgym.serve.service.guards import RequestLog
+from truthgym.serve.service.limits import Limits
+from truthgym.serve.service.scoring import Source
+from truthgym.serve.spec import RewardSpec
+
+
+def artifact(folder: Path, judge: ModelSpec) -> RewardSpec:
+    reward = read_reward("truth_seeking")[0].model_copy(update={"judges": (judge,)})
+    path = folder / "rm.json"
+    path.write_text(json.dumps(Artifact.of(Content(reward=reward)).model_dump(mode="json")))
+    return RewardSpec(scorer="rubric", options={"rubric": str(path)})
+
+
+def test_an_artifacts_judges_have_the_servers_limits(tmp_path: Path) -> None:
+    judge = ModelSpec.model_validate({"model": "mockllm/model", "temperature": 0.5, "config": {"top_p": 0.9}})
+    assert judge.config == {"temperature": 0.5, "top_p": 0.9}
+    source = Source(artifact(tmp_path, judge), max_connections=7)
+    (loaded,) = source.roles["judge"]  # type: ignore[misc]
+    assert isinstance(loaded, Model)
+    config = loaded.config
+    assert (config.max_connections, config.max_retries, config.temperature) == (7, 1, 0.5)
+    with pytest.raises(BadInput, match="temprature is no setting"):
+        Source(RewardSpec(scorer="graded", options={"grader": "model"},
+                          roles={"grader": {"model": "mockllm/model", "config": {"temprature": 1}}}))  # fmt: skip
+    with pytest.raises(BadInput, match="cannot be made"):
+        Source(RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": "no-such-provider/m"}))
+
+
+def test_the_server_answers_during_a_swap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow.json").write_text(json.dumps({"scorer": "graded", "options": {"grader": "plain"}}))
+    times = {}
+
+    def slow(spec: RewardSpec, concurrency: int) -> Source:
+        time.sleep(0.4)
+        if spec.scorer == "broken":
+            raise ImportError("no such library")
+        return Source(spec, concurrency)
+
+    monkeypatch.setattr(app, "Source", slow)
+    served = server(specs=tmp_path, tokens=TOKENS)
+    transport = httpx.ASGITransport(app.application(served))
+
+    async def talk() -> list[int]:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://t", headers={"authorization": f"Bearer {ADMIN}"}
+        ) as http:
+
+            async def timed(name: str, answer: Any) -> int:
+                status = (await answer).status_code
+                times[name] = time.perf_counter()
+                return int(status)
+
+            swap = timed("swap", http.post("/admin/artifact", json={"name": "slow"}))
+            return list(await asyncio.gather(swap, timed("live", http.get("/livez"))))
+
+    assert asyncio.run(talk()) == [200, 200]
+    assert times["live"] < times["swap"] - 0.2
+    assert served.source.spec.options == {"grader": "plain"}
+    (tmp_path / "broken.json").write_text(json.dumps({"scorer": "broken"}))
+    (response,) = ask(served, ("/admin/artifact", {"name": "broken"}), authorization=f"Bearer {ADMIN}")
+    assert (response.status_code, served.source.spec.options) == (422, {"grader": "plain"})
+
+
+@pytest.mark.parametrize("field", ["question", "target", "metadata"])
+def test_every_text_of_an_item_counts(field: str) -> None:
+    long: Any = "a" * 1000
+    given = item("y", **{field: {"note": long} if field == "metadata" else long})
+    (response,) = ask(server(limits=Limits(item_characters=900)), ("/score", given))
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "item_too_long")
+
+
+def test_long_headers_are_refused() -> None:
+    (response,) = ask(server(), ("/score", item("y")), **{f"x-{i}": "a" * 1000 for i in range(9)})
+    assert (response.status_code, response.json()["error"]["code"]) == (431, "headers_too_large")
+
+
+def test_an_error_of_a_scorer_can_be_found(caplog: pytest.LogCaptureFixture) -> None:
+    served = server(BRIER)
+
+    async def broken(*_: Any) -> Any:
+        return dict[str, int]()["the-clients-text"]
+
+    served.source.scorer = broken  # type: ignore[assignment]
+    with caplog.at_level(logging.ERROR):
+        (response,) = ask(served, ("/score", item("y")))
+    assert response.json()["error"]["code"] == "internal"
+    assert "KeyError" in caplog.text
+    assert "in broken" in caplog.text
+    assert "the-clients-text" not in caplog.text.replace('dict[str, int]()["the-clients-text"]', "")
+
+
+def test_a_full_disk_ends_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = server(log=RequestLog(tmp_path / "log"))
+    Stub(served)
+    real, lengths = os.write, []
+
+    def partly(file: int, content: bytes) -> int:
+        lengths.append(len(content))
+        if len(lengths) > 20:
+            raise OSError(28, "No space left on device")
+        return real(file, content[:40])
+
+    monkeypatch.setattr(os, "write", partly)
+    responses = ask(served, ("/score", item("a")), ("/score", item("bb")))
+    assert [one.status_code for one in responses] == [200, 200]
+    first = json.loads((tmp_path / "log").read_text().splitlines()[0])
+    assert first["rewards"] == [1.0]
+
+
+def test_a_reward_in_the_process_is_in_the_lineage_too(tmp_path: Path) -> None:
+    from truthgym.training.reward_functions.resolve import resolve_rewards
+    from truthgym.training.rollouts.questions import load_questions
+    from truthgym.training.rollouts.trainer import _sources
+
+    path = str(artifact(tmp_path, ModelSpec(model="reference/judge")).options["rubric"])
+    exported = read_artifact(path)
+    questions = load_questions("truthgym/urns", {"n": 20, "paradigms": {"rubric": {"rubric": path}, "brier": {}}})
+    program = tmp_path / "mine.py"
+    program.write_text("def reward(prompts, completions, **columns):\n    return [0.0] * len(prompts)\n")
+    rewards = resolve_rewards(["rubric", "brier", f"{program}:reward"], {questions.registered: questions.scorers})
+    assert _sources(rewards, [questions]) == {
+        f"artifact:{exported.artifact_id}": exported.content.digest,
+        str(program): sha256(program.read_bytes()).hexdigest(),
+    }
