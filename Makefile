@@ -1,4 +1,4 @@
-.PHONY: check format view types imports docs lines test results gallery figures validity
+.PHONY: check format view types imports docs lines test results gallery figures validity site
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -13,14 +13,16 @@ view:  ## the folders as static checkers must see them: build/typing/truthgym/<f
 	for room in analysis cli datasets evallog models scorers serve solvers sweep tasks training; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
 
 types: view
-	mypy -p truthgym
-	mypy tests benchmarks examples
+	mypy -p truthgym -p tests -p benchmarks -p examples
 
 imports: view  ## imports run one way: the layers in pyproject.toml
 	PYTHONPATH=build/typing lint-imports
 
 docs:  ## the generated pages: docs/reference.md, and the layers in CONTRIBUTING.md
 	python docs/reference.py
+
+site:  ## the documentation as a site in build/site, without network; to search it: python -m http.server --directory build/site (pip install -e ".[site]")
+	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 lines:  ## lines of product code and of tests
 	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training | grep -z '\.py$$' | xargs -0 cat | wc -l

@@ -6,7 +6,7 @@ make docs
 import inspect
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -44,19 +44,16 @@ KINDS = (
     Kind("Solvers", "-S", "truthgym.solvers."),
     Kind("Scorers", "-S", "truthgym.scorers."),
 )
-SETUP = "prepare"
-"""Registered so that Inspect can rebuild a task from its log. Users do not name it."""
+PARTS = ("prepare", "prepare_tools", "label_pair", "predict_answers")
+"""Solvers that are registered so that Inspect can rebuild a task from its log. Users do not name them."""
 
 
 def reference_page() -> str:
     """The page, as Markdown."""
-    registered = {name: getattr(tasks, name) for name in tasks.__all__ if name != SETUP}
-    registered |= {name: paradigm.scorer for name, paradigm in sorted(PARADIGMS.items())}
-    functions = {name: inspect.unwrap(function) for name, function in registered.items()}
     sections = []
     for kind in KINDS:
-        mine = {name: function for name, function in functions.items() if function.__module__.startswith(kind.room)}
-        rows = [(linked(name), summary(function), arguments(function)) for name, function in mine.items()]
+        mine = [(name, function) for its, name, function in registered() if its is kind]
+        rows = [(linked(name), summary(function), arguments(function)) for name, function in mine]
         sections.append(f"## {kind.title}\n\n" + table(("name", "what it does", f"arguments (`{kind.option}`)"), rows))
     agents = [(f"`reference/{name}`", " ".join(f"`{one}=`" for one in sorted(takes))) for name, takes in TAKES.items()]
     agents.append(("`human/terminal`", "`journal=`"))
@@ -64,6 +61,17 @@ def reference_page() -> str:
     verbs = [(f"`truthgym {name}`", text, options(name)) for name, text in COMMANDS.items()]
     sections.append("## Commands\n\n" + table(("command", "what it does", "options"), verbs))
     return HEAD + "\n" + "\n\n".join(sections) + "\n"
+
+
+def registered() -> Iterator[tuple[Kind, str, Callable[..., Any]]]:
+    """Kind, name and function of all tasks, solvers and scorers."""
+    found = {name: getattr(tasks, name) for name in tasks.__all__ if name not in PARTS}
+    found |= {name: paradigm.scorer for name, paradigm in sorted(PARADIGMS.items())}
+    functions = {name: inspect.unwrap(function) for name, function in found.items()}
+    for kind in KINDS:
+        for name, function in functions.items():
+            if function.__module__.startswith(kind.room):
+                yield kind, name, function
 
 
 def linked(name: str) -> str:

@@ -1,0 +1,54 @@
+"""docs/migration.md names only what exists, and misses nothing that the four projects name."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def check(root: Path) -> dict[str, Any]:
+    return runpy.run_path(str(root / "docs" / "check_migration.py"))
+
+
+@pytest.fixture
+def page(root: Path) -> str:
+    return (root / "docs" / "migration.md").read_text(encoding="utf-8")
+
+
+def test_every_replacement_exists(check: dict[str, Any], page: str) -> None:
+    assert check["missing_replacements"](page) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "fault"),
+    [
+        ("truthgym/brierr", "no truthgym/brierr"),
+        ("inspect score LOG --scorer truthgym/brier -S per=step", "per is no argument of brier"),
+        ("inspect eval --n 3", "no --n"),
+        ("truthgym convert LOGS --too sft", "no --too"),
+        ("truthgym train sft --lora_rank 8", "no --lora_rank"),
+        ("truthgym.analysis.nothing", "no module truthgym.analysis.nothing"),
+        ("examples/nothing.py", "no such file"),
+    ],
+)
+def test_wrong_replacement_is_found(check: dict[str, Any], page: str, cell: str, fault: str) -> None:
+    changed = page.replace("| `ALGO_NAMES`, `ALGO_NAME` | ", f"| `ALGO_NAMES`, `ALGO_NAME` | `{cell}`; ")
+    (found,) = check["missing_replacements"](changed)
+    assert found.startswith(cell)
+    assert fault in found
+
+
+def test_unlisted_name_is_found(check: dict[str, Any], page: str) -> None:
+    text = "keyNEW_SWITCH: 1, ProvidesSelfDebatefor, NewAnalyzer, backendhuman.py and other_script.py"
+    assert check["missing_names"](page, "000", text) == ["NEW_SWITCH", "NewAnalyzer", "other_script.py"]
+
+
+@pytest.mark.parametrize("prefix", ["000", "001", "002", "003"])
+def test_every_name_has_a_row(check: dict[str, Any], page: str, root: Path, prefix: str) -> None:
+    folder = root.parent / "shared" / "seeds"
+    texts = list(folder.glob(f"{prefix}_*.txt"))
+    if not texts:
+        pytest.skip(f"the text of this project is not in {folder}")
+    assert check["missing_names"](page, prefix, texts[0].read_text(encoding="utf-8")) == []
