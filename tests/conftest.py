@@ -1,6 +1,9 @@
 import gc
 import math
 import os
+import sys
+from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -22,7 +25,7 @@ from inspect_ai.model import (
 )
 from inspect_ai.solver import Solver
 
-from tests.fixtures import Fails, Heard, Listens, Number, Plain, Rain, Reason, Reply, Run, Says, Solve, Thinks
+from tests.fixtures import QUIET, Fails, Heard, Listens, Number, Plain, Rain, Reason, Reply, Run, Says, Solve, Thinks
 from truthgym.datasets.question import Question, question, sample
 from truthgym.solvers.prepare import prepare
 
@@ -30,7 +33,16 @@ ROOT = Path(__file__).parent.parent
 settings.register_profile("truthgym", deadline=None)  # a busy machine is no failure
 settings.load_profile("truthgym")
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of torch cost tiny models more than they help
+# Inspect asks in each eval which package has a task; of one that is installed with -e, it reads all there are.
+vars(sys.modules["inspect_ai._util.package"])["packages_distributions"] = cache(packages_distributions)
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process that a test starts would compile all of Truthgym
+sys.dont_write_bytecode = False
 gc.set_threshold(50_000, 20, 20)  # by default, a seventh of the time goes into looking through what Inspect imports
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: some tests wait for a server or a child."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,13 +72,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    """Run a task as `inspect eval` does and return its log. The run must succeed.
-
-    With display "none", Inspect would still lay out the table of results, which takes half of a small run's time.
-    """
+    """Run a task as `inspect eval` does and return its log. The run must succeed."""
 
     def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> EvalLog:
-        logs = eval(task, model=model, display="log", log_dir=str(tmp_path / "logs"), log_realtime=False, **arguments)
+        logs = eval(task, model=model, log_dir=str(tmp_path / "logs"), **{**QUIET, "score_display": False, **arguments})
         assert logs[0].status == "success", logs[0].error
         return logs[0]
 
@@ -78,7 +87,7 @@ def fails(tmp_path: Path) -> Fails:
     """Run a task that must fail, and return the error in its log."""
 
     def run_task(task: Task | str, model: str | Model = "reference/bayesian", **arguments: Any) -> str:
-        logs = eval(task, model=model, display="log", log_dir=str(tmp_path / "logs"), log_realtime=False, **arguments)
+        logs = eval(task, model=model, log_dir=str(tmp_path / "logs"), **{**QUIET, "score_display": False, **arguments})
         assert logs[0].status == "error"
         assert logs[0].error
         return logs[0].error.message.replace("\\", "")  # a BadInput escapes brackets, which Inspect prints with rich

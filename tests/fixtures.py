@@ -18,6 +18,9 @@ from inspect_ai.model import ChatMessage, Model, ModelOutput
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.source import bundled_file
 
+QUIET: dict[str, Any] = {"display": "log", "log_realtime": False}
+"""For `eval`, without what is only for eyes. With display "none", Inspect would still lay out the table of results."""
+
 Reply = str | ModelOutput | Callable[[list[ChatMessage]], str | ModelOutput]
 """A mock model's reply, or a function from the conversation to the reply."""
 Heard = list[list[ChatMessage]]
