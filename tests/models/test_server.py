@@ -42,6 +42,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
     place = tmp_path_factory.mktemp("served")
     tiny(place / "tiny", steps=0, hidden=32, layers=1)
+    config = place / "tiny" / "generation_config.json"  # replies of random weights would end at a random token
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"min_new_tokens": TOKENS}))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url, output = f"http://127.0.0.1:{port}", place / "out.txt"
