@@ -1,6 +1,6 @@
 import re
+import signal
 import sys
-import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from inspect_ai.log import read_eval_log, write_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import match
 
-from tests.commands import start
+from tests import commands as processes
 from truthgym.cli.main import commands
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.urns import urns
@@ -169,12 +169,27 @@ def test_other_projects_logs_need_any_task(tmp_path: Path) -> None:
     assert "is for tests" not in rows
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="SIGSTOP and SIGKILL")
+KILLED = """
+import os, signal, sys
+from truthgym.cli.main import main
+from truthgym.training.conversion.writer import DatasetFolder
+write, rows = DatasetFolder.write, []
+def counted(*args):
+    if len(rows) == 100:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rows.append(args)
+    return write(*args)
+DatasetFolder.write = counted
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_killed_conversion_can_be_repeated(logs: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     many = tmp_path / "logs"
     many.mkdir()
     log = read_eval_log(str(next(logs.glob("*.eval"))))
-    for number in range(150):  # long enough to be caught at it
+    for number in range(40):
         log.eval.task_id = f"task{number}"
         for sample in log.samples or []:
             sample.uuid = f"{number}-{sample.id}-{sample.epoch}"
@@ -182,21 +197,16 @@ def test_a_killed_conversion_can_be_repeated(logs: Path, tmp_path: Path, environ
             write_eval_log(log, str(many / "0.eval"))
         else:
             _renamed(many / "0.eval", many / f"{number}.eval", number)
-    command = ["truthgym", "convert", str(many), "--to", "sft", "--all", "--out", str(tmp_path / "d")]
-    process = start(*command, environment=environment)
-    while not list(tmp_path.glob(".d.partial/train.jsonl")):
-        assert process.is_alive(), "it was done before it could be killed"
-        time.sleep(0.002)
-    process.kill()
-    process.join()
+    command = ["convert", str(many), "--to", "sft", "--all", "--out", str(tmp_path / "d")]
+    killed = processes.call("-c", KILLED, *command, environment=environment)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (tmp_path / "d").exists()
     assert (tmp_path / ".d.partial").is_dir()
-    again = start(*command, environment=environment)
-    again.join()
-    assert again.exitcode == 0
+    again = processes.call("truthgym", *command, environment=environment)
+    assert again.returncode == 0, again.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["d", "logs"]
     train = sum(sample.metadata["split"] == "train" for sample in log.samples or [])
-    assert len((tmp_path / "d" / "train.jsonl").read_text().splitlines()) == 150 * train
+    assert len((tmp_path / "d" / "train.jsonl").read_text().splitlines()) == 40 * train
 
 
 def _renamed(source: Path, target: Path, number: int) -> None:

