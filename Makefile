@@ -10,7 +10,7 @@ format:
 
 view:  ## the folders as static checkers must see them: build/typing/truthgym/<folder>
 	mkdir -p build/typing/truthgym
-	for room in analysis cli datasets evallog models scorers serve solvers sweep tasks training; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
+	for room in analysis cli datasets evallog models scorers serve solvers sweep tasks training ui; do ln -sfn ../../../$$room build/typing/truthgym/$$room; done
 
 types: view
 	mypy -p truthgym -p tests -p benchmarks -p examples
@@ -25,7 +25,7 @@ site:  ## the documentation as a site in build/site, without network; to search 
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 lines:  ## lines of product code and of tests
-	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training | grep -z '\.py$$' | xargs -0 cat | wc -l
+	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training ui | grep -z '\.py$$' | xargs -0 cat | wc -l
 	@git ls-files -z tests | grep -z '\.py$$' | xargs -0 cat | wc -l
 
 test:

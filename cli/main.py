@@ -17,6 +17,7 @@ COMMANDS = {
     "sweep": "Run a script of eval sets on many workers: processes, a Ray cluster or Slurm",
     "loop": "Evaluate a model, train it on its own answers and evaluate it again, for one or more rounds",
     "serve": "Serve a scorer as a reward for trainers that run elsewhere",
+    "ui": "Open a page in the browser on which runs are composed, started and watched",
     "models": "Make a model that runs and trains on a laptop: tiny, a toy, or smollm2, a real language model",
     "tiny": "Short for `truthgym models tiny`",
     "rubric": "Search for a rubric, export it as an artifact, verify it and record where it is deployed",

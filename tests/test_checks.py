@@ -29,6 +29,7 @@ ROOMS = (
     "sweep",
     "tasks",
     "training",
+    "ui",
 )
 
 

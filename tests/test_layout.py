@@ -111,10 +111,11 @@ def test_the_wheel_holds_every_room_and_its_data(root: Path, environment: dict[s
         "sweep",
         "tasks",
         "training",
+        "ui",
     )
     for room in rooms:
         for path in (root / room).rglob("*"):
-            if path.suffix in (".py", ".jsonl", ".md", ".yaml", ".json", ".jinja"):
+            if path.suffix in (".py", ".jsonl", ".md", ".yaml", ".json", ".jinja", ".html", ".css", ".js"):
                 assert f"truthgym/{path.relative_to(root)}" in held
     assert not [name for name in held if name.startswith("truthgym/") and name.split("/")[1] not in rooms]
     # -S leaves out this environment's site-packages hooks, among them the editable install

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
-from ipaddress import ip_address
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -17,6 +16,7 @@ from uuid import uuid4
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from truthgym.datasets.errors import BadInput
+from truthgym.serve.service.bodies import is_loopback, read_body, replay
 from truthgym.serve.service.figures import ServerFigures
 from truthgym.serve.service.limits import Limits, Refusal, log_traceback, overloaded
 
@@ -104,11 +104,7 @@ def check_bind(host: str, tokens: Tokens) -> None:
     Raises:
         BadInput: The host is not loopback and there is no token.
     """
-    try:
-        loopback = ip_address(host).is_loopback
-    except ValueError:
-        loopback = host == "localhost"
-    if not loopback and not tokens.rights:
+    if not is_loopback(host) and not tokens.rights:
         raise BadInput(
             f"--host {host} is open to other machines and there is no token; set TRUTHGYM_SERVE_TOKEN or --tokens, or "
             "listen on 127.0.0.1"
@@ -151,7 +147,7 @@ class Guards:
                 self._authorise(scope["path"], headers, entry)
                 body = await self._body(scope["method"], headers, receive)
                 scope["state"]["body"] = body
-                await self.app(scope, _replay(body, receive), sending)
+                await self.app(scope, replay(body, receive), sending)
             except Refusal as refusal:
                 entry["error"] = refusal.code
                 await _answer(refusal, sending)
@@ -186,39 +182,7 @@ class Guards:
             return b""
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             raise Refusal(415, "not_json", "Send JSON with `Content-Type: application/json`.")
-        too_large = Refusal(413, "too_large", f"The body is too large; send at most {self.limits.body_bytes} bytes.")
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length[:20]) > self.limits.body_bytes:
-            raise too_large
-        parts, size = [], 0
-        try:
-            async with asyncio.timeout(self.limits.body_time):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise Refusal(400, "disconnected", "The request ended before its body.")
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self.limits.body_bytes:
-                        raise too_large
-                    if not message.get("more_body"):
-                        return b"".join(parts)
-        except TimeoutError:
-            raise Refusal(408, "too_slow", f"The body took more than {self.limits.body_time:g} seconds.") from None
-
-
-def _replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once, and then waits for the client to leave."""
-    given = False
-
-    async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return again
+        return await read_body(headers, receive, self.limits)
 
 
 async def _answer(refusal: Refusal, send: Send) -> None:

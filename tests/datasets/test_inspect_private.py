@@ -31,6 +31,7 @@ def test_no_other_file_imports_a_private_name(root: Path) -> None:
         "sweep",
         "tasks",
         "training",
+        "ui",
     )
     importing = {
         path.name

@@ -1,0 +1,131 @@
+"""The page on which runs are composed, started and watched.
+
+truthgym ui studies
+"""
+
+import errno
+import socket
+import webbrowser
+from contextlib import closing
+from pathlib import Path
+
+from fastapi import FastAPI, Request
+from fastapi.responses import HTMLResponse
+from fastapi.staticfiles import StaticFiles
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.serve.service.bodies import is_loopback
+from truthgym.serve.service.limits import Limits
+from truthgym.ui.pages import compose, runs, security
+from truthgym.ui.pages.rendering import ROOM, page
+
+TOKEN_CHARACTERS = 16
+"""Fewest characters of a token."""
+
+
+def app(folder: Path, token: str | None = None, host: str = "127.0.0.1", limits: Limits | None = None) -> FastAPI:
+    """The application.
+
+    Args:
+        folder: Where logs, set-ups, datasets and models are. No path leaves it.
+        token: What a visitor must know. None: nothing.
+        host: Where the server listens, whose name requests must have.
+        limits: Of the body and headers of a request.
+    """
+    made = FastAPI(title="Truthgym", docs_url=None, redoc_url=None, openapi_url=None)
+    made.state.folder = folder.resolve()
+    made.add_middleware(security.Guards, token=token, host=host, limits=limits or Limits())
+    made.mount("/static", StaticFiles(directory=ROOM / "static"), name="static")
+    made.include_router(security.router(token))
+    made.include_router(compose.router)
+    made.include_router(runs.router)
+
+    @made.exception_handler(PrerequisiteError)
+    async def bad_input(request: Request, error: PrerequisiteError) -> HTMLResponse:
+        return page(request, "problem.html", status=400, problem=plain(error))
+
+    @made.exception_handler(404)
+    async def not_found(request: Request, error: Exception) -> HTMLResponse:
+        said = getattr(error, "detail", "")
+        problem = said if said and said != "Not Found" else f"There is no page {request.url.path}."
+        return page(request, "problem.html", status=404, problem=problem)
+
+    return made
+
+
+def plain(error: PrerequisiteError) -> str:
+    """The message of an error without the marks of rich."""
+    from rich.text import Text
+
+    return Text.from_markup(str(error.message)).plain
+
+
+def read_token(file: Path | None) -> str | None:
+    """The token in a file's first line.
+
+    Raises:
+        BadInput: It has fewer than 16 characters; the message does not show it.
+    """
+    if file is None:
+        return None
+    token = file.read_text(encoding="utf-8").partition("\n")[0].strip()
+    if len(token) < TOKEN_CHARACTERS or not token.isascii():
+        raise BadInput(
+            f"--token-file {file}: its first line must be a token of at least {TOKEN_CHARACTERS} ASCII characters; "
+            "write one with `openssl rand -hex 16`"
+        )
+    return token
+
+
+def serve(
+    folder: Path, host: str = "127.0.0.1", port: int = 7580, token_file: Path | None = None, browser: bool = False
+) -> None:
+    """Serve the page until SIGTERM or SIGINT. What it started goes on.
+
+    Args:
+        folder: See `app`. It is made if it is not there.
+        host: Where to listen. Other than loopback only with a token.
+        port: The port; 0 chooses a free one.
+        token_file: File whose first line is the token.
+        browser: Whether to open the page in a browser.
+
+    Raises:
+        BadInput: A host that is open without a token; a port in use; no folder.
+    """
+    import uvicorn
+
+    token = read_token(token_file)
+    if not is_loopback(host) and not token:
+        raise BadInput(
+            f"--host {host} is open to other machines and there is no token; give --token-file FILE, or listen on "
+            "127.0.0.1 and forward the port: ssh -L 7580:127.0.0.1:7580 MACHINE"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder} is a file; give a folder for logs, set-ups and datasets")
+    folder.mkdir(parents=True, exist_ok=True)
+    with closing(listening(host, port)) as door:
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{door.getsockname()[1]}/"
+        print(f"{folder.resolve()} on {address} (Ctrl+C ends the page; runs go on)", flush=True)
+        config = uvicorn.Config(
+            app(folder, token, host), log_level="warning", access_log=False, http="h11", server_header=False,
+            timeout_graceful_shutdown=2,
+        )  # fmt: skip
+        if browser:
+            webbrowser.open(address)
+        uvicorn.Server(config).run(sockets=[door])
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens.
+
+    Raises:
+        BadInput: The port is in use, or the host is no address of this machine.
+    """
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise BadInput(f"--port {port} is in use on {host}; give another, or 0 for a free one") from None
+        raise BadInput(f"--host {host} --port {port}: cannot listen there: {error.strerror}") from None

@@ -1,0 +1,44 @@
+"""Renders the templates."""
+
+from pathlib import Path
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+ROOM = Path(__file__).parent.parent
+NAVIGATION = {"/": "Compose", "/runs": "Runs", "/results": "Results"}
+"""Pages of the top line by path."""
+TEMPLATES = Environment(
+    loader=FileSystemLoader(ROOM / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
+    """A template as the answer to a request.
+
+    Args:
+        request: For the place in the navigation, and the folder.
+        template: Its file name in `templates/`. A whole page extends `base.html`.
+        status: Of the answer.
+        values: What the template shows.
+    """
+    shown = {
+        "navigation": NAVIGATION,
+        "path": request.url.path,
+        "folder": str(folder_of(request)),
+        "problem": "",
+        **values,
+    }
+    return HTMLResponse(TEMPLATES.get_template(template).render(shown), status)
+
+
+def folder_of(request: Request) -> Path:
+    """The folder that the page was started in."""
+    folder: Path = request.app.state.folder
+    return folder

@@ -1,0 +1,5 @@
+"""The pages of runs and results."""
+
+from fastapi import APIRouter
+
+router = APIRouter()
