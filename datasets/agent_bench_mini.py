@@ -33,16 +33,20 @@ that fail, and of the number of sources."""
 RULES = (
     "The archive of country {case} has a record of each of its people, towns and guilds. {question}\n\n"
     "Of 100 questions such as this one, the archive has all the sources that are needed for {base}. {otherwise} A "
-    "search lists up to 5 records whose words fit best, and overlooks each of them with a chance of {miss} in 100, "
-    "anew in every search; a record that it lists can be read by its number. {table}A call fails with a chance of "
-    "{failure} in 100, says so, and can be repeated. Use at most {budget} calls: needless ones count against you.\n\n"
+    "search looks up names that the question or a record that you have read tells. It lists up to 5 records, and "
+    "overlooks each of them with a chance of {miss} in 100, anew in every search; a record that it lists can be read "
+    "by its number. {table}A call fails with a chance of {failure} in 100, says so, and can be repeated. Use at most "
+    "{budget} calls: needless ones count against you.\n\n"
     "Begin your final reply with a line `Answer: X`, where X is {form} alone, or with `Answer: none` if a source that "
     "is needed is missing."
 )
 ONE_MISSING = "For the others, the one record that is needed is missing."
 ROW_MISSING = "For the others, the row that is needed is missing."
 SEVERAL_MISSING = "For the others, exactly one of the {needs} sources is missing, each with the same chance."
-TABLE = "The question comes with the table {file}: the {counted} of each {kind}, in the years {first} to {last}. "
+TABLE = (
+    "The question comes with the table {file}: the {counted} of each {kind}, in the years {first} to {last}. If a row "
+    "is missing, another name stands in its place. "
+)
 
 
 @validate_call
@@ -95,7 +99,7 @@ def _question(event: str, case: int, kind: str, tools: list[str], delay: float) 
     bases, misses, failures, numbers = KINDS[kind]
     base, miss, failure, sources = (rng.randint(*ends) for ends in (bases, misses, failures, numbers))
     place = world(event, SIZE)
-    needs, text, answer = _asked(rng, place, sources, given=kind == "multi_step" and rng.random() < 0.25)
+    needs, ways, told, text, answer = _asked(rng, place, sources, given=kind == "multi_step" and rng.random() < 0.25)
     file, _, row = needs[-1].rpartition(": ")
     otherwise = ONE_MISSING if sources == 1 and not file else ROW_MISSING if sources == 1 else SEVERAL_MISSING
     budget = call_budget(base / 100, miss / 100, failure / 100, sources, 1 if file else 0)
@@ -103,7 +107,8 @@ def _question(event: str, case: int, kind: str, tools: list[str], delay: float) 
     metadata = question(
         AgentQuestion, event, domain=NAME, event=event, base_rate=base / 100,
         proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
-        kind=kind, needs=needs, answer=answer, missing=missing, world=event, size=SIZE, tools=tools,
+        kind=kind, needs=needs, answer=answer, missing=missing, world=event, size=SIZE, told=told,
+        ways=ways, tools=tools,
         attachments=[file] if file else [], miss=miss, failure=failure, delay=delay, budget=budget,
     )  # fmt: skip
     counted = TABLES[place.kinds[row]][1]
@@ -115,8 +120,13 @@ def _question(event: str, case: int, kind: str, tools: list[str], delay: float) 
     return sample(event, asked, "no" if missing else "yes", metadata, event)
 
 
-def _asked(rng: random.Random, place: World, sources: int, given: bool) -> tuple[list[str], str, str]:
-    """The sources that a question needs, its words, and its answer. With `given` it tells the first fact."""
+def _asked(
+    rng: random.Random, place: World, sources: int, given: bool
+) -> tuple[list[str], list[tuple[str, str]], list[str], str, str]:
+    """The sources of a question, the ways between them, the names it tells, its words and answer.
+
+    With `given` it tells the first fact.
+    """
     counts = rng.random() < 0.5  # ends in a table
     chain = place.chain(rng, max(1, sources - counts + given))
     told = f" It is known that {phrase(chain[0].subject, [chain[0].relation])} is {chain[0].object}." if given else ""
@@ -125,8 +135,10 @@ def _asked(rng: random.Random, place: World, sources: int, given: bool) -> tuple
     else:
         whose, row = phrase(chain[0].subject, [fact.relation for fact in chain]), chain[-1].object
         records = [fact.subject for fact in chain[given:]]
+    ways = [] if sources == 1 and counts else [(fact.subject, fact.relation) for fact in chain[given:]]
+    names = [chain[0].subject, *([chain[0].object] if given else [])]
     if not counts:
-        return records, f"What is the name of {whose}?{told}", row
+        return records, ways, names, f"What is the name of {whose}?{told}", row
     first, last = sorted(rng.sample(range(len(YEARS)), 2))
     file, counted = TABLES[place.kinds[row]]
     numbers = place.counts[row]
@@ -136,7 +148,7 @@ def _asked(rng: random.Random, place: World, sources: int, given: bool) -> tuple
     else:
         text = f"What are the {counted} of {whose} in all from {YEARS[first]} to {YEARS[last]}?"
         answer = sum(numbers[first : last + 1])
-    return [*records, f"{file}: {row}"], text + told, str(answer)
+    return [*records, f"{file}: {row}"], ways, names, text + told, str(answer)
 
 
 def call_budget(base: float, miss: float, failure: float, sources: int, tables: int) -> int:

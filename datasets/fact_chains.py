@@ -26,9 +26,10 @@ SIZE = 60
 ASK = (
     "The archive of country {case} has a record of each of its people, towns and guilds, which says how they are "
     "related. Begin with {start}, and follow {hops} relations, each from where the one before it led:\n\n{relations}"
-    "\n\nWhere does the last one lead? A search lists up to 5 records whose words fit best; a record that it lists can "
-    "be read by its number. No record is missing and no call fails. Use at most {budget} calls: needless ones count "
-    "against you.\n\nBegin your final reply with a line `Answer: X`, where X is a name alone."
+    "\n\nWhere does the last one lead? A search lists up to 5 records whose names or kinds fit best; a "
+    "record that it lists can be read by its number. No record is missing and no call fails. Use at most {budget} "
+    "calls: needless ones count against you.\n\nBegin your final reply with a line `Answer: X`, where X is a name "
+    "alone."
 )
 
 

@@ -87,7 +87,9 @@ def _question(event: str, case: int, level: int, tools: list[str]) -> Sample:
     known = question(
         AgentQuestion, event, domain=NAME, event=event, base_rate=base / 100,
         proposition=f"The archive of country {case} has all the sources that this question needs: {text}",
-        kind=f"level_{level}", needs=needs, answer=answer, missing=missing, world=event, size=SIZE, tools=tools,
+        kind=f"level_{level}", needs=needs, answer=answer, missing=missing, world=event, size=SIZE,
+        told=[chain[0].subject for chain in chains], ways=[(f.subject, f.relation) for chain in chains for f in chain],
+        tools=tools,
         attachments=files, miss=miss, failure=failure, budget=budget,
     )  # fmt: skip
     described = {TABLES[kind][0]: (TABLES[kind][1], kind) for kind in TABLES}

@@ -2,12 +2,11 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from truthgym.datasets.agent_worlds.world import TABLES, World, world
+from truthgym.datasets.agent_worlds.world import TABLES, World, words
 
 SHOWN = 5
 """Records that a search returns at most."""
@@ -29,14 +28,19 @@ class Call:
 class Archive:
     """The archive of a world in which a record or a row of a table may be missing.
 
+    A closed archive opens step by step: a search lists only records that the question or a record read before names,
+    and what a search listed can be read. So there is nothing to learn of a source before its name is known. In the row
+    of a table that is missing stands another name, which nothing else has.
+
     What goes wrong is drawn by the archive's key, the tool and the number of its call: the same calls in the same
     order meet the same oversights and failures.
     """
 
     key: str
     """The world's key, and what else the draws depend on, such as the epoch."""
-    world_key: str
-    size: int
+    world: World
+    told: tuple[str, ...] = ()
+    """Names that the question tells. None: the archive is not closed."""
     missing: str = ""
     """A source that is missing: a record, by its entity's name, or a row of a table, as "towns.csv: Dorel"."""
     miss: int = 0
@@ -46,13 +50,26 @@ class Archive:
     delay: float = 0.0
     """Mean seconds that a call takes."""
 
-    @property
-    def world(self) -> World:
-        return world(self.world_key, self.size)
+    def open_names(self, calls: Sequence[Call]) -> Collection[str]:
+        """The names that a search after these calls looks up."""
+        if not self.told:
+            return self.world.kinds
+        read = [name for call in calls if call.tool == "retrieve" for name in call.shown]
+        return {*self.told, *(name for one in read for name in self.world.named_in(one))}
 
-    def ranking(self, query: str) -> list[str]:
-        """The entities whose records fit a query best, the missing one included: at most five, the best first."""
-        return ranking(self.world_key, self.size, query)
+    def ranking(self, query: str, opened: Collection[str]) -> list[str]:
+        """The entities whose names or kinds fit a query best, by BM25+, the missing one included: at most five.
+
+        Args:
+            query: Words.
+            opened: The names that are looked up.
+        """
+        asked = set(words(query))
+        if not asked:
+            return []
+        found = zip(self.world.kinds.items(), self.world.catalogue.get_scores(sorted(asked)), strict=True)
+        fits = [(-score, name) for (name, kind), score in found if name in opened and asked & {name.lower(), kind}]
+        return [name for _, name in sorted(fits)[:SHOWN]]
 
     def seconds(self, tool: str, number: int) -> float:
         """How long the call of this number takes: exponential, by the seed."""
@@ -62,23 +79,20 @@ class Archive:
         """Whether the call of this number, from 0, of a tool fails."""
         return self._draw("failure", tool, number).random() < self.failure / 100
 
-    def search(self, query: str, number: int) -> list[str]:
-        """The names of the records that a search lists.
-
-        Args:
-            query: Words.
-            number: Number of this search, from 0.
-        """
+    def search(self, query: str, calls: Sequence[Call]) -> list[str]:
+        """The names of the records that a search lists after these calls."""
+        number = count(calls, "search")
         return [
             name
-            for name in self.ranking(query)
+            for name in self.ranking(query, self.open_names(calls))
             if name != self.missing and self._draw("miss", name, number).random() >= self.miss / 100
         ]
 
-    def record(self, number: int) -> str | None:
-        """The entity whose record has this number, or None if the archive has none."""
+    def record(self, number: int, calls: Sequence[Call]) -> str | None:
+        """The entity whose record has this number, or None if there is none that can be read after these calls."""
         name = self.world.number_of(number)
-        return None if name == self.missing else name
+        listed = {one for call in calls if call.tool == "search" for one in call.shown}
+        return name if name != self.missing and (name in listed or not self.told) else None
 
     def table(self, file: str) -> str:
         """The text of a table, or "" if there is none of this name."""
@@ -90,28 +104,9 @@ class Archive:
         return random.Random("/".join(map(str, (self.key, *what))))
 
 
-@lru_cache(maxsize=4096)
-def ranking(world_key: str, size: int, query: str) -> list[str]:
-    """`Archive.ranking`, by BM25+ over the records of a world. Records without a word of the query are left out."""
-    place = world(world_key, size)
-    named = list(place.records)
-    words = set(_words(query))
-    fits = [bool(words & set(_words(place.records[name]))) for name in named]
-    scores = _index(world_key, size).get_scores(sorted(words)) if words else [0.0] * len(named)
-    order = sorted((i for i in range(len(named)) if fits[i]), key=lambda i: (-scores[i], named[i]))
-    return [named[i] for i in order[:SHOWN]]
-
-
-@lru_cache(maxsize=256)
-def _index(world_key: str, size: int) -> Any:  # noqa: ANN401 (rank_bm25 has no types)
-    from rank_bm25 import BM25Plus
-
-    # The title counts twice, as in a library's catalogue.
-    return BM25Plus([_words(f"{name} {text}") for name, text in world(world_key, size).records.items()])
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
+def count(calls: Sequence[Call], tool: str) -> int:
+    """How many of the calls are of a tool."""
+    return sum(call.tool == tool for call in calls)
 
 
 def listing(place: World, shown: Sequence[str]) -> str:

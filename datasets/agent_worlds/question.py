@@ -7,14 +7,18 @@ answered is known exactly:
 
 $$P(\text{all})\propto b\prod_j m^{k_j},\qquad P(j\text{ missing})\propto\frac{1-b}{h}\prod_{i\ne j}m^{k_i}$$
 
-where $k_j$ searches would have listed the record j and did not; the second is 0 once j has been seen. A source counts
-from when the record that names it has been read. Failed calls say nothing.
+where $k_j$ searches would have listed the record j and did not; the second is 0 once j has been seen. Failed calls say
+nothing. Nothing else does, since the archive is closed (`agent_worlds.archive`): a record is not looked up before a
+record that was read names it, no other record names it, the catalogue has names and kinds alone, and a table has as
+many rows with a missing one as without. A table says something of a row from when the row's name is known.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from truthgym.datasets.agent_worlds.archive import Archive, Call
+from truthgym.datasets.agent_worlds.archive import Archive, Call, count
+from truthgym.datasets.agent_worlds.world import world
 from truthgym.datasets.question import Question
 
 REFUSAL = 0.1
@@ -40,6 +44,10 @@ class AgentQuestion(Question, frozen=True):
     """Key of the world."""
     size: int
     """Number of its entities."""
+    told: list[str] = []  # noqa: RUF012 (pydantic copies it)
+    """Names that the text tells, where the archive is closed."""
+    ways: list[tuple[str, str]] = []  # noqa: RUF012
+    """Subject and relation of the facts that lead from source to source, and that nothing else leads to."""
     tools: list[str]
     """Names of the tools, of `TOOLS`, or `WEB_SEARCH` in the place of "search"."""
     attachments: list[str] = []  # noqa: RUF012 (pydantic copies it)
@@ -56,7 +64,8 @@ class AgentQuestion(Question, frozen=True):
     def archive(self, epoch: int = 1) -> Archive:
         """What its tools search and read."""
         key = f"{self.event}/{epoch}"
-        return Archive(key, self.world, self.size, self.missing, self.miss, self.failure, self.delay)
+        place = world(self.world, self.size, tuple(self.ways))
+        return Archive(key, place, tuple(self.told), self.missing, self.miss, self.failure, self.delay)
 
 
 def answerable_path(question: AgentQuestion, calls: Sequence[Call]) -> list[float]:
@@ -65,20 +74,34 @@ def answerable_path(question: AgentQuestion, calls: Sequence[Call]) -> list[floa
 
 
 def _answerable(question: AgentQuestion, calls: Sequence[Call]) -> float:
-    base, needs = question.base_rate or 0.0, question.needs
-    all_there, absent = base, [(1 - base) / len(needs)] * len(needs)
-    archive, miss = question.archive(), question.miss / 100
-    for j, need in enumerate(needs[: 1 + sum(1 for _ in _read(question, calls))]):
+    base, needs, miss = question.base_rate or 0.0, question.needs, question.miss / 100
+    archive = question.archive()
+    overlooked = dict.fromkeys(needs, 0)
+    seen: set[str] = set()
+    rows: dict[str, tuple[str, ...]] = {}
+    for k, call in enumerate(calls):
+        if call.failed:
+            continue
+        if call.tool == "attachment":
+            rows[str(call.arguments.get("name"))] = call.shown
+        seen.update(call.shown if call.tool in ("search", "retrieve") else ())
+        if call.tool == "search":
+            asked = archive.ranking(str(call.arguments.get("query")), archive.open_names(calls[:k]))
+            for name in {*asked} & {*needs} - {*call.shown}:
+                overlooked[name] += 1
+    known = archive.open_names(calls)
+    for need in needs:
         file, _, row = need.rpartition(": ")
-        for call in calls:
-            if call.failed:
-                continue
-            if row in call.shown and (call.tool in ("search", "retrieve") if not file else _opens(call, file)):
-                absent[j] = 0.0
-            elif file and _opens(call, file):  # a table overlooks nothing
-                all_there, absent = 0.0, [one if i == j else 0.0 for i, one in enumerate(absent)]
-            elif not file and call.tool == "search" and need in archive.ranking(str(call.arguments.get("query"))):
-                all_there, absent = all_there * miss, [one if i == j else one * miss for i, one in enumerate(absent)]
+        if file in rows and row in known:  # a table overlooks nothing
+            if row not in rows[file]:
+                return 0.0
+            seen.add(need)
+    all_there = base * math.prod(miss**k for k in overlooked.values())
+    absent = [
+        (1 - base) / len(needs) * math.prod(miss**k for other, k in overlooked.items() if other != need)
+        for need in needs
+        if need not in seen
+    ]
     total = all_there + sum(absent)
     return all_there / total if total else 0.0
 
@@ -87,18 +110,15 @@ def _opens(call: Call, file: str) -> bool:
     return call.tool == "attachment" and call.arguments.get("name") == file
 
 
-def _read(question: AgentQuestion, calls: Sequence[Call]) -> Iterator[str]:
+def sources_read(question: AgentQuestion, calls: Sequence[Call]) -> list[str]:
     """The needed sources that have been read, in order, up to the first that has not."""
+    read = []
     for need in question.needs:
         file, _, row = need.rpartition(": ")
         if not any(row in c.shown and (_opens(c, file) if file else c.tool == "retrieve") for c in calls):
-            return
-        yield need
-
-
-def sources_read(question: AgentQuestion, calls: Sequence[Call]) -> list[str]:
-    """The needed sources that have been read, in order, up to the first that has not."""
-    return list(_read(question, calls))
+            break
+        read.append(need)
+    return read
 
 
 def may_refuse(question: AgentQuestion, calls: Sequence[Call]) -> bool:
@@ -130,14 +150,14 @@ def next_call(
     return "search", {"query": row}
 
 
-def make_call(archive: Archive, tool: str, arguments: Mapping[str, Any], number: int) -> Call:
-    """What the call of this number, from 0, of a tool comes to."""
-    if archive.fails(tool, number):
+def make_call(archive: Archive, tool: str, arguments: Mapping[str, Any], calls: Sequence[Call]) -> Call:
+    """What a call of a tool comes to, after these calls."""
+    if archive.fails(tool, count(calls, tool)):
         return Call(tool, dict(arguments), failed=True)
     if tool == "search":
-        shown = archive.search(str(arguments["query"]), number)
+        shown = archive.search(str(arguments["query"]), calls)
     elif tool == "retrieve":
-        shown = [name for name in [archive.record(int(arguments["number"]))] if name]
+        shown = [name for name in [archive.record(int(arguments["number"]), calls)] if name]
     else:
         shown = table_rows(archive.table(str(arguments["name"])))
     return Call(tool, dict(arguments), tuple(shown))
@@ -152,5 +172,5 @@ def par(question: AgentQuestion, epoch: int) -> list[Call]:
     """The calls of a reader who knows which sources exist and makes no needless one: the oracle."""
     archive, calls = question.archive(epoch), list[Call]()
     while step := next_call(question, calls, persists=True):
-        calls.append(make_call(archive, *step, sum(call.tool == step[0] for call in calls)))
+        calls.append(make_call(archive, *step, calls))
     return calls

@@ -6,8 +6,10 @@ A world is a function of its key and size. Its names are made of syllables, so t
 import csv
 import io
 import random
+import re
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import Any
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.loading.generated import names
@@ -51,7 +53,7 @@ FILLER = (
     "It was written in a dry year.",
     "The margin has a drawing of a heron.",
 )
-MIN_SIZE, MAX_SIZE = 12, 240
+MIN_SIZE, MAX_SIZE = 12, 237
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Fact:
     object: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class World:
     """An invented country."""
 
@@ -77,6 +79,19 @@ class World:
     """Text of each entity's record: all its facts, in some order."""
     counts: dict[str, tuple[int, ...]] = field(repr=False)
     """What the table counts of each entity, for each of `YEARS`."""
+    spare: dict[str, str]
+    """Of each kind a name that no entity has."""
+
+    @cached_property
+    def catalogue(self) -> Any:  # noqa: ANN401 (rank_bm25 has no types)
+        """BM25+ over names and kinds, in the order of `kinds`. What the records say is not in it."""
+        from rank_bm25 import BM25Plus
+
+        return BM25Plus([words(f"{name} {kind}") for name, kind in self.kinds.items()])
+
+    def named_in(self, name: str) -> list[str]:
+        """The names in an entity's record: its own, and those of all that it is related to."""
+        return [name, *(self.facts[name, relation].object for relation in self.relations(name))]
 
     def relations(self, name: str) -> list[str]:
         """The relations that an entity has."""
@@ -117,12 +132,14 @@ class World:
                 return chain
 
     def table(self, kind: str, without: str | None = None) -> str:
-        """The table of a kind as CSV: a row for each entity but `without`."""
+        """The table of a kind as CSV: a row for each entity. In that of `without` stands a name that no entity has."""
         text = io.StringIO()
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow([kind, *YEARS])
         lines.writerows(
-            [name, *self.counts[name]] for name, one in self.kinds.items() if one == kind and name != without
+            [self.spare[kind] if name == without else name, *self.counts[name]]
+            for name, one in self.kinds.items()
+            if one == kind
         )
         return text.getvalue()
 
@@ -132,13 +149,20 @@ def phrase(start: str, relations: list[str]) -> str:
     return " ".join(["".join(f"the {relation} of " for relation in reversed(relations)) + start])
 
 
+def words(text: str) -> list[str]:
+    """The words of a text as a search compares them."""
+    return re.findall(r"\w+", text.lower())
+
+
 @lru_cache(maxsize=256)
-def world(key: str, size: int = 60) -> World:
+def world(key: str, size: int = 60, only_ways: tuple[tuple[str, str], ...] = ()) -> World:
     """Generate a world.
 
     Args:
         key: Another key is another world, and the same key always the same.
-        size: Number of entities, 12 to 240: a third of each kind.
+        size: Number of entities, 12 to 237: a third of each kind.
+        only_ways: Subject and relation of facts that alone lead to where they lead: what other facts lead there is
+            drawn anew, so that no other record has these names.
 
     Raises:
         BadInput: The key is empty, or the size outside its range.
@@ -149,7 +173,7 @@ def world(key: str, size: int = 60) -> World:
             f"{MAX_SIZE}"
         )
     rng = random.Random(f"agent_worlds/{key}/{size}")
-    named = names(rng, size)
+    *named, person, town, guild = names(rng, size + len(RELATIONS))
     kinds = {name: tuple(RELATIONS)[i % len(RELATIONS)] for i, name in enumerate(named)}
     of_kind = {kind: [name for name in named if kinds[name] == kind] for kind in RELATIONS}
     facts = {
@@ -157,6 +181,12 @@ def world(key: str, size: int = 60) -> World:
         for name in named
         for relation, to in RELATIONS[kinds[name]].items()
     }
+    guarded = {facts[way].object for way in only_ways}
+    again = random.Random(f"agent_worlds/{key}/{size}/ways")
+    for way, fact in facts.items():
+        if fact.object in guarded and way not in only_ways:
+            others = [one for one in of_kind[kinds[fact.object]] if one != way[0] and one not in guarded]
+            facts[way] = Fact(*way, again.choice(others))
     numbers = dict(zip(named, rng.sample(range(1000, 10000), size), strict=True))
     records = {}
     for name in named:
@@ -166,4 +196,4 @@ def world(key: str, size: int = 60) -> World:
         rng.shuffle(sentences)
         records[name] = f"{name}, {kinds[name]}. {' '.join(sentences)}"
     counts = {name: tuple(rng.randint(100, 9999) for _ in YEARS) for name in named}
-    return World(kinds, facts, numbers, records, counts)
+    return World(kinds, facts, numbers, records, counts, dict(zip(RELATIONS, (person, town, guild), strict=True)))

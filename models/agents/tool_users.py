@@ -36,8 +36,8 @@ Calls = Literal["oracle", "bayesian", "hasty", "everything", "repeat", "once", "
 """Which calls: the oracle's; those of a reader who does not know what exists; one for each source, and no other if it
 comes to nothing; all that come to mind, to three times the budget; the first over and over; the first; none."""
 Answers = Literal["known", "first", "invented", "none"]
-"""What it answers: what it has read, else "none"; the same, but from the first record that a search lists; a name that
-it makes up; that there is no answer."""
+"""What it answers: what it has read, else "none"; the same, else the first name in the last record that it read; a name
+that it makes up; that there is no answer."""
 
 
 @dataclass(frozen=True)
@@ -165,26 +165,21 @@ def _wanted(kind: Calls, question: AgentQuestion, calls: Sequence[Call]) -> tupl
     if kind == "everything":
         return _anything(question, calls)
     step = next_call(question, calls, persists=kind == "oracle")
-    if kind != "hasty" or not step or (step[0], step[1]) not in [(call.tool, call.arguments) for call in calls]:
-        return step
-    shown = next((call.shown for call in reversed(calls) if call.tool == "search" and call.shown), ())
-    read = {call.arguments.get("number") for call in calls if call.tool == "retrieve"}
-    number = question.archive().world.numbers[shown[0]] if shown else None
-    return None if number is None or number in read else ("retrieve", {"number": number})
+    repeated = step and step in [(call.tool, call.arguments) for call in calls]
+    return None if kind == "hasty" and repeated else step
 
 
 def _anything(question: AgentQuestion, calls: Sequence[Call]) -> tuple[str, dict[str, Any]] | None:
-    """What it needs, then every record that any search listed, to three times the budget."""
-    step = next_call(question, calls)
+    """What it needs, then every record that a record names, to three times the budget."""
+    step, archive = next_call(question, calls), question.archive()
     if step or len(calls) >= 3 * question.budget:
         return step
-    numbers, read = (
-        question.archive().world.numbers,
-        {name for call in calls if call.tool == "retrieve" for name in call.shown},
-    )
+    read = {name for call in calls if call.tool == "retrieve" for name in call.shown}
     listed = [name for call in calls if call.tool == "search" for name in call.shown]
     unread = next((name for name in listed if name not in read), None)
-    return ("retrieve", {"number": numbers[unread]}) if unread else ("search", {"query": question.needs[0]})
+    if unread:
+        return "retrieve", {"number": archive.world.numbers[unread]}
+    return "search", {"query": " ".join(sorted({*archive.open_names(calls)} - read))}
 
 
 def answer_of(name: str, text: str) -> str:

@@ -119,7 +119,8 @@ def recorded_calls(place: Store) -> list[Call]:
 
 def best_record(search: Call) -> str:
     """The entity whose record fits a search best, whether or not the search listed it; "" if none fits."""
-    return next(iter(_question().archive().ranking(str(search.arguments["query"]))), "")
+    place = _question().archive().world
+    return next(iter(_question().archive().ranking(str(search.arguments["query"]), place.kinds)), "")
 
 
 def exact_belief(state: TaskState) -> float | None:
@@ -135,7 +136,7 @@ async def _do(tool: str, arguments: dict[str, object]) -> tuple[Archive, tuple[s
     archive = _question().archive(asked.epoch if asked else 1)
     await sleep(archive.seconds(tool, len(recorded_calls(store()))))
     calls = recorded_calls(store())  # another call may have ended since
-    call = make_call(archive, tool, arguments, sum(one.tool == tool for one in calls))
+    call = make_call(archive, tool, arguments, calls)
     store().set(STORED_CALLS, [asdict(one) for one in [*calls, call]])
     if call.failed:
         raise ToolError(f"The {tool} desk does not answer. Try again.")
