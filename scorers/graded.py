@@ -18,6 +18,7 @@ from truthgym.scorers.beliefs.answer import final_answer
 from truthgym.scorers.graders.grader import Grader, grade, grader_input
 from truthgym.scorers.graders.resolve import read_grader
 from truthgym.scorers.paradigm import Figures, Paradigm, figures_metric, requested
+from truthgym.scorers.statistics.direction import Fault
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
@@ -123,7 +124,8 @@ def graded(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         text, reason = final_answer(state)
-        value, explanation, fault = np.nan, None, "answer"
+        value, explanation = np.nan, None
+        fault: Fault | None = "answer"
         if text is not None:
             result = await grade(chosen, grader_input(state, question, target, text))
             reason, explanation, fault = result.reason, result.explanation, result.fault

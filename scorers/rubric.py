@@ -21,6 +21,7 @@ from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figur
 from truthgym.scorers.rubrics.grading import Role, by_criteria
 from truthgym.scorers.rubrics.reward import read_reward, with_protocol
 from truthgym.scorers.rubrics.rubric import is_json_file
+from truthgym.scorers.statistics.direction import Fault
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.rubric_score import repeat_sd
@@ -130,7 +131,8 @@ def rubric(
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
         text, reason = final_answer(state)
-        value, explanation, details, fault = np.nan, None, None, "answer"
+        value, explanation, details = np.nan, None, None
+        fault: Fault | None = "answer"
         if text is not None:
             grader = of_role if role in model_roles() else own
             result = await grade(grader, grader_input(state, question, target, text))

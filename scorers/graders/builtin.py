@@ -147,10 +147,12 @@ def model_brier(cache: bool = True, model: Model | None = None) -> Grader:
         reader = model or the_grader()
         answer = await ask(reader, text, StatedBelief, epoch=given.epoch, name="stated belief", cache=cache)
         if answer.form is None:
-            raise CannotGrade(str(answer.reason))
+            raise CannotGrade(str(answer.reason), "judge")
         form = answer.form
         if form.stated != (form.probability is not None):
-            raise CannotGrade(f"The grader contradicts itself: stated={form.stated}, probability={form.probability}.")
+            raise CannotGrade(
+                f"The grader contradicts itself: stated={form.stated}, probability={form.probability}.", "judge"
+            )
         if form.probability is None:
             raise CannotGrade(f"The answer states no probability: {form.reasons}", "answer")
         return _brier(form.probability / 100, outcome, form.reasons)
@@ -180,7 +182,7 @@ def by_rubric(rubric: str | None = None, cache: bool = True, model: Model | None
         )
         answer = await ask(model or the_grader(), text, RubricGrade, epoch=given.epoch, name="rubric", cache=cache)
         if answer.form is None:
-            raise CannotGrade(str(answer.reason))
+            raise CannotGrade(str(answer.reason), "judge")
         return Grade(answer.form.grade / 100, explanation=answer.form.reasons)
 
     return Grader("model", function, roles=() if model else (ROLE,))

@@ -49,8 +49,8 @@ class Grade:
     """None if there is no valid grade."""
     reason: str | None = None
     """Why there is no valid grade."""
-    fault: Fault = "judge"
-    """Where that lies."""
+    fault: Fault | None = None
+    """Where that lies. None, from a grader's own function: with the model if it asks one, else with the answer."""
     explanation: str | None = None
     """The grader's own explanation of its grade."""
     details: Mapping[str, Any] | None = None
@@ -60,7 +60,7 @@ class Grade:
 class CannotGrade(Exception):
     """Raised by a grader, with the reason and where it lies, if it cannot grade an answer."""
 
-    def __init__(self, reason: str, fault: Fault = "judge") -> None:
+    def __init__(self, reason: str, fault: Fault | None = None) -> None:
         super().__init__(reason)
         self.fault = fault
 
@@ -102,6 +102,9 @@ class Grader:
 async def grade(grader: Grader, given: GraderInput) -> Grade:
     """Run a grader and validate its result. No fault of a grader makes it fail.
 
+    Where a grader that asks no model gives no grade, as when a program raises, the fault is the answer's: otherwise
+    an answer that breaks the program would escape a low grade.
+
     Returns:
         A grade within the grader's range; or no value and the reason, if the grader could not grade, raised an error,
         or returned NaN, something other than a number (bool included), or a number out of range.
@@ -111,18 +114,20 @@ async def grade(grader: Grader, given: GraderInput) -> Grade:
     """
     if grader.function is None:
         raise BadInput(f"The grader {grader.name} runs at OpenAI only; use another kind here")
+    own: Fault = "judge" if grader.roles else "answer"
     try:
         result = grader.function(given)
-        return _validated(grader, await result if isawaitable(result) else result)
+        validated = _validated(grader, await result if isawaitable(result) else result)
+        return validated if validated.value is not None else replace(validated, fault=validated.fault or own)
     except (PrerequisiteError, LimitExceededError):
         raise
     except CannotGrade as error:
-        return Grade(None, str(error), error.fault)
+        return Grade(None, str(error), error.fault or own)
     except (Exception, SystemExit) as error:
         # With a role, the call of its model failed: not the answer's fault.
         verb, text = ("failed", "({}: {})") if grader.roles else ("raised", "{}: {}")
         reason = f"The grader {grader.name} {verb} {text.format(type(error).__name__, _error_text(error))}"
-        return Grade(None, reason, "unreachable" if grader.roles else "judge")
+        return Grade(None, reason, "unreachable" if grader.roles else "answer")
 
 
 def _validated(grader: Grader, result: object) -> Grade:

@@ -174,7 +174,7 @@ def _score_model(name: str, fields: dict[str, Any], cache: bool) -> Grader:
         )
         form = parse_form(reply, ModelScore) if reply is not None else str(reason)
         if isinstance(form, str):
-            raise CannotGrade(form)
+            raise CannotGrade(form, "judge")
         explanation = " ".join(f"{step.description}: {step.conclusion}" for step in form.steps)
         return Grade(form.result, explanation=explanation)
 

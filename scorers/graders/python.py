@@ -194,7 +194,7 @@ async def _run_in_sandbox(name: str, message: str, seconds: int) -> bytes:
     environment = program_sandbox()
     created = await environment.exec(["mktemp", "-d"], timeout=30)
     if not created.success:
-        raise CannotGrade(f"The sandbox has no folder for {name}: {created.stderr.strip()[:200]}")
+        raise CannotGrade(f"The sandbox has no folder for {name}: {created.stderr.strip()[:200]}", "unreachable")
     folder = created.stdout.strip()
     try:
         await environment.write_file(f"{folder}/input.json", message)

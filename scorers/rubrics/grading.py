@@ -62,7 +62,7 @@ def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, 
         if failures:  # the mean of the other votes would pass for the whole
             raise CannotGrade(failures[0], "unreachable")
         if not read:
-            raise CannotGrade(unread[0])
+            raise CannotGrade(unread[0], "judge")
         result = rubric_score(read, rubric.weights)
         details = {
             "rubric": rubric.digest,
@@ -73,7 +73,7 @@ def by_criteria(reward: RubricReward, role: Role = "judge", cache: bool = True, 
             "missed": missed,
         }
         if isnan(result.score):
-            return Grade(None, "The judge says of every criterion that it does not apply.", details=details)
+            return Grade(None, "The judge says of every criterion that it does not apply.", "judge", details=details)
         return Grade(result.score, explanation=_explain(rubric, result.criteria), details=details)
 
     return Grader("rubric", function, roles=() if judges else (role,))

@@ -210,12 +210,12 @@ class Source:
             kind = type(error).__name__
             log_traceback(f"item {item.digest[:16]}", error)
             return Result(reason=f"The scorer raised {kind}.", code="internal", retryable=isinstance(error, OSError))
+        if number.judge == "unread":
+            return Result(reason="The judge's reply could not be read.", code="judge_reply", retryable=True)
         if number.value is None:
             return Result(reason=reason or "There is no truth to score by.", code="not_applicable")
         if not isnan(number.value):
             return Result(score=number.value, reward=reward)
-        if fault == "judge":
-            return Result(reason="The judge's reply could not be read.", code="judge_reply", retryable=True)
         return Result(reward=reward, reason=reason or "The answer could not be read.", code="unread")
 
 

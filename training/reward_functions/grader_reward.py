@@ -27,9 +27,11 @@ def graded(
     """Make a reward function of a grader. Its range is the grader's, negated if lower is better.
 
     An answer without a grade gets the lowest reward of the range, and None if there is no truth to grade by. If the
-    grading model could not be reached, the answer gets its group's mean (`formulas.impute_group_mean`); if it could not
-    be reached for any answer, that is an error. The grader sees the answer as the trajectory: TRL's trainers keep
-    nothing else. The share of answers with a grade is logged as `NAME_read`.
+    grading model could not be reached, or its reply could not be read, the answer gets its group's mean, which gives no
+    advantage (`formulas.impute_group_mean`: TRL leaves out a None only if no other reward has a number). If the model
+    could not be reached for any answer, that is an error. The grader sees the answer as the trajectory: TRL's trainers
+    keep nothing else. Of the answers whose grader replied, the share with a grade is logged as `NAME_read`, and the
+    share whose grader's reply could not be read as `NAME_judge_unread`, if it is above 0.
 
     Args:
         grader: As for the scorer `truthgym/graded`: a name, a file, an OpenAI specification, or a `Grader`.
@@ -121,6 +123,10 @@ def _rewards(grader: Grader, grades: list[Grade], prompts: Sequence[object], col
         raise BadInput(f"Completion 0: {grades[0].reason}; check that the grading model can be reached, and resume")
     reached = [one for one, is_failed in zip(grades, failed, strict=True) if not is_failed]
     log(columns, f"{grader.name}_read", share([one.value is not None for one in reached]))
+    unread = [one.value is None and one.fault == "judge" for one in reached]
+    if any(unread):
+        log(columns, f"{grader.name}_judge_unread", share(unread))
+    missing = [one.value is None and one.fault in ("judge", "unreachable") for one in grades]
     best: Best = "highest" if grader.higher_is_better else "lowest"
     worst = grader.low if grader.higher_is_better else grader.high
     rewards: Rewards = [
@@ -129,4 +135,4 @@ def _rewards(grader: Grader, grades: list[Grade], prompts: Sequence[object], col
         else signed(worst if one.value is None else one.value, best)
         for one in grades
     ]
-    return impute_group_mean(rewards, failed, [repr(prompt) for prompt in prompts])
+    return impute_group_mean(rewards, missing, [repr(prompt) for prompt in prompts])

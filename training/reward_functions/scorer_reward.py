@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, Literal
 
 from inspect_ai.scorer import value_to_float
 
@@ -23,7 +23,6 @@ from truthgym.training.reward_functions.formulas import (
     PROPER_BY_KEY,
     Rewards,
     best_constant,
-    impute_group_mean,
     share,
     signed,
 )
@@ -50,8 +49,10 @@ class Reading:
 
     value: float | None = None
     """NaN if the answer could not be parsed."""
-    failure: str | None = None
-    """Why the scorer's own model could not be reached. `value` is then None."""
+    judge: Literal["read", "unread", "unreachable"] = "read"
+    """Whether the scorer's own model could be reached, and its reply read. If not, `value` is None."""
+    reason: str = ""
+    """Why not."""
 
     @property
     def unparsed(self) -> bool:
@@ -69,7 +70,8 @@ class ScorerReward:
     best: Best | None
     """Direction that the user gave; None for the one that the scorer declares."""
     figures: dict[str, float] = field(default_factory=dict, init=False)
-    """Of the last batch: how many answers could not be graded because a model could not be reached, if any."""
+    """Of the last batch, if it is above 0: the number of answers whose judge could not be reached, and the share, of
+    those whose judge replied, whose judge's reply could not be read."""
 
     @property
     def proper(self) -> bool:
@@ -85,20 +87,25 @@ class ScorerReward:
     def __call__(self, rollouts: Sequence[Rollout]) -> Rewards:
         """One reward per rollout: None if it was not scored, the lowest of the range if it crashed or was not parsed.
 
-        If the scorer's own model could not be reached, the answer gets its group's mean: `formulas.impute_group_mean`.
+        None also if the scorer's own model could not be reached, or if its reply could not be read: neither says
+        anything of the answer.
 
         Raises:
             BadInput: A score that is not a number, or has no known direction; a model that could not be reached for
                 any of the answers.
         """
         readings = [self.reading(rollout) for rollout in rollouts]
-        failures = [reading.failure for reading in readings if reading.failure]
+        failures = [reading.reason for reading in readings if reading.judge == "unreachable"]
         if failures and all(reading.value is None for reading in readings):
             raise BadInput(
                 f"reward={self.name}: none of {len(rollouts)} answers could be graded. {failures[0]}; check that the "
                 "model can be reached, and repeat the command: it resumes from the last checkpoint"
             )
-        self.figures = {f"rewards/{self.name}/failed": float(len(failures))} if failures else {}
+        unread = [
+            reading.judge == "unread" for reading in readings if reading.value is not None or reading.judge == "unread"
+        ]
+        figures = {"failed": float(len(failures)), "judge_unread": share(unread) if unread else 0.0}
+        self.figures = {f"rewards/{self.name}/{key}": value for key, value in figures.items() if value}
         rewards = [
             reading.value
             if reading.value is None or reading.unparsed
@@ -107,12 +114,10 @@ class ScorerReward:
         ]
         lowest = min((reward for reward in rewards if reward is not None and not isnan(reward)), default=None)
         scored = next((rollout for rollout in rollouts if self.scorer in rollout.scores), None)
-        rewards = [
+        return [
             self._worst(scored if rollout.crashed else rollout, lowest) if reading.unparsed else reward
             for rollout, reading, reward in zip(rollouts, readings, rewards, strict=True)
         ]
-        missing = [reading.failure is not None for reading in readings]
-        return impute_group_mean(rewards, missing, [rollout.sample for rollout in rollouts])
 
     def baseline(self, rollouts: Sequence[Rollout]) -> float | None:
         """For proper scores only: other scores do not tell what the best constant answer is."""
@@ -141,8 +146,8 @@ class ScorerReward:
             return Reading(number)
         metadata = score.metadata or {}
         reason, fault = metadata.get("reason", ""), fault_of(metadata)
-        if fault == "unreachable":
-            return Reading(failure=str(reason))
+        if reason and fault in ("judge", "unreachable"):
+            return Reading(judge="unread" if fault == "judge" else "unreachable", reason=str(reason))
         # Truthgym's scorers give a reason if an answer could not be parsed; without one there was nothing to measure.
         unknown = fault == "setting" or (key in RULES and metadata.get("outcome", "") is None)
         return Reading(None if reason is None or unknown else number)

@@ -5,12 +5,13 @@ make prompts and completions are overridden. A contract test fails if a TRL rele
 """
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from truthgym.datasets.errors import BadInput
+from truthgym.training.reward_functions.formulas import impute_group_mean
 from truthgym.training.rollouts.runner import Key, Rollouts, TrainingSample
 from truthgym.training.rollouts.sampling import Engine, LocalEngine, Request, VLLMEngine
 from truthgym.training.rollouts.turn_advantages import token_advantages, turn_advantages, turn_rewards
@@ -82,13 +83,15 @@ class RolloutAdapter:
             [value if has_gradient else None for value, has_gradient in zip(reward(rollouts), trainable, strict=True)]
             for reward in self.rewards
         ]
-        if self.turn_rewards:
-            self._score_turns(rollouts, trainer.reward_weights.tolist(), int(trainer.accelerator.process_index))
         gathered = gather_object(list(zip(rollouts, *self.values, strict=True)))
-        self.on_rewards(
-            [rollout for rollout, *_ in gathered],
-            [[row[place] for row in gathered] for place in range(1, len(self.values) + 1)],
-        )
+        everyone = [rollout for rollout, *_ in gathered]
+        values = [[row[place] for row in gathered] for place in range(1, len(self.values) + 1)]
+        values = complete(values, [rollout.sample for rollout in everyone])
+        process = int(trainer.accelerator.process_index)
+        self.values = [one[process * len(rollouts) : (process + 1) * len(rollouts)] for one in values]
+        if self.turn_rewards:
+            self._score_turns(rollouts, trainer.reward_weights.tolist(), process)
+        self.on_rewards(everyone, values)
 
     def _score_turns(self, rollouts: "Sequence[Rollout]", weights: Sequence[float], process: int) -> None:
         from accelerate.utils import gather_object
@@ -151,6 +154,26 @@ class RolloutAdapter:
 
         function.__name__ = reward.name
         return function
+
+
+def complete(values: "Sequence[Rewards]", groups: Sequence[Hashable]) -> "list[Rewards]":
+    """The values of several rewards, so that one that is missing beside others gives no advantage.
+
+    TRL leaves a rollout out of its group's statistics if all of its rewards are None, and counts a single None as 0,
+    which can be the best value or the worst. That one becomes the mean of the question's other rollouts.
+
+    Args:
+        values: Of each reward, the values of all rollouts.
+        groups: The question of each rollout.
+
+    Returns:
+        None stays where a rollout has no reward at all, and where no rollout of the question has this one.
+    """
+    some = [any(value is not None for value in row) for row in zip(*values, strict=True)]
+    return [
+        impute_group_mean(one, [has and value is None for has, value in zip(some, one, strict=True)], groups)
+        for one in values
+    ]
 
 
 def weighted_sum(values: Sequence[float | None], weights: Sequence[float]) -> float | None:

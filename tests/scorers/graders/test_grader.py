@@ -62,12 +62,15 @@ def test_a_grader_that_raises_gives_no_grade() -> None:
     def broken(_: GraderInput) -> float:
         return 1 / 0
 
-    assert given(Grader("mine", broken)) == Grade(None, "The grader mine raised ZeroDivisionError: division by zero")
+    assert given(Grader("mine", broken)) == Grade(
+        None, "The grader mine raised ZeroDivisionError: division by zero", "answer"
+    )
 
     async def unsure(_: GraderInput) -> float:
         raise CannotGrade("I cannot tell.")
 
-    assert given(Grader("mine", unsure)) == Grade(None, "I cannot tell.")
+    assert given(Grader("mine", unsure)) == Grade(None, "I cannot tell.", "answer")
+    assert given(Grader("mine", unsure, roles=("grader",))) == Grade(None, "I cannot tell.", "judge")
 
     async def lost(_: GraderInput) -> float:
         raise ConnectionError("no route")
@@ -93,8 +96,8 @@ def raising(error: BaseException) -> Grader:
 
 
 def test_nothing_that_a_grader_does_ends_the_run() -> None:
-    assert given(raising(Mute())) == Grade(None, "The grader mine raised Mute: its message cannot be read")
-    assert given(raising(SystemExit(1))) == Grade(None, "The grader mine raised SystemExit: 1")
+    assert given(raising(Mute())) == Grade(None, "The grader mine raised Mute: its message cannot be read", "answer")
+    assert given(raising(SystemExit(1))) == Grade(None, "The grader mine raised SystemExit: 1", "answer")
     assert "raised ValueError" in str(given(returns(Mute())).reason), "what it returns cannot be shown"
     assert "raised OverflowError" in str(given(returns(10**400)).reason), "no float holds it"
     long = str(given(raising(ValueError("x" * 10**6))).reason)

@@ -117,7 +117,7 @@ def test_only_the_whole_of_a_multi_grader_has_a_range() -> None:
 
 def test_a_part_that_gives_no_grade_leaves_the_whole_without() -> None:
     found = given(multi("a + p", a=check("like", "70"), p=program("1 / 0")), trusted=True, time_limit=60)
-    assert found == Grade(None, "p: The grader program raised ZeroDivisionError: division by zero.")
+    assert found == Grade(None, "p: The grader program raised ZeroDivisionError: division by zero.", "answer")
     assert "has no value for" in str(given(multi("1 / a", a=check("eq", "no"))).reason)
 
 

@@ -114,6 +114,16 @@ def test_a_model_that_cannot_be_asked_is_no_bad_answer() -> None:
     columns["prompts"] = ["Is it?"] * 3 + ["Will it?"]
     assert rewarded(function, **columns) == [0.1, pytest.approx(0.2), 0.3, None]
     assert figures == {"judge_read": 1}
+
+    async def unread(each: GraderInput) -> float:
+        if each.completion == "lost":
+            raise CannotGrade("The judge wrote no JSON.")
+        return await sometimes(each)
+
+    function = graded(Grader("judge", unread, roles=("grader",)), model="reference/judge")
+    assert rewarded(function, **columns) == [0.1, pytest.approx(0.2), 0.3, None], "nor one whose reply cannot be read"
+    assert figures == {"judge_read": 0.5, "judge_judge_unread": 0.5}
+    assert rewarded(function, **given("lost")) == [None]
     # a program has failed on the answer
     assert rewarded(graded(Grader("mine", fails)), **given("abc")) == [0]
 

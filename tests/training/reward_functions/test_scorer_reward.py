@@ -1,6 +1,7 @@
 """Any Inspect scorer's number as a reward: its sign, what cannot be read, and what is no number."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ def rolled(run: Run, says: Says) -> Callable[..., list[Rollout]]:
     return make
 
 
-def test_a_failed_judge_gives_the_mean_of_the_group(rolled: Callable[..., list[Rollout]]) -> None:
+def test_an_answer_whose_judge_failed_has_no_reward(rolled: Callable[..., list[Rollout]]) -> None:
     grades = iter([20, 40, 60, 80])
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -141,12 +142,39 @@ def test_a_failed_judge_gives_the_mean_of_the_group(rolled: Callable[..., list[R
     reward = ScorerReward("graded", "graded", None, None)
     found = np.array(reward(rollouts), dtype=float).reshape(2, 4)
     assert sorted(found[:, :2].ravel()) == pytest.approx([0.2, 0.4, 0.6, 0.8])
-    assert found[:, 2:] == pytest.approx(np.repeat(found[:, :2].mean(axis=1, keepdims=True), 2, axis=1))
+    assert np.isnan(found[:, 2:]).all()
     assert reward.figures == {"rewards/graded/failed": 4}
     assert reward.read(rollouts) == 1, "no answer of those that were graded was out of form"
-    assert reward(rollouts[2:4] + rollouts[4:]) == [None, None, *found[1]], "of the first question nothing is known"
     with pytest.raises(BadInput, match=r"reward=graded: none of 2 answers could be graded. The grader model failed"):
         reward(rollouts[2:4])
+
+
+def test_an_answer_whose_judge_cannot_be_read_has_no_reward(rolled: Callable[..., list[Rollout]]) -> None:
+    """Neither the lowest one, which would punish an answer for its judge, nor 0."""
+
+    def reply(messages: list[ChatMessage]) -> str:
+        epoch = (messages[-1].metadata or {})["epoch"]
+        if epoch == 4:
+            raise ConnectionError("the quota is used up")
+        return "Very good!" if epoch == 3 else '{"reasons": "", "grade": 60}'
+
+    reward = ScorerReward("graded", "graded", None, None)
+    rollouts = rolled({"graded": {"grader": "model"}}, "grader", reply)
+    assert reward(rollouts) == [0.6, 0.6, None, None] * 2
+    assert reward.figures == {"rewards/graded/failed": 2, "rewards/graded/judge_unread": pytest.approx(1 / 3)}
+    assert reward.read(rollouts) == 1, "it says how many answers were out of form, not how many replies of a judge"
+    assert reward(rollouts[2:3]) == [None], "one that cannot be read is no reason to end the run"
+    crashed = failed()
+    assert reward([rollouts[0], crashed, rollouts[2]]) == [0.6, 0.0, None], "a crash is still the answer's fault"
+
+
+def test_a_program_that_an_answer_breaks_still_pays_the_least(run: Run, tmp_path: Path) -> None:
+    program = tmp_path / "mine.py"
+    program.write_text("def grade(sample, item):\n    raise ValueError('no number')\n")
+    log = run(urns(n=1, paradigms={"graded": {"grader": str(program), "trusted": True}}))
+    sample = (log.samples or [])[0]
+    rollout = Rollout("urns", str(sample.id), 1, "", str(sample.target), scores=dict(sample.scores or {}))
+    assert ScorerReward("graded", "graded", None, None)([rollout]) == [0.0]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from truthgym.training.rollouts.loss_mask import TokenRow
 from truthgym.training.rollouts.runner import TrainingSample
-from truthgym.training.rollouts.trl_adapter import RolloutAdapter, prompt_of
+from truthgym.training.rollouts.trl_adapter import RolloutAdapter, complete, prompt_of
 
 
 @pytest.fixture
@@ -170,6 +170,11 @@ def test_what_we_rely_on_in_trl_is_there() -> None:
         assert "_last_loaded_step" in inspect.getsource(kind)
         assert "eos_token_ids" in inspect.getsource(kind.__init__)
         assert 'reward_kwargs["log_metric"]' in inspect.getsource(kind._calculate_rewards)
+        # A rollout without any reward is left out of its group's statistics, and has no advantage.
+        source = inspect.getsource(kind)
+        assert "unscorable_mask = torch.isnan(rewards_per_func).all(dim=1)" in source
+        assert "rewards[unscorable_mask] = torch.nan" in source
+        assert "advantages = torch.nan_to_num(advantages, nan=0.0)" in source
 
 
 def test_a_prompt_names_its_sample() -> None:
@@ -177,6 +182,14 @@ def test_a_prompt_names_its_sample() -> None:
 
     rows = Dataset.from_list([{"prompt": prompt_of((1, "urns:3"), "Red?")}, {"prompt": prompt_of((0, "7"), "Blue?")}])
     assert rows[0]["prompt"] == [{"role": "user", "content": "Red?", "sample": "1:urns:3"}]
+
+
+def test_a_reward_that_is_missing_beside_others_is_the_mean_of_its_group() -> None:
+    """TRL would count it as 0: the best value of the first reward, and the worst of the second."""
+    groups = ["q", "q", "q", "p", "p"]
+    values: list[Any] = [[-1.0, None, -0.5, -0.2, None], [0.5, 0.5, 0.9, None, None]]
+    assert complete(values, groups) == [[-1.0, -0.75, -0.5, -0.2, None], [0.5, 0.5, 0.9, None, None]]
+    assert complete(values[:1], groups) == values[:1], "TRL leaves out a rollout without any reward"
 
 
 def test_rewards_are_computed_once_and_not_for_empty_rows(monkeypatch: pytest.MonkeyPatch) -> None:
