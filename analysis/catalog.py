@@ -114,7 +114,7 @@ def _row(run: Run) -> dict[str, Any]:
         "completed": header.stats.completed_at,
         "status": header.status,
         "scorers": ", ".join(dict.fromkeys(run.scorers.values())),
-        "questions": header.eval.dataset.samples or 0,
+        "questions": header.eval.asked,
         "epochs": header.eval.config.epochs or 1,
         "answers": completed,
         "failed": (results.total_samples if results else 0) - completed,

@@ -235,7 +235,7 @@ def _rows(run: Run, only: str) -> Iterator[dict[str, Any]]:
         if only and bare_name(name) != only:
             continue
         if math.isnan(figures["n"]):
-            figures["n"] = header.eval.dataset.samples or math.nan
+            figures["n"] = header.eval.asked or math.nan
         if failed > (1 - LEAST_SHARE_SCORED) * results.total_samples:
             figures |= {
                 "verdict": "",

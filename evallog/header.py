@@ -37,7 +37,9 @@ class Revision(msgspec.Struct):
 
 class Dataset(msgspec.Struct):
     samples: int | None = None
-    """Questions asked."""
+    """Questions, also those that a limit left out."""
+    sample_ids: list[int | str] | None = None
+    """The questions asked."""
 
 
 class Spec(msgspec.Struct, kw_only=True):
@@ -63,6 +65,11 @@ class Spec(msgspec.Struct, kw_only=True):
     solver_args: dict[str, Any] | None = None
     scorers: list[Scorer] | None = None
     """In the order in which they scored."""
+
+    @property
+    def asked(self) -> int:
+        """Questions asked, in each epoch."""
+        return self.dataset.samples or 0 if self.dataset.sample_ids is None else len(self.dataset.sample_ids)
 
 
 class PlanStep(msgspec.Struct):

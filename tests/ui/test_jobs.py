@@ -1,0 +1,326 @@
+"""Runs as processes: they go on without the page, wait for their turn, and are found again."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from inspect_ai.log import read_eval_log
+
+from truthgym.datasets.errors import BadInput
+from truthgym.ui import jobs
+from truthgym.ui.jobs import Job, cancel, find, next_command, output, progress, resume, start
+from truthgym.ui.processes.record import EXIT, LAUNCHER, LIVE, RECORD, STARTED, lives, read, write
+
+LONGEST = 240
+"""Seconds that a test waits for what must come, on a busy machine."""
+WAITS = """
+import pathlib, signal, sys, time
+print("up", flush=True)
+pathlib.Path("up-" + sys.argv[1]).touch()
+try:
+    while not pathlib.Path("go-" + sys.argv[1]).exists():
+        time.sleep(0.05)
+except KeyboardInterrupt:
+    print("saved", flush=True)
+    sys.exit(3)
+print("over", flush=True)
+pathlib.Path("over-" + sys.argv[1]).touch()
+"""
+"""Runs until the file `go-NAME` is there."""
+TASK = """
+import time
+from pathlib import Path
+from inspect_ai import Task, task
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import includes
+from inspect_ai.solver import solver
+
+@solver
+def waits():
+    import anyio
+    async def solve(state, generate):
+        with Path("ran.txt").open("a") as file:
+            file.write(f"{state.sample_id}\\n")
+        while state.sample_id > 2 and not Path("go").exists():
+            await anyio.sleep(0.05)
+        return state
+    return solve
+
+@task
+def held():
+    return Task(dataset=[Sample(input="?", target="", id=i) for i in range(1, 6)], solver=waits(), scorer=includes())
+"""
+"""Its third question waits until the file `go` is there."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    """The folder of runs. What still runs in it is killed in the end."""
+    yield tmp_path
+    for name in (LAUNCHER, STARTED):
+        for path in tmp_path.glob(f"runs/*/{name}"):
+            try:
+                os.killpg(read(path)["pid"], signal.SIGKILL)
+            except (ProcessLookupError, PermissionError, KeyError):
+                continue
+
+
+def wait(condition: Callable[[], object]) -> None:
+    until = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < until, "it never came"
+        time.sleep(0.05)
+
+
+def ended(job: Job) -> Job:
+    wait(lambda: not find(job.place, job.id).live)
+    return find(job.place, job.id)
+
+
+def held(place: Path, name: str, **options: float) -> Job:
+    return start(place, [sys.executable, "-c", WAITS, name], name, **options)  # type: ignore[arg-type]
+
+
+def up(job: Job) -> None:
+    wait(lambda: (job.place / f"up-{job.name}").exists() and (job.folder / STARTED).exists())
+
+
+def go(job: Job) -> None:
+    (job.place / f"go-{job.name}").touch()
+
+
+def test_a_run_prints_and_ends_and_its_words_reach_it_unchanged(place: Path) -> None:
+    words = ["a b", "$HOME; ls", "'\"", "ü"]
+    job = ended(start(place, [sys.executable, "-c", "import sys; print(sys.argv[1:])", *words], "words of a run"))
+    assert (job.status, job.code) == ("done", 0)
+    assert str(words) in output(job)
+    assert job.started is not None
+    assert job.ended is not None
+    assert [one.id for one in jobs.jobs(place)] == [job.id]
+
+
+def test_a_run_that_fails_says_so(place: Path) -> None:
+    assert ended(start(place, [sys.executable, "-c", "raise SystemExit(7)"], "fails")).code == 7
+    missing = ended(start(place, ["no-such-program"], "missing"))
+    assert (missing.status, missing.code) == ("failed", 127)
+    assert "no-such-program" in output(missing)
+
+
+def test_runs_wait_for_their_turn_in_order(place: Path) -> None:
+    first, second, third, fourth = (held(place, name, at_once=1) for name in ("a", "b", "c", "d"))
+    up(first)
+    go(third)
+    assert [find(place, job.id).status for job in (second, third)] == ["queued", "queued"]
+    cancel(second)
+    assert ended(second).status == "cancelled"
+    assert find(place, third.id).status == "queued"
+    go(first)
+    assert ended(third).status == "done"
+    up(fourth)
+    go(fourth)
+    assert ended(fourth).status == "done"
+    began = [find(place, job.id).started for job in (first, third, fourth)]
+    assert began == sorted(began, key=str)
+    assert not (place / "up-b").exists()
+
+
+def test_two_run_at_once_if_two_may(place: Path) -> None:
+    both = [held(place, name, at_once=2) for name in ("a", "b")]
+    for job in both:
+        up(job)
+        go(job)
+    assert [ended(job).status for job in both] == ["done", "done"]
+
+
+def test_runs_and_the_queue_go_on_when_the_server_is_killed(place: Path) -> None:
+    server = (
+        "import sys, time; from pathlib import Path; from truthgym.ui.jobs import start\n"
+        f"for name in 'ab': start(Path.cwd(), [sys.executable, '-c', {WAITS!r}, name], name, at_once=1)\n"
+        "Path('started').touch(); time.sleep(1000)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", server], cwd=place, start_new_session=True)
+    wait((place / "up-a").exists)
+    wait((place / "started").exists)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    second, first = jobs.jobs(place)
+    assert (first.status, second.status) == ("running", "queued")
+    go(first)
+    up(second)
+    go(second)
+    assert [ended(job).status for job in (first, second)] == ["done", "done"]
+
+
+def test_a_cancelled_run_can_write_what_it_has(place: Path) -> None:
+    job = held(place, "a")
+    up(job)
+    cancel(job)
+    job = ended(job)
+    assert (job.status, job.code) == ("cancelled", 3)
+    assert output(job).endswith("saved")
+
+
+def test_a_run_that_does_not_listen_is_killed_with_all_that_it_started(place: Path) -> None:
+    deaf = (
+        "import pathlib, signal, subprocess, sys, time\n"
+        "for one in (signal.SIGINT, signal.SIGTERM): signal.signal(one, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(1000)'])\n"
+        "pathlib.Path('child').write_text(str(child.pid)); pathlib.Path('up-deaf').touch(); time.sleep(1000)"
+    )
+    job = start(place, [sys.executable, "-c", deaf], "deaf", grace=0.2)
+    up(job)
+    cancel(job)
+    assert ended(job).code == -signal.SIGKILL
+    child = int((place / "child").read_text())
+    wait(lambda: not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_another_process_with_the_number_of_one_that_ended_is_not_taken_for_it(place: Path) -> None:
+    job = ended(start(place, [sys.executable, "-c", ""], "a"))
+    wait(lambda: not lives(job.folder / LAUNCHER))
+    (job.folder / EXIT).unlink()
+    mine = {"pid": os.getpid(), "created": psutil.Process().create_time()}
+    write(job.folder / STARTED, mine)
+    assert find(place, job.id).status == "running"
+    write(job.folder / STARTED, mine | {"created": mine["created"] - 3600})
+    lost = find(place, job.id)
+    assert lost.status == "lost"
+    cancel(lost)  # and we live
+    assert not (job.folder / "cancel").exists()
+
+
+def test_a_killed_run_is_lost_and_goes_on_in_its_folder(place: Path) -> None:
+    job = held(place, "a")
+    up(job)
+    for name in (LAUNCHER, STARTED):
+        os.killpg(read(job.folder / name)["pid"], signal.SIGKILL)
+    assert ended(job).status == "lost"
+    go(job)
+    again = resume(find(place, job.id))
+    assert again.id == job.id
+    assert ended(again).status == "done"
+    assert output(again).count("up") == 2
+
+
+def test_a_run_without_its_launcher_goes_on_and_can_be_cancelled(place: Path) -> None:
+    job = held(place, "a")
+    up(job)
+    os.killpg(read(job.folder / LAUNCHER)["pid"], signal.SIGKILL)
+    wait(lambda: not lives(job.folder / LAUNCHER))
+    assert find(place, job.id).status == "running"
+    cancel(find(place, job.id))
+    assert ended(job).status == "cancelled"
+    assert "saved" in output(job)
+
+
+def test_a_deleted_folder_is_one_line_and_the_run_goes_on(place: Path) -> None:
+    job = held(place, "a")
+    up(job)
+    process = psutil.Process(read(job.folder / STARTED)["pid"])
+    shutil.rmtree(job.folder)
+    with pytest.raises(BadInput, match=r"There is no run .*-a-.*deleted"):
+        find(place, job.id)
+    assert jobs.jobs(place) == []
+    go(job)
+    wait((place / "over-a").exists)
+    wait(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_record_that_cannot_be_read_hides_no_other_run(place: Path) -> None:
+    first, second = (ended(start(place, [sys.executable, "-c", ""], name)) for name in "ab")
+    (first.folder / RECORD).write_text("{")
+    assert [job.id for job in jobs.jobs(place)] == [second.id]
+
+
+@pytest.mark.parametrize("run", ["../..", "20260101-000000-a-12345", "/etc", "20260101-000000-../a-123456"])
+def test_only_ids_of_runs_are_found(place: Path, run: str) -> None:
+    with pytest.raises(BadInput, match="no id of a run"):
+        find(place, run)
+
+
+def test_a_run_in_progress_is_not_resumed(place: Path) -> None:
+    job = held(place, "a")
+    with pytest.raises(BadInput, match="cancel it first"):
+        resume(job)
+    up(job)
+    go(job)
+    ended(job)
+
+
+def test_two_runs_do_not_write_to_one_folder_of_logs(place: Path) -> None:
+    command = [sys.executable, "-c", WAITS, "a", "--log-dir=logs/x"]
+    job = start(place, command, "a")
+    with pytest.raises(BadInput, match=rf"{job.id} is in progress and writes to logs/\./x"):
+        start(place, ["python", "--log-dir", "logs/./x"], "b")
+    go(job)
+    ended(job)
+    ended(start(place, [*command[:3], "a", "--log-dir=logs/x"], "a"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model", "openai/x", "-M", "api_key=abc"],
+        ["--hub-token", "abc"],
+        ["-M", "base=sk-abcdefghijklmnop"],
+        ["-M", "base=the-value-of-it"],
+        ["-M", "url=https://me:secret@host/"],
+    ],
+)
+def test_a_key_in_a_command_is_refused_and_not_shown(
+    place: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "the-value-of-it")
+    with pytest.raises(BadInput, match="has a key in it") as refused:
+        start(place, ["inspect", "eval", *words], "a")
+    assert not any(value in str(refused.value) for value in ("abc", "the-value-of-it", "secret"))
+    assert jobs.jobs(place) == []
+
+
+def test_a_key_in_the_output_is_not_shown(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "the-value-of-it")
+    (place / ".env").write_text("OTHER_TOKEN=another-value\n")
+    printed = "import os; print(os.environ['SOME_API_KEY'], 'another' + '-value', 'sk-' + 'a' * 20, 'max_tokens=512')"
+    job = ended(start(place, [sys.executable, "-c", printed, "--max-tokens", "512"], "a"))
+    assert output(job).splitlines()[-1] == "[SOME_API_KEY] [OTHER_TOKEN] [hidden] max_tokens=512"
+
+
+def test_only_the_end_of_a_long_output_is_read_as_a_terminal_shows_it(place: Path) -> None:
+    printed = "print('x' * 10**6); print('a' * 50); print('\\x1b[31mred\\x1b[0m'); print('1/9 [\\r2/9 [\\r3/9 [')"
+    job = ended(start(place, [sys.executable, "-c", printed], "a"))
+    assert output(job, lines=2).splitlines() == ["red", "3/9 ["]
+    assert len(output(job)) < 200
+    assert (progress(job).done, progress(job).total, progress(job).unit) == (3, 9, "steps")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["eval-set", "eval"])
+def test_a_cancelled_eval_goes_on_with_nothing_lost(place: Path, verb: str) -> None:
+    (place / "held.py").write_text(TASK)
+    options = ["--model", "mockllm/model", "--max-samples", "1", "--log-buffer", "1", "--log-dir", "logs/held"]
+    job = start(place, ["inspect", verb, "held.py", *options], "held")
+    wait(lambda: progress(find(place, job.id)).done == 2)
+    assert (progress(job).total, progress(job).unit) == (5, "samples")
+    cancel(job)
+    job = ended(job)
+    assert job.status == "cancelled"
+    command, says = next_command(job)
+    assert command[:2] == ["inspect", "eval-retry" if verb == "eval" else "eval-set"]
+    assert "samples that have not ended" in says
+    (place / "go").touch()
+    job = ended(resume(job))
+    assert job.status == "done", output(job)
+    assert (progress(job).done, progress(job).total) == (5, 5)
+    ran = (place / "ran.txt").read_text().split()
+    assert [ran.count(str(sample)) for sample in (1, 2)] == [1, 1]
+    (log,) = (one for one in progress(job).logs)
+    samples = read_eval_log(log.path).samples or []
+    assert sorted(sample.id for sample in samples) == [1, 2, 3, 4, 5]
+    assert job.status not in LIVE

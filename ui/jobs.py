@@ -1,0 +1,193 @@
+"""Runs of commands that go on when the page or its server is closed, and are found again: all is on disk.
+
+    job = start(Path("."), ["inspect", "eval", "truthgym/forecasting", "--model", "reference/bayesian"], "forecasting")
+    find(Path("."), job.id).status
+
+A run is a folder `runs/ID` with its command, the ids and start times of its processes, what it printed and how it
+ended. Each has a launcher (`processes/launcher.py`) that waits until it is the run's turn, so that the queue goes on
+without a server.
+"""
+
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from secrets import token_hex
+
+from truthgym.datasets.errors import BadInput
+from truthgym.ui.processes.job import Job, option, output, read_job
+from truthgym.ui.processes.progress import progress, unfinished_logs
+from truthgym.ui.processes.record import (
+    CANCEL,
+    EXIT,
+    LAUNCHER,
+    OUTPUT,
+    RECORD,
+    STARTED,
+    end,
+    folders,
+    lives,
+    lock,
+    process,
+    read,
+    write,
+)
+from truthgym.ui.processes.secrets import refuse_keys
+
+__all__ = ["Job", "cancel", "find", "jobs", "next_command", "output", "progress", "resume", "start"]
+
+RUNS = "runs"
+"""Folder of the runs in the folder in which the page was started."""
+AT_ONCE = 2
+"""Runs at the same time; others wait."""
+GRACE = 30.0
+"""Seconds that a run has to end after SIGINT, and again after SIGTERM."""
+ID = re.compile(r"\d{8}-\d{6}-[\w.-]{1,60}-[0-9a-f]{6}")
+
+
+def start(
+    folder: Path, command: Sequence[str], name: str, log_dir: str = "", at_once: int = AT_ONCE, grace: float = GRACE
+) -> Job:
+    """Start a run, or have it wait for its turn.
+
+    Args:
+        folder: Where the command runs, and where `runs/` is.
+        command: Its words, which reach the process as they are, through no shell.
+        name: What the run is called.
+        log_dir: Where the command writes logs. "": as its option --log-dir says.
+        at_once: Most runs at the same time, this one included.
+        grace: Seconds that it has to end after each signal when it is cancelled.
+
+    Raises:
+        BadInput: The command is empty or has a key in it; another run in progress writes to the same folder of logs.
+    """
+    if not command or at_once < 1:
+        raise BadInput("A run needs a command, and at least one run at a time")
+    refuse_keys(command, folder)
+    log_dir = log_dir or option(command, "--log-dir")
+    runs = folder.resolve() / RUNS
+    runs.mkdir(parents=True, exist_ok=True)
+    slug = re.sub(r"[^\w.-]+", "-", name, flags=re.ASCII).strip("-.")[:60] or "run"
+    new = runs / f"{datetime.now():%Y%m%d-%H%M%S}-{slug}-{token_hex(3)}"
+    attempt = {"command": list(command), "at": time.time()}
+    with lock(runs):
+        for other in jobs(folder):
+            if log_dir and other.live and (other.place / other.log_dir) == (other.place / log_dir) and other.log_dir:
+                raise BadInput(
+                    f"The run {other.id} is in progress and writes to {log_dir} too; wait for it, cancel it, or give "
+                    "this run another --log-dir"
+                )
+        new.mkdir()
+        record = {"name": name, "log_dir": log_dir, "at_once": at_once, "grace": grace, "attempts": [attempt]}
+        write(new / RECORD, record)
+        launch(new)
+    return read_job(new)
+
+
+def jobs(folder: Path) -> list[Job]:
+    """The runs of a folder, newest first. One whose record is damaged is left out."""
+    found = []
+    for one in reversed(folders(folder.resolve() / RUNS)):
+        try:
+            found.append(read_job(one))
+        except BadInput:
+            continue
+    return found
+
+
+def find(folder: Path, run: str) -> Job:
+    """A run by its id.
+
+    Raises:
+        BadInput: There is none of that id, or its folder was deleted.
+    """
+    if not ID.fullmatch(run):
+        raise BadInput(f"{run!r} is no id of a run; choose one in the list of runs")
+    return read_job(folder.resolve() / RUNS / run)
+
+
+def cancel(job: Job) -> None:
+    """End a run: SIGINT, upon which Inspect writes its log; SIGTERM and SIGKILL if it does not end in time.
+
+    One that waits never starts. One that ended stays as it is.
+    """
+    if not job.live:
+        return
+    (job.folder / CANCEL).touch()
+    if not lives(job.folder / LAUNCHER):  # somebody killed it, and the command went on
+        pid = read(job.folder / STARTED).get("pid")
+        grace = read(job.folder / RECORD).get("grace", GRACE)
+        if pid is not None and lives(job.folder / STARTED):
+            threading.Thread(target=end_alone, args=(job.folder, pid, grace), daemon=True).start()
+
+
+def resume(job: Job) -> Job:
+    """Go on with a run that was cancelled, failed or was lost, in the same folder, with the command of `next_command`.
+
+    Raises:
+        BadInput: It is in progress, or its folder was deleted.
+    """
+    command, _ = next_command(job)
+    with lock(job.folder.parent):
+        now = read_job(job.folder)
+        if now.live:
+            raise BadInput(f"The run {job.id} is {now.status}; cancel it first, or let it end")
+        record = read(job.folder / RECORD)
+        record["attempts"].append({"command": command, "at": time.time()})
+        write(job.folder / RECORD, record)
+        for name in (LAUNCHER, STARTED, CANCEL, EXIT):
+            (job.folder / name).unlink(missing_ok=True)
+        launch(job.folder)
+    return read_job(job.folder)
+
+
+def next_command(job: Job) -> tuple[list[str], str]:
+    """The command that resumes a run, and what it does."""
+    words = [Path(job.first_command[0]).name, *job.first_command[1:2]]
+    if words[:2] == ["inspect", "eval"] and (logs := unfinished_logs(job)):
+        to = ["--log-dir", job.log_dir] if job.log_dir else []
+        return ["inspect", "eval-retry", *logs, *to], "It runs the samples that have not ended, in a new log."
+    return job.first_command, RESUMES.get(
+        " ".join(words), "It runs the same command again, from its beginning unless the command itself resumes."
+    )
+
+
+RESUMES = {
+    "inspect eval": "It runs the same command again: there is no log yet to go on from.",
+    "inspect eval-set": "The same command: it goes on from its logs, and runs only the samples that have not ended.",
+    "inspect score": "It scores again from the beginning.",
+    "truthgym sweep": "The same command: it goes on from the samples that were written.",
+    "truthgym train": "The same command: it goes on from the last complete checkpoint.",
+    "truthgym loop": "The same command: complete stages are skipped, and training goes on from its last checkpoint.",
+    "truthgym convert": "The same command: it converts again. A dataset is written completely or not at all.",
+    "truthgym report": "The same command: it writes the report again.",
+}
+"""What the same command does when it is run again, by its first two words."""
+
+
+def launch(folder: Path) -> None:
+    """Start the launcher of a run in a session of its own."""
+    with (folder / OUTPUT).open("ab") as printed:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "truthgym.ui.processes.launcher", str(folder)],
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True,
+        )  # fmt: skip
+    write(folder / LAUNCHER, process(child.pid))  # it writes the same; until then it is known by this
+    threading.Thread(target=child.wait, daemon=True).start()  # no zombie stays
+
+
+def end_alone(folder: Path, pid: int, grace: float) -> None:
+    """End a command whose launcher is gone."""
+
+    def wait(seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while lives(folder / STARTED) and time.monotonic() < until:
+            time.sleep(0.1)
+        return not lives(folder / STARTED)
+
+    end(pid, grace, wait)
+    write(folder / EXIT, {"code": None, "cancelled": True, "at": time.time()})
