@@ -1,4 +1,4 @@
-"""Writes docs/reference.md, tables in docs/measures.md and docs/report.md, and the import layers in CONTRIBUTING.md.
+"""Writes docs/reference.md, tables in docs/{measures,report,verdicts}.md, and the import layers in CONTRIBUTING.md.
 
 make docs
 """
@@ -124,6 +124,19 @@ def measures_page() -> str:
     )
 
 
+def verdicts_page() -> str:
+    """docs/verdicts.md with each scorer's verdicts, and its reasons for none, as Markdown."""
+    sections = []
+    for name, paradigm in PARADIGMS.items():
+        codes = [(f"`verdict` {code:g}", text) for code, text in (paradigm.verdicts or {}).items()]
+        reasons = [(f"`{reason}`", text) for reason, text in (paradigm.reasons or {}).items()]
+        if codes or reasons:
+            sections.append(
+                f"## {linked(name).replace('truthgym/', '')}\n\n" + table(("metric", "meaning"), codes + reasons)
+            )
+    return rewritten(PAGE.with_name("verdicts.md"), "verdicts", "\n\n".join(sections) + "\n")
+
+
 def report_page() -> str:
     """docs/report.md with the table of analyses, as Markdown."""
     rows = [(f"`{name}`", analysis(name).QUESTION) for name in ANALYSES]
@@ -152,4 +165,5 @@ if __name__ == "__main__":
     PAGE.write_text(reference_page(), encoding="utf-8")
     PAGE.with_name("measures.md").write_text(measures_page(), encoding="utf-8")
     PAGE.with_name("report.md").write_text(report_page(), encoding="utf-8")
+    PAGE.with_name("verdicts.md").write_text(verdicts_page(), encoding="utf-8")
     (ROOT / "CONTRIBUTING.md").write_text(contributing_page(), encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
         ("docs/reference.md", "reference_page"),
         ("docs/measures.md", "measures_page"),
         ("docs/report.md", "report_page"),
+        ("docs/verdicts.md", "verdicts_page"),
         ("CONTRIBUTING.md", "contributing_page"),
     ],
 )
