@@ -41,13 +41,13 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         tabulate(scores, key, most=most)
         for key, most in (("answer", 1.0), ("process", 1.0), ("both", 1.0), ("calls", np.inf))
     )
-    headline = mean_headline(row_mean(answer.values), answer.cluster)
+    headline = mean_headline(row_mean(answer.values), answer.cluster, answer.bounds)
     zeros = np.where(answer.has_score & np.isnan(answer.values), 0.0, answer.values)
     means = {
-        "process": mean_headline(row_mean(process.values), process.cluster),
-        "answer_imputed": mean_headline(row_mean(zeros), answer.cluster),
-        "calls": mean_headline(row_mean(calls.values), calls.cluster),
-        "both": mean_headline(row_mean(both.values), both.cluster),
+        "process": mean_headline(row_mean(process.values), process.cluster, process.bounds),
+        "answer_imputed": mean_headline(row_mean(zeros), answer.cluster, answer.bounds),
+        "calls": mean_headline(row_mean(calls.values), calls.cluster, calls.bounds),
+        "both": mean_headline(row_mean(both.values), both.cluster, both.bounds),
     }
     figures = headline.headline("answer", answer.share_scored)
     figures |= {name: means[name].estimate for name in ("process", "answer_imputed", "calls")}
@@ -57,7 +57,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     for kind in sorted(set(kinds.values())):
         of_kind = np.array([kinds.get(name) == kind for name in answer.question])
         names = [name for name, kept in zip(answer.cluster, of_kind, strict=True) if kept]
-        figures |= mean_headline(row_mean(answer.values[of_kind]), names).metrics(f"answer_{kind}")
+        figures |= mean_headline(row_mean(answer.values[of_kind]), names, answer.bounds).metrics(f"answer_{kind}")
     return figures | headline.cluster_metrics()
 
 

@@ -49,19 +49,21 @@ def summarise(table: Table) -> dict[str, float]:
     unread = brier_score(np.where(np.isnan(table.base_rate), finite_mean(y), table.base_rate), y)[:, None]
     imputed = np.where(table.has_score & np.isnan(per_epoch), unread, per_epoch)
     means = {
-        "brier_imputed": mean_headline(row_mean(imputed), table.cluster),
-        "accuracy": mean_headline(row_mean(RULES["accuracy"](p, y[:, None])), table.cluster),
+        "brier_imputed": mean_headline(row_mean(imputed), table.cluster, table.bounds),
+        "accuracy": mean_headline(row_mean(RULES["accuracy"](p, y[:, None])), table.cluster, table.bounds),
         "skill_base_rate": skill_score(squared, brier_score(base_rate, y), table.cluster),
         "skill_crowd": skill_score(squared, brier_score(table.crowd, y), table.cluster),
-        "brier_of_mean": mean_headline(brier_score(row_mean(p), y), table.cluster),
+        "brier_of_mean": mean_headline(brier_score(row_mean(p), y), table.cluster, table.bounds),
         "log_score": mean_headline(row_mean(RULES["log_score"](p, y[:, None])), table.cluster),
-        "spherical_score": mean_headline(row_mean(RULES["spherical_score"](p, y[:, None])), table.cluster),
+        "spherical_score": mean_headline(
+            row_mean(RULES["spherical_score"](p, y[:, None])), table.cluster, table.bounds
+        ),
     }
     epochs = range(p.shape[1])
     murphy = np.array([murphy_decomposition(p[:, k], y) for k in epochs]).reshape(-1, 3)
     ece = np.array([expected_calibration_error(p[:, k], y) for k in epochs]).reshape(-1, 2)
     line = recalibration(p, y[:, None], CLIP)
-    headline = mean_headline(squared, table.cluster)
+    headline = mean_headline(squared, table.cluster, table.bounds)
     metrics = {
         **headline.headline("brier", table.share_scored),
         "brier_imputed": means["brier_imputed"].estimate,

@@ -6,10 +6,13 @@ inspect score LOG --scorer truthgym/fact_chain -S figures=all
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, scorer
 from inspect_ai.solver import TaskState
+from numpy.typing import NDArray
 
 from truthgym.datasets.agent_worlds.archive import Call
 from truthgym.datasets.errors import validate_call
@@ -17,9 +20,10 @@ from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.question import question_of
 from truthgym.scorers.agent_answer import is_right, read_answer
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import mean_headline, wilson
+from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
+from truthgym.scorers.statistics.uplift import ratio_headline
 from truthgym.solvers.agent_tools.tools import recorded_calls
 
 EARLY = 4
@@ -51,41 +55,69 @@ def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | Non
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores, headline first; NaN where there are too few."""
     table, answer = tabulate(scores, "chain"), tabulate(scores, "answer")
-    headline = mean_headline(row_mean(table.values), table.cluster)
+    headline = mean_headline(row_mean(table.values), table.cluster, table.bounds)
     zeros = np.where(table.has_score & np.isnan(table.values), 0.0, table.values)
-    records = [item.score.metadata or {} for item in scores]
-    known = [(int(one["hops"]), int(one["right"]), int(one["failed"])) for one in records if "right" in one]
-    errors, tried = sum(failed for *_, failed in known), sum(right + failed for _, right, failed in known)
-    rate = errors / tried if tried else math.nan
-    lower, upper = wilson(errors, tried)
-    early, late = (_rate(known, first, last) for first, last in ((1, EARLY), (EARLY + 1, math.inf)))
+    hops = _tried(scores)
+    known = hops.walks
+    error = ratio_headline(hops.wrong.sum(axis=1), hops.tried.sum(axis=1), hops.cluster, (0.0, 1.0))
+    early, late = (ratio_headline(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
+    change = _change(hops, early.estimate, late.estimate)
     figures = headline.headline("chain", table.share_scored) | {
-        "hop_error": rate,
-        "hop_error_lower": lower,
-        "hop_error_upper": upper,
+        "hop_error": error.estimate,
+        "hop_error_lower": max(error.lower, 0.0),
+        "hop_error_upper": min(error.upper, 1.0),
         "chain_imputed": float(np.nanmean(row_mean(zeros))) if zeros.size else math.nan,
-        "chain_if_constant": float(np.mean([(1 - rate) ** hops for hops, *_ in known])) if known else math.nan,
-        "hop_error_early": early[0],
-        "hop_error_late": late[0],
-        "hop_error_change": late[0] - early[0],
-        "hop_error_change_stderr": math.hypot(early[1], late[1]),
-        "answer": mean_headline(row_mean(answer.values), answer.cluster).estimate,
+        "chain_if_constant": float(np.mean([(1 - error.estimate) ** k for k in known])) if known else math.nan,
+        "hop_error_early": early.estimate,
+        "hop_error_late": late.estimate,
+        **change.metrics("hop_error_change"),
+        "hop_error_change_stderr": change.stderr,
+        "answer": mean_headline(row_mean(answer.values), answer.cluster, answer.bounds).estimate,
     }
     of = {item.sample_id: int((item.score.metadata or {}).get("hops", 0)) for item in scores}
-    for hops in sorted(set(of.values()) - {0}):
-        rows = np.array([of.get(name) == hops for name in table.question])
+    for length in sorted(set(of.values()) - {0}):
+        rows = np.array([of.get(name) == length for name in table.question])
         names = [name for name, kept in zip(table.cluster, rows, strict=True) if kept]
-        figures |= mean_headline(row_mean(table.values[rows]), names).metrics(f"chain_{hops:02d}_hops")
+        figures |= mean_headline(row_mean(table.values[rows]), names, table.bounds).metrics(f"chain_{length:02d}_hops")
     return figures | headline.cluster_metrics()
 
 
-def _rate(known: Sequence[tuple[int, int, int]], first: float, last: float) -> tuple[float, float]:
-    """Share of the hops at these positions that went wrong, of those that were tried, and its standard error."""
-    wrong = sum(failed and first <= right + 1 <= last for _, right, failed in known)
-    tried = sum(max(0, min(right + failed, last) - first + 1) for _, right, failed in known)
-    if not tried:
-        return math.nan, math.nan
-    return wrong / tried, math.sqrt(wrong / tried * (1 - wrong / tried) / tried)
+@dataclass(frozen=True)
+class _Hops:
+    """The hops of each chain, over its epochs: the early ones, up to `EARLY`, and the late ones."""
+
+    wrong: NDArray[np.float64]
+    """Chains x 2: how many went wrong."""
+    tried: NDArray[np.float64]
+    """Chains x 2: how many were tried."""
+    cluster: list[str]
+    walks: list[int]
+    """The length of the chain of each sample."""
+
+
+def _tried(scores: Sequence[SampleScore]) -> _Hops:
+    wrong, tried, cluster, walks = dict[str, Any](), dict[str, Any](), dict[str, str](), []
+    for item in scores:
+        facts, name = item.score.metadata or {}, str(item.sample_id)
+        if "right" not in facts:
+            continue
+        right, failed = int(facts["right"]), int(facts["failed"])
+        walks.append(int(facts["hops"]))
+        cluster[name] = str(facts.get("event", name))
+        early = min(right + failed, EARLY)
+        tried[name] = tried.get(name, 0) + np.array([early, right + failed - early], dtype=float)
+        wrong[name] = wrong.get(name, 0) + failed * np.array([right < EARLY, right >= EARLY], dtype=float)
+    counts = [np.array(list(some.values()), dtype=float).reshape(len(cluster), 2) for some in (wrong, tried)]
+    return _Hops(counts[0], counts[1], list(cluster.values()), walks)
+
+
+def _change(hops: _Hops, early: float, late: float) -> Headline:
+    """The late error minus the early one, linearised: a chain counts in both."""
+    n, change = len(hops.cluster), late - early
+    if math.isnan(change):
+        return UNKNOWN
+    moves = (hops.wrong - np.array([early, late]) * hops.tried) / hops.tried.sum(axis=0)
+    return mean_headline(change + n * (moves[:, 1] - moves[:, 0]), hops.cluster)
 
 
 chain_figures = figures_metric("chain_figures", summarise)
@@ -107,11 +139,12 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     its first wrong hop. `chain_if_constant` is the mean of $(1-\hat e)^k$ over the chains: `chain` above it means that
     errors come in the same chains, or late in them. `hop_error_change` is the error after the fourth hop minus that up
     to it, above 0 if a longer context makes hops harder. Only some chains get so far: an agent that fails some of them
-    entirely seems to improve. Wilson's bounds take hops for independent, and are too narrow for such an agent.
+    entirely seems to improve. The bounds of both are those of a ratio of sums over chains: hops of one chain may err
+    alike.
 
     Metrics, headline first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
-    Wilson's bounds. With `figures="all"` `chain_imputed`, with unread answers as wrong; `chain_if_constant`;
-    `hop_error_early`, `_late`, `_change` and its standard error; `answer`; and `chain` at each length.
+    its bounds. With `figures="all"` `chain_imputed`, with unread answers as wrong; `chain_if_constant`;
+    `hop_error_early`, `_late`, and `_change` with bounds and its standard error; `answer`; and `chain` at each length.
 
     Clustered by `event`; epochs of a chain are averaged first. Without a line `Answer: X` `chain` is NaN, with the
     `reason` in the metadata; its right hops are counted, and what came after them is not. Makes no model call.

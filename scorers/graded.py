@@ -29,7 +29,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     metadata = next((item.score.metadata for item in scores if "low" in (item.score.metadata or {})), None) or {}
     low, high = float(metadata.get("low", np.nan)), float(metadata.get("high", np.nan))
     table = tabulate(scores, "grade", most=high, least=low)
-    headline = mean_headline(row_mean(table.values), table.cluster)
+    headline = mean_headline(row_mean(table.values), table.cluster, table.bounds)
     return {
         **headline.headline("grade", table.share_scored),
         "higher_is_better": float(metadata.get("higher_is_better", np.nan)),

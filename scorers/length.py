@@ -29,7 +29,7 @@ KEYS = ("words", "characters", "asked", "achieved", "kept", "revisions")
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores. NaN if there are too few of them."""
     tables = {key: tabulate(scores, key, most=np.inf) for key in KEYS}
-    means = {key: mean_headline(row_mean(table.values), table.cluster) for key, table in tables.items()}
+    means = {key: mean_headline(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
     achieved = tables["achieved"].values[np.isfinite(tables["achieved"].values)]
     return {
         **means["words"].headline("words", tables["words"].share_scored),

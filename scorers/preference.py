@@ -30,15 +30,15 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     of = {key: np.array([_number(_value(item).get(key)) for item in scores]) for key in KEYS}
     gold, longer, own = (np.array([_number(one.get(key)) for one in facts]) for key in ("gold", "longer", "own"))
     label, truth = of["preferred"], np.where(np.isin(gold, (-1, 1)), (gold + 1) / 2, np.nan)
-    position = mean_headline(of["position"], cluster)
+    position = mean_headline(of["position"], cluster, (-1, 1))
     halved = np.where((label == 0) & np.isfinite(truth), 0.5, of["correct"])
     means = {
-        "accuracy": mean_headline(halved, cluster),
-        "accuracy_decided": mean_headline(of["correct"], cluster),
+        "accuracy": mean_headline(halved, cluster, (0, 1)),
+        "accuracy_decided": mean_headline(of["correct"], cluster, (0, 1)),
         **label_biases(label, gold, longer, own, cluster),
         "padding_bias": mean_headline(of["padding"], cluster),
-        "ties": mean_headline(np.where(np.isnan(label), np.nan, label == 0), cluster),
-        "label_brier": mean_headline((of["first_is_better"] - truth) ** 2, cluster),
+        "ties": mean_headline(np.where(np.isnan(label), np.nan, label == 0), cluster, (0, 1)),
+        "label_brier": mean_headline((of["first_is_better"] - truth) ** 2, cluster, (0, 1)),
         "longer_preferred": mean_headline(label * np.where(longer == 0, np.nan, longer), cluster),
         "own_preferred": mean_headline(label * np.where(own == 0, np.nan, own), cluster),
     }

@@ -33,7 +33,7 @@ GATHER = 0.02
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores. NaN if there are too few of them."""
     tables = {key: tabulate(scores, key, most=np.inf, least=-np.inf) for key in KEYS}
-    means = {key: mean_headline(row_mean(table.values), table.cluster) for key, table in tables.items()}
+    means = {key: mean_headline(row_mean(table.values), table.cluster, table.bounds) for key, table in tables.items()}
     rewards = row_mean(tables["reward"].values)
     known = rewards[np.isfinite(rewards)]
     return {

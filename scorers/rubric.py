@@ -33,7 +33,7 @@ Extract = Mapping[str, str]
 def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the metrics from scores; NaN where there are too few."""
     table = tabulate(scores, "rubric_score")
-    headline = mean_headline(row_mean(table.values), table.cluster)
+    headline = mean_headline(row_mean(table.values), table.cluster, table.bounds)
     details = [found for item in scores if (found := (item.score.metadata or {}).get("details"))]
     grades = [grade for one in details for vote in one["grades"] for grade in vote]
     unread = sum(len(one["unread"]) for one in details)

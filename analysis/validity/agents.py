@@ -95,7 +95,7 @@ def _distance(log: "EvalLog") -> Headline:
         stated = [belief["value"] for belief in elicited if belief["stage"].startswith("step")]
         apart = [(p - q) ** 2 for p, q in zip(stated, path, strict=False) if q not in (0, 1)]
         means.append(np.mean(apart) if apart else np.nan)
-    return mean_headline(means)
+    return mean_headline(means, None, (0, 1))
 
 
 def _metrics(log: "EvalLog") -> dict[str, float]:
@@ -154,10 +154,10 @@ python -m truthgym.analysis.validity.agents docs/validity_agents.md --n {n}
 def _scores(played: dict[str, Columns]) -> str:
     rows = []
     for name, own in played.items():
-        means = {key: mean_headline(own[key]) for key in ("answer", "process", "both", "brier", "calls")}
+        means = {key: mean_headline(own[key], None, (0, 1)) for key in ("answer", "process", "both", "brier")}
         skill = 1 - own["brier"].mean() / own["base"].mean()
-        cells = [_interval(means[key]) for key in ("answer", "process", "both", "brier")]
-        rows.append([f"`{name}`", PLAYERS[name], *cells, f"{skill:.2f}", f"{means['calls'].estimate:.1f}"])
+        cells = [_interval(mean) for mean in means.values()]
+        rows.append([f"`{name}`", PLAYERS[name], *cells, f"{skill:.2f}", f"{own['calls'].mean():.1f}"])
     return (
         "## Who scores what\n\nWith 95 % intervals over questions. `both` is answer times process; `skill` is 1 less "
         "the Brier score over that of the stated chance, so that 0 is what one knows without a call.\n\n"
@@ -172,7 +172,9 @@ def _pairs(played: dict[str, Columns]) -> str:
     base, rows = played["bayesian"], []
     for name in played:
         if name != "bayesian":
-            cells = [paired_difference(played[name][key], base[key]) for key in ("answer", "process", "brier")]
+            cells = [
+                paired_difference(played[name][key], base[key], None, (-1, 1)) for key in ("answer", "process", "brier")
+            ]
             rows.append([f"`{name}`", *(f"{_interval(cell)}, {cell.mde:.2f}" for cell in cells)])
     return (
         "## Paired by question\n\nEach agent less `bayesian` on the same questions, with the 95 % interval and then "

@@ -13,6 +13,8 @@ LEVEL = 0.95
 """Coverage of the interval."""
 MIN_CLUSTERS = 3
 """Effective clusters below which there is no interval: the variance between clusters cannot be estimated."""
+EQUAL = 1e-9
+"""Relative difference up to which values are equal."""
 POWER = 0.8
 """Probability of detecting an effect of the size of `mde`."""
 
@@ -59,7 +61,9 @@ class Headline:
 UNKNOWN = Headline(np.nan, np.nan, np.nan)
 
 
-def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
+def mean_headline(
+    values: ArrayLike, cluster: Sequence[Hashable] | None = None, bounds: tuple[float, float] | None = None
+) -> Headline:
     r"""Mean over questions with a cluster-robust interval (CR2, with Satterthwaite degrees of freedom).
 
     $$\mathrm{SE}^2=\frac{1}{n^2}\sum_g\frac{\big(\sum_{i\in g}(x_i-\bar x)\big)^2}{1-n_g/n},\qquad
@@ -70,20 +74,34 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     with a clustered covariance in statsmodels. With unequal ones those are too short: with one cluster of 100 and 50
     of one question, their nominal 95 % interval covers the mean in a quarter to a third of the runs.
 
+    Values that are all equal do not show how much such values vary, and their standard error of 0 gives no interval. If
+    they lie in a known range [a, b], the interval of an equal value c is, with G the effective clusters,
+
+    $$\big[\,a+(c-a)\,0.025^{1/G},\;b-(b-c)\,0.025^{1/G}\,\big]$$
+
+    since a mean beyond it gives G equal values with a chance of at most 0.025 (Markov: $P(X=c)\le(\mu-a)/(c-a)$). For
+    answers that are right or wrong it is that of Clopper and Pearson. mde is then the larger of its two sides: where
+    values vary as little as here, a reference further away is outside of it.
+
     Args:
         values: One number per question: the mean over its epochs. A question with NaN is left out.
         cluster: Cluster name of each question: questions that resolve together share one. None: each is its own.
+        bounds: The range of the values, for the interval of equal ones; infinite where there is no end. None: unknown.
 
     Returns:
-        The mean. NaN for the interval and mde with fewer than three effective clusters, and for everything without a
-        question.
+        The mean. NaN for the interval and mde with fewer than three effective clusters, or with equal values whose
+        range is not known (at a side, if that end is not); and for everything without a question.
 
     Raises:
-        ValueError: `cluster` has another length than `values`.
+        ValueError: `cluster` has another length than `values`, or values are equal and outside `bounds`.
+
+    >>> [round(bound, 3) for bound in (lambda found: (found.lower, found.upper))(mean_headline([1] * 72, None, (0, 1)))]
+    [0.95, 1.0]
 
     References:
         Bell and McCaffrey (2002). Survey Methodology 28. Pustejovsky and Tipton (2018). JBES 36.
         Miller, E. (2024). Adding error bars to evals. arXiv:2411.00640, appendix A.
+        Clopper and Pearson (1934). Biometrika 26.
     """
     x = np.asarray(values, dtype=float).ravel()
     names: Sequence[Hashable] = range(x.size) if cluster is None else cluster
@@ -101,22 +119,17 @@ def mean_headline(values: ArrayLike, cluster: Sequence[Hashable] | None = None) 
     degrees = _degrees(size)
     if round(degrees + 1, 6) < MIN_CLUSTERS:
         return replace(UNKNOWN, estimate=mean, n=n, clusters=size.size, effective_clusters=degrees + 1)
+    if np.ptp(x) <= EQUAL * max(1.0, abs(mean)):
+        low, high = bounds or (-np.inf, np.inf)
+        if not low - EQUAL <= mean <= high + EQUAL:
+            raise ValueError(f"mean_headline: the value {mean:g} is outside of {bounds}")
+        share = 1 - ((1 - LEVEL) / 2) ** (1 / (degrees + 1))
+        below, above = (max(gap, 0.0) * share if np.isfinite(gap) else np.nan for gap in (mean - low, high - mean))
+        ends = Headline(mean, mean - below, mean + above, float(np.maximum(below, above)), n, 0.0)
+        return replace(ends, clusters=size.size, effective_clusters=degrees + 1)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(np.sum(sums**2 / (1 - size / n))) / n)
     return replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
-
-
-def wilson(hits: int, n: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a probability from independent trials. NaN without a trial.
-
-    >>> [round(bound, 3) for bound in wilson(0, 10)]
-    [0.0, 0.278]
-    """
-    if not n:
-        return np.nan, np.nan
-    z = quantile((1 + LEVEL) / 2, np.inf)
-    middle, half = hits / n + z**2 / (2 * n), z * np.sqrt(hits * (n - hits) / n**3 + z**2 / (4 * n**2))
-    return float(max(middle - half, 0) / (1 + z**2 / n)), float(min((middle + half) / (1 + z**2 / n), 1))
 
 
 def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0) -> float:

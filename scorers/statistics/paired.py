@@ -24,7 +24,12 @@ class Comparison:
     """After minus before."""
 
 
-def paired_difference(after: ArrayLike, before: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
+def paired_difference(
+    after: ArrayLike,
+    before: ArrayLike,
+    cluster: Sequence[Hashable] | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> Headline:
     """Mean of `after` minus `before` over questions, with a cluster-robust 95 % interval.
 
     Pairing by question removes the variance between questions, which two separate intervals would include.
@@ -33,6 +38,7 @@ def paired_difference(after: ArrayLike, before: ArrayLike, cluster: Sequence[Has
         after: One number per question: with several epochs, their mean.
         before: The same of the other model, in the same order of questions.
         cluster: For each question the name of its cluster: questions that resolve together. None: each its own.
+        bounds: The range of a difference, such as (-1, 1), for the interval of equal differences. None: unknown.
 
     Returns:
         See `mean_headline`. A question with NaN in either argument is left out.
@@ -46,7 +52,7 @@ def paired_difference(after: ArrayLike, before: ArrayLike, cluster: Sequence[Has
     first, second = (np.asarray(values, dtype=float).ravel() for values in (after, before))
     if first.size != second.size:
         raise ValueError(f"paired_difference: {first.size} values after and {second.size} before; give pairs")
-    return mean_headline(first - second, cluster)
+    return mean_headline(first - second, cluster, bounds)
 
 
 def compare_means(

@@ -27,6 +27,8 @@ class Table:
     share_scored: float
     """Share of the scores, over questions and epochs, that hold a value; NaN without scores. A sample that failed has
     no score and does not count: Inspect reports it as an error."""
+    bounds: tuple[float, float] = (0.0, 1.0)
+    """The least and the greatest possible value."""
 
 
 def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: float = 0.0) -> Table:
@@ -69,6 +71,7 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
         base_rate=np.array([_within(fact.get("base_rate")) for fact in facts.values()]),
         crowd=np.array([_within(fact.get("crowd")) for fact in facts.values()]),
         share_scored=float(np.mean(np.isfinite(list(cells.values())))) if cells else np.nan,
+        bounds=(least, most),
     )
 
 

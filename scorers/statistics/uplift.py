@@ -13,7 +13,12 @@ COPIED_WORDS = 4
 WORD = re.compile(r"\w+")
 
 
-def ratio_headline(values: ArrayLike, sizes: ArrayLike, cluster: Sequence[Hashable] | None = None) -> Headline:
+def ratio_headline(
+    values: ArrayLike,
+    sizes: ArrayLike,
+    cluster: Sequence[Hashable] | None = None,
+    bounds: tuple[float, float] | None = None,
+) -> Headline:
     r"""The ratio of two sums, such as uplift per token, with a cluster-robust 95 % interval (linearised).
 
     $$R=\frac{\sum_i u_i}{\sum_i b_i},\qquad z_i=R+\frac{u_i-Rb_i}{\bar b}$$
@@ -24,6 +29,7 @@ def ratio_headline(values: ArrayLike, sizes: ArrayLike, cluster: Sequence[Hashab
         values: One number for each text. One with NaN, or without a size above 0, is left out.
         sizes: Its size, such as its number of tokens.
         cluster: As in `mean_headline`.
+        bounds: The range of the ratio, for the interval where all ratios are equal. None: unknown.
 
     Returns:
         NaN for everything where no text is left.
@@ -34,7 +40,7 @@ def ratio_headline(values: ArrayLike, sizes: ArrayLike, cluster: Sequence[Hashab
         return UNKNOWN
     mean = b[usable].mean()
     ratio = u[usable].mean() / mean
-    return mean_headline(np.where(usable, ratio + (u - ratio * b) / mean, np.nan), cluster)
+    return mean_headline(np.where(usable, ratio + (u - ratio * b) / mean, np.nan), cluster, bounds)
 
 
 def copied_share(text: str, observation: str, context: str) -> float:

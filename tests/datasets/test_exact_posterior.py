@@ -47,7 +47,8 @@ def renamed(place: World, of: dict[str, str]) -> World:
         return re.sub(r"\w+", lambda found: of.get(found[0], found[0]), old)
 
     facts = {(text(a), r): Fact(text(a), r, text(one.object)) for (a, r), one in place.facts.items()}
-    numbers, counts = ({text(name): one for name, one in some.items()} for some in (place.numbers, place.counts))
+    numbers = {text(name): one for name, one in place.numbers.items()}
+    counts = {text(name): one for name, one in place.counts.items()}
     records = {text(name): text(record) for name, record in place.records.items()}
     spare = {kind: text(name) for kind, name in place.spare.items()}
     return World({text(name): kind for name, kind in place.kinds.items()}, facts, numbers, records, counts, spare)
@@ -98,8 +99,8 @@ def enumerated_path(question: AgentQuestion, calls: Sequence[Call]) -> list[floa
             archive = replace(true, world=other, missing=f"{file}{colon}{of.get(row, row)}")
             prior = (1 - base) / len(question.needs) if missing else base
             weights.append((not missing, prior * np.array(likelihoods(true, archive, calls))))
-    total = sum(weight for _, weight in weights)
-    return list(sum(weight for there, weight in weights if there) / total)
+    total = np.sum([weight for _, weight in weights], axis=0)
+    return [float(p) for p in np.sum([weight for there, weight in weights if there], axis=0) / total]
 
 
 @pytest.mark.parametrize("data", [bench, gaia])

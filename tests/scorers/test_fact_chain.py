@@ -60,15 +60,33 @@ def test_the_hops_that_are_right() -> None:
 def test_figures_by_hand() -> None:
     """10 hops tried, 2 wrong: the 2nd of four and the 6th of eight. Up to hop 4 it is 1 of 8, after it 1 of 2."""
     found = figures(scored(1, 4, 0.0, 1), scored(5, 8, 0.0, 1), scored(2, 2, 1.0))
-    assert found["hop_error"] == 0.2
+    assert found["hop_error"] == pytest.approx(0.2)
     assert found["chain"] == pytest.approx(1 / 3)
     assert found["chain_if_constant"] == pytest.approx((0.8**4 + 0.8**8 + 0.8**2) / 3)
     assert found["hop_error_early"] == 1 / 8
     assert found["hop_error_late"] == 1 / 2
     assert found["hop_error_change"] == 3 / 8
-    assert found["hop_error_change_stderr"] == pytest.approx(math.hypot(math.sqrt(7 / 512), math.sqrt(1 / 8)))
-    assert [found[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx([0.0567, 0.5098], abs=1e-4)
+    # by chain, wrong less .2 times tried is 1 - .4, 1 - 1.2 and -.4: with G/(G - 1) = 1.5, over 10 tried
+    half = 4.302653 * math.sqrt(1.5 * (0.6**2 + 0.2**2 + 0.4**2)) / 10
+    assert [found[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx([0, 0.2 + half], abs=1e-6)
+    # late less early: the second chain moves it by (1 - .5 * 2) / 2 - (0 - 4 / 8) / 8, the others by -(...) / 8
+    moves = [-(1 - 2 / 8) / 8, (1 - 1) / 2 + 4 / 64, 2 / 64]
+    assert found["hop_error_change_stderr"] == pytest.approx(math.sqrt(1.5 * sum(one**2 for one in moves)))
     assert found["chain_02_hops"] == 1
+
+
+def test_epochs_of_a_chain_are_no_further_chains() -> None:
+    """Three chains, each walked 20 times with one outcome: as much as is known from one walk of each."""
+    walks = [(1, 1), (5, 1), (8, 0)]
+    once = figures(*(scored(right, 8, 0.0, failed) for right, failed in walks))
+    again = []
+    for epoch, (i, (right, failed)) in product(range(1, 21), enumerate(walks)):
+        one = scored(right, 8, 0.0, failed)
+        one.metadata = {**(one.metadata or {}), "epoch": epoch}
+        again.append(SampleScore(score=one, sample_id=str(i)))
+    many = summarise(again)
+    for name in ("hop_error", "hop_error_lower", "hop_error_upper", "hop_error_change_stderr"):
+        assert many[name] == pytest.approx(once[name]), name
 
 
 def test_an_unread_answer_counts_its_right_hops_alone() -> None:

@@ -138,3 +138,34 @@ def test_a_large_event_counts_for_less() -> None:
 
 def test_a_planned_mde_needs_events() -> None:
     assert np.isnan([planned_mde(0.2, []), planned_mde(0.2, [0] * 20), planned_mde(0.2, [0, 1])]).all()
+
+
+@pytest.mark.parametrize(("hits", "n"), [(0, 12), (72, 72)])
+def test_equal_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
+    exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
+    found = mean_headline([hits / n] * n, bounds=(0, 1))
+    assert (found.lower, found.upper) == pytest.approx((exact.low, exact.high))
+    assert found.mde == pytest.approx(exact.high - exact.low)
+    assert found.stderr == 0
+
+
+def test_the_interval_of_equal_values_between_the_ends_has_no_less_than_its_coverage() -> None:
+    """By the variable that gives an equal value most often for its mean: the value, or the end of the range."""
+    n, value = 20, 0.25
+    found = mean_headline([value] * n, bounds=(-1, 1))
+    assert ((found.lower + 1) / (value + 1)) ** n == pytest.approx(0.025)
+    assert ((1 - found.upper) / (1 - value)) ** n == pytest.approx(0.025)
+    assert found.mde == pytest.approx(value - found.lower)
+    clustered = mean_headline([value] * n, [i // 4 for i in range(n)], bounds=(-1, 1))
+    assert clustered.lower == mean_headline([value] * 5, bounds=(-1, 1)).lower
+
+
+def test_equal_values_of_an_unknown_range_have_no_interval() -> None:
+    found = mean_headline([2.0] * 9)
+    assert found.estimate == 2
+    assert np.isnan([found.lower, found.upper, found.mde]).all()
+    open_end = mean_headline([2.0] * 9, bounds=(0, np.inf))
+    assert 0 < open_end.lower < 2
+    assert np.isnan([open_end.upper, open_end.mde]).all()
+    with pytest.raises(ValueError, match="value 2 is outside"):
+        mean_headline([2.0] * 9, bounds=(0, 1))
