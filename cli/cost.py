@@ -17,6 +17,8 @@ import click
 @click.option("--reply-tokens", type=click.IntRange(0), default=0,
               help="Tokens that the model writes in each reply of its reasoning [default: few].")  # fmt: skip
 @click.option("--prices", default="", help="YAML or JSON file of prices, as inspect eval --model-cost-config takes it.")
+@click.option("--effect", type=click.FloatRange(0), default=0.0,
+              help="Difference of two models' mean scores to detect; says if the run is too small.")  # fmt: skip
 def command(
     task: str,
     task_args: tuple[str, ...],
@@ -29,6 +31,7 @@ def command(
     questions: int,
     reply_tokens: int,
     prices: str,
+    effect: float,
 ) -> None:
     """Print the model calls and tokens that `inspect eval TASK` would take with the same options.
 
@@ -59,5 +62,6 @@ def command(
         questions=questions,
         reply_tokens=reply_tokens,
         prices=prices,
+        effect=effect,
     )
     click.echo(estimate_text(frame))

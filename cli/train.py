@@ -6,41 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from truthgym.training.trainers.usual_options import METHODS
+
 if TYPE_CHECKING:
     from truthgym.scorers.statistics.direction import Best
 
-METHODS = {
-    "sft": "on completions, or on messages",
-    "dpo": "on preference pairs",
-    "kto": "on completions labelled good or bad",
-    "reward": "a reward model, on preference pairs or on labelled reasoning steps",
-    "grpo": "by reinforcement on any Inspect task, with each rollout compared to its group's mean",
-    "rloo": "the same, compared to the mean of the other rollouts, with the whole reply as one action",
-    "reinforcement": "with a grader, at a provider",
-    "few_shot": "no weights: turns the best trajectories of logs into examples",
-}
 HELP = ("-h", "--help")
-USUAL = {
-    "config": "YAML file with options; the command line wins.",
-    "model_name_or_path": "The model to start from: a folder, or a name on the Hub.",
-    "output_dir": "Folder of all trained models.",
-    "num_train_epochs": "Passes over the data; --max_steps counts steps instead.",
-    "learning_rate": "Highest learning rate; ten times the default with --use_peft.",
-    "per_device_train_batch_size": "Rows, or rollouts, in a forward pass of each device.",
-    "gradient_accumulation_steps": "Forward passes per step.",
-    "use_peft": "Train a LoRA adapter (--lora_r, --lora_alpha) and merge it.",
-    "seed": "Seed.",
-    "report_to": "trackio, wandb, none, ...",
-}
-"""TRL's options that people use, of every method."""
-OF_ROLLOUTS = {
-    "max_completion_length": "Tokens of a reply.",
-    "num_generations": "Rollouts of a question.",
-    "use_vllm": "Sample with vLLM.",
-}
-OF_DATASETS = {"max_length": "Tokens of a row; longer ones are cut."}
-OWN = ("dataset_name", "log", "overwrite", "print_launch")
-OWN_OF_ROLLOUTS = ("task", "task_args", "solver", "reward", "max_samples", "overwrite")
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []}, options_metavar="")
@@ -82,7 +53,7 @@ def train(method: str, words: list[str]) -> None:
 
     has_trl = find_spec("trl") is not None
     if set(words) & set(HELP):
-        click.echo(usual_options(method))
+        click.echo(usual_help(method))
         click.echo("All options:" if has_trl else 'For all options run `pip install -e ".[train]"`.')
         if not has_trl:
             return
@@ -92,20 +63,12 @@ def train(method: str, words: list[str]) -> None:
         getattr(import_module(f"truthgym.training.{method}"), method)(words)
 
 
-def usual_options(method: str) -> str:
+def usual_help(method: str) -> str:
     """The options that people use, for the top of `--help`."""
-    from dataclasses import fields
+    from truthgym.training.trainers.usual_options import usual_options
 
-    from truthgym.training.trainers.base_options import Options
-    from truthgym.training.trainers.default_options import BY_ROLLOUTS, DEFAULTS
-    from truthgym.training.trainers.rollout_options import RolloutOptions
-
-    by_rollouts = method in BY_ROLLOUTS
-    own = {entry.name: entry.metadata["help"] for entry in fields(RolloutOptions if by_rollouts else Options)}
-    texts = {name: own[name] for name in (OWN_OF_ROLLOUTS if by_rollouts else OWN)}
-    texts = USUAL | (OF_ROLLOUTS if by_rollouts else OF_DATASETS) | texts
-    defaults = DEFAULTS[method]
-    rows = [(f"--{name}", f"{text} [{defaults[name]}]" if name in defaults else text) for name, text in texts.items()]
+    rows = [(f"--{name}", f"{text} [{default}]" if default else text)
+            for name, (text, default) in usual_options(method).items()]  # fmt: skip
     formatter = click.HelpFormatter(width=100)
     formatter.write_usage(f"truthgym train {method}", "[OPTIONS]")
     with formatter.section(f"{method}: {METHODS[method]}. Usual options [and defaults that differ from TRL's]"):

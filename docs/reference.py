@@ -3,23 +3,22 @@
 make docs
 """
 
-import inspect
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
-from truthgym import tasks
 from truthgym.analysis.site.analyses import ANALYSES, analysis
 from truthgym.analysis.tables.saving import between
 from truthgym.cli.main import COMMANDS
 from truthgym.models.reference import TAKES
 from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.ui.forms.registry import KINDS, registered, summary
+from truthgym.ui.forms.registry import arguments as arguments_of
 
 PAGE = Path(__file__).with_suffix(".md")
 ROOT = PAGE.parent.parent
@@ -30,30 +29,12 @@ errors that it raises.
 """
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of registered function: its section, the option that passes arguments, and the room that defines it."""
-
-    title: str
-    option: str
-    room: str
-
-
-KINDS = (
-    Kind("Tasks", "-T", "truthgym.tasks."),
-    Kind("Solvers", "-S", "truthgym.solvers."),
-    Kind("Scorers", "-S", "truthgym.scorers."),
-)
-PARTS = ("prepare", "prepare_tools", "label_pair", "predict_answers")
-"""Solvers that are registered so that Inspect can rebuild a task from its log. Users do not name them."""
-
-
 def reference_page() -> str:
     """The page, as Markdown."""
     sections = []
     for kind in KINDS:
         mine = [(name, function) for its, name, function in registered() if its is kind]
-        rows = [(linked(name), summary(function), arguments(function)) for name, function in mine]
+        rows = [(linked(name), summary(function).replace("|", "\\|"), arguments(function)) for name, function in mine]
         sections.append(f"## {kind.title}\n\n" + table(("name", "what it does", f"arguments (`{kind.option}`)"), rows))
     agents = [(f"`reference/{name}`", " ".join(f"`{one}=`" for one in sorted(takes))) for name, takes in TAKES.items()]
     agents.append(("`human/terminal`", "`journal=`"))
@@ -61,17 +42,6 @@ def reference_page() -> str:
     verbs = [(f"`truthgym {name}`", text, options(name)) for name, text in COMMANDS.items()]
     sections.append("## Commands\n\n" + table(("command", "what it does", "options"), verbs))
     return HEAD + "\n" + "\n\n".join(sections) + "\n"
-
-
-def registered() -> Iterator[tuple[Kind, str, Callable[..., Any]]]:
-    """Kind, name and function of all tasks, solvers and scorers."""
-    found = {name: getattr(tasks, name) for name in tasks.__all__ if name not in PARTS}
-    found |= {name: paradigm.scorer for name, paradigm in sorted(PARADIGMS.items())}
-    functions = {name: inspect.unwrap(function) for name, function in found.items()}
-    for kind in KINDS:
-        for name, function in functions.items():
-            if function.__module__.startswith(kind.room):
-                yield kind, name, function
 
 
 def linked(name: str) -> str:
@@ -82,23 +52,9 @@ def linked(name: str) -> str:
     return f"[`truthgym/{name}`]({link})" if link else f"`truthgym/{name}`"
 
 
-def summary(function: Callable[..., Any]) -> str:
-    """The first sentence of a docstring."""
-    paragraph = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
-    return paragraph.split(". ")[0].rstrip(".").replace("|", "\\|") + "."
-
-
 def arguments(function: Callable[..., Any]) -> str:
-    """The arguments with their defaults, as they are written on a command line."""
-    return " ".join(f"`{default(one)}`" for one in inspect.signature(function).parameters.values())
-
-
-def default(parameter: inspect.Parameter) -> str:
-    """An argument with its default; nothing behind `=` for None and for a required one."""
-    value = parameter.default
-    if value is inspect.Parameter.empty or value is None:
-        return f"{parameter.name}="
-    return f"{parameter.name}={str(value).lower() if isinstance(value, bool) else value}"
+    """The arguments with their defaults, as they are written on a command line; nothing behind `=` for no default."""
+    return " ".join(f"`{one.name}={one.default}`" for one in arguments_of(function))
 
 
 def options(name: str) -> str:

@@ -6,8 +6,10 @@ truthgym cost truthgym/urns -T n=200 --solver truthgym/chain_of_thought --model 
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from truthgym.analysis.check import DIFFERENCES
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.prices import price_of, prices_in
 from truthgym.analysis.tables.questions import notes
@@ -15,6 +17,7 @@ from truthgym.analysis.tables.setups import bare_name
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.lengths import count_tokens
 from truthgym.models.reference import WHOLE_NUMBER
+from truthgym.scorers.statistics.interval import planned_mde
 from truthgym.tasks.paradigms import PARADIGMS
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ def estimate(
     questions: int = 5,
     reply_tokens: int = 0,
     prices: str = "",
+    effect: float = 0.0,
 ) -> "pd.DataFrame":
     """Estimate the model calls and tokens of a run by rehearsing a few of its questions with simulated agents.
 
@@ -57,10 +61,13 @@ def estimate(
         reply_tokens: Tokens that the evaluated model writes in each reply of the reasoning mode. 0: the agent's own
             short replies.
         prices: As in `load`.
+        effect: The difference of two models' mean scores that the run is to detect; 0: none is named.
 
     Returns:
         A row for each role: `role`, `model`, `calls`, `tokens_in`, `tokens_out` and `money` (NaN without a price).
-        `frame.attrs` holds `samples`, `epochs` and the `notes`.
+        `frame.attrs` holds `samples`, `epochs`, the `notes`, and `mde`: from the standard deviation of the difference
+        of two models' scores between questions (`DIFFERENCES`) to the difference of their means that so many questions
+        detect.
 
     Raises:
         BadInput: The rehearsal fails, as a run would: a role without a model, for instance.
@@ -72,9 +79,12 @@ def estimate(
     known = prices_in(prices)
     samples = list(task.dataset)[:limit]
     groups: dict[str, list[str | int]] = {}
+    events = {}
     for number, sample in enumerate(samples, start=1):
         identity = number if sample.id is None else sample.id  # as Inspect numbers those without one
-        groups.setdefault(str((sample.metadata or {}).get("question") or identity), []).append(identity)
+        question = str((sample.metadata or {}).get("question") or identity)
+        groups.setdefault(question, []).append(identity)
+        events[question] = str((sample.metadata or {}).get("event") or question)
     step = max(1, len(groups) // questions)
     chosen = list(groups.values())[::step][:questions]
     ours = bool(samples and "proposition" in (samples[0].metadata or {}))
@@ -115,7 +125,8 @@ def estimate(
     frame = pd.DataFrame(rows)
     frame.attrs |= {"samples": len(samples), "epochs": log.eval.config.epochs or 1}
     varies = max(answered.values()) - min(answered.values()) > sum(once.values())
-    frame.attrs["notes"] = _doubts(log, varies, reply_tokens)
+    frame.attrs["mde"] = {sd: planned_mde(sd, list(events.values())) for sd in DIFFERENCES}
+    frame.attrs["notes"] = [*_doubts(log, varies, reply_tokens), *_too_small(frame.attrs["mde"], effect)]
     return frame
 
 
@@ -130,7 +141,35 @@ def estimate_text(frame: "pd.DataFrame") -> str:
         f"about {frame['tokens_in'].sum():,.0f} tokens read and {frame['tokens_out'].sum():,.0f} written"
     )
     money = f", {frame['money'].sum():,.2f} dollars" * bool(frame["money"].notna().all())
-    return f"{table(frame.assign(**shown), columns, labels, digits=2)}\n{total}{money}.\n{notes(frame)}"
+    size = mde_text(frame.attrs["mde"])
+    return f"{table(frame.assign(**shown), columns, labels, digits=2)}\n{total}{money}. {size}\n{notes(frame)}"
+
+
+def mde_text(mde: Mapping[float, float]) -> str:
+    """What so many questions can tell, in one sentence."""
+    few, many = (mde[sd] for sd in DIFFERENCES)
+    if isnan(few):
+        return "So few events tell nothing of a difference between two models."
+    return (
+        f"Two models whose mean scores (from 0 to 1, as Brier) differ by {few:.2g} if they answer much alike, "
+        f"{many:.2g} if not, are told apart with probability 0.8."
+    )
+
+
+def _too_small(mde: Mapping[float, float], effect: float) -> list[str]:
+    """A warning if a run is too small for the difference that it is to detect."""
+    few, many = (mde[sd] for sd in DIFFERENCES)
+    if not effect or many <= effect:
+        return []
+    if few <= effect:
+        more = f"{(many / effect) ** 2:.1f} times as many questions do also if they answer differently."
+        return [f"A difference of {effect:g} shows only if the two models answer much alike; {more}"]
+    if isnan(few):
+        return [f"Too small to detect a difference of {effect:g}: give it more questions."]
+    return [
+        f"Too small to detect a difference of {effect:g}: that takes {(few / effect) ** 2:.1f} to "
+        f"{(many / effect) ** 2:.1f} times as many questions."
+    ]
 
 
 def _once(log: "EvalLog", models: Mapping[str, Sequence[str]]) -> Counter[str]:

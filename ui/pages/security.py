@@ -120,7 +120,7 @@ def same_origin(headers: Mapping[str, str], host: str) -> bool:
 def is_given(token: str, headers: Mapping[str, str]) -> bool:
     """Whether the token is in the `Authorization` header, or what `/login` made of it in the cookie."""
     kind, _, given = headers.get("authorization", "").partition(" ")
-    cookies = SimpleCookie[str]()
+    cookies = SimpleCookie()
     try:
         cookies.load(headers.get("cookie", ""))
     except CookieError:

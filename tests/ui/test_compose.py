@@ -1,0 +1,206 @@
+import re
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.ui.conftest import client_of
+from truthgym.tasks import __all__ as registered
+from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.ui import setups
+from truthgym.ui.forms.checks import problems, warnings
+from truthgym.ui.forms.estimate import cost_commands, run_cost
+from truthgym.ui.forms.options import VERBS
+from truthgym.ui.forms.registry import KEYS, TASKS, choices, is_set, role_names
+
+FIRST = {"verb": "eval", "tasks": "truthgym/forecasting", "models": "reference/bayesian"}
+FIELDS = {key: [value] for key, value in FIRST.items()}
+HTMX = {"hx-request": "true"}
+
+
+def shown(text: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", text)).split())
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_a_form_whose_controls_have_names(verb: str, client: TestClient) -> None:
+    text = client.get(f"/?verb={verb}").text
+    controls = re.findall(r"<(?:input|select|textarea)\b[^>]*>", text)
+    identities = [re.search(r'\bid="([^"]+)"', one) for one in controls if 'type="hidden"' not in one]
+    assert all(identities)
+    found = [one[1] for one in identities if one and one[1] != ""]
+    assert len(found) == len(set(found))
+    for identity in found:
+        assert f'for="{identity}"' in text, identity
+
+
+def test_all_tasks_modes_and_paradigms_of_the_registry_can_be_ticked(client: TestClient) -> None:
+    text = client.get("/").text
+    ticks = set(re.findall(r'type="checkbox"[^>]*value="(?:truthgym/)?(\w+)"', text))
+    parts = {"prepare", "prepare_tools", "label_pair", "predict_answers", "human", "reference"}
+    assert ticks >= ({*registered} - parts) | {*PARADIGMS}
+
+
+def test_a_new_form_runs_without_a_key(client: TestClient) -> None:
+    text = shown(client.get("/").text)
+    assert "inspect eval-set truthgym/forecasting --model reference/bayesian --display plain" in text
+    assert "eval_set( ['truthgym/forecasting'], log_dir='logs/forecasting-bayesian'" in text
+
+
+def test_the_preview_follows_the_form_and_shows_the_arguments_of_what_is_ticked(client: TestClient) -> None:
+    given = FIRST | {"solvers": "truthgym/chain_of_thought", "paradigms": "martingale", "P martingale per": "step"}
+    answer = client.post("/compose?parts=1", data=given, headers=HTMX).text
+    assert "<html" not in answer
+    assert 'name="S truthgym/chain_of_thought steps"' in answer
+    assert 'name="T n"' in answer
+    assert "-T 'paradigms={martingale: {per: step}}'" in unescape(answer)
+    assert 'name="S truthgym' not in client.post("/compose", data=given, headers=HTMX).text
+
+
+BAD = [
+    ({"tasks": "truthgym/forecastin"}, "There is no task 'truthgym/forecastin'; did you mean 'truthgym/forecasting'?"),
+    ({"tasks": ""}, "No task is chosen"),
+    ({"models": ""}, "No model is given"),
+    ({"models": "gpt-5"}, "The model 'gpt-5' has no provider"),
+    ({"models": "reference/bayes"}, "There is no simulated agent reference/bayes; did you mean"),
+    ({"T nn": "3"}, "truthgym/forecasting takes no argument 'nn'; did you mean 'n'?"),
+    ({"solvers": "truthgym/chain", "S x y": "1"}, "There is no reasoning mode 'truthgym/chain'"),
+    ({"solvers": "truthgym/direct", "S truthgym/direct steps": "4"}, "truthgym/direct takes no argument 'steps'"),
+    ({"paradigms": "qualitative"}, "The paradigm qualitative needs a model in the role judge"),
+    ({"paradigms": "bier"}, "There is no paradigm 'bier'; did you mean 'brier'?"),
+    ({"--epochs": "many"}, "Invalid value for '--epochs': 'many' is not a valid integer"),
+    ({"--limit": "ten"}, "--limit 'ten' cannot be used; give a number of samples such as 10"),
+    ({"T": "steps"}, "-T steps: write it as NAME=VALUE"),
+    ({"other tasks": "mine.py@x"}, "There is no file mine.py"),
+    ({"T source": "/etc/passwd"}, "/etc/passwd is outside of"),
+    ({"T source": "../other.jsonl"}, "../other.jsonl is outside of"),
+    ({"T source": "~/x.jsonl"}, "~/x.jsonl is outside of"),
+    ({"T": "paradigms={x: {file: /etc/passwd}}"}, "/etc/passwd is outside of"),
+    ({"--model-cost-config": "/root/prices.yaml"}, "/root/prices.yaml is outside of"),
+    ({"name": "../x"}, "'../x' is no name of a set-up"),
+    ({"verb": "convert"}, "logs is empty, and the command needs it"),
+    ({"verb": "convert", "logs": "logs", "--to": "sft", "--out": "/tmp/elsewhere"}, "/tmp/elsewhere is outside of"),
+    ({"verb": "train", "method": "sft"}, "--model_name_or_path is empty"),
+    ({"verb": "sweep", "command": "setups/x.py 'open"}, "cannot be read as words"),
+    ({"verb": "sweep", "command": "/bin/sh x"}, "/bin/sh is outside of"),
+    ({"verb": "score", "log_file": "a.eval", "--scorer": "truthgym/brier", "A z": "1"}, "truthgym/brier takes no arg"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "said"), BAD)
+def test_bad_input_is_one_clear_line_and_nothing_is_lost(
+    changed: dict[str, str], said: str, client: TestClient, tmp_path: Path
+) -> None:
+    given = FIRST | {"--seed": "4711"} | changed
+    answer = client.post("/compose", data=given, headers=HTMX)
+    assert said in shown(answer.text)
+    assert "<pre" not in answer.text  # no command
+    refused = client.post("/launch", data=given)
+    assert refused.status_code == 400
+    if given["verb"] == "eval":
+        assert 'value="4711"' in refused.text
+    for value in changed.values():
+        assert not value or value in unescape(refused.text)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_key_is_never_written_to_a_file(client: TestClient, tmp_path: Path) -> None:
+    for field, value in (("M", "api_key=abc"), ("T", "my_api_key=x"), ("--system-message", "sk-" + "a" * 20)):
+        refused = client.post("/save", data=FIRST | {field: value})
+        assert refused.status_code == 400
+        assert "a set-up is a file and holds no key" in shown(refused.text)
+        assert not [*tmp_path.iterdir()]
+
+
+def test_a_model_without_its_key_is_a_warning_that_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    given = FIELDS | {"models": ["openai/gpt-5.4-mini"], "role judge": ["openai-api/my-lab/x"]}
+    first, second = warnings(given, tmp_path)
+    assert "openai/gpt-5.4-mini needs a key" in first
+    assert "OPENAI_API_KEY" in first
+    assert "MY_LAB_API_KEY" in second
+    assert problems(given, "x", tmp_path) == []
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=hunter2hunter2\n")
+    assert len(warnings(given, tmp_path)) == 1
+    text = client_of(tmp_path).post("/compose", data=FIRST, headers=HTMX).text
+    assert "openai (OPENAI_API_KEY)" in shown(text)
+    assert "hunter2" not in text
+    assert is_set("OPENAI_API_KEY", tmp_path)
+
+
+def test_the_variables_are_those_that_inspect_reads() -> None:
+    from inspect_ai.model import _providers
+
+    folder = Path(str(_providers.__file__)).parent if _providers.__file__ else Path(_providers.__path__[0])
+    for provider, variables in KEYS.items():
+        file = folder / f"{provider.replace('-', '_')}.py"
+        text = file.read_text()
+        by_name = "OpenAICompatibleAPI" in text  # which reads NAME_API_KEY
+        assert all(f'"{one}"' in text or (by_name and one.endswith("_API_KEY")) for one in variables), provider
+
+
+def test_the_roles_are_those_that_paradigms_name() -> None:
+    for paradigm in PARADIGMS.values():
+        assert {*paradigm.roles()} <= {*role_names()}
+
+
+def test_save_open_and_save_again(client: TestClient, tmp_path: Path) -> None:
+    given = FIRST | {"name": "mine", "--limit": "5"}
+    answer = client.post("/save", data=given)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/?setup=mine&saved=1")
+    opened = client.get(answer.headers["location"]).text
+    assert "Saved as setups/mine.py." in opened
+    assert 'name="--limit" value="5"' in opened
+    assert client.post("/save", data=given | {"--limit": "6"}).status_code == 400
+    assert client.post("/save", data=given | {"--limit": "6", "opened": "mine"}).status_code == 303
+    assert setups.read(tmp_path, "mine")[0].fields["--limit"] == ["6"]
+    assert client.post("/save", data=given | {"--limit": "7", "replace": "true"}).status_code == 303
+
+
+def test_what_was_typed_is_shown_as_text(client: TestClient) -> None:
+    given = FIRST | {"name": "<script>alert(1)</script>", "T n": '"><script>alert(2)</script>'}
+    assert "<script>alert" not in client.post("/compose", data=given).text
+
+
+def test_a_setup_or_verb_that_is_not_there_is_one_line(client: TestClient) -> None:
+    assert "There is no set-up 'gone'" in shown(client.get("/?setup=gone").text)
+    assert "Unknown verb 'fly'" in shown(client.get("/?verb=fly").text)
+    assert client.get("/?setup=..%2Fx").status_code == 400
+
+
+def test_the_estimate_is_that_of_truthgym_cost(client: TestClient, tmp_path: Path) -> None:
+    given = FIELDS | {"--limit": ["4"], "--epochs": ["1"], "paradigms": ["brier"], "effect": ["0.05"]}
+    [command] = cost_commands(given)
+    assert command[:3] == ["truthgym", "cost", "truthgym/forecasting"]
+    by_hand = subprocess.run(
+        [sys.executable, "-m", "truthgym.cli.main", *command[1:]], capture_output=True, text=True, check=True
+    )
+    assert run_cost(command, tmp_path).text == by_hand.stdout
+    answer = client.post("/estimate", data={key: values[0] for key, values in given.items()}).text
+    assert "4 samples x 1 epochs = 4 answers: 4 calls" in shown(answer)
+    assert "Too small to detect a difference of 0.05" in shown(answer)
+    assert "<td>reference/bayesian</td>" in answer
+
+
+def test_an_estimate_that_fails_says_why(tmp_path: Path) -> None:
+    [command] = cost_commands(FIELDS | {"T n": ["x"]})
+    found = run_cost(command, tmp_path)
+    assert found.text == ""
+    assert "n must be at least 1, got 'x'" in found.error
+
+
+def test_there_is_an_estimate_for_each_task_mode_and_with_prices_for_each_model() -> None:
+    given = FIELDS | {"models": ["a/b, c/d"], "solvers": ["truthgym/direct", "truthgym/self_debate"]}
+    assert len([*cost_commands(given)]) == 2
+    assert len([*cost_commands(given | {"--model-cost-config": ["prices.yaml"]})]) == 4
+
+
+def test_every_task_says_what_it_does() -> None:
+    for one in choices(TASKS).values():
+        assert one.summary.strip("."), one.name
+        assert all(argument.name for argument in one.arguments)

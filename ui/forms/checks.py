@@ -1,0 +1,174 @@
+"""What is wrong with a set-up before it starts, in whole sentences."""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import yaml
+
+from truthgym.datasets.errors import did_you_mean
+from truthgym.datasets.inspect_private import parse_decorators
+from truthgym.tasks.paradigms import PARADIGMS
+from truthgym.ui.forms.commands import arguments_of, chosen, commands_of, first, model_names, verb_of
+from truthgym.ui.forms.options import VERBS, Fields, check_words, options_of
+from truthgym.ui.forms.registry import (
+    SCORERS,
+    SOLVERS,
+    TASKS,
+    Choice,
+    choices,
+    is_set,
+    reference_models,
+    variables_of,
+)
+from truthgym.ui.forms.script import script_of
+
+KEY_NAME = re.compile(r"(^|_)(api_?key|secret|password|(auth|access)_token)$", re.IGNORECASE)
+KEY_VALUE = re.compile(r"\b(sk|gsk|hf|xai|AIza)[-_][A-Za-z0-9_-]{16,}")
+"""What names a key, and what looks like one."""
+FREE_TEXT = ("--system-message",)
+"""Options whose text is for a model and holds no path."""
+ADDRESS = re.compile(r"https?://\S*")
+
+
+def problems(fields: Fields, name: str, folder: Path) -> list[str]:
+    """What keeps a set-up from being started. Empty if nothing does."""
+    if keys := sorted(set(key_fields(fields))):
+        return [
+            f"{key}: a set-up is a file and holds no key. Put the key into its environment variable, or into "
+            f"{folder}/.env, which Inspect reads" for key in keys
+        ]  # fmt: skip
+    found = [*eval_problems(fields, folder)] if verb_of(fields) == "eval" else [*missing(fields)]
+    found += [*scorer_problems(fields)] if verb_of(fields) == "score" else []
+    try:
+        commands = commands_of(fields, name)
+        for words in commands.values():
+            found += outside(words, folder)
+            if not found:
+                check_words(verb_of(fields), words[len(VERBS[verb_of(fields)]) :])
+        if not found:
+            script_of(commands)
+    except Exception as error:  # as the parser or YAML says it
+        found.append(str(getattr(error, "message", error)).replace("\\[", "["))
+    return list(dict.fromkeys(found))
+
+
+def warnings(fields: Fields, folder: Path) -> list[str]:
+    """What a reader should know before a start. It keeps nothing from being started."""
+    if verb_of(fields) != "eval":
+        return []
+    roles = [part.strip() for key in fields if key.startswith("role ") for part in first(fields, key).split(",")]
+    return [
+        f"{model} needs a key: neither the environment of this server nor {folder}/.env sets {' or '.join(variables)}."
+        for model in dict.fromkeys([*model_names(fields), *filter(None, roles)])
+        if (variables := variables_of(model)) and not any(is_set(one, folder) for one in variables)
+    ]
+
+
+def key_fields(fields: Fields) -> Iterator[str]:
+    """The fields that hold a key."""
+    for field, values in fields.items():
+        own = KEY_NAME.search(field.rpartition(" ")[2].strip("-").replace("-", "_"))
+        for line in (line for text in values for line in text.splitlines()):
+            named = "=" in line and KEY_NAME.search(line.partition("=")[0].strip())
+            if own or named or KEY_VALUE.search(line):
+                yield field
+
+
+def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:
+    tasks, solvers = chosen(fields, "tasks", "other tasks"), chosen(fields, "solvers", "other solvers")
+    paradigms = chosen(fields, "paradigms")
+    if not tasks:
+        yield "No task is chosen; tick one."
+    if not model_names(fields):
+        yield "No model is given; reference/bayesian needs no key."
+    for kind, names, what in ((TASKS, tasks, "task"), (SOLVERS, solvers, "reasoning mode")):
+        yield from (problem for name in names for problem in unknown(choices(kind), name, what, folder))
+    given = arguments_of(fields, "T")
+    for choice in (choices(TASKS)[name] for name in tasks if name in choices(TASKS)):
+        yield from argument_problems(choice, [*given, *(["paradigms"] if paradigms else [])], tasks)
+    for choice in (choices(SOLVERS)[name] for name in solvers if name in choices(SOLVERS)):
+        yield from argument_problems(choice, list(arguments_of(fields, "S", choice.name)), [])
+    for paradigm in paradigms:
+        scorer = choices(SCORERS).get(f"truthgym/{paradigm}")
+        if scorer is None:
+            yield f"There is no paradigm {paradigm!r}; {did_you_mean(paradigm, list(PARADIGMS))}tick one of the list."
+            continue
+        arguments = arguments_of(fields, "P", paradigm)
+        yield from argument_problems(scorer, list(arguments), [])
+        for role in needed_roles(paradigm, arguments):
+            if not first(fields, f"role {role}"):
+                yield f"The paradigm {paradigm} needs a model in the role {role}; give one below Roles."
+    for model in (name for name in model_names(fields) if name.startswith("reference/")):
+        if model not in reference_models():
+            near = did_you_mean(model, list(reference_models()))
+            yield f"There is no simulated agent {model}; {near}the list of models names them."
+    for model in model_names(fields):
+        if "/" not in model:
+            yield f"The model {model!r} has no provider; write PROVIDER/MODEL, such as openai/{model}."
+
+
+def needed_roles(paradigm: str, arguments: dict[str, str]) -> tuple[str, ...]:
+    """The model roles that a paradigm needs with these arguments."""
+    try:
+        return tuple(PARADIGMS[paradigm].roles(**{key: yaml.safe_load(value) for key, value in arguments.items()}))
+    except Exception:  # arguments that it does not take are another problem
+        return ()
+
+
+def unknown(known: dict[str, Choice], name: str, what: str, folder: Path) -> Iterator[str]:
+    """Whether a name is neither registered nor in a file of the folder. Those of other packages are not looked up."""
+    file, _, one = name.partition("@")
+    if file.endswith(".py"):
+        path = folder / file
+        if not path.is_file():
+            yield f"There is no file {file} in {folder}; give one with a {what} in it."
+        elif what == "task" and one not in ("", *(found for found, _ in parse_decorators(path, "task"))):
+            yield f"{file} has no task {one!r}."
+    elif name.startswith("truthgym/") and name not in known:
+        yield f"There is no {what} {name!r}; {did_you_mean(name, list(known))}tick one of the list."
+    elif "/" not in name:
+        yield f"There is no {what} {name!r}; write PACKAGE/NAME or FILE.py@NAME."
+
+
+def argument_problems(choice: Choice, given: Sequence[str], among: Sequence[str]) -> Iterator[str]:
+    known = [one.name for one in choice.arguments]
+    for name in given:
+        if name not in known:
+            also = " (arguments go to all chosen tasks: choose those that take them, or start them apart)"
+            near = f"{did_you_mean(name, known)}it takes: {', '.join(known)}."
+            yield f"{choice.name} takes no argument {name!r}{also * (len(among) > 1)}; {near}"
+    for one in choice.arguments:
+        if one.required and one.name not in given:
+            yield f"{choice.name} needs the argument {one.name!r}."
+
+
+def scorer_problems(fields: Fields) -> Iterator[str]:
+    scorer = choices(SCORERS).get(first(fields, "--scorer"))
+    if scorer:
+        yield from argument_problems(scorer, list(arguments_of(fields, "A")), [])
+
+
+def missing(fields: Fields) -> Iterator[str]:
+    """The options that the command requires and the form leaves empty."""
+    for one in options_of(verb_of(fields)):
+        if one.required and not first(fields, one.name) and one.name not in ("--out", "arguments"):
+            yield f"{one.name.strip('-').replace('_', ' ')} is empty, and the command needs it."
+    if verb_of(fields) == "train":
+        if not first(fields, "method"):
+            yield "No training method is chosen."
+        elif not first(fields, "--model_name_or_path"):
+            yield "--model_name_or_path is empty: give the model to start from."
+
+
+def outside(words: Sequence[str], folder: Path) -> list[str]:
+    """What is wrong with the words that name a place outside of the folder."""
+    found, before = [], ""
+    for word in words:
+        is_text = before in FREE_TEXT or word.startswith((*(f"{one}=" for one in FREE_TEXT), "system_prompt="))
+        before = word
+        for part in [] if is_text else re.split(r"[=,\s{}\[\]\"':]+", ADDRESS.sub("", word)):
+            path = Path(part.partition("@")[0])
+            if part.startswith("~") or not (folder / path).resolve().is_relative_to(folder):
+                found.append(f"{part} is outside of {folder}; use a path below it.")
+    return found

@@ -1,0 +1,170 @@
+"""What can be chosen: tasks, reasoning modes, paradigms and models, read from their signatures and docstrings."""
+
+import inspect
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from truthgym import tasks
+from truthgym.models.reference import TAKES
+from truthgym.tasks.paradigms import PARADIGMS
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of registered function: its section, the option that passes arguments, and the room that defines it."""
+
+    title: str
+    option: str
+    room: str
+
+
+TASKS = Kind("Tasks", "-T", "truthgym.tasks.")
+SOLVERS = Kind("Solvers", "-S", "truthgym.solvers.")
+SCORERS = Kind("Scorers", "-S", "truthgym.scorers.")
+KINDS = (TASKS, SOLVERS, SCORERS)
+PARTS = ("prepare", "prepare_tools", "label_pair", "predict_answers")
+"""Solvers that are registered so that Inspect can rebuild a task from its log. Users do not name them."""
+KEYS = {
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    "grok": ("XAI_API_KEY", "GROK_API_KEY"),
+    "hf-inference-providers": ("HF_TOKEN",),
+    **{
+        name: (f"{name.upper()}_API_KEY",)
+        for name in (
+            *("openai", "anthropic", "mistral", "groq", "together", "openrouter", "fireworks", "deepseek"),
+            *("sambanova", "perplexity", "moonshot"),
+        )
+    },
+}
+"""For a provider of Inspect, the variables of which one must hold its key."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a task, solver or scorer."""
+
+    name: str
+    default: str
+    """As it is written on a command line. "" for none."""
+    required: bool
+    choices: tuple[str, ...]
+    """The values that it takes, if its annotation lists them."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A task, solver or scorer."""
+
+    name: str
+    """As it is written on a command line."""
+    summary: str
+    """The first sentence of its docstring."""
+    doc: str
+    arguments: tuple[Argument, ...]
+
+
+@cache
+def choices(kind: Kind) -> dict[str, Choice]:
+    """All of a kind by name, which is `truthgym/NAME`."""
+    return {
+        f"truthgym/{name}": Choice(f"truthgym/{name}", summary(function), inspect.getdoc(function) or "",
+                                   arguments(function))
+        for its, name, function in registered() if its is kind
+    }  # fmt: skip
+
+
+def registered() -> Iterator[tuple[Kind, str, Callable[..., Any]]]:
+    """Kind, name and function of all tasks, solvers and scorers."""
+    found = {name: getattr(tasks, name) for name in tasks.__all__ if name not in PARTS}
+    found |= {name: paradigm.scorer for name, paradigm in sorted(PARADIGMS.items())}
+    functions = {name: inspect.unwrap(function) for name, function in found.items()}
+    for kind in KINDS:
+        for name, function in functions.items():
+            if function.__module__.startswith(kind.room):
+                yield kind, name, function
+
+
+def summary(function: Callable[..., Any]) -> str:
+    """The first sentence of a docstring."""
+    paragraph = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+    return paragraph.split(". ")[0].rstrip(".") + "."
+
+
+def arguments(function: Callable[..., Any]) -> tuple[Argument, ...]:
+    """The arguments of a function that can be given on a command line."""
+    hints = get_type_hints(function)
+    return tuple(
+        Argument(one.name, default(one), one.default is one.empty, _choices(hints.get(one.name)))
+        for one in inspect.signature(function).parameters.values()
+        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    )
+
+
+def default(parameter: inspect.Parameter) -> str:
+    """The default of an argument as it is written on a command line. "" for None and for a required one."""
+    value = parameter.default
+    if value is inspect.Parameter.empty or value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _choices(annotation: object) -> tuple[str, ...]:
+    """The values that an annotation lists, if it allows no others."""
+    if annotation is bool:
+        return ("true", "false")
+    if get_origin(annotation) is Literal:
+        return tuple(str(value).lower() if isinstance(value, bool) else str(value) for value in get_args(annotation))
+    if get_origin(annotation) in (Union, UnionType):
+        parts = [one for one in get_args(annotation) if one is not type(None)]
+        listed = [_choices(one) for one in parts]
+        return tuple(value for values in listed for value in values) if all(listed) else ()
+    return ()
+
+
+def reference_models() -> dict[str, tuple[str, ...]]:
+    """Simulated agents, which need no key, with the arguments (`-M`) that they take."""
+    return {f"reference/{name}": tuple(sorted(takes)) for name, takes in TAKES.items()}
+
+
+def role_names() -> tuple[str, ...]:
+    """The model roles of all paradigms and solvers, as docs/models.md describes them."""
+    return (
+        *("judge", "grader", "reader", "interviewer", "interlocutor", "debater_a", "debater_b"),
+        *("predictor", "investigator", "forecaster", "human_proxy"),
+    )
+
+
+def variables_of(model: str) -> tuple[str, ...]:
+    """The variables of which one must hold the key of a model's provider. None for one that needs no key."""
+    provider, _, rest = model.partition("/")
+    if provider in ("openai-api", "openai-api-completions"):
+        return (f"{rest.partition('/')[0].upper().replace('-', '_')}_API_KEY",)
+    return KEYS.get(provider, ())
+
+
+def is_set(variable: str, folder: Path) -> bool:
+    """Whether a variable is in the environment, or in the folder's `.env`, which Inspect reads."""
+    from dotenv import dotenv_values
+
+    return bool(os.environ.get(variable) or dotenv_values(folder / ".env").get(variable))
+
+
+def keys_that_are_set(folder: Path) -> dict[str, str]:
+    """For each provider with a key, the name of the variable that holds it."""
+    return {
+        provider: next(one for one in variables if is_set(one, folder))
+        for provider, variables in sorted(KEYS.items()) if any(is_set(one, folder) for one in variables)
+    }  # fmt: skip
+
+
+def shared(names: Sequence[str]) -> tuple[Argument, ...]:
+    """The arguments that all of these tasks take; those of a task that is not ours are unknown."""
+    known = [choices(TASKS)[name].arguments for name in names if name in choices(TASKS)]
+    if not known:
+        return ()
+    return tuple(one for one in known[0] if all(one.name in {other.name for other in rest} for rest in known[1:]))

@@ -1,0 +1,141 @@
+"""Set-ups: what was composed, as a Python script that `python` and `truthgym sweep` run.
+
+A set-up is one file, FOLDER/setups/NAME.py. Its docstring holds the fields of the form, and the script below does what
+the set-up's commands do. The page reads the docstring alone. `inspect eval-set` of Inspect 0.3 reads no file
+(`--run-config` is for `inspect eval`), so a set-up also shows the command line that is the same run.
+"""
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from truthgym.datasets.errors import BadInput
+from truthgym.training.artifacts import write_atomically
+from truthgym.ui.forms.commands import commands_of, model_names, short, verb_of
+from truthgym.ui.forms.options import Fields
+from truthgym.ui.forms.script import script_of
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+"""What a set-up may be called: its name is part of paths."""
+HEAD = "Set-up of `truthgym ui`, which reads this text back. To run it: "
+OF_THE_PAGE = ("name", "opened", "replace", "effect", "reply_tokens", "do")
+"""Fields of the form that are no part of a set-up."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What was composed on the page."""
+
+    name: str
+    fields: Fields = field(default_factory=dict)
+    """The fields of the form, each with its values."""
+
+    @property
+    def verb(self) -> str:
+        return verb_of(self.fields)
+
+    def commands(self) -> dict[str, list[str]]:
+        """The commands by their labels. What is started is one of these lists, as it stands.
+
+        Raises:
+            BadInput: The fields stand for no command.
+        """
+        return commands_of(self.fields, self.name)
+
+    def script(self) -> str:
+        """The Python script.
+
+        Raises:
+            BadInput: See `commands`.
+        """
+        kept = {key: values[0] if len(values) == 1 else list(values) for key, values in self.fields.items()}
+        header = yaml.safe_dump(kept, sort_keys=False, allow_unicode=True, width=110)
+        run = f"python setups/{self.name}.py" + f", or truthgym sweep setups/{self.name}.py" * (self.verb == "eval")
+        text = f"{HEAD}{run}\n\n{header}".replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+        return f'"""{text}"""\n\n{script_of(self.commands())}'
+
+
+def setup_of(fields: Mapping[str, Sequence[str]], name: str = "") -> Setup:
+    """The set-up of a form's fields, under its own name or a suggested one."""
+    kept = {key: [value.replace("\r\n", "\n") for value in values] for key, values in fields.items()
+            if key not in OF_THE_PAGE and any(value.strip() for value in values)}  # fmt: skip
+    return Setup(name or suggested(kept), kept)
+
+
+def suggested(fields: Fields) -> str:
+    """A name for a set-up, of its task and model or of its verb."""
+    parts = [short(one) for one in [*fields.get("tasks", ())][:1] + model_names(fields)[:1]]
+    name = "-".join(parts) if len(parts) == 2 else verb_of(fields)
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", name).strip("-_")[:60] or "run"
+
+
+def path_of(folder: Path, name: str) -> Path:
+    """The file of a set-up.
+
+    Raises:
+        BadInput: The name cannot be used.
+    """
+    if not NAME.fullmatch(name):
+        raise BadInput(
+            f"A set-up cannot be called {name!r}; use up to 64 letters, digits, - and _, the first a letter or digit"
+        )
+    return folder / "setups" / f"{name}.py"
+
+
+def names(folder: Path) -> list[str]:
+    """The names of all set-ups, the newest first."""
+    files = [path for path in (folder / "setups").glob("*.py") if NAME.fullmatch(path.stem)]
+    return [path.stem for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True)]
+
+
+def save(folder: Path, setup: Setup, replace: bool = False) -> Path:
+    """Write a set-up. One that is there already with the same content stays as it is.
+
+    Args:
+        folder: The page's folder.
+        setup: The set-up.
+        replace: Whether to replace another one of this name.
+
+    Raises:
+        BadInput: The name cannot be used or is another set-up's.
+    """
+    path, text = path_of(folder, setup.name), setup.script()
+    if path.is_file():
+        if path.read_text(encoding="utf-8") == text:
+            return path
+        if not replace:
+            raise BadInput(
+                f"There is another set-up {setup.name!r}; give this one another name, or tick that it replaces it"
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text)
+    return path
+
+
+def read(folder: Path, name: str) -> tuple[Setup, str]:
+    """A set-up, and what a reader must know about its file: "" for nothing.
+
+    Raises:
+        BadInput: There is no such set-up, or its docstring is not one that `save` wrote.
+    """
+    path = path_of(folder, name)
+    if not path.is_file():
+        raise BadInput(f"There is no set-up {name!r} in {path.parent}")
+    text = path.read_text(encoding="utf-8")
+    try:
+        told, _, header = (ast.get_docstring(ast.parse(text), clean=False) or "").partition("\n\n")
+        fields = yaml.safe_load(header)
+        if not told.startswith(HEAD) or not isinstance(fields, dict):
+            raise ValueError
+        kept = {str(key): [str(one) for one in (values if isinstance(values, list) else [values])]
+                for key, values in fields.items()}  # fmt: skip
+        setup = Setup(name, kept)
+        changed = setup.script() != text
+    except (SyntaxError, ValueError, yaml.YAMLError):
+        raise BadInput(f"{path} is no set-up of this page; run it with `python {path}`") from None
+    note = f"setups/{name}.py was changed by hand: this form shows what it was composed of, not what it does now."
+    return setup, note * changed
