@@ -1,8 +1,10 @@
 import re
+import shlex
 import subprocess
 import sys
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -10,7 +12,7 @@ from fastapi.testclient import TestClient
 from tests.ui.conftest import client_of
 from truthgym.tasks import __all__ as registered
 from truthgym.tasks.paradigms import PARADIGMS
-from truthgym.ui import setups
+from truthgym.ui import jobs, setups
 from truthgym.ui.forms.checks import problems, warnings
 from truthgym.ui.forms.estimate import cost_commands, run_cost
 from truthgym.ui.forms.options import VERBS
@@ -111,7 +113,7 @@ def test_a_key_is_never_written_to_a_file(client: TestClient, tmp_path: Path) ->
     for field, value in (("M", "api_key=abc"), ("T", "my_api_key=x"), ("--system-message", "sk-" + "a" * 20)):
         refused = client.post("/save", data=FIRST | {field: value})
         assert refused.status_code == 400
-        assert "a set-up is a file and holds no key" in shown(refused.text)
+        assert "has a key in it" in shown(refused.text)
         assert not [*tmp_path.iterdir()]
 
 
@@ -204,3 +206,25 @@ def test_every_task_says_what_it_does() -> None:
     for one in choices(TASKS).values():
         assert one.summary.strip("."), one.name
         assert all(argument.name for argument in one.arguments)
+
+
+def test_what_is_started_is_what_the_page_shows(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[Path, list[str], str]] = []
+
+    def start(folder: Path, command: list[str], name: str) -> SimpleNamespace:
+        started.append((folder, command, name))
+        return SimpleNamespace(id=f"run{len(started)}")
+
+    monkeypatch.setattr(jobs, "start", start)
+    page = client.post("/compose", data=FIRST | {"name": "one"}, headers=HTMX).text
+    answer = client.post("/launch", data=FIRST | {"name": "one"})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/runs/run1")
+    [(folder, command, name)] = started
+    assert (folder, name) == (tmp_path, "one")
+    assert unescape(re.findall(r'<pre id="command1"[^>]*>([^<]*)<', page)[0]) == shlex.join(command)
+    assert setups.names(tmp_path) == ["one"]
+    several = {**FIRST, "name": "two", "solvers": ["truthgym/direct", "truthgym/self_debate"]}
+    assert client.post("/launch", data=several).headers["location"] == "/runs"
+    assert [name for _, _, name in started[1:]] == ["two-direct", "two-self_debate"]

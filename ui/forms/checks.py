@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from truthgym.datasets.errors import did_you_mean
+from truthgym.datasets.errors import BadInput, did_you_mean
 from truthgym.datasets.inspect_private import parse_decorators
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.ui.forms.commands import arguments_of, chosen, commands_of, first, model_names, verb_of
@@ -22,10 +22,8 @@ from truthgym.ui.forms.registry import (
     variables_of,
 )
 from truthgym.ui.forms.script import script_of
+from truthgym.ui.processes.secrets import refuse_keys
 
-KEY_NAME = re.compile(r"(^|_)(api_?key|secret|password|(auth|access)_token)$", re.IGNORECASE)
-KEY_VALUE = re.compile(r"\b(sk|gsk|hf|xai|AIza)[-_][A-Za-z0-9_-]{16,}")
-"""What names a key, and what looks like one."""
 FREE_TEXT = ("--system-message",)
 """Options whose text is for a model and holds no path."""
 ADDRESS = re.compile(r"https?://\S*")
@@ -33,11 +31,10 @@ ADDRESS = re.compile(r"https?://\S*")
 
 def problems(fields: Fields, name: str, folder: Path) -> list[str]:
     """What keeps a set-up from being started. Empty if nothing does."""
-    if keys := sorted(set(key_fields(fields))):
-        return [
-            f"{key}: a set-up is a file and holds no key. Put the key into its environment variable, or into "
-            f"{folder}/.env, which Inspect reads" for key in keys
-        ]  # fmt: skip
+    try:
+        refuse_keys([*typed(fields)], folder)
+    except BadInput as error:
+        return [str(error.message)]
     found = [*eval_problems(fields, folder)] if verb_of(fields) == "eval" else [*missing(fields)]
     found += [*scorer_problems(fields)] if verb_of(fields) == "score" else []
     try:
@@ -65,14 +62,11 @@ def warnings(fields: Fields, folder: Path) -> list[str]:
     ]
 
 
-def key_fields(fields: Fields) -> Iterator[str]:
-    """The fields that hold a key."""
+def typed(fields: Fields) -> Iterator[str]:
+    """All that was typed, line by line, as NAME=VALUE where the field is an argument's."""
     for field, values in fields.items():
-        own = KEY_NAME.search(field.rpartition(" ")[2].strip("-").replace("-", "_"))
-        for line in (line for text in values for line in text.splitlines()):
-            named = "=" in line and KEY_NAME.search(line.partition("=")[0].strip())
-            if own or named or KEY_VALUE.search(line):
-                yield field
+        start = f"{field.rpartition(' ')[2]}=" if " " in field else ""
+        yield from (f"{start}{line}" for text in values for line in text.splitlines())
 
 
 def eval_problems(fields: Fields, folder: Path) -> Iterator[str]:

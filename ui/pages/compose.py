@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from truthgym.datasets.errors import BadInput
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.training.trainers.usual_options import METHODS
-from truthgym.ui import setups
+from truthgym.ui import jobs, setups
 from truthgym.ui.forms import registry
 from truthgym.ui.forms.checks import needed_roles, problems, warnings
 from truthgym.ui.forms.commands import (
@@ -90,12 +90,9 @@ async def save(request: Request) -> Response:
 @router.post("/launch")
 async def launch(request: Request) -> Response:
     """Write the set-up's file and start its commands: each is one of the lists that the page shows."""
-    from importlib import import_module
-
     given, folder = await form_fields(request), folder_of(request)
     try:
         setup = stored(folder, given)
-        jobs = import_module("truthgym.ui.jobs")
         started = [
             jobs.start(folder, words, f"{setup.name}-{label}" if label else setup.name)
             for label, words in setup.commands().items()
