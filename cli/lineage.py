@@ -54,19 +54,45 @@ def compare(before: str, after: str) -> None:
     sys.exit(1 if (frame["verdict"] == "worse").any() else 0)
 
 
-@command.command("verl")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@command.group("verl")
+def verl() -> None:
+    """Train with verl, rewarded by a server, and record how the run ended. verl must be installed."""
+
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+
+
+@verl.command("prepare")
+@FOLDER
 @click.option("--data", required=True, type=click.Path(path_type=Path, exists=True), help="Training file, .parquet.")
 @click.option("--server", required=True, help="Address of a `truthgym serve`, which gives the rewards.")
 @click.argument("overrides", nargs=-1, type=click.UNPROCESSED, metavar="[-- OVERRIDES OF VERL]")
-def verl(folder: Path, data: Path, server: str, overrides: tuple[str, ...]) -> None:
-    """Train with verl, rewarded by a server, and record how the run ended. verl must be installed.
+def prepare(folder: Path, data: Path, server: str, overrides: tuple[str, ...]) -> None:
+    """Plan a run in FOLDER: its command, its data by digest, and what the server scores with by digest."""
+    from truthgym.serve.verl import prepare
 
-    FOLDER gets the checkpoints. A run that fails or is cancelled is recorded, too.
+    click.echo(f"Planned: {prepare(folder, data, server, overrides)}")
+
+
+@verl.command("run")
+@FOLDER
+def run(folder: Path) -> None:
+    """Run the plan in FOLDER, and record how it ended: also if it fails or is cancelled.
+
+    The exit status is 1 unless it succeeded.
     """
-    from truthgym.serve.verl import finalize, prepare, run
+    from truthgym.serve.verl import finalize, run
 
-    prepare(folder, data, server, overrides)
     status = run(folder)
-    click.echo(f"Recorded: {finalize(folder, status)}")
+    click.echo(f"Recorded: {finalize(folder)}")
     sys.exit(0 if status == 0 else 1)
+
+
+@verl.command("finalize")
+@FOLDER
+@click.option("--exit-status", type=int, help="Of a run that was killed and left none; without it, it failed.")
+def finalize(folder: Path, exit_status: int | None) -> None:
+    """Record how the last run in FOLDER ended, if `run` was killed before it could. Doing so again changes nothing."""
+    from truthgym.serve.verl import finalize
+
+    click.echo(f"Recorded: {finalize(folder, exit_status)}")

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 from tests.fixtures import Request, serving
 from truthgym.datasets.errors import BadInput
-from truthgym.serve.verl import CHECKPOINTS, PLAN, finalize, prepare, run
+from truthgym.serve.verl import ATTEMPT, CHECKPOINTS, PLAN, _created, finalize, prepare, run
+from truthgym.training.artifacts import folder_lock
 from truthgym.training.lineage import Lineage
 from truthgym.training.served import compute_score, served
 from truthgym.training.statements import record
@@ -141,6 +143,86 @@ def test_a_command_that_is_told_to_end_records_it(tmp_path: Path) -> None:
         status = run(folder)
     assert status == -signal.SIGTERM
     assert result(finalize(folder, status))[0] == "cancelled"
+
+
+def plan_of(folder: Path, program: str) -> Path:
+    folder.mkdir()
+    content = {"command": [sys.executable, "-c", program], "data": {"path": "d", "sha256": "c" * 64}}
+    (folder / PLAN).write_text(json.dumps(content | {"trainer": "verl", "reward": {"made_of": {}}}))
+    return folder
+
+
+ORPHAN = """
+import json, os, pathlib, signal, time
+folder = pathlib.Path(FOLDER)
+while json.loads((folder / "attempt.json").read_text())["process"] != os.getpid():
+    time.sleep(0.02)
+os.kill(os.getppid(), signal.SIGKILL)
+while not (folder / "end").exists():
+    time.sleep(0.02)
+"""
+"""Kills the command that runs it, and runs on."""
+
+
+def test_a_run_whose_command_was_killed_is_recorded_later(tmp_path: Path) -> None:
+    folder = plan_of(tmp_path / "run", ORPHAN.replace("FOLDER", repr(str(tmp_path / "run"))))
+    killed = get_context("fork").Process(target=run, args=(folder,))
+    killed.start()
+    killed.join(timeout=60)
+    assert killed.exitcode == -signal.SIGKILL
+    process = json.loads((folder / ATTEMPT).read_text())["process"]
+    for command in (finalize, run):
+        with pytest.raises(BadInput, match=f"process {process} still trains"):
+            command(folder)
+    (folder / "end").touch()
+    while _created(process) is not None:
+        time.sleep(0.02)
+    with pytest.raises(BadInput, match="its last run is not recorded"):
+        run(folder)
+    statement = finalize(folder)
+    assert result(statement)[:2] == ("failed", {"stage": "train", "type": "no exit status: it was killed"})
+    assert finalize(folder) == statement, "recorded once"
+    assert len(list(statement.parent.glob("*.json"))) == 1
+    with pytest.raises(BadInput, match="not 0; omit --exit-status"):
+        finalize(folder, 0)
+
+
+def test_who_knows_how_a_killed_run_ended_can_say_so(tmp_path: Path) -> None:
+    folder = plan_of(tmp_path / "run", "")
+    with pytest.raises(BadInput, match="was planned and not run"):
+        finalize(folder)
+    (folder / ATTEMPT).write_text(json.dumps({"process": 0, "created": None}))
+    assert result(finalize(folder, 143))[0] == "cancelled"
+
+
+def test_a_run_can_be_repeated_and_each_is_recorded(tmp_path: Path) -> None:
+    folder = plan_of(tmp_path / "run", "raise SystemExit(4)")
+    run(folder)
+    with pytest.raises(BadInput, match="its last run is not recorded"):
+        run(folder)
+    first = finalize(folder)
+    plan = json.loads((folder / PLAN).read_text())
+    (folder / PLAN).write_text(json.dumps(plan | {"command": [sys.executable, "-c", "raise SystemExit(5)"]}))
+    run(folder)
+    second = finalize(folder)
+    assert [result(one)[1]["type"] for one in (first, second)] == ["exit status 4", "exit status 5"]
+
+
+def test_one_command_at_a_time_uses_a_folder(tmp_path: Path) -> None:
+    folder = plan_of(tmp_path / "run", "")
+    with folder_lock(folder):
+        for command in (run, finalize):
+            with pytest.raises(BadInput, match="run is in use by another command"):
+                command(folder)
+
+
+def test_data_that_was_changed_is_not_trained_on(tmp_path: Path) -> None:
+    folder = plan_of(tmp_path / "run", "")
+    plan, data = json.loads((folder / PLAN).read_text()), tmp_path / "train.parquet"
+    data.write_bytes(b"other rows")
+    (folder / PLAN).write_text(json.dumps(plan | {"data": {"path": str(data), "sha256": "c" * 64}}))
+    with pytest.raises(BadInput, match="was changed after the run was planned"):
+        run(folder)
 
 
 def test_verl_gets_an_error_and_no_zero() -> None:

@@ -18,6 +18,9 @@ from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.quality_markers import TOPICS
 from truthgym.scorers.rubrics.reward import ModelSpec, Protocol
 from truthgym.serve.spec import RewardSpec
+from truthgym.training.artifacts import folder_lock
+from truthgym.training.lineage import Lineage
+from truthgym.training.rubric_search import rubric_search
 from truthgym.training.search.data import Prompts, bundled, split_prompts
 from truthgym.training.search.labels import make_labels
 from truthgym.training.search.scoring import Scores
@@ -71,6 +74,29 @@ def test_a_verifier_that_was_down_leaves_nothing_behind(tmp_path: Path, says: Sa
     assert score() == [[1] * 3] * 2
     (tmp_path / "scores.jsonl").write_text(old + "\n")
     assert Scores(Protocol(), [says(reply)], labels, tmp_path / "scores.jsonl")._graded == {}
+
+
+@pytest.mark.parametrize(("error", "status"), [(ConnectionError("down"), "failed"), (KeyboardInterrupt(), "cancelled")])
+def test_a_search_that_does_not_end_is_recorded(
+    error: BaseException, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> None:
+        (tmp_path / "out" / "prompts.json").write_text("{}")
+        raise error
+
+    monkeypatch.setattr("truthgym.training.rubric_search.run_search", fails)
+    with pytest.raises(type(error)):
+        rubric_search("bundled", tmp_path / "out", SMALL)
+    (statement,) = Lineage([tmp_path / "out"]).statements.values()
+    assert (statement.event, statement.status) == ("search", status)
+    assert type(error).__name__ in statement.failure
+    assert Lineage([tmp_path / "out"]).faults() == []
+
+
+def test_two_searches_do_not_share_a_folder(tmp_path: Path) -> None:
+    with folder_lock(tmp_path / "out"), pytest.raises(BadInput, match="out is in use by another command"):
+        rubric_search("bundled", tmp_path / "out", SMALL)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_prompt_whose_answers_all_tie_ends_no_search() -> None:
