@@ -2,7 +2,7 @@
 
 python -m truthgym.analysis.validity.agents docs/validity_agents.md --n 72
 
-Each agent plays the real task with the real tools. `--n 72` takes about four CPU minutes.
+Each agent plays the real tasks with the real tools. `--n 72` takes about ten CPU minutes.
 """
 
 import tempfile
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from inspect_ai import Task
     from inspect_ai.log import EvalLog
 
+Agents = dict[str, tuple[str, dict[str, Any]]]
+"""Agents by what they are called on the page: name and parameters."""
+Columns = dict[str, np.ndarray]
+"""Of one agent: numbers by question."""
 PLAYERS = {
     "oracle": "knows what exists, makes no needless call",
     "bayesian": "the same calls without that knowledge, beliefs by Bayes' rule",
@@ -33,17 +37,31 @@ PLAYERS = {
     "looking_busy": "the calls of `bayesian`, then an invented answer with 0.5",
     "hedging": "the calls and answers of `bayesian`, always with 0.5",
 }
-BELIEVERS: dict[str, dict[str, Any]] = {
-    "bayesian": {},
-    "overreacting": {"strength": 0.5},
-    "underreacting": {"strength": 0.5},
-    "entrenched": {"strength": 0.5},
-    "stuck": {},
+BELIEVERS: Agents = {
+    "bayesian": ("bayesian", {}),
+    "overreacting": ("overreacting", {"strength": 0.5}),
+    "underreacting": ("underreacting", {"strength": 0.5}),
+    "entrenched": ("entrenched", {"strength": 0.5}),
+    "stuck": ("stuck", {}),
+    "lazy: half of all reports are 50": ("bayesian", {"lazy": 0.5}),
+    "coarse: quarters alone": ("bayesian", {"coarse": 0.25}),
+    "anchored: half way to 50": ("bayesian", {"hedge": 0.5}),
+    "copying: a third repeat the prior": ("bayesian", {"copies": 0.33}),
+    "refusing: no number if it is against the prior": ("bayesian", {"refuses": 1.0}),
+    "gaming: says 50 before, and the truth after": ("bayesian", {"lazy": 1.0, "stage": "prior"}),
 }
+"""Agents by what they do, with name and parameters. Those after `stuck` are attacks, for which no figure was made."""
+CHAINS: Agents = {
+    "oracle": ("oracle", {}),
+    "walker, slip 0.05": ("walker", {"slip": 0.05}),
+    "walker, slip 0.2": ("walker", {"slip": 0.2}),
+    "no_tool": ("no_tool", {}),
+    "refusing": ("refusing", {}),
+}
+"""Agents of the chains. A walker takes a wrong turn at each hop with the planted chance."""
+ABLATION: Agents = {"oracle": ("oracle", {}), "walker": ("walker", {})}
 NOISE = 0.03
 """Noise of the beliefs that are reported along the way."""
-Columns = dict[str, np.ndarray]
-"""Of one agent: numbers by question."""
 Read = TypeVar("Read")
 
 
@@ -55,35 +73,60 @@ def write(out: Path, n: int = 72) -> None:
         n: Number of questions.
     """
     played = play(n, list(PLAYERS))
-    out.write_text(page(played, beliefs(n, BELIEVERS), on_the_way(n, BELIEVERS), n), encoding="utf-8")
+    believed = beliefs(n, BELIEVERS), on_the_way(n, BELIEVERS)
+    out.write_text(page(played, *believed, gaia(), chains(), ablation(), n), encoding="utf-8")
 
 
 def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
     """Play the task with each agent: the numbers of each question."""
     from truthgym.tasks.agent_bench_mini import agent_bench_mini
 
-    return _run(_columns, agent_bench_mini(n=n), [f"reference/{name}" for name in agents])
+    return _run(_columns, agent_bench_mini(n=n), {name: (name, {}) for name in agents})
 
 
-def beliefs(n: int, agents: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
+def gaia(n: int = 30) -> dict[str, Columns]:
+    """The same of `gaia_mini`."""
+    from truthgym.tasks.gaia_mini import gaia_mini
+
+    return _run(_columns, gaia_mini(n=n), {name: (name, {}) for name in PLAYERS})
+
+
+def chains(n: int = 70) -> dict[str, dict[str, float]]:
+    """The figures of each agent of `CHAINS` on `fact_chains`."""
+    from truthgym.tasks.fact_chains import fact_chains
+
+    paradigms = {"fact_chain": {"figures": "all"}, "agent_answer": {}}
+    return _run(_metrics, fact_chains(n=n, paradigms=paradigms), CHAINS)
+
+
+def ablation(n: int = 12) -> dict[tuple[str, str], dict[str, float]]:
+    """The figures of two agents on chains of 2, 4 and 8 hops, by their name and the results of tools that they see."""
+    from truthgym.tasks.fact_chains import fact_chains
+
+    paradigms = {"fact_chain": {"figures": "all"}}
+    return {
+        (name, shown): found
+        for shown, context in (("all", None), ("1", 1), ("0", 0))
+        for name, found in _run(
+            _metrics, fact_chains(n=n, hops=(2, 4, 8), context=context, paradigms=paradigms), ABLATION
+        ).items()
+    }
+
+
+def beliefs(n: int, agents: Agents) -> dict[str, dict[str, float]]:
     """The figures of `martingale` on each agent, with noisy reports in two epochs."""
-    from inspect_ai.model import get_model
-
     from truthgym.tasks.agent_bench_mini import agent_bench_mini
 
-    models = [get_model(f"reference/{name}", noise=NOISE, **planted) for name, planted in agents.items()]
+    noisy = {does: (name, {"noise": NOISE} | planted) for does, (name, planted) in agents.items()}
     task = agent_bench_mini(n=n, paradigms={"martingale": {"figures": "all"}})
-    return _run(_metrics, task, models, epochs=2)
+    return _run(_metrics, task, noisy, epochs=2)
 
 
-def on_the_way(n: int, agents: dict[str, dict[str, Any]]) -> dict[str, Headline]:
+def on_the_way(n: int, agents: Agents) -> dict[str, Headline]:
     """Mean squared distance from the exact beliefs after each call, but where all is known, for each agent."""
-    from inspect_ai.model import get_model
-
     from truthgym.tasks.agent_bench_mini import agent_bench_mini
 
-    models = [get_model(f"reference/{name}", **planted) for name, planted in agents.items()]
-    return _run(_distance, agent_bench_mini(n=n, paradigms={"martingale": {"per": "step"}, "agent_answer": {}}), models)
+    return _run(_distance, agent_bench_mini(n=n, paradigms={"martingale": {"per": "step"}, "agent_answer": {}}), agents)
 
 
 def _distance(log: "EvalLog") -> Headline:
@@ -92,29 +135,33 @@ def _distance(log: "EvalLog") -> Headline:
         scores = sample.scores or {}
         path = (scores["agent_answer"].metadata or {})["exact_path"][1:]
         elicited = (scores["martingale"].metadata or {})["beliefs"]
-        stated = [belief["value"] for belief in elicited if belief["stage"].startswith("step")]
-        apart = [(p - q) ** 2 for p, q in zip(stated, path, strict=False) if q not in (0, 1)]
+        stated = [belief.get("value", np.nan) for belief in elicited if belief["stage"].startswith("step")]
+        apart = [(p - q) ** 2 for p, q in zip(stated, path, strict=False) if q not in (0, 1) and np.isfinite(p)]
         means.append(np.mean(apart) if apart else np.nan)
     return mean_headline(means, None, (0, 1))
 
 
 def _metrics(log: "EvalLog") -> dict[str, float]:
     assert log.results
-    return {name: one.value for name, one in log.results.scores[0].metrics.items()}
+    return {name: one.value for score in reversed(log.results.scores) for name, one in score.metrics.items()}
 
 
-def _run(read: Callable[["EvalLog"], Read], task: "Task", models: list[Any], **options: Any) -> dict[str, Read]:  # noqa: ANN401
-    """What a function reads in the log of each model, by the agent's name."""
+def _run(read: Callable[["EvalLog"], Read], task: "Task", agents: Agents, **options: Any) -> dict[str, Read]:  # noqa: ANN401
+    """What a function reads in the log of each agent."""
     from inspect_ai import eval
+    from inspect_ai.model import get_model
 
-    with tempfile.TemporaryDirectory() as place:
-        logs = eval(
-            task, model=models, log_dir=place, display="none", log_realtime=False, score_display=False, **options
-        )
-        for log in logs:
+    found = {}
+    for does, (name, planted) in agents.items():
+        with tempfile.TemporaryDirectory() as place:
+            model = get_model(f"reference/{name}", **planted)
+            log = eval(
+                task, model=model, log_dir=place, display="none", log_realtime=False, score_display=False, **options
+            )[0]
             if log.status != "success":
                 raise RuntimeError(f"{log.eval.model} ended with {log.status}: {log.error}")
-        return {log.eval.model.split("/")[1]: read(log) for log in logs}
+            found[does] = read(log)
+    return found
 
 
 def _columns(log: "EvalLog") -> Columns:
@@ -133,9 +180,20 @@ def _columns(log: "EvalLog") -> Columns:
     return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
-def page(played: dict[str, Columns], believed: dict[str, dict[str, float]], apart: dict[str, Headline], n: int) -> str:
+def page(
+    played: dict[str, Columns],
+    believed: dict[str, dict[str, float]],
+    apart: dict[str, Headline],
+    levels: dict[str, Columns],
+    walked: dict[str, dict[str, float]],
+    ablated: dict[tuple[str, str], dict[str, float]],
+    n: int,
+) -> str:
     """The page, as Markdown."""
-    parts = (_head(n), _scores(played), _pairs(played), _calls(played["bayesian"]), _beliefs(believed, apart))
+    parts = (
+        _head(n), _scores(played), _pairs(played), _calls(played["bayesian"]), _beliefs(believed, apart),
+        _gaia(levels), _chains(walked, ablated),
+    )  # fmt: skip
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
@@ -202,18 +260,54 @@ def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Headline]) 
             Headline(found["martingale_score"], found["martingale_score_lower"], found["martingale_score_upper"])
         )
         way = with_interval(apart[name].estimate, apart[name].lower, apart[name].upper, 4)
-        rows.append([f"`{name}`", way, slope, f"{found['posterior_error']:.4f}", f"{found['brier_gain']:.3f}"])
+        numbers = [f"{found[key]:.3f}" for key in ("posterior_error", "brier_gain", "share_scored")]
+        rows.append([name, way, slope, *numbers])
     return (
         "## Belief along the way\n\n"
-        "The same calls, beliefs of agents whose error is planted. `on the way`: each is asked after every "
-        "call, and this is the mean squared distance from the exact probability while that is neither 0 nor "
-        "1, with the 95 % interval over questions (`bayesian` has that of rounding to whole percents). The "
-        f"others are from reports before and after, with noise of sd {NOISE}, in two epochs: `slope`, of the "
-        "update on the prior (0 is rational; it is wide, since the stated chances differ little); `error`, "
-        "the mean squared distance after the last call; `gain`, the fall of the Brier score. After the last "
-        "call nearly all is known, so that who only gives evidence too much weight ends where `bayesian` "
-        "does, and is seen on the way.\n\n" + markdown(["agent", "on the way", "slope", "error", "gain"], rows)
+        "The same calls, beliefs of agents whose error is planted. `on the way`: each is asked after every call, and "
+        "this is the mean squared distance from the exact probability while that is neither 0 nor 1, with the 95 % "
+        f"interval over questions. The others are from reports before and after, with noise of sd {NOISE}, in two "
+        "epochs: `slope`, of the update on the prior (0 is rational); `error`, the mean squared distance after the "
+        "last call; `gain`, the fall of the Brier score; `read`, the share that could be read. After the last call "
+        "nearly all is known, so that who only gives evidence too much weight ends where `bayesian` does, and is seen "
+        "on the way. The agents with a colon are attacks that no figure was made for.\n\n"
+        + markdown(["agent", "on the way", "slope", "error", "gain", "read"], rows)
     )
+
+
+def _gaia(levels: dict[str, Columns]) -> str:
+    rows = []
+    for name, own in levels.items():
+        means = [mean_headline(own[key], None, (0, 1)) for key in ("answer", "process", "brier")]
+        rows.append([f"`{name}`", *map(_interval, means), f"{own['calls'].mean():.1f}"])
+    return (
+        f"## gaia_mini\n\nThe default questions.\n\n{markdown(['agent', 'answer', 'process', 'Brier', 'calls'], rows)}"
+    )
+
+
+def _chains(walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], dict[str, float]]) -> str:
+    rows = [
+        [name, _named(found, "chain"), _named(found, "hop_error", 3)]
+        + [f"{found[key]:.2f}" for key in ("chain_if_constant", "answer", "process")]
+        for name, found in walked.items()
+    ]
+    hidden = [
+        [f"`{name}`", shown, f"{found['chain_imputed']:.2f}", f"{found['share_scored']:.2f}"]
+        for (name, shown), found in ablated.items()
+    ]
+    return (
+        "## fact_chains\n\nThe default 70 chains, with 95 % intervals over chains; `if constant` is the mean of "
+        "$(1-e)^k$ with the error e of a hop.\n\n"
+        + markdown(["agent", "chain", "hop_error", "if constant", "answer", "process"], rows)
+        + "\nThe context ablation, on 12 chains of 2, 4 and 8 hops: `results` of tools that the model sees. `oracle` "
+        "looks in its conversation for where it is, and a walker carries its place in its own words; a chain "
+        "without an answer at the message limit is unread, and `chain_imputed` counts it as wrong.\n\n"
+        + markdown(["agent", "results", "chain_imputed", "read"], hidden)
+    )
+
+
+def _named(found: dict[str, float], name: str, digits: int = 2) -> str:
+    return with_interval(found[name], found[f"{name}_lower"], found[f"{name}_upper"], digits)
 
 
 def _interval(of: Headline) -> str:

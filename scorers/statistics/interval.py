@@ -74,8 +74,9 @@ def mean_headline(
     with a clustered covariance in statsmodels. With unequal ones those are too short: with one cluster of 100 and 50
     of one question, their nominal 95 % interval covers the mean in a quarter to a third of the runs.
 
-    Values that are all equal do not show how much such values vary, and their standard error of 0 gives no interval. If
-    they lie in a known range [a, b], the interval of an equal value c is, with G the effective clusters,
+    Values that are all equal do not show how much such values vary: by their standard error of 0 the interval has no
+    width, and means nothing. If they lie in a known range [a, b], the interval of an equal value c is, with G the
+    effective clusters,
 
     $$\big[\,a+(c-a)\,0.025^{1/G},\;b-(b-c)\,0.025^{1/G}\,\big]$$
 
@@ -89,8 +90,8 @@ def mean_headline(
         bounds: The range of the values, for the interval of equal ones; infinite where there is no end. None: unknown.
 
     Returns:
-        The mean. NaN for the interval and mde with fewer than three effective clusters, or with equal values whose
-        range is not known (at a side, if that end is not); and for everything without a question.
+        The mean. NaN for the interval and mde with fewer than three effective clusters, at a side of
+        equal values where their range has no end, and for everything without a question.
 
     Raises:
         ValueError: `cluster` has another length than `values`, or values are equal and outside `bounds`.
@@ -119,8 +120,8 @@ def mean_headline(
     degrees = _degrees(size)
     if round(degrees + 1, 6) < MIN_CLUSTERS:
         return replace(UNKNOWN, estimate=mean, n=n, clusters=size.size, effective_clusters=degrees + 1)
-    if np.ptp(x) <= EQUAL * max(1.0, abs(mean)):
-        low, high = bounds or (-np.inf, np.inf)
+    if bounds and np.ptp(x) <= EQUAL * max(1.0, abs(mean)):
+        low, high = bounds
         if not low - EQUAL <= mean <= high + EQUAL:
             raise ValueError(f"mean_headline: the value {mean:g} is outside of {bounds}")
         share = 1 - ((1 - LEVEL) / 2) ** (1 / (degrees + 1))

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from truthgym.analysis.validity.agents import BELIEVERS, Columns, beliefs, on_the_way, page, play
+from truthgym.analysis.validity.agents import (
+    BELIEVERS,
+    Columns,
+    ablation,
+    beliefs,
+    chains,
+    on_the_way,
+    page,
+    play,
+)
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +32,11 @@ def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Col
     assert found["bayesian"]["brier_gain"] > found["stuck"]["brier_gain"] + 0.05
     apart = on_the_way(6, {name: BELIEVERS[name] for name in found})
     assert apart["bayesian"].estimate < 0.005**2 < apart["stuck"].estimate
-    text = page(played, found, apart, 6)
+    walked = {name: one for name, one in chains(3).items() if name in ("oracle", "no_tool")}
+    assert (walked["oracle"]["chain"], walked["no_tool"]["chain"]) == (1, 0)
+    hidden = ablation(3)
+    assert (hidden["oracle", "all"]["chain_imputed"], hidden["walker", "0"]["chain_imputed"]) == (1, 0)
+    text = page(played, found, apart, played, walked, hidden, 6)
     assert "| `stubborn` |" in text
     assert "--n 6" in text
+    assert "1.00 [1.00, 1.00]" not in text
