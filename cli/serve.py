@@ -23,6 +23,11 @@ import click
               help="Share of items scored again with a request for full marks, to see whether that pays.")  # fmt: skip
 @click.option("--concurrency", type=click.IntRange(1), default=100, show_default=True,
               help="Items scored at the same time; four times as many may wait.")  # fmt: skip
+@click.option("--unknown-prompt", type=click.Choice(["error", "global"]), default="error", show_default=True,
+              help="Where rubrics are for single prompts or domains: what any other prompt gets.")  # fmt: skip
+@click.option("--requests-per-minute", type=click.FloatRange(0), default=0.0, help="Calls of each judge; 0: no limit.")
+@click.option("--tokens-per-minute", type=click.FloatRange(0), default=0.0,
+              help="Tokens of each judge, read and written; 0: no limit.")  # fmt: skip
 @click.option("--drain", type=click.FloatRange(0), default=30.0, show_default=True,
               help="Seconds for open requests to end after SIGTERM.")  # fmt: skip
 def command(
@@ -39,6 +44,9 @@ def command(
     log_text: bool,
     canary: float,
     concurrency: int,
+    unknown_prompt: str,
+    requests_per_minute: float,
+    tokens_per_minute: float,
     drain: float,
 ) -> None:
     """Serve a scorer of yours or ours over HTTP, as a reward for TRL, OpenRLHF, verl and slime."""
@@ -56,8 +64,12 @@ def command(
     if bool(scorer) == bool(name) or (name and specs is None):
         raise BadInput("truthgym serve: give either --scorer NAME, or --specs FOLDER and --spec NAME")
     spec = RewardSpec(
-        scorer=scorer, options=parse_cli_args(options), roles=parse_cli_args(roles), reward=reward
+        scorer=scorer, options=parse_cli_args(options), roles=parse_cli_args(roles), reward=reward,
+        unknown_prompt="global" if unknown_prompt == "global" else "error",
     ) if scorer else named_spec(specs or Path(), str(name))  # fmt: skip
     click.echo(f"{spec.scorer} on http://{host}:{port}, artifact {spec.digest}")
-    limits = Limits(concurrency=concurrency, queue=max(4 * concurrency, Limits.batch_items), drain=drain)
+    limits = Limits(
+        concurrency=concurrency, queue=max(4 * concurrency, Limits.batch_items), drain=drain,
+        requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute,
+    )  # fmt: skip
     serve(spec, host, port, tokens, specs, log, log_text, canary, limits)

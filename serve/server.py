@@ -11,7 +11,7 @@ from types import FrameType
 from truthgym.serve.service.app import Server, application
 from truthgym.serve.service.guards import RequestLog, check_bind, read_tokens
 from truthgym.serve.service.limits import Limits
-from truthgym.serve.service.scoring import Source
+from truthgym.serve.service.scoring import Rates, Source
 from truthgym.serve.spec import RewardSpec
 
 
@@ -47,7 +47,8 @@ def serve(
     limits = limits or Limits()
     known = read_tokens(tokens)
     check_bind(host, known)
-    served = Server(Source(spec, limits.concurrency), known, limits, specs, RequestLog(log, log_text), canary)
+    rates = Rates(limits.requests_per_minute, limits.tokens_per_minute)
+    served = Server(Source(spec, limits.concurrency, rates), known, limits, specs, RequestLog(log, log_text), canary)
     notice = limits.notice
 
     class Web(uvicorn.Server):

@@ -5,7 +5,7 @@ import re
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
@@ -28,6 +28,8 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
     """By role the name of its model, or a mapping with `model`, `model_args` and generation settings."""
     reward: str = ""
     """SCORER, SCORER/KEY, or either with :lowest or :highest, as for `--reward`. Empty: the scorer."""
+    unknown_prompt: Literal["error", "global"] = "error"
+    """Of rubrics for single prompts or domains: whether another prompt has no reward, or that by the global rubric."""
 
     @model_validator(mode="before")
     @classmethod

@@ -176,13 +176,15 @@ def application(server: Server) -> FastAPI:
             raise Refusal(404, "no_such_name", "There is no specification of that name.") from None
         async with server.swapping:
             try:  # in a thread: a model of some gigabytes is read, and requests are answered meanwhile
-                source = await asyncio.to_thread(Source, spec, limits.concurrency)
+                source = await asyncio.to_thread(Source, spec, limits.concurrency, server.source.rates)
             except Exception as error:
                 log_traceback(f"specification {given.name}", error)
                 raise Refusal(422, "unusable", "The specification cannot be loaded; nothing was changed.") from None
             if given.digest is not None and given.digest != source.digest:
                 raise Refusal(412, "other_digest", "The specification has another digest; nothing was changed.")
-            before, server.source = server.source.digest, source
+            former, server.source = server.source, source
+            before = former.digest
+            server.pool.retire(former)
         request.state.entry["swapped"] = [before, source.digest]
         return answer({"before": before, "artifact": source.digest}, server)
 

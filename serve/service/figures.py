@@ -26,6 +26,9 @@ class ServerFigures:
         )
         self.canaries = Histogram("truthgym_canary_rise", "Rise of the reward when a reply asks for full marks",
                                   buckets=REWARDS, registry=self.registry)  # fmt: skip
+        self.fallbacks = Counter(
+            "truthgym_fallbacks", "Items scored by the global rubric for want of their own", registry=self.registry
+        )
         self.failed_canaries = Counter("truthgym_failed_canaries", "Canaries without a reward", registry=self.registry)
 
     def count(self, result: Result) -> None:
@@ -33,6 +36,8 @@ class ServerFigures:
         self.items.labels(result.code or "scored").inc()
         if result.reward is not None:
             self.rewards.observe(result.reward)
+        if result.fallback:
+            self.fallbacks.inc()
         if result.canary is not None:
             self.canaries.observe(result.canary)
 

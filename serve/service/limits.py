@@ -20,6 +20,10 @@ class Limits:
     """Open at the same time. More are refused with 503."""
     concurrency: int = 100
     """Items that are scored at the same time."""
+    requests_per_minute: float = 0.0
+    """Of each judge; 0 for no limit."""
+    tokens_per_minute: float = 0.0
+    """Of each judge, read and written; 0 for no limit."""
     queue: int = 400
     """Items that are scored or wait. More are refused with 503."""
     body_time: float = 10.0

@@ -17,17 +17,19 @@ from inspect_ai.model import (
     ModelOutput,
     get_model,
 )
+from inspect_ai.solver import TaskState
 from inspect_ai.util import registry_create
 from pydantic import BaseModel, Field, ValidationError
 
 from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import registry_unqualified_name, task_state_from_sample
-from truthgym.datasets.question import Question, question_metadata
+from truthgym.datasets.question import Question, asked_text, question_metadata, question_of
 from truthgym.scorers.rubrics.extraction import Extraction, insert
 from truthgym.scorers.rubrics.reward import ModelSpec, read_reward
-from truthgym.scorers.rubrics.rubric import model_from
+from truthgym.scorers.rubrics.rubric import Rubric, applicable, model_from
 from truthgym.scorers.statistics.direction import fault_of
 from truthgym.serve.service.limits import log_traceback
+from truthgym.serve.service.rates import Rate, limit
 from truthgym.serve.spec import RewardSpec
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.training.reward_functions.resolve import parse_scorer_reward
@@ -97,9 +99,11 @@ class Result:
     reason: str | None = None
     """Why there is no score."""
     code: str | None = None
-    """`unread` (the answer's fault), `not_applicable`, `judge_failed`, `judge_reply`, `timeout`, `deadline`, `bad_item`
-    or `internal`; None if there is a score."""
+    """`unread` (the answer's fault), `not_applicable`, `unknown_prompt`, `judge_failed`, `judge_reply`, `timeout`,
+    `deadline`, `bad_item` or `internal`; None if there is a score."""
     retryable: bool = False
+    fallback: bool = False
+    """Whether the global rubric was applied, since the prompt and its domain have none of their own."""
     canary: float | None = None
     """By how much the reward rose when the reply asked for full marks, if that was tried."""
 
@@ -110,28 +114,40 @@ class Result:
         }  # fmt: skip
         if self.code:
             shown["error"] = {"code": self.code, "reason": self.reason, "retryable": self.retryable}
+        if self.fallback:
+            shown["fallback"] = "global"
         if self.canary is not None:
             shown["canary_rise"] = self.canary
         return shown
 
 
+UNKNOWN_PROMPT = Result(
+    reason="No rubric is for this prompt or its domain; serve with --unknown-prompt global to use the global one.",
+    code="unknown_prompt",
+)
 JUDGE_FAILED = Result(reason="The judge could not be reached.", code="judge_failed", retryable=True)
 
 
 class Source:
     """A specification with its scorer and models loaded."""
 
-    def __init__(self, spec: RewardSpec, max_connections: int = 100) -> None:
+    def __init__(self, spec: RewardSpec, max_connections: int = 100, rates: "Rates | None" = None) -> None:
         """Load everything that can fail before the first item.
 
         Args:
             spec: What to serve.
             max_connections: Simultaneous calls of each model.
+            rates: Calls and tokens of each model a minute, also of the sources before this one.
 
         Raises:
             BadInput: An unknown scorer, options or direction; a role without a model; a scorer that needs a sandbox.
         """
         self.spec = spec
+        self.rates = rates or Rates()
+        self.running = 0
+        """Items that are being scored with it."""
+        self.retired = False
+        """Whether another source has taken its place."""
         self.digest, self.made_of = spec.identity()
         name = spec.scorer.removeprefix("truthgym/")
         try:
@@ -156,13 +172,33 @@ class Source:
                 f"{name} needs a sandbox here, and a server has none; set trusted=true if the program is yours"
             )
         self.roles: dict[str, Model | list[Model]] = {
-            role: _models(role, value, max_connections) for role, value in spec.roles.items()
+            role: _models(role, value, max_connections, self.rates) for role, value in spec.roles.items()
         }
         own = "" if name != "rubric" else str(spec.options.get("role", "judge"))
-        if own and own not in self.roles:  # an artifact's own judges, under the server's limits
+        self.rubrics: tuple[Rubric, ...] = ()
+        if own:
             reward, _ = read_reward(spec.options.get("rubric", "truth_seeking"))
-            self.roles[own] = _models(own, reward.judges, max_connections)
+            self.rubrics = reward.rubrics
+            if own not in self.roles:  # an artifact's own judges, under the server's limits
+                self.roles[own] = _models(own, reward.judges, max_connections, self.rates)
         self.model = get_model(NO_MODEL)
+
+    async def release(self) -> None:
+        """Close the clients of its models, once another source has its place and its last item is scored."""
+        if self.retired and not self.running:
+            for value in self.roles.values():
+                for model in value if isinstance(value, list) else [value]:
+                    try:
+                        await model.__aexit__(None, None, None)
+                    except Exception as error:  # a provider may raise anything, and nothing waits for it any more
+                        log_traceback(f"closing {model}", error)
+
+    def _falls_back(self, state: TaskState) -> bool:
+        """Whether some rubrics are for prompts or domains, and none of these is for this one."""
+        if all(rubric.scope == "global" for rubric in self.rubrics):
+            return False
+        found = applicable(self.rubrics, asked_text(state), question_of(state, Question).domain)
+        return found is None or found.scope == "global"
 
     def insert(self, response: str, addition: str) -> str:
         """A reply with an addition that the judge sees: at the end of the part that a rubric extracts."""
@@ -189,6 +225,9 @@ class Source:
             rebuilt = task_state_from_sample(
                 sample, model=self.model, model_name=NO_MODEL, model_roles=self.roles, append_scores=False
             )
+            fallback = self._falls_back(rebuilt.state)
+            if fallback and (self.spec.unknown_prompt == "error" or not any(not r.applies_to for r in self.rubrics)):
+                return UNKNOWN_PROMPT
             score = await self.scorer(rebuilt.state, rebuilt.target)
             if score is None:
                 return Result(reason="The scorer gave no score.", code="not_applicable")
@@ -215,18 +254,37 @@ class Source:
         if number.value is None:
             return Result(reason=reason or "There is no truth to score by.", code="not_applicable")
         if not isnan(number.value):
-            return Result(score=number.value, reward=reward)
-        return Result(reward=reward, reason=reason or "The answer could not be read.", code="unread")
+            return Result(score=number.value, reward=reward, fallback=fallback)
+        why = reason or "The answer could not be read."
+        return Result(reward=reward, reason=why, code="unread", fallback=fallback)
 
 
-def _models(role: str, value: object, max_connections: int) -> Model | list[Model]:
+class Rates:
+    """The rate of each model of a server, by its name."""
+
+    def __init__(self, requests: float = 0.0, tokens: float = 0.0) -> None:
+        """No calls have been made yet.
+
+        Args:
+            requests: Of each model a minute; 0 for no limit.
+            tokens: Likewise.
+        """
+        self.requests, self.tokens = requests, tokens
+        self._of: dict[str, Rate] = {}
+
+    def of(self, model: str) -> Rate:
+        return self._of.setdefault(model, Rate(self.requests, self.tokens))
+
+
+def _models(role: str, value: object, max_connections: int, rates: Rates) -> Model | list[Model]:
     """The model or models of a role, as `--model-role` takes them, without endless repetitions of a call.
 
     Raises:
         BadInput: Not a name or mapping, a setting that does not exist, or a model that cannot be made.
     """
     if isinstance(value, list | tuple):
-        return [model for one in value for model in [_models(role, one, max_connections)] if isinstance(model, Model)]
+        made = [_models(role, one, max_connections, rates) for one in value]
+        return [model for model in made if isinstance(model, Model)]
     try:
         spec = value if isinstance(value, ModelSpec) else ModelSpec.model_validate(
             {"model": value} if isinstance(value, str) else value
@@ -234,7 +292,7 @@ def _models(role: str, value: object, max_connections: int) -> Model | list[Mode
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
         raise BadInput(f"role {role}: it names no model ({problem}); write NAME, or a mapping with `model`") from None
-    return spec.load(max_connections=max_connections, max_retries=1)
+    return limit(spec.load(max_connections=max_connections, max_retries=1), rates.of(spec.model))
 
 
 def _sample(item: Item, identity: str, epoch: int) -> EvalSample:

@@ -13,14 +13,15 @@ import httpx
 import pytest
 from inspect_ai.model import Model
 
-from tests.serve.asking import BRIER, Stub, ask, item, server
+from tests.serve.asking import BRIER, MODEL_GRADER, Stub, ask, item, server
 from tests.serve.test_guards import ADMIN, TOKENS
 from truthgym.datasets.errors import BadInput
-from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, read_artifact, read_reward
+from truthgym.scorers.rubrics.reward import Artifact, Content, ModelSpec, RubricReward, read_artifact, read_reward
+from truthgym.scorers.rubrics.rubric import prompt_digest
 from truthgym.serve.service import app
 from truthgym.serve.service.guards import RequestLog
 from truthgym.serve.service.limits import Limits
-from truthgym.serve.service.scoring import Source
+from truthgym.serve.service.scoring import Item, Rates, Result, Source
 from truthgym.serve.spec import RewardSpec
 
 
@@ -50,7 +51,7 @@ def test_the_server_answers_during_a_swap(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "slow.json").write_text(json.dumps({"scorer": "graded", "options": {"grader": "plain"}}))
     answered = threading.Event()
 
-    def slow(spec: RewardSpec, concurrency: int) -> Source:
+    def slow(spec: RewardSpec, concurrency: int, rates: Rates) -> Source:
         assert answered.wait(60), "no answer during the swap"
         if spec.scorer == "broken":
             raise ImportError("no such library")
@@ -137,3 +138,77 @@ def test_a_reward_in_the_process_is_in_the_lineage_too(tmp_path: Path) -> None:
         f"artifact:{exported.artifact_id}": exported.content.digest,
         str(program): sha256(program.read_bytes()).hexdigest(),
     }
+
+
+def by_prompt(folder: Path, unknown: str, with_global: bool = True) -> RewardSpec:
+    """Rubrics for one prompt and, if wanted, for all."""
+    wide = read_reward("truth_seeking")[0].rubrics[0]
+    own = wide.model_copy(update={"name": "own", "scope": "prompt", "applies_to": prompt_digest("Will it rain?")})
+    rubrics = (own, wide) if with_global else (own,)
+    reward = RubricReward(rubrics=rubrics, judges=(ModelSpec(model="reference/judge"),))
+    path = folder / "rm.json"
+    path.write_text(json.dumps(Artifact.of(Content(reward=reward)).model_dump(mode="json")))
+    return RewardSpec.model_validate({"scorer": "rubric", "options": {"rubric": str(path)}, "unknown_prompt": unknown})
+
+
+@pytest.mark.parametrize("with_global", [True, False])
+def test_a_prompt_without_a_rubric_of_its_own_is_an_error(tmp_path: Path, with_global: bool) -> None:
+    items = [item("Perhaps."), item("Perhaps.", prompt="Will it snow?")]
+    served = server(by_prompt(tmp_path, "error", with_global))
+    known, other, both = ask(served, ("/score", items[0]), ("/score", items[1]), ("/batch_score", {"items": items}))
+    assert (known.status_code, known.json()["error"]) == (200, None)
+    assert (other.status_code, other.json()["reward"]) == (422, None)
+    assert other.json()["error"]["code"] == "unknown_prompt"
+    assert [one["ok"] for one in both.json()["results"]] == [True, False]
+    assert 'truthgym_items_total{outcome="unknown_prompt"} 1.0' in served.figures.text().decode()
+
+
+def test_or_it_is_scored_by_the_global_rubric_which_is_said_and_counted(tmp_path: Path) -> None:
+    served = server(by_prompt(tmp_path, "global"))
+    known, other = ask(served, ("/score", item("Perhaps.")), ("/score", item("Perhaps.", prompt="Will it snow?")))
+    assert "fallback" not in known.json()
+    assert (other.status_code, other.json()["fallback"]) == (200, "global")
+    assert other.json()["reward"] is not None
+    assert "truthgym_fallbacks_total 1.0" in served.figures.text().decode()
+    refusing, alone = by_prompt(tmp_path, "error"), by_prompt(tmp_path, "global", with_global=False)
+    assert refusing.digest != served.source.digest, "the policy decides rewards, so it is in the digest"
+    (none,) = ask(server(alone), ("/score", item("Perhaps.", prompt="Will it snow?")))
+    assert none.json()["error"]["code"] == "unknown_prompt"
+
+
+def test_models_are_closed_after_a_swap_when_their_last_item_is_scored(tmp_path: Path) -> None:
+    (tmp_path / "plain.json").write_text(json.dumps({"scorer": "graded", "options": {"grader": "plain"}}))
+    served = server(MODEL_GRADER, specs=tmp_path, tokens=TOKENS)
+    former, closed = served.source, []
+    model = former.roles["grader"]
+    assert isinstance(model, Model)
+    scoring, swapped = asyncio.Event(), asyncio.Event()
+
+    async def close() -> None:
+        closed.append(former.running)
+
+    async def score(given: Item, draw: int = 0) -> Result:
+        scoring.set()
+        await swapped.wait()
+        assert closed == [], "closed while an item needs it"
+        return Result(score=1.0, reward=1.0)
+
+    model.api.aclose = close  # type: ignore[method-assign]
+    former.score = score  # type: ignore[method-assign]
+    transport = httpx.ASGITransport(app.application(served))
+
+    async def talk() -> float:
+        headers = {"authorization": f"Bearer {ADMIN}"}
+        async with httpx.AsyncClient(transport=transport, base_url="http://t", headers=headers) as http:
+            open_request = asyncio.create_task(http.post("/score", json=item("Yes.")))
+            await scoring.wait()
+            assert (await http.post("/admin/artifact", json={"name": "plain"})).status_code == 200
+            assert closed == []
+            swapped.set()
+            reward: float = (await open_request).json()["reward"]
+            while served.pool._closing:
+                await asyncio.gather(*served.pool._closing)
+            return reward
+
+    assert asyncio.run(talk()) == 1.0
+    assert closed == [0], "closed once, after its last item"

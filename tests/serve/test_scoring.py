@@ -144,7 +144,7 @@ NO_VALUE = {
 @pytest.mark.parametrize(
     ("scorer", "options", "code"),
     [
-        ("rubric", {"rubric": PROMPT_ONLY}, "not_applicable"),
+        ("rubric", {"rubric": PROMPT_ONLY}, "unknown_prompt"),
         ("rubric", {"rubric": GLOBAL}, "judge_reply"),
         ("graded", {"grader": "model"}, "judge_reply"),
         ("graded", {"grader": NO_VALUE}, "not_applicable"),
@@ -158,7 +158,7 @@ def test_no_failure_is_a_reward(says: Says, scorer: str, options: dict[str, Any]
     native, slime = ask(served, ("/score", item("Perhaps.")), ("/remote_rm", SLIME))
     assert native.json()["error"]["code"] == code
     assert native.json()["reward"] is None
-    assert native.status_code == slime.status_code == (422 if code == "not_applicable" else 503)
+    assert native.status_code == slime.status_code == (422 if code in ("not_applicable", "unknown_prompt") else 503)
 
 
 def test_a_vote_that_could_not_be_had_fails_the_item(says: Says) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from inspect_ai.util import json_schema
 
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.rubrics.extraction import TIME_LIMIT, Extraction, extract
@@ -61,10 +62,12 @@ def test_every_scale_is_read_as_declared(scale: str) -> None:
     assert read == sorted(read)
     assert read[0] == 0
     assert read[-1] == (0.2 if scale == "0-5" else 1.0)
-    with pytest.raises(ValueError, match="less than or equal"):
+    with pytest.raises(ValueError, match="less than or equal|Input should be 0"):
         form(reasons="", a=one.top + 1, b=0)
     with pytest.raises(ValueError, match="Extra inputs"):
         form(reasons="", a=0, b=0, c=1)
+    listed = (json_schema(form).properties or {})["a"].enum
+    assert listed == ([*range(one.top + 1)] if scale in ("binary", "ordinal") else None), "small models keep to a list"
 
 
 def test_equal_rubrics_have_one_digest() -> None:
