@@ -21,7 +21,7 @@ import tracemalloc
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
 
 from truthgym.sweep.sweep import follow

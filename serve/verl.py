@@ -185,7 +185,7 @@ def _check_ended(folder: Path, attempt: Mapping[str, Any]) -> None:
 
 def _created(process: int) -> float | None:
     """When a process was started, which tells it from a later one with its number. None if it does not run."""
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     try:
         found = psutil.Process(process)

@@ -267,7 +267,7 @@ def device_memory() -> int:
 
     if torch.cuda.is_available():
         return int(torch.cuda.get_device_properties(0).total_memory)
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     return int(psutil.virtual_memory().available) + process_memory()
 

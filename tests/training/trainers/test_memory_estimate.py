@@ -151,7 +151,7 @@ def test_too_little_memory_is_a_warning_with_remedies() -> None:
 
 
 def test_on_a_cpu_the_process_counts() -> None:
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     assert 5e7 < process_memory() < device_memory() <= psutil.virtual_memory().total
 
