@@ -5,15 +5,17 @@ files become links to the repository.
 """
 
 import html
+import inspect
 import posixpath
 import re
-import runpy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File, Files
+
+from truthgym.ui.forms.registry import registered
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = ("datasets/**/*.md", "benchmarks/**/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
@@ -37,9 +39,7 @@ def on_files(files: Files, config: Any) -> Files:  # noqa: ANN401
 
 def docstrings() -> Iterator[str]:
     """A section for each task, solver and scorer."""
-    reference = runpy.run_path(str(ROOT / "docs" / "reference.py"))
-    for kind, name, function in reference["registered"]():
-        inspect = reference["inspect"]
+    for kind, name, function in registered():
         text = f"{name}{inspect.signature(function)}\n\n{inspect.getdoc(function) or ''}"
         yield f"## {name}\n\n{kind.title}, `{kind.option}`\n\n```text\n{text.replace('```', '`')}\n```"
 

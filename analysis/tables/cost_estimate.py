@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage, Model
     from inspect_ai.solver import Solver
 
+TOO_SMALL = ("Too small to detect", "A difference of")
+"""How the note begins that says that a run is too small for its purpose."""
 FILLER = "so, "
 """Of the length that counts as one token."""
 STAND_INS = {"judge": "reference/judge", "grader": "reference/judge", "interviewer": "reference/interviewer",
@@ -163,11 +165,11 @@ def _too_small(mde: Mapping[float, float], effect: float) -> list[str]:
         return []
     if few <= effect:
         more = f"{(many / effect) ** 2:.1f} times as many questions do also if they answer differently."
-        return [f"A difference of {effect:g} shows only if the two models answer much alike; {more}"]
+        return [f"{TOO_SMALL[1]} {effect:g} shows only if the two models answer much alike; {more}"]
     if isnan(few):
-        return [f"Too small to detect a difference of {effect:g}: give it more questions."]
+        return [f"{TOO_SMALL[0]} a difference of {effect:g}: give it more questions."]
     return [
-        f"Too small to detect a difference of {effect:g}: that takes {(few / effect) ** 2:.1f} to "
+        f"{TOO_SMALL[0]} a difference of {effect:g}: that takes {(few / effect) ** 2:.1f} to "
         f"{(many / effect) ** 2:.1f} times as many questions."
     ]
 

@@ -185,7 +185,7 @@ def test_the_estimate_is_that_of_truthgym_cost(client: TestClient, tmp_path: Pat
     assert run_cost(command, tmp_path).text == by_hand.stdout
     answer = client.post("/estimate", data={key: values[0] for key, values in given.items()}).text
     assert "4 samples x 1 epochs = 4 answers: 4 calls" in shown(answer)
-    assert "Too small to detect a difference of 0.05" in shown(answer)
+    assert '<p class="warning">Too small to detect a difference of 0.05' in answer
     assert "<td>reference/bayesian</td>" in answer
 
 
@@ -228,3 +228,11 @@ def test_what_is_started_is_what_the_page_shows(
     several = {**FIRST, "name": "two", "solvers": ["truthgym/direct", "truthgym/self_debate"]}
     assert client.post("/launch", data=several).headers["location"] == "/runs"
     assert [name for _, _, name in started[1:]] == ["two-direct", "two-self_debate"]
+
+
+def test_another_training_method_shows_its_own_options(client: TestClient) -> None:
+    given = {"verb": "train", "method": "grpo", "--model_name_or_path": "trained/x"}
+    text = client.post("/compose?whole=1", data=given, headers=HTMX).text
+    assert 'name="--num_generations"' in text
+    assert 'value="trained/x"' in text
+    assert 'name="--num_generations"' not in client.get("/?verb=train").text

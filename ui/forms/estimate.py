@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from truthgym.analysis.tables.cost_estimate import TOO_SMALL
 from truthgym.ui.forms.commands import (
     arguments_of,
     chosen,
@@ -29,6 +30,12 @@ class Estimate:
     text: str
     """Markdown. "" if it failed."""
     error: str = ""
+
+    @property
+    def too_small(self) -> str:
+        """The line that says that the run is too small for the difference to detect. "" if it is not."""
+        lines = [line.removeprefix("- ") for line in self.text.splitlines()]
+        return next((line for line in lines if line.startswith(TOO_SMALL)), "")
 
 
 def cost_commands(fields: Fields) -> Iterator[list[str]]:

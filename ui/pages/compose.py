@@ -68,9 +68,9 @@ def compose(request: Request, verb: str = "eval", setup: str = "", saved: str = 
 
 @router.post("/compose")
 async def preview(request: Request) -> HTMLResponse:
-    """What the form stands for now; with `parts`, also its fields that depend on what is ticked."""
+    """What the form stands for now; with `parts`, also its fields that depend on what is ticked, with `whole` all."""
     given = await form_fields(request)
-    if "hx-request" not in request.headers:
+    if "hx-request" not in request.headers or "whole" in request.query_params:
         return form_page(request, given)
     shown = form_values(request, given)
     return page(request, "preview.html", parts=request.query_params.get("parts", ""), **shown)
@@ -116,7 +116,7 @@ async def estimate(request: Request) -> HTMLResponse:
             return [run_cost(command, folder) for command in cost_commands(given)]
 
     found = await run_in_threadpool(all_of_them)
-    shown = [(shlex.join(one.command), MARKDOWN.render(one.text), one.error) for one in found]
+    shown = [(shlex.join(one.command), MARKDOWN.render(one.text), one.too_small, one.error) for one in found]
     return page(request, "estimate.html", estimates=shown, wrong=[])
 
 
@@ -195,6 +195,12 @@ def eval_values(given: Fields) -> dict[str, Any]:
         ),
         "roles": sorted(registry.role_names(), key=lambda role: role not in needed),
         "needed": needed,
+        "with_roles": any(first(given, key) for key in given if key.startswith("role ")),
+        "docs": {
+            "T": [(name, tasks[name].doc) for name in ticked if name in tasks],
+            **{f"S {name}": [(name, one.doc)] for name, one in solvers.items()},
+            **{f"P {name}": [(name, scorers[f"truthgym/{name}"].doc)] for name in paradigms},
+        },
         "groups": groups,
         "usual": [one for one in options if one.name in FIRST],
         "others": [one for one in options if one.name not in FIRST],
@@ -218,6 +224,7 @@ def verb_values(verb: str, given: Fields) -> dict[str, Any]:
     """The fields of any other verb, from its own parser."""
     options = [one for one in options_of(verb) if one.name not in HIDDEN.get(verb, ())]
     arguments: list[registry.Argument] = []
+    scorer = None
     if verb == "train":
         options = train_options(first(given, "method"))
     if verb == "score":
@@ -227,6 +234,7 @@ def verb_values(verb: str, given: Fields) -> dict[str, Any]:
         "options": sorted(options, key=lambda one: (not one.required, one.name.startswith("-"))),
         "methods": METHODS,
         "scorers": registry.choices(registry.SCORERS),
+        "docs": {"A": [(scorer.name, scorer.doc)]} if scorer else {},
         "groups": [("A", first(given, "--scorer"), arguments)] * bool(arguments),
         "command_name": " ".join(VERBS[verb]),
     }

@@ -1,5 +1,6 @@
 """Renders the templates."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+TEMPLATES.filters["unmarked"] = lambda text: re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
+"""A text without the marks of Markdown."""
 
 
 def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
