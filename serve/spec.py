@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from truthgym.datasets.errors import BadInput, bad_fields
 from truthgym.scorers.rubrics.reward import refuse_secrets
-from truthgym.training.reward_functions.sources import model_sources, sources_of
+from truthgym.training.reward_functions.sources import CODE, model_sources, sources_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names of specifications in a folder: no separators, no leading dot."""
@@ -41,7 +41,8 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
         """The digest of what is served, and the digests of the artifacts, files and model folders that it is made of.
 
         The digest is SHA-256, in hex, of the scorer, its options, its models and the version of Truthgym. A file or
-        folder that an option or a model names counts by its content, wherever it lies.
+        folder that an option or a model names counts by its content, wherever it lies, and so does the file with the
+        code of a scorer of the user's own.
 
         Raises:
             BadInput: A file that it names does not exist.
@@ -57,6 +58,7 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
             "scorer": self.scorer.removeprefix("truthgym/"),
             "options": {name: contents.get(name, value) for name, value in self.options.items()},
             "models": {role: [sorted(one.values()) for one in each] for role, each in models.items()},
+            "code": contents.get(CODE, []),
             "truthgym": version("truthgym"),
         }
         digest = sha256(json.dumps(whole, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

@@ -1,6 +1,7 @@
 """The server's number is that of `inspect score`, whatever comes with it in a request."""
 
 import json
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,27 @@ def test_the_digest_follows_the_files(tmp_path: Path) -> None:
     assert before != BRIER.digest
     file.write_text("Be long.")
     assert spec.digest != before
+
+
+def test_the_digest_is_of_the_code_of_a_users_scorer(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from inspect_ai.scorer import Score, mean, scorer\n\n\n@scorer(metrics=[mean()])\ndef its_length():\n"
+        "    async def score(state, target):\n        return Score(value=len(state.output.completion))\n\n"
+        "    return score\n"
+    )
+    loaded = spec_from_file_location("mine", file)
+    assert loaded
+    assert loaded.loader
+    loaded.loader.exec_module(module_from_spec(loaded))
+    spec = RewardSpec(scorer="its_length", reward="its_length:highest")
+    before, made_of = spec.identity()
+    assert list(made_of) == ["served:mine.py"]
+    file.write_text(file.read_text().replace("len(", "-len("))
+    after, now = spec.identity()
+    assert before != after
+    assert made_of != now
+    assert RewardSpec(scorer="match", reward="match").identity()[1] == {}, "Inspect's are known by its version"
 
 
 def test_the_digest_is_of_the_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

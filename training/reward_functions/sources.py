@@ -1,27 +1,46 @@
 """What a scorer's numbers come from besides its options: artifacts, files and models, by digest."""
 
 from collections.abc import Mapping
+from inspect import getsourcefile, unwrap
 from pathlib import Path
 from typing import Any
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import registry_lookup
 from truthgym.scorers.rubrics.reward import read_artifact
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.training.statements import digest_of
+
+CODE = ""
+"""In place of an argument's name: what the scorer's own code is found under."""
 
 
 def sources_of(scorer: str, options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     """By argument of a scorer, the digests of what it names, by the names that a lineage knows.
 
     An artifact is known by its id and the digest of its content, wherever its file lies; anything else by its path. Of
-    a scorer that is not Truthgym's, nothing is known.
+    a scorer that is neither Truthgym's nor Inspect's, the file of its code is known, under the name `CODE`; files that
+    this imports are not.
 
     Raises:
         BadInput: There is no such file or folder.
     """
     paradigm = PARADIGMS.get(scorer.removeprefix("truthgym/"))
-    named = paradigm.files(**options) if paradigm else {}
+    if paradigm is None:
+        return _code(scorer)
+    named = paradigm.files(**options)
     return {argument: dict(map(_source, paths)) for argument, paths in named.items()}
+
+
+def _code(scorer: str) -> dict[str, dict[str, str]]:
+    function: Any = registry_lookup("scorer", scorer)
+    if function is None or unwrap(function).__module__.startswith("inspect_ai."):
+        return {}
+    try:
+        file = Path(getsourcefile(unwrap(function)) or "")
+    except TypeError:  # it is made of no Python code
+        return {}
+    return {CODE: {str(file): digest_of(file)}} if file.is_file() else {}
 
 
 def model_sources(model: object) -> dict[str, str]:
