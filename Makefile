@@ -39,6 +39,7 @@ validity:  ## docs/validity*.md with their charts, and docs/worlds.md: every mea
 	python -m truthgym.analysis.validity.progress docs/validity_progress.md
 	python -m truthgym.analysis.validity.uplift docs/validity_uplift.md
 	python -m truthgym.analysis.validity.mutual_prediction docs/validity_mutual_prediction.md
+	python -m truthgym.analysis.validity.agents docs/validity_agents.md --n 72
 
 results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simulated agents (takes a while)
 	truthgym models smollm2 --out trained/smollm2

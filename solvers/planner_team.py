@@ -23,7 +23,9 @@ EXECUTOR = "Carries out one step with tools and reports what it found, word by w
 def planner_team(steps: Annotated[int, Field(ge=1)] = 30) -> Agent:
     """Planner, executor (Inspect's `react`, through `as_tool`) and synthesiser, each with a context of its own.
 
-    Model calls: one of the planner and the executor's for each step, then one each.
+    Model calls: one of the planner and the executor's for each step, then one each. The log has the planner's
+    conversation, whose steps are those of the trajectory, and then the synthesiser's, who saw only the question and the
+    reports.
 
     Args:
         steps: Most steps.
@@ -41,6 +43,8 @@ def planner_team(steps: Annotated[int, Field(ge=1)] = 30) -> Agent:
         synthesis = AgentState(messages=question)
         ask(synthesis, "\n\n".join([FOUND.format(found="\n\n".join(reports) or "nothing"), conclusion()]))
         await act(synthesis, [])
-        return synthesis
+        state.messages += synthesis.messages[len(question) :]
+        state.output = synthesis.output
+        return state
 
     return execute

@@ -32,6 +32,8 @@ def workers(
     `redundant`, the calls that repeat one of another worker that had shown what it is for; `contradiction`, 1 if
     answers differ; `overruled`, the answers that differ from the final one.
 
+    The log has the calls of all in the order in which they were made, and then the decision.
+
     Args:
         number: How many.
         ledger: "shared": all see the calls of all with their results. "isolated": each sees its own.
@@ -42,7 +44,7 @@ def workers(
         tools = await SampleTools().tools()
         pages: list[list[str]] = [[] for _ in range(number)]
         made: list[list[Call]] = [[] for _ in range(number)]
-        redundant, working = 0, set(range(number))
+        redundant, working, record = 0, set(range(number)), list(state.messages)
 
         def context(worker: int, *more: str) -> AgentState:
             seen = chain(*pages) if ledger == "shared" else pages[worker]
@@ -59,6 +61,7 @@ def workers(
                 working.discard(worker)
                 continue
             pages[worker].append(in_words(turn.messages[start:]))
+            record += turn.messages[start:]
             calls = recorded_calls(store())[before:]
             others = list(chain(*(made[other] for other in range(number) if other != worker)))
             redundant += sum(_repeats(call, others) for call in calls)
@@ -80,6 +83,7 @@ def workers(
                 "overruled": sum(line != _line(final.output.completion) for line in lines),
             },
         )
+        final.messages = record + final.messages[len(state.messages) :]
         return final
 
     return execute

@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from inspect_ai.agent import handoff, react
 from inspect_ai.log import EvalLog, EvalSample
-from inspect_ai.model import ChatMessage, ModelOutput
+from inspect_ai.model import ChatMessage, ChatMessageTool, ModelOutput
 
 from tests.fixtures import Run, Says, metrics
 from truthgym.datasets.errors import BadInput
+from truthgym.solvers.agent_tools.tools import SampleTools
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.scratchpad import first_words
 from truthgym.solvers.workers import LABELS
@@ -72,6 +74,39 @@ def test_workers_who_answer_differently_contradict_each_other(run: Run, says: Sa
     log = run(agent_bench_mini(n=1), says(reply), solver=run_agent("truthgym/workers"))
     assert log.samples
     assert log.samples[0].store[LABELS] == {"redundant": 0, "contradiction": 1, "overruled": 1}
+
+
+@pytest.mark.parametrize("agent", ["plan_and_execute", "planner_team", "workers"])
+def test_beliefs_are_asked_for_at_each_step_of_a_team(run: Run, agent: str) -> None:
+    """What it believes after the last call is the exact probability, and before the first the stated chance."""
+    task = agent_bench_mini(n=2, paradigms={"martingale": {"per": "step"}, "agent_answer": {}})
+    log = run(task, "reference/bayesian", solver=run_agent(f"truthgym/{agent}"), score_display=False)
+    assert log.samples
+    for sample in log.samples:
+        scores = sample.scores or {}
+        path = (scores["agent_answer"].metadata or {})["exact_path"]
+        elicited = (scores["martingale"].metadata or {})["beliefs"]
+        stated = [one["value"] for one in elicited if one["stage"].startswith("step")]
+        assert len(stated) >= len(path) - 1
+        assert stated[-1] == pytest.approx(path[-1], abs=0.011)
+        assert elicited[0]["value"] == pytest.approx(path[0], abs=0.006)
+
+
+def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says) -> None:
+    """Inspect's `handoff`: the first agent passes the conversation on, and then repeats what it was told."""
+
+    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+        if not any(isinstance(message, ChatMessageTool) for message in messages):
+            return ModelOutput.for_tool_call("mockllm/model", "transfer_to_reader", {})
+        said = "\n\n".join(message.text for message in messages if message.role == "assistant")
+        return said[said.index("Answer: ") :]
+
+    reader = react(name="reader", description="Reads the archive.", tools=[SampleTools()], submit=False)
+    solver = run_agent(react(tools=[handoff(reader)], submit=False, model=says(reply)))
+    log = run(agent_bench_mini(n=2), "reference/bayesian", solver=solver, message_limit=40, score_display=False)
+    assert metrics(log, 0)["process"] == 1
+    for sample in log.samples or []:
+        assert any(isinstance(one, ChatMessageTool) and one.function == "transfer_to_reader" for one in sample.messages)
 
 
 def test_an_unknown_agent_or_ledger_is_refused() -> None:
