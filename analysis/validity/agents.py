@@ -28,8 +28,8 @@ Columns = dict[str, np.ndarray]
 PLAYERS = {
     "oracle": "knows what exists, makes no needless call",
     "bayesian": "the same calls without that knowledge, beliefs by Bayes' rule",
-    "careless": "one search for each source; reads the first record it gets; overreacts",
-    "over_eager": "all that it needs, then every record that it has seen, up to three times the budget",
+    "careless": "one search for each source, else the first name of the last record; overreacts",
+    "over_eager": "all that it needs, then every record that a record names, up to three times the budget",
     "stubborn": "the first search again and again; its belief never moves",
     "inventing": "one call, then an invented answer with 0.95",
     "no_tool": "no call, an invented answer with the stated chance",
@@ -260,7 +260,7 @@ def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Headline]) 
             Headline(found["martingale_score"], found["martingale_score_lower"], found["martingale_score_upper"])
         )
         way = with_interval(apart[name].estimate, apart[name].lower, apart[name].upper, 4)
-        numbers = [f"{found[key]:.3f}" for key in ("posterior_error", "brier_gain", "share_scored")]
+        numbers = [f"{found[key]:.3f}".replace("nan", "-") for key in ("posterior_error", "brier_gain", "share_scored")]
         rows.append([name, way, slope, *numbers])
     return (
         "## Belief along the way\n\n"
@@ -270,7 +270,11 @@ def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Headline]) 
         "epochs: `slope`, of the update on the prior (0 is rational); `error`, the mean squared distance after the "
         "last call; `gain`, the fall of the Brier score; `read`, the share that could be read. After the last call "
         "nearly all is known, so that who only gives evidence too much weight ends where `bayesian` does, and is seen "
-        "on the way. The agents with a colon are attacks that no figure was made for.\n\n"
+        "on the way. The agents with a colon are attacks that no figure was made for. `gain` is measured from "
+        "an agent's own "
+        "prior: one that says 50 before and the truth after has more of it than `bayesian`, and its slope is "
+        "not given. "
+        "One that gives no number against its prior has a low `read`, and its other figures are of what is left.\n\n"
         + markdown(["agent", "on the way", "slope", "error", "gain", "read"], rows)
     )
 
