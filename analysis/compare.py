@@ -121,6 +121,10 @@ def report(frame: "pd.DataFrame") -> str:
     """The comparison as a Markdown table, with notes below it."""
     from truthgym.analysis.tables.markdown import intervals, table
 
+    runs = frame.drop_duplicates("log")
+    if runs["model"].duplicated().any():  # one model in several logs: only their names tell them apart
+        names = {log: f"{model}, {Path(log).name}" for log, model in zip(runs["log"], runs["model"], strict=True)}
+        frame = frame.assign(model=frame["log"].map(names))
     columns = ("model", "score", "better", "before", "after", "difference", "interval", "mde", "n")
     notes = [f"{row.model}: {row.shared} questions in both logs." for row in frame.drop_duplicates("log").itertuples()]
     notes += [f"{row.model}: no {row.score}: {row.note}." for row in frame[frame["note"] != ""].itertuples()]

@@ -14,5 +14,9 @@ def command(folder: Path, logs: tuple[str, ...]) -> None:
     If both answered the same questions, the card also reports the difference with its 95 % interval.
     """
     from truthgym.training.evaluations import add_evaluations
+    from truthgym.training.trainers.model_card import EVALUATIONS
 
-    click.echo(f"Written: {add_evaluations(folder, logs)}")
+    card = add_evaluations(folder, logs)
+    _, _, after = card.read_text(encoding="utf-8").partition(f"{EVALUATIONS}\n")
+    evaluations, _, _ = after.partition("\n## ")
+    click.echo(f"{evaluations.strip()}\n\nWritten: {card}")

@@ -26,4 +26,4 @@ def command(out: Path, seed: int, steps: int, hidden: int, layers: int, overwrit
     from truthgym.training.tiny import tiny
 
     folder = tiny(out, seed=seed, steps=steps, overwrite=overwrite, hidden=hidden, layers=layers)
-    click.echo(f"{folder}: evaluate it with: inspect eval truthgym/urns --model hf/{folder} --max-tokens 16")
+    click.echo(f"{folder}: evaluate it with: inspect eval truthgym/urns --model hf/{folder} --max-tokens 12")

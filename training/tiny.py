@@ -1,7 +1,7 @@
 """A tiny language model that trains on a laptop, to try out the way from logs to a trained model, and for tests.
 
 truthgym models tiny --out trained/tiny
-inspect eval truthgym/urns --model hf/trained/tiny --max-tokens 16
+inspect eval truthgym/urns --model hf/trained/tiny --max-tokens 12
 """
 
 from itertools import chain
@@ -48,7 +48,7 @@ become a dataset and a better model, within minutes and without a GPU. It does n
 anything else are noise.
 
 ```bash
-inspect eval truthgym/urns --model hf/{folder} --max-tokens 16
+inspect eval truthgym/urns --model hf/{folder} --max-tokens 12
 ```
 """
 

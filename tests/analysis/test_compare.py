@@ -105,6 +105,13 @@ def test_slopes_that_are_not_identified_are_not_compared(run: Run) -> None:
     assert "no martingale_score: fewer than 10" in report(frame)
 
 
+def test_runs_of_one_model_are_told_apart_by_their_logs(run: Run) -> None:
+    logs = [run(urns(n=10, paradigms="brier"), agent("bayesian", noise=0.05, seed=seed)).location for seed in range(3)]
+    table = report(compare(logs))
+    for log in logs[1:]:
+        assert f"| reference/bayesian, {Path(log).name} |" in table
+
+
 def test_logs_that_share_nothing_are_refused(run: Run, tmp_path: Path) -> None:
     logs = [run(urns(n=3, seed=seed, paradigms=what)).location for seed, what in ((0, "brier"), (1, "brier"))]
     other = run(urns(n=3, paradigms="length")).location
