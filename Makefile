@@ -1,4 +1,4 @@
-.PHONY: check format view types imports docs lines test results gallery figures validity site
+.PHONY: check format view types imports docs lines test results gallery figures validity site release
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -23,6 +23,9 @@ docs:  ## the generated pages: docs/reference.md, and the layers in CONTRIBUTING
 
 site:  ## the documentation as a site in build/site, without network; to search it: python -m http.server --directory build/site (pip install -e ".[site]")
 	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
+
+release:  ## the wheel and the sdist in dist/, each installed and tried in a fresh environment (pip install -e ".[release]")
+	python docs/release.py dist
 
 lines:  ## lines of product code and of tests
 	@git ls-files -z analysis cli datasets evallog models scorers serve solvers sweep tasks training ui | grep -z '\.py$$' | xargs -0 cat | wc -l

@@ -82,8 +82,9 @@ def guard(folder: str, reads: bool) -> None:
             raise PermissionError("a grader may not reach the network or other processes: {}".format(event))  # noqa: UP032
 
     sys.addaudithook(watch)
-    for name in ("mkfifo", "mknod"):  # they raise no audit event
-        setattr(os, name, only_within(getattr(os, name)))
+    for name in ("mkfifo", "mknod"):  # they raise no audit event; Windows has neither
+        if hasattr(os, name):
+            setattr(os, name, only_within(getattr(os, name)))
 
 
 def limit(seconds: int) -> None:

@@ -10,6 +10,7 @@ import gc
 import json
 import os
 import runpy
+import signal
 import sys
 import threading
 import time
@@ -18,7 +19,6 @@ from contextlib import nullcontext, suppress
 from functools import cache
 from importlib import import_module, metadata
 from pathlib import Path
-from signal import SIGKILL
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 from urllib.parse import unquote
 
@@ -74,7 +74,7 @@ def print_to(path: str) -> None:
 def end_with_thread() -> None:
     """Have Linux kill this process when the thread that started it ends, whatever it is doing then."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_with_parent(parent: int) -> None:

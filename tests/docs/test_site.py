@@ -1,16 +1,34 @@
 """The documentation site builds without a broken link, and shows formulas, data cards and docstrings offline."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-pytest.importorskip("mkdocs", reason="the site needs the extra `site`")
-pytest.importorskip("latex2mathml", reason="the site needs the extra `site`")
+
+def pages_of(nav: list[dict[str, Any] | str]) -> Iterator[str]:
+    """The pages that a navigation names."""
+    for entry in nav:
+        for value in entry.values() if isinstance(entry, dict) else [entry]:
+            if isinstance(value, str):
+                yield value
+            else:
+                yield from pages_of(value)
+
+
+def test_every_page_is_in_the_navigation_once(root: Path) -> None:
+    named = list(pages_of(yaml.safe_load((root / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    assert len(set(named)) == len(named)
+    assert {path.name for path in root.glob("docs/*.md")} - set(named) == set()
 
 
 @pytest.mark.slow
 def test_site_builds_strictly_and_opens_offline(root: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the site needs the extra `site`")
+    pytest.importorskip("latex2mathml", reason="the site needs the extra `site`")
     from mkdocs.commands.build import build
     from mkdocs.config import load_config
 
