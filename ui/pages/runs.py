@@ -1,5 +1,93 @@
-"""The pages of runs and results."""
+"""The pages of runs: which there are, how far each is, what it prints, and how to end it or go on with it."""
 
-from fastapi import APIRouter
+import shlex
+from pathlib import Path
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+
+from truthgym.ui import jobs
+from truthgym.ui.pages.rendering import folder_of, page
+from truthgym.ui.pages.results import report_of, viewer
+from truthgym.ui.processes.job import SAYS
 
 router = APIRouter()
+SHOWN = 200
+"""Most runs in the list."""
+LINES, ALL_LINES = 40, 5_000
+"""Lines of the output on a run's page, and on the page of its output."""
+
+
+@router.get("/runs")
+def runs(request: Request) -> HTMLResponse:
+    return page(request, "runs.html", **_list(request))
+
+
+@router.get("/runs/list")
+def listed(request: Request) -> HTMLResponse:
+    """The list alone, which the page asks for again while something is in progress."""
+    return page(request, "runs_list.html", **_list(request))
+
+
+@router.get("/runs/{run}")
+def one(request: Request, run: str) -> HTMLResponse:
+    return page(request, "run.html", **_run(request, run))
+
+
+@router.get("/runs/{run}/state")
+def state(request: Request, run: str) -> HTMLResponse:
+    """What changes on the page of a run."""
+    try:
+        return page(request, "run_state.html", **_run(request, run))
+    except jobs.BadInput as error:  # with 200: htmx shows no other
+        return page(request, "gone.html", problem=jobs.plain(error))
+
+
+@router.get("/runs/{run}/output")
+def output(request: Request, run: str) -> PlainTextResponse:
+    return PlainTextResponse(jobs.output(jobs.find(folder_of(request), run), ALL_LINES) + "\n")
+
+
+@router.post("/runs/{run}/cancel")
+def cancel(request: Request, run: str) -> Response:
+    jobs.cancel(jobs.find(folder_of(request), run))
+    return RedirectResponse(f"/runs/{run}", 303)
+
+
+@router.post("/runs/{run}/resume")
+def resume(request: Request, run: str) -> Response:
+    jobs.resume(jobs.find(folder_of(request), run))
+    return RedirectResponse(f"/runs/{run}", 303)
+
+
+def _list(request: Request) -> dict[str, object]:
+    found = jobs.jobs(folder_of(request))
+    shown = found[:SHOWN]
+    return {
+        "runs": [(job, jobs.progress(job) if job.live else None) for job in shown],
+        "live": any(job.live for job in shown),
+        "more": len(found) - len(shown),
+    }
+
+
+def _run(request: Request, run: str) -> dict[str, object]:
+    job = jobs.find(folder_of(request), run)
+    command, says = jobs.next_command(job) if not job.live else ([], "")
+    progress = jobs.progress(job)
+    return {
+        "job": job,
+        "says": SAYS[job.status],
+        "progress": progress,
+        "logs": [(Path(log.path).name, viewer(job.place, log.path), log.header.status) for log in progress.logs],
+        "report": report_of(job),
+        "tail": jobs.output(job, LINES),
+        "command": shlex.join(job.command),
+        "next_command": shlex.join(command),
+        "next_says": says,
+    }
+
+
+def address(run: str) -> str:
+    """The address of a run's page."""
+    return f"/runs/{quote(run)}"
