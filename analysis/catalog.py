@@ -4,7 +4,7 @@ python -m truthgym.analysis.catalog LOGS OUT.md      (tables, with the chart bes
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.prices import money_of
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, repeated, with_setups
-from truthgym.evallog.discovery import every_log
+from truthgym.evallog.discovery import LogFile, every_log
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,9 +48,14 @@ def load(logs: Places) -> "pd.DataFrame":
     Raises:
         BadInput: A place does not exist, a file is not a log, or there are no logs.
     """
+    return table_of(every_log([logs] if isinstance(logs, str | Path) else logs))
+
+
+def table_of(logs: Collection[LogFile]) -> "pd.DataFrame":
+    """The rows of `load`, of logs whose headers were read."""
     import pandas as pd
 
-    runs = with_setups(every_log([logs] if isinstance(logs, str | Path) else logs))
+    runs = with_setups(logs)
     frame = pd.DataFrame([row | {"counts": counts} for row, counts in zip(map(_row, runs), _counts(runs), strict=True)])
     frame.attrs["notes"] = list(_notes(frame))
     return frame

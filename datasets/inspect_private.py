@@ -20,6 +20,10 @@ PRIVATE = {
     "EVAL_SET_SELECTION_VERSION": "inspect_ai._eval.eval_set_selection",  # of the file that selects one of them
     "main": "inspect_ai._cli.main",  # `inspect`, for a sweep of `inspect eval-set ...`
     "solver_from_spec": "inspect_ai._eval.loader",  # makes the solver of `--solver NAME` or `--solver FILE.py`
+    "view_server_app": "inspect_ai._view.fastapi_server",  # what the log viewer asks, for the page of `truthgym ui`
+    "OnlyDirAccessPolicy": "inspect_ai._view.fastapi_server",  # which keeps it in one folder
+    "resolve_dist_directory": "inspect_ai._view._dist",  # the viewer's files
+    "read_content_security_policy": "inspect_ai._view._csp",  # what they may load
     "parse_cli_args": "inspect_ai._util.config",  # reads -T NAME=VALUE as `inspect eval` does
     "parse_decorators": "inspect_ai._util.decorator",  # names the tasks of a file, as `inspect list tasks` does
     "registry_info": "inspect_ai._util.registry",  # the registered name of a task or scorer
@@ -55,6 +59,10 @@ if TYPE_CHECKING:
     from inspect_ai._util.registry import registry_lookup as registry_lookup
     from inspect_ai._util.registry import registry_params as registry_params
     from inspect_ai._util.registry import registry_unqualified_name as registry_unqualified_name
+    from inspect_ai._view._csp import read_content_security_policy as read_content_security_policy
+    from inspect_ai._view._dist import resolve_dist_directory as resolve_dist_directory
+    from inspect_ai._view.fastapi_server import OnlyDirAccessPolicy as OnlyDirAccessPolicy
+    from inspect_ai._view.fastapi_server import view_server_app as view_server_app
     from inspect_ai.log._samples import sample_active as sample_active
     from inspect_ai.model._generate_config import active_generate_config as active_generate_config
     from inspect_ai.model._model import active_model as active_model

@@ -17,7 +17,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.serve.service.bodies import is_loopback
 from truthgym.serve.service.limits import Limits
-from truthgym.ui.pages import compose, runs, security
+from truthgym.ui.pages import compose, results, runs, security, viewer
 from truthgym.ui.pages.rendering import ROOM, page
 
 TOKEN_CHARACTERS = 16
@@ -40,10 +40,12 @@ def app(folder: Path, token: str | None = None, host: str = "127.0.0.1", limits:
     made.include_router(security.router(token))
     made.include_router(compose.router)
     made.include_router(runs.router)
+    made.include_router(results.router)
+    viewer.mount(made, made.state.folder)
 
     @made.exception_handler(PrerequisiteError)
     async def bad_input(request: Request, error: PrerequisiteError) -> HTMLResponse:
-        return page(request, "problem.html", status=400, problem=plain(error))
+        return page(request, "problem.html", status=400, problem=results.plain(error))
 
     @made.exception_handler(404)
     async def not_found(request: Request, error: Exception) -> HTMLResponse:
@@ -52,13 +54,6 @@ def app(folder: Path, token: str | None = None, host: str = "127.0.0.1", limits:
         return page(request, "problem.html", status=404, problem=problem)
 
     return made
-
-
-def plain(error: PrerequisiteError) -> str:
-    """The message of an error without the marks of rich."""
-    from rich.text import Text
-
-    return Text.from_markup(str(error.message)).plain
 
 
 def read_token(file: Path | None) -> str | None:

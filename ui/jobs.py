@@ -38,7 +38,7 @@ from truthgym.ui.processes.record import (
 )
 from truthgym.ui.processes.secrets import refuse_keys
 
-__all__ = ["Job", "cancel", "find", "jobs", "next_command", "output", "progress", "resume", "start"]
+__all__ = ["Job", "cancel", "find", "jobs", "next_command", "option", "output", "progress", "resume", "start"]
 
 RUNS = "runs"
 """Folder of the runs in the folder in which the page was started."""

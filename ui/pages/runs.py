@@ -2,14 +2,17 @@
 
 import shlex
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
+from truthgym.datasets.errors import BadInput
 from truthgym.ui import jobs
 from truthgym.ui.pages.rendering import folder_of, page
-from truthgym.ui.pages.results import report_of, viewer
+from truthgym.ui.pages.results import plain
+from truthgym.ui.pages.viewer import REPORTS, viewer_address
 from truthgym.ui.processes.job import SAYS
 
 router = APIRouter()
@@ -40,8 +43,8 @@ def state(request: Request, run: str) -> HTMLResponse:
     """What changes on the page of a run."""
     try:
         return page(request, "run_state.html", **_run(request, run))
-    except jobs.BadInput as error:  # with 200: htmx shows no other
-        return page(request, "gone.html", problem=jobs.plain(error))
+    except BadInput as error:  # with 200: htmx shows no other
+        return page(request, "gone.html", problem=plain(error))
 
 
 @router.get("/runs/{run}/output")
@@ -61,7 +64,7 @@ def resume(request: Request, run: str) -> Response:
     return RedirectResponse(f"/runs/{run}", 303)
 
 
-def _list(request: Request) -> dict[str, object]:
+def _list(request: Request) -> dict[str, Any]:
     found = jobs.jobs(folder_of(request))
     shown = found[:SHOWN]
     return {
@@ -71,7 +74,7 @@ def _list(request: Request) -> dict[str, object]:
     }
 
 
-def _run(request: Request, run: str) -> dict[str, object]:
+def _run(request: Request, run: str) -> dict[str, Any]:
     job = jobs.find(folder_of(request), run)
     command, says = jobs.next_command(job) if not job.live else ([], "")
     progress = jobs.progress(job)
@@ -79,8 +82,10 @@ def _run(request: Request, run: str) -> dict[str, object]:
         "job": job,
         "says": SAYS[job.status],
         "progress": progress,
-        "logs": [(Path(log.path).name, viewer(job.place, log.path), log.header.status) for log in progress.logs],
-        "report": report_of(job),
+        "logs": [
+            (Path(log.path).name, viewer_address(job.place, log.path), log.header.status) for log in progress.logs
+        ],
+        "report": _report(job),
         "tail": jobs.output(job, LINES),
         "command": shlex.join(job.command),
         "next_command": shlex.join(command),
@@ -88,6 +93,8 @@ def _run(request: Request, run: str) -> dict[str, object]:
     }
 
 
-def address(run: str) -> str:
-    """The address of a run's page."""
-    return f"/runs/{quote(run)}"
+def _report(job: jobs.Job) -> str:
+    """The address of the report that a run wrote; "" if it wrote none."""
+    out = jobs.option(job.first_command, "--out")
+    name = Path(out).name
+    return f"/{REPORTS}/{quote(name)}/index.html" if (job.place / REPORTS / name / "index.html").is_file() else ""

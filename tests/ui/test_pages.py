@@ -1,0 +1,97 @@
+"""The pages of runs and results, without a browser."""
+
+import os
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from inspect_ai.log import read_eval_log
+
+from tests.fixtures import Run
+from tests.ui.test_jobs import ended, go, held, place, up  # noqa: F401
+from truthgym.ui.jobs import cancel, find
+from truthgym.ui.repeat import repeat
+
+
+@pytest.fixture
+def browser(client: TestClient, place: Path) -> TestClient:  # noqa: F811
+    """A browser on the page of a folder whose runs are ended after the test."""
+    return client
+
+
+def test_a_run_is_watched_cancelled_and_resumed(browser: TestClient, tmp_path: Path) -> None:
+    job = held(tmp_path, "a")
+    up(job)
+    assert "running" in browser.get("/runs").text
+    state = browser.get(f"/runs/{job.id}/state").text
+    assert "every 2s" in state
+    assert "up" in state
+    assert browser.post(f"/runs/{job.id}/cancel").status_code == 303
+    ended(job)
+    state = browser.get(f"/runs/{job.id}").text
+    assert "every 2s" not in state
+    assert "cancelled" in state
+    go(job)
+    assert browser.post(f"/runs/{job.id}/resume").headers["location"] == f"/runs/{job.id}"
+    assert ended(job).status == "done"
+    assert "over" in browser.get(f"/runs/{job.id}/output").text
+
+
+def test_a_deleted_run_is_one_line(browser: TestClient, tmp_path: Path) -> None:
+    job = held(tmp_path, "a")
+    up(job)
+    cancel(job)
+    ended(job)
+    shutil.rmtree(find(tmp_path, job.id).folder)
+    gone = browser.get(f"/runs/{job.id}")
+    assert gone.status_code == 400
+    assert "its folder was deleted" in gone.text
+    assert "its folder was deleted" in browser.get(f"/runs/{job.id}/state").text
+
+
+def test_logs_are_listed_and_a_broken_one_hides_none(browser: TestClient, tmp_path: Path, run: Run) -> None:
+    logs = [run("truthgym/forecasting", limit=3).location for _ in range(2)]
+    (tmp_path / "logs" / "broken.eval").write_bytes(b"no log")
+    names = [os.path.relpath(log, tmp_path) for log in logs]
+    shown = browser.get("/results").text
+    assert all(name in shown for name in names)
+    assert "broken.eval is not a complete .eval log" in shown
+    compared = browser.get("/results/compare", params={"log": names})
+    assert compared.status_code == 200
+    assert "3 questions in both logs" in compared.text
+    assert "tick two or more" in browser.get("/results/compare", params={"log": names[:1]}).text
+    assert browser.get("/view/").status_code == 200
+    assert browser.get(f"/api/log-size/{names[0]}").status_code == 403  # only by its whole path
+    assert browser.get(f"/api/log-size/{logs[0]}").json() > 0
+
+
+@pytest.mark.parametrize("path", ["../secret.eval", "/etc/passwd", "logs/none.eval", ".env"])
+def test_no_path_leaves_the_folder(browser: TestClient, path: str) -> None:
+    answer = browser.get("/results/script", params={"log": path})
+    assert answer.status_code == 400
+    assert "There is no log" in answer.text
+    assert browser.get("/api/log-size//etc/passwd").status_code == 403
+
+
+def test_the_script_of_a_log_gives_the_same_scores(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = run("truthgym/forecasting", limit=4, epochs=2, task_args={"paradigms": "brier"}, temperature=0.5)
+    text = repeat(log.location)
+    script = tmp_path / "again.py"
+    script.write_text(text)
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "again")])
+    monkeypatch.setenv("INSPECT_DISPLAY", "none")
+    runpy.run_path(str(script), run_name="__main__")
+    (again,) = (tmp_path / "again").glob("*.eval")
+    second = read_eval_log(str(again))
+    first, scores = (
+        [(one.id, one.epoch, {name: score.value for name, score in (one.scores or {}).items()}) for one in samples]
+        for samples in (log.samples or [], second.samples or [])
+    )
+    assert len(first) == 8
+    assert scores == first
+    assert second.eval.task_args == log.eval.task_args
+    assert second.eval.model_generate_config == log.eval.model_generate_config
+    assert (second.eval.config.limit, second.eval.config.epochs) == (4, 2)

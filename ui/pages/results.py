@@ -1,0 +1,137 @@
+"""The page of results: the logs of the folder, two of them compared, reports, and scripts that repeat a run."""
+
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from markupsafe import Markup
+
+from truthgym.datasets.errors import BadInput
+from truthgym.datasets.inspect_private import PrerequisiteError
+from truthgym.evallog.discovery import LogFile, LogState, every_log, log_states
+from truthgym.ui import jobs
+from truthgym.ui.pages.rendering import folder_of, page
+from truthgym.ui.pages.security import fields
+from truthgym.ui.pages.viewer import REPORTS, viewer_address
+
+router = APIRouter()
+SHOWN = 200
+"""Most logs in the table, unless all are asked for."""
+
+
+@router.get("/results")
+def results(request: Request, all: bool = False) -> HTMLResponse:
+    folder = folder_of(request)
+    rows, problems = catalog(folder)
+    return page(
+        request,
+        "results.html",
+        rows=rows if all else rows[:SHOWN],
+        more=0 if all else max(len(rows) - SHOWN, 0),
+        problems=problems,
+        reports=sorted((one.parent.name for one in folder.glob(f"{REPORTS}/*/index.html")), reverse=True),
+    )
+
+
+@router.get("/results/compare")
+def compare(request: Request) -> HTMLResponse:
+    """The ticked logs, each with the first one, question by question."""
+    from truthgym.analysis.compare import compare as compared
+    from truthgym.analysis.compare import report
+    from truthgym.analysis.site.page import tables
+
+    folder = folder_of(request)
+    logs = [inside(folder, log) for log in request.query_params.getlist("log")]
+    if len(logs) < 2:
+        raise BadInput(f"{len(logs)} log is ticked; tick two or more of the same questions, the first one first")
+    shown = Markup(tables(report(compared(logs))))
+    command = f"truthgym compare {' '.join(quote(str(log.relative_to(folder)), safe='/') for log in logs)}"
+    named = [(log.name, viewer_address(folder, str(log))) for log in logs]
+    return page(request, "compare.html", table=shown, command=command, logs=named)
+
+
+@router.get("/results/script")
+def script(request: Request, log: str) -> HTMLResponse:
+    from truthgym.ui.repeat import repeat
+
+    place = inside(folder_of(request), log)
+    download = f"/results/script.py?{urlencode({'log': log})}"
+    return page(request, "script.html", script=repeat(place), name=place.name, download=download)
+
+
+@router.get("/results/script.py")
+def script_file(request: Request, log: str) -> PlainTextResponse:
+    from truthgym.ui.repeat import repeat
+
+    name = f"repeat_{Path(log).stem}.py".encode("ascii", "replace").decode().replace('"', "")
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return PlainTextResponse(repeat(inside(folder_of(request), log)), headers=headers)
+
+
+@router.post("/results/report")
+async def report(request: Request) -> Response:
+    """Start `truthgym report` of the ticked logs; of all if none is ticked."""
+    folder = folder_of(request)
+    ticked = [str(inside(folder, log).relative_to(folder)) for log in (await fields(request)).get("log", [])]
+    name = f"{datetime.now():%Y%m%d-%H%M%S}"
+    job = jobs.start(folder, ["truthgym", "report", *(ticked or ["."]), "--out", f"{REPORTS}/{name}"], "report")
+    return RedirectResponse(f"/runs/{job.id}", 303)
+
+
+def catalog(folder: Path) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of `truthgym.analysis.catalog`, newest first, and a line for each file that is no whole log."""
+    try:
+        states = tuple(log_states([folder]))
+    except PrerequisiteError:
+        return [], []
+    return _catalog(folder, states)
+
+
+@lru_cache(maxsize=2)
+def _catalog(folder: Path, states: tuple[LogState, ...]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The catalog of files in a certain state, which is the key of the cache."""
+    from truthgym.analysis.catalog import table_of
+
+    found = [_log(*state) for state in states if f"/{REPORTS}/" not in state[0]]
+    logs = [one for one in found if isinstance(one, LogFile)]
+    found_rows = table_of(logs).to_dict("records") if logs else []
+    rows = [{str(name): value for name, value in row.items()} for row in found_rows]
+    for row in rows:
+        row["path"] = str(Path(row["log"]).relative_to(folder))
+        row["viewer"] = viewer_address(folder, row["log"])
+        row["began"] = row["created"][:16].replace("T", " ")
+    return rows, [one for one in found if isinstance(one, str)]
+
+
+@lru_cache(maxsize=20_000)
+def _log(path: str, size: int, modified: float) -> LogFile | str:
+    """A log with its header, read once while the file does not change, or why it cannot be read."""
+    try:
+        return every_log([path])[0]
+    except PrerequisiteError as error:
+        return plain(error)
+    except OSError as error:
+        return f"{path} cannot be read: {error.strerror}"
+
+
+def plain(error: PrerequisiteError) -> str:
+    """The message of an error without the marks of rich."""
+    from rich.text import Text
+
+    return Text.from_markup(str(error.message)).plain
+
+
+def inside(folder: Path, log: str) -> Path:
+    """A log by its path in the folder.
+
+    Raises:
+        BadInput: It is not in the folder, or is no log.
+    """
+    path = (folder / log).resolve()
+    if not path.is_relative_to(folder) or path.suffix not in (".eval", ".json") or not path.is_file():
+        raise BadInput(f"There is no log {log[:200]!r} in {folder}; it may have been deleted meanwhile")
+    return path

@@ -1,0 +1,106 @@
+"""A script that runs an eval again, from its log: the same task, model, roles, settings and limits.
+
+python -m truthgym.ui.repeat LOG > repeat.py
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from pprint import pformat
+from typing import Any
+
+from truthgym.datasets.errors import BadInput
+from truthgym.ui.processes.secrets import redact
+
+SAME = (
+    "limit", "sample_id", "sample_shuffle", "epochs", "fail_on_error", "retry_on_error", "message_limit", "token_limit",
+    "time_limit", "working_limit", "cost_limit", "max_samples", "max_tasks", "score_display",
+)  # fmt: skip
+"""Settings in a log's header that `eval` takes under the same name."""
+SCRIPT = '''"""Runs again what {log} records{commit}.
+
+python THIS_FILE [LOG_DIR]
+"""
+
+import sys
+
+from inspect_ai import eval
+{imports}
+if __name__ == "__main__":
+    eval(
+{arguments}
+        log_dir=sys.argv[1] if len(sys.argv) > 1 else "logs",
+    )
+'''
+
+
+def repeat(log: str | Path) -> str:
+    """A Python script that runs again what a log records.
+
+    Scores are the same if the model answers the same: simulated agents do. Prices of a model, API keys and code that
+    was changed since are not in a log; the script names the commit.
+
+    Args:
+        log: An .eval or .json log.
+
+    Raises:
+        BadInput: The file is not a log, or its task is of a file that the log does not name.
+    """
+    from inspect_ai.log import read_eval_log
+
+    if not Path(log).is_file():
+        raise BadInput(f"There is no log {log}; choose one in the list of results")
+    spec = read_eval_log(str(log), header_only=True).eval
+    task = f"{spec.task_file}@{spec.task}" if spec.task_file else spec.task_registry_name or spec.task
+    given: dict[str, Any] = {
+        "tasks": task,
+        "task_args": spec.task_args_passed or {},
+        "model": spec.model,
+        "model_base_url": spec.model_base_url,
+        "model_args": spec.model_args,
+        "tags": spec.tags,
+        "metadata": spec.metadata,
+    }
+    imports, names = set[str](), {}
+    if spec.solver:
+        imports.add("from inspect_ai.solver import SolverSpec")
+        names["solver"] = f"SolverSpec({spec.solver!r}, {_text(spec.solver_args_passed or spec.solver_args or {})})"
+    if spec.model_roles:
+        imports.add("from inspect_ai.model import GenerateConfig, get_model")
+        names["model_roles"] = _roles(spec.model_roles)
+    config = spec.config.model_dump(exclude_none=True)
+    given |= {name: config[name] for name in SAME if name in config}
+    given |= spec.model_generate_config.model_dump(exclude_none=True)
+    lines = [f"{name}={_text(value)}" for name, value in given.items() if value not in (None, {}, [])]
+    lines += [f"{name}={value}" for name, value in names.items()]
+    revision = f"; it ran at commit {spec.revision.commit}" if spec.revision else ""
+    arguments = "\n".join(f"        {line},".replace("\n", "\n        ") for line in lines)
+    text = SCRIPT.format(
+        log=Path(log).name, commit=revision, imports="\n".join([*sorted(imports), ""]), arguments=arguments
+    )
+    return redact(text, Path(log).parent)
+
+
+def _text(value: object) -> str:
+    return pformat(value, width=90, sort_dicts=False)
+
+
+def _roles(roles: Mapping[str, Any]) -> str:
+    """Roles as an expression."""
+
+    def model(one: Any) -> str:  # noqa: ANN401
+        settings = one.config.model_dump(exclude_none=True)
+        config = f", config=GenerateConfig(**{settings!r})" if settings else ""
+        base = f", base_url={one.base_url!r}" if one.base_url else ""
+        args = "".join(f", {name}={value!r}" for name, value in (one.args or {}).items())
+        return f"get_model({one.model!r}{config}{base}{args})"
+
+    of = {
+        role: f"[{', '.join(map(model, found))}]" if isinstance(found, list) else model(found)
+        for role, found in roles.items()
+    }
+    return "{" + ", ".join(f"{role!r}: {text}" for role, text in of.items()) + "}"
+
+
+if __name__ == "__main__":
+    print(repeat(sys.argv[1]), end="")
