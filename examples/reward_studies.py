@@ -1,0 +1,381 @@
+"""Studies of reward models on replies whose quality is known: ensembles, rubrics, a confidence filter, a monitor.
+
+    python examples/reward_studies.py all trained/rewards --tables docs/reward_methods
+    make rewards                                              # writes the tables into docs/reward_methods.md
+
+A reply has some of eight sentences (`models.agents.quality_markers`) between sentences that say nothing; its quality is
+the number of different ones. A judge with planted noise scores it by four criteria of two sentences each. Reward models
+are trained from a tiny model with random weights, so they know what the labels say and nothing else. Replies are
+measured on new prompts, in two forms: `known`, written as those of training, and `shifted`, with other filler, of any
+length, and with sentences said twice, which adds no quality.
+
+- `ensemble`: members trained on bootstraps of pairs; each penalty of their spread, with and without a ceiling.
+- `rubric`: a regression on the criteria, a model of preferences (Bradley and Terry) from the same scores, and rules.
+- `filter`: what each arm of the confidence filter leaves, labels of which a planted quarter is wrong, or none.
+- `monitor`: traces of GRPO runs on the true score, which are clean.
+
+Each study writes NAME.csv with a row for each seed and arm. Complete seeds are skipped, so the same command resumes.
+"""
+
+import argparse
+import csv
+import json
+import os
+import runpy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from truthgym.datasets.question import Question
+from truthgym.models.agents.lengths import MORE
+from truthgym.models.agents.policies import generator
+from truthgym.models.agents.quality_markers import MARKERS
+from truthgym.models.reference import BEFORE
+from truthgym.models.reward_model import chat_messages, load, penalised
+from truthgym.scorers.graders.builtin import plain
+from truthgym.scorers.graders.grader import GraderInput
+from truthgym.training.artifacts import STATE_FILE
+from truthgym.training.confidence import cross_fitted_margins, keep_random, keep_top, length_strata
+from truthgym.training.conversion.writer import DatasetFolder
+from truthgym.training.reward import reward
+from truthgym.training.tiny import tiny
+
+SHARED: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("distil_judge.py")))
+"""Replies and pairs as in that example."""
+Reply, Pair = SHARED["Reply"], SHARED["Pair"]
+Scores = NDArray[np.float64]
+Row = dict[str, str | float]
+CRITERIA = tuple(f"criterion {k}" for k in "1234")
+NOISE = 0.375
+"""Standard deviation of the judge's noise on a criterion, from 0 to 1; 0.15 on the quality that they make up."""
+CARE = 0.5
+"""Probability of each sentence of quality."""
+EACH = 4
+"""Replies to a prompt."""
+HELD_OUT = 24
+"""New prompts, with eight replies each."""
+PENALTIES = (0.0, 0.1, 0.3, 0.5, 1.0)
+CEILINGS = (None, 2.0)
+MEMBERS = 3
+FOLDS = 3
+WRONG = {"none": 0.0, "a quarter": 0.25}
+"""Share of wrong labels in the study of the filter."""
+HOLLOW = "What a great question!"
+FILLER = " ".join(MORE[:2])
+SIGNALS = ("completions/mean_length", "entropy", "kl", "reward", "rewards/brier/mean", "rewards/reward_model/mean")
+
+
+def make_replies(prompts: int, each: int, seed: int, form: str, split: str = "new") -> list[list[Any]]:
+    """Replies in a form, a list for each prompt.
+
+    Args:
+        prompts: How many prompts.
+        each: Replies to each.
+        seed: Of the draw.
+        form: `known`, or `shifted`: with up to four markers said twice, and other and more filler.
+        split: Names the prompts, and is part of the draw.
+    """
+    filler, most = (BEFORE, 6) if form == "known" else (MORE, 10)
+    made = []
+    for i in range(prompts):
+        prompt, group = f"Is statement {split} {i} true?", []
+        for j in range(each):
+            draw = generator("studies", form, split, seed, i, j)
+            markers = [one for one in MARKERS if draw.random() < CARE]
+            twice = (
+                [markers[k] for k in draw.permutation(len(markers))[: draw.integers(5)]] if form == "shifted" else []
+            )
+            sentences = [*markers, *twice, *map(str, draw.choice(filler, draw.integers(most + 1)))] or [filler[0]]
+            group.append(Reply(prompt, " ".join(map(str, draw.permutation(sentences)))))
+        made.append(group)
+    return made
+
+
+def judged(replies: Sequence[Any], seed: int) -> Scores:
+    """Scores of the judge by criterion, replies x 4: the share of its two sentences that the reply has, with noise."""
+    has = np.array([[one in reply.text for one in MARKERS] for reply in replies], dtype=float)
+    noise = np.random.default_rng([seed, 11]).normal(0, NOISE, (len(replies), len(CRITERIA)))
+    return np.asarray(has.reshape(len(replies), len(CRITERIA), 2).mean(axis=2) + noise)
+
+
+def pairs_of(groups: Sequence[Sequence[Any]], scores: Scores) -> list[Any]:
+    """All pairs of replies to one prompt, the one with the higher score first."""
+    pairs, start = [], 0
+    for group in groups:
+        mine = scores[start : start + len(group)]
+        start += len(group)
+        for i, j in combinations(range(len(group)), 2):
+            a, b = (i, j) if mine[i] > mine[j] else (j, i)
+            pairs.append(Pair(group[a], group[b], float(mine[a] - mine[b])))
+    return pairs
+
+
+def trained(data: Path, base: Path, out: Path, steps: int, seed: int, **further: object) -> Path:
+    """A reward model's folder."""
+    options: dict[str, Any] = {
+        "model_name_or_path": str(base), "dataset_name": str(data), "output_dir": str(out), "max_steps": steps,
+        "learning_rate": 2e-3, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "seed": seed,
+        "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True, **further,
+    }  # fmt: skip
+    return reward(options)
+
+
+def write_rated(replies: Sequence[Any], scores: Scores, folder: Path) -> None:
+    """Rows with the scores of each criterion, as `truthgym convert --to sft --all` writes them."""
+    with DatasetFolder(folder, overwrite=True) as out:
+        for reply, mine in zip(replies, scores, strict=True):
+            row = {"prompt": [{"role": "user", "content": reply.prompt}],
+                   "completion": [{"role": "assistant", "content": reply.text}],
+                   "scores": dict(zip(CRITERIA, map(float, mine), strict=True))}  # fmt: skip
+            out.write("train", row)
+        facts = {"kind": "sft", "rows": dict(out.counts), "logs": [], "selection": {}}
+        out.finish(facts, "Scores of a judge", "Made by `examples/reward_studies.py`.")
+
+
+def scored(folder: Path, replies: Sequence[Any]) -> Scores:
+    """The rewards of replies."""
+    turns = [[{"role": "user", "content": one.prompt}, {"role": "assistant", "content": one.text}] for one in replies]
+    return np.array(load(folder).score([chat_messages(one, "a reply") for one in turns]))
+
+
+def in_order(groups: Sequence[Sequence[Any]], scores: Scores) -> float:
+    """Share of pairs of different quality that are in the right order, half for ties."""
+    return float(SHARED["in_order"](groups, scores)[0].mean())
+
+
+def calibration_error(groups: Sequence[Sequence[Any]], scores: Scores, bins: int = 10) -> float:
+    """Expected calibration error of the margins of pairs, read as log-odds that the order is right. 0 to 1."""
+    margins, right, start = [], [], 0
+    for group in groups:
+        mine = scores[start : start + len(group)]
+        start += len(group)
+        for i, j in combinations(range(len(group)), 2):
+            if group[i].quality != group[j].quality:
+                gap = float(mine[i] - mine[j])
+                margins.append(abs(gap))
+                right.append((np.sign(gap) * np.sign(group[i].quality - group[j].quality) + 1) / 2)
+    claimed, true = 1 / (1 + np.exp(-np.array(margins))), np.array(right)
+    parts = np.array_split(np.argsort(claimed), bins)
+    return float(sum(len(part) * abs(claimed[part].mean() - true[part].mean()) for part in parts) / len(true))
+
+
+def best_of(groups: Sequence[Sequence[Any]], scores: Scores) -> float:
+    """Mean quality of each prompt's reply with the highest reward; the mean of them where several have it."""
+    chosen, start = [], 0
+    for group in groups:
+        mine = scores[start : start + len(group)]
+        start += len(group)
+        chosen.append(np.mean([one.quality for one, at in zip(group, mine, strict=True) if at == mine.max()]))
+    return float(np.mean(chosen))
+
+
+def held_out(seed: int, prompts: int, each: int) -> dict[str, list[list[Any]]]:
+    """Replies to new prompts, in both forms."""
+    return {form: make_replies(prompts, each, seed, form) for form in ("known", "shifted")}
+
+
+def flat(groups: Sequence[Sequence[Any]]) -> list[Any]:
+    return [one for group in groups for one in group]
+
+
+def ensemble(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
+    """A row for each form of replies, way to draw members, penalty and ceiling."""
+    groups = make_replies(prompts, EACH, seed, "known", "training")
+    SHARED["write_pairs"](pairs_of(groups, judged(flat(groups), seed).mean(axis=1)), work / "pairs")
+    members = {
+        name: [trained(work / "pairs", base, work / name, steps, 10 * seed + k, **how) for k in range(MEMBERS)]
+        for name, how in (("seeds", {}), ("bootstraps", {"bootstrap": True}))
+    }
+    for (kind, folders), (form, test) in product(members.items(), held_out(seed, HELD_OUT, 8).items()):
+        rewards = np.array([scored(folder, flat(test)) for folder in folders])
+        spread = float(penalised(rewards)[1].mean())
+        yield {"members": kind, "replies": form, "penalty": "one member", "ceiling": "", "in order":
+               in_order(test, rewards[0]), "best": best_of(test, rewards[0]), "error":
+               calibration_error(test, rewards[0]), "spread": ""}  # fmt: skip
+        for penalty, ceiling in product(PENALTIES, CEILINGS):
+            mine = penalised(rewards, penalty, ceiling)[0]
+            yield {"members": kind, "replies": form, "penalty": penalty, "ceiling": ceiling or "", "in order":
+                   in_order(test, mine), "best": best_of(test, mine), "error": calibration_error(test, mine),
+                   "spread": spread}  # fmt: skip
+
+
+def rubric(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
+    """A row for each proxy: how it orders both forms, and what filler and a hollow opening do to it."""
+    groups = make_replies(prompts, EACH, seed, "known", "training")
+    scores = judged(flat(groups), seed)
+    SHARED["write_pairs"](pairs_of(groups, scores.mean(axis=1)), work / "pairs")
+    write_rated(flat(groups), scores, work / "rated")
+    preferences = trained(work / "pairs", base, work / "models", steps, seed)
+    regression = trained(work / "rated", base, work / "models", steps, seed, criteria=list(CRITERIA))
+    proxies: dict[str, Callable[[Sequence[Any]], Scores]] = {
+        "preferences": lambda replies: scored(preferences, replies),
+        "rubric": lambda replies: scored(regression, replies),
+        "plain rule": plain_grades,
+        "length": lambda replies: np.array([float(len(one.text.split())) for one in replies]),
+    }
+    tests = held_out(seed, HELD_OUT, 8)
+    for name, proxy in proxies.items():
+        row: Row = {"proxy": name}
+        for form, test in tests.items():
+            mine = proxy(flat(test))
+            row |= {f"in order, {form}": in_order(test, mine), f"best, {form}": best_of(test, mine)}
+            row[f"rank correlation, {form}"] = float(spearmanr(mine, [one.quality for one in flat(test)]).statistic)
+        some = flat(tests["known"])
+        before = proxy(some)
+        changed = {"filler": [f"{one.text} {FILLER}" for one in some],
+                   "hollow opening": [f"{HOLLOW} {one.text}" for one in some]}  # fmt: skip
+        for probe, texts in changed.items():
+            gain = proxy([Reply(one.prompt, text) for one, text in zip(some, texts, strict=True)]) - before
+            row |= {
+                f"{probe}, in sd": float(gain.mean() / before.std()),
+                f"{probe}, share up": float((gain > 0).mean()),
+            }
+        yield row
+
+
+def plain_grades(replies: Sequence[Any]) -> Scores:
+    """What the rule `plain` gives for each reply."""
+    question = Question(domain="replies", event="none", split="train", proposition="The statement is true.")
+    given = (GraderInput(question, one.prompt, "", one.text, "", "", 1, {}) for one in replies)
+    grades: list[Any] = [plain().function(one) for one in given]
+    return np.array([float(grade.value) for grade in grades])
+
+
+def filtered(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
+    """A row for each share of planted errors and arm: what it keeps, and how a model trained on it orders replies."""
+    groups = make_replies(prompts, EACH, seed, "known", "training")
+    truth = np.array([[one.quality] for one in flat(groups)])
+    test = held_out(seed, HELD_OUT, 8)["known"]
+    for name, share in WRONG.items():
+        rng = np.random.default_rng([seed, round(100 * share)])
+        right = [pair for pair in pairs_of(groups, truth.mean(axis=1)) if pair.margin]
+        wrong = rng.random(len(right)) < share
+        pairs = [Pair(one.rejected, one.chosen, 0.0) if bad else one for one, bad in zip(right, wrong, strict=True)]
+        place = work / name.replace(" ", "-")
+
+        def fit(kept: NDArray[np.intp], arm: str, pairs: Any = pairs, place: Path = place) -> Path:  # noqa: ANN401
+            SHARED["write_pairs"]([pairs[i] for i in kept], place / arm)
+            return trained(place / arm, base, place / "models", steps, seed)
+
+        def score(kept: NDArray[np.intp], fit: Any = fit, pairs: Any = pairs) -> Callable[..., Scores]:  # noqa: ANN401
+            folder = fit(kept, f"fold-{kept.sum()}")
+            return lambda some: np.subtract(
+                scored(folder, [pairs[i].chosen for i in some]), scored(folder, [pairs[i].rejected for i in some])
+            )
+
+        margins = cross_fitted_margins([one.chosen.prompt for one in pairs], score, FOLDS, seed)
+        strata = length_strata([one.chosen.text for one in pairs], [one.rejected.text for one in pairs])
+        arms = {
+            "full": np.ones(len(pairs), dtype=bool),
+            "random half": keep_random(len(pairs), 0.5, strata, rng),
+            "top half": keep_top(margins, 0.5, strata),
+            "top quarter": keep_top(margins, 0.25, strata),
+        }
+        sure = wrong & (np.abs(margins) >= np.median(np.abs(margins)))
+        for arm, kept in arms.items():
+            rewards = scored(fit(np.flatnonzero(kept), arm.replace(" ", "-")), flat(test))
+            yield {
+                "wrong labels": name, "arm": arm, "pairs": int(kept.sum()), "wrong kept": float(wrong[kept].mean()),
+                "surely wrong kept": float(kept[sure].mean()) if sure.any() else "",
+                "in order": in_order(test, rewards),
+            }  # fmt: skip
+
+
+def clean_run(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
+    """The trace of a GRPO run of a warm tiny model on the true score: a row for each step."""
+    from truthgym.training.grpo import grpo
+
+    options: dict[str, Any] = {
+        "model_name_or_path": str(base), "task": ["truthgym/urns"], "reward": ["brier"], "output_dir": str(work),
+        "task_args": {"n": prompts, "seed": 1000 * seed, "paradigms": "brier"}, "max_steps": steps, "logging_steps": 1,
+        "learning_rate": 5e-4, "per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "beta": 0.04,
+        "num_generations": 4, "max_completion_length": 12, "seed": seed, "validation_steps": 0, "use_cpu": True,
+        "save_strategy": "no", "disable_tqdm": True, "report_to": "none",
+    }  # fmt: skip
+    yield from trace(grpo(options), "grpo on the Brier score")
+
+
+def trace(folder: Path, group: str) -> Iterator[Row]:
+    """What a run logged of `SIGNALS`, a row for each entry."""
+    entries = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))["log_history"]
+    for entry in entries:
+        if "entropy" in entry:
+            yield {"group": group, "step": entry["step"], **{name: entry.get(name, "") for name in SIGNALS}}
+
+
+STUDIES: dict[str, tuple[Callable[[Path, Path, int, int, int], Iterator[Row]], int, int, int]] = {
+    "ensemble": (ensemble, 60, 60, 5),
+    "rubric": (rubric, 60, 60, 5),
+    "filter": (filtered, 60, 60, 5),
+    "monitor": (clean_run, 192, 48, 12),
+}
+"""Each study, its training prompts, steps and seeds."""
+
+
+def run(name: str, out: Path, seeds: int, steps: int | None, prompts: int | None) -> list[Row]:
+    """Run what is missing of a study."""
+    study, usual_prompts, usual_steps, _ = STUDIES[name]
+    warm = name == "monitor"
+    base = out / ("tiny" if warm else "tiny32")
+    if not base.is_dir():
+        tiny(base) if warm else tiny(base, steps=0, hidden=32)
+    rows: list[Row] = []
+    for seed in range(seeds):
+        kept = out / name / f"{seed}.json"
+        if not kept.is_file():
+            work = kept.with_suffix("")
+            work.mkdir(parents=True, exist_ok=True)
+            found = list(study(work, base, seed, prompts or usual_prompts, steps or usual_steps))
+            kept.write_text(json.dumps(found), encoding="utf-8")
+        rows += [{"seed": seed, **row} for row in json.loads(kept.read_text(encoding="utf-8"))]
+    return rows
+
+
+def of_compared(folder: Path) -> list[Row]:
+    """The traces of the runs of `compare_training.py`, which learned from a reward model."""
+    rows: list[Row] = []
+    for place in sorted(folder.glob("*/*/1c-trained/*/" + STATE_FILE)):
+        seed, arm = place.parts[-5].rpartition("-")[2], place.parts[-4]
+        if arm.startswith(("grpo", "rloo")):
+            rows += [{"seed": seed, **row} for row in trace(place.parent, arm)]
+    return rows
+
+
+def write(rows: Sequence[Mapping[str, str | float]], file: Path) -> None:
+    """Write rows as .csv, numbers to five digits."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.DictWriter(opened, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: f"{one:.5g}" if isinstance(one, float) else one for key, one in row.items()})
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the studies that are named, and write their tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=["all", *STUDIES])
+    parser.add_argument("out", type=Path, help="folder of datasets, models and finished seeds")
+    parser.add_argument("--tables", type=Path, default=Path("docs/reward_methods"), help="folder of the .csv files")
+    parser.add_argument("--seeds", type=int, help="how many [default: 5, of monitor 12]")
+    parser.add_argument("--steps", type=int, help="of each training [default: 60, of monitor 48]")
+    parser.add_argument("--prompts", type=int, help="of each training [default: 60, of monitor 192]")
+    parser.add_argument(
+        "--compared", type=Path, help="folder of compare_training.py, whose traces are added to monitor"
+    )
+    args = parser.parse_args(arguments)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for name in STUDIES if args.study == "all" else [args.study]:
+        rows = run(name, args.out, args.seeds or STUDIES[name][3], args.steps, args.prompts)
+        if name == "monitor" and args.compared:
+            rows += of_compared(args.compared)
+        write(rows, args.tables / f"{name}.csv")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Studies of reward models: their replies, labels and figures on cases whose answer is known."""
+
+import csv
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+study = runpy.run_path("examples/reward_studies.py")
+Reply, make_replies, flat = study["Reply"], study["make_replies"], study["flat"]
+GROUPS = make_replies(40, 8, 0, "known")
+REPLIES = flat(GROUPS)
+QUALITY = np.array([one.quality for one in REPLIES])
+
+
+def test_a_judge_without_noise_gives_the_quality(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(study["judged"].__globals__, "NOISE", 0.0)
+    assert 0.1 + 0.8 * study["judged"](REPLIES, 0).mean(axis=1) == pytest.approx(QUALITY)
+
+
+def test_pairs_go_by_the_scores() -> None:
+    pairs = study["pairs_of"](GROUPS[:3], QUALITY[:24])
+    assert len(pairs) == 3 * 28
+    assert all(pair.chosen.quality >= pair.rejected.quality for pair in pairs)
+    assert {pair.chosen.prompt == pair.rejected.prompt for pair in pairs} == {True}
+
+
+def test_shifted_replies_are_longer_by_what_adds_no_quality() -> None:
+    shifted = flat(make_replies(40, 8, 0, "shifted"))
+    assert np.mean([one.quality for one in shifted]) == pytest.approx(QUALITY.mean(), abs=0.05)
+    words = [np.mean([len(one.text.split()) for one in some]) for some in (REPLIES, shifted)]
+    assert words[1] > words[0] + 10
+    assert not {one.text for one in REPLIES} & {one.text for one in shifted}
+
+
+def test_best_of_takes_the_highest_and_shares_ties() -> None:
+    best = np.mean([max(one.quality for one in group) for group in GROUPS])
+    assert study["best_of"](GROUPS, QUALITY) == pytest.approx(best)
+    assert study["best_of"](GROUPS, np.zeros(len(QUALITY))) == pytest.approx(QUALITY.mean())
+
+
+def test_the_calibration_error_is_what_margins_claim_too_much() -> None:
+    error = study["calibration_error"]
+    assert error(GROUPS, 100 * QUALITY) == pytest.approx(0, abs=0.01), "sure, and right"
+    assert error(GROUPS, -100 * QUALITY) == pytest.approx(1, abs=0.01), "sure, and wrong"
+    assert error(GROUPS, 1e-9 * QUALITY) == pytest.approx(0.5), "always right, and claims to be a coin"
+
+
+def test_the_rule_reads_hollow_openings() -> None:
+    text = REPLIES[0].text
+    plain, hollow = study["plain_grades"]([Reply("q", text), Reply("q", f"{study['HOLLOW']} {text}")])
+    assert hollow == plain / 2 > 0
+
+
+def test_traces_of_compared_runs_name_their_arm_and_seed(tmp_path: Path) -> None:
+    entries = [{"step": 3, "entropy": 0.5, "kl": 0.1}, {"step": 3, "train_loss": 1.0}]
+    for arm in ("grpo--groups-of-4", "dpo"):
+        place = tmp_path / "tiny-2" / arm / "1c-trained" / "model"
+        place.mkdir(parents=True)
+        (place / "trainer_state.json").write_text(json.dumps({"log_history": entries}), encoding="utf-8")
+    (row,) = study["of_compared"](tmp_path)
+    assert (row["seed"], row["group"], row["step"], row["entropy"]) == ("2", "grpo--groups-of-4", 3, 0.5)
+
+
+@pytest.mark.slow
+def test_a_study_writes_a_row_for_each_arm(tmp_path: Path) -> None:
+    given = ["rubric", str(tmp_path), "--tables", str(tmp_path), "--seeds", "1", "--steps", "2", "--prompts", "6"]
+    study["main"](given)
+    with (tmp_path / "rubric.csv").open(encoding="utf-8") as file:
+        rows = {row["proxy"]: row for row in csv.DictReader(file)}
+    assert list(rows) == ["preferences", "rubric", "plain rule", "length"]
+    assert float(rows["length"]["filler, share up"]) == 1
+    assert float(rows["plain rule"]["hollow opening, share up"]) == 0
