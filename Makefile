@@ -1,4 +1,4 @@
-.PHONY: check format view types imports docs lines test results gallery figures validity site release
+.PHONY: check format view types imports docs lines test results gallery figures validity rewards site release
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -49,6 +49,9 @@ results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simul
 	logs=$$(mktemp -d) && \
 	python examples/small_model.py $$logs hf/smollm2:135m --model-path trained/smollm2 --compare --n 12 --max-tokens 96 --display none && \
 	python -m truthgym.analysis.performance $$logs docs/results.md; rm -rf $$logs
+
+rewards:  ## the tables of docs/reward_methods.md, from those in docs/reward_methods, which examples/reward_studies.py makes anew
+	python docs/reward_figures.py
 
 gallery:  ## docs/gallery.md with its pictures, from logs/sample, which `python docs/sample_logs.py` makes anew
 	python docs/gallery.py

@@ -12,6 +12,7 @@ Complete steps are skipped, so the same command resumes an interrupted study.
 """
 
 import argparse
+import csv
 import json
 import os
 import random
@@ -168,6 +169,15 @@ def table(each: Sequence[Mapping[str, Sequence[float]]]) -> list[list[str]]:
     return [[name, *map(shown, of), "yes" if name in front else ""] for name, of in means.items()]
 
 
+def write(seeds: Sequence[int], each: Sequence[Mapping[str, Sequence[float]]], file: Path) -> None:
+    """Write a row for each seed and mix, with its Brier score in each mode."""
+    with file.open("w", newline="", encoding="utf-8") as opened:
+        writer = csv.writer(opened, lineterminator="\n")
+        writer.writerow(["seed", "mix", *ASKED])
+        for seed, found in zip(seeds, each, strict=True):
+            writer.writerows([seed, name, *(f"{score:.5f}" for score in scores)] for name, scores in found.items())
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="folder for models, datasets and logs")
@@ -179,9 +189,13 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=STEPS, help="steps of the tiny models' warm start")
     parser.add_argument("--max-steps", type=int, default=100, help="steps of training on each mix")
     parser.add_argument("--display", choices=get_args(DisplayType), help="Inspect's display")
+    parser.add_argument("--table", type=Path, help="write the scores of each seed to a .csv, for `make rewards`")
     args = vars(parser.parse_args())
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    seeds = args.pop("seeds")
-    lines = table([one_seed(seed=seed, **args) for seed in seeds])
+    seeds, file = args.pop("seeds"), args.pop("table")
+    each = [one_seed(seed=seed, **args) for seed in seeds]
+    if file:
+        write(seeds, each, file)
+    lines = table(each)
     head = ["direct : revised : react", *(f"Brier, asked as {mode}" for mode in ASKED), "Pareto front"]
     print(markdown_table(head, lines))

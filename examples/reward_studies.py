@@ -1,18 +1,17 @@
-"""Studies of reward models on replies whose quality is known: ensembles, rubrics, a confidence filter, a monitor.
+"""Studies of reward models on replies whose quality is known: ensembles, rubrics, and a confidence filter.
 
     python examples/reward_studies.py all trained/rewards --tables docs/reward_methods
     make rewards                                              # writes the tables into docs/reward_methods.md
 
 A reply has some of eight sentences (`models.agents.quality_markers`) between sentences that say nothing; its quality is
-the number of different ones. A judge with planted noise scores it by four criteria of two sentences each. Reward models
-are trained from a tiny model with random weights, so they know what the labels say and nothing else. Replies are
+the number of different ones. A judge with planted noise scores it by four criteria of two sentences each. Replies are
 measured on new prompts, in two forms: `known`, written as those of training, and `shifted`, with other filler, of any
-length, and with sentences said twice, which adds no quality.
+length, and with sentences said twice, which adds no quality. There are two kinds of reward model: `words`, linear in
+counts of words (seconds), and `tiny`, trained from a tiny model with random weights (minutes a seed).
 
 - `ensemble`: members trained on bootstraps of pairs; each penalty of their spread, with and without a ceiling.
 - `rubric`: a regression on the criteria, a model of preferences (Bradley and Terry) from the same scores, and rules.
-- `filter`: what each arm of the confidence filter leaves, labels of which a planted quarter is wrong, or none.
-- `monitor`: traces of GRPO runs on the true score, which are clean.
+- `filter`: what each arm of the confidence filter leaves, where a planted quarter of the labels is wrong, or none.
 
 Each study writes NAME.csv with a row for each seed and arm. Complete seeds are skipped, so the same command resumes.
 """
@@ -20,9 +19,11 @@ Each study writes NAME.csv with a row for each seed and arm. Complete seeds are 
 import argparse
 import csv
 import json
+import math
 import os
 import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -39,17 +40,20 @@ from truthgym.models.reference import BEFORE
 from truthgym.models.reward_model import chat_messages, load, penalised
 from truthgym.scorers.graders.builtin import plain
 from truthgym.scorers.graders.grader import GraderInput
-from truthgym.training.artifacts import STATE_FILE
+from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.training.confidence import cross_fitted_margins, keep_random, keep_top, length_strata
 from truthgym.training.conversion.writer import DatasetFolder
 from truthgym.training.reward import reward
 from truthgym.training.tiny import tiny
 
 SHARED: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("distil_judge.py")))
+features = runpy.run_path(str(Path(__file__).with_name("preference_labels.py")))["features"]
 """Replies and pairs as in that example."""
 Reply, Pair = SHARED["Reply"], SHARED["Pair"]
 Scores = NDArray[np.float64]
 Row = dict[str, str | float]
+Proxy = Callable[[Sequence[Any]], Scores]
+"""From replies to their rewards."""
 CRITERIA = tuple(f"criterion {k}" for k in "1234")
 NOISE = 0.375
 """Standard deviation of the judge's noise on a criterion, from 0 to 1; 0.15 on the quality that they make up."""
@@ -67,7 +71,6 @@ WRONG = {"none": 0.0, "a quarter": 0.25}
 """Share of wrong labels in the study of the filter."""
 HOLLOW = "What a great question!"
 FILLER = " ".join(MORE[:2])
-SIGNALS = ("completions/mean_length", "entropy", "kl", "reward", "rewards/brier/mean", "rewards/reward_model/mean")
 
 
 def make_replies(prompts: int, each: int, seed: int, form: str, split: str = "new") -> list[list[Any]]:
@@ -115,32 +118,65 @@ def pairs_of(groups: Sequence[Sequence[Any]], scores: Scores) -> list[Any]:
     return pairs
 
 
-def trained(data: Path, base: Path, out: Path, steps: int, seed: int, **further: object) -> Path:
-    """A reward model's folder."""
-    options: dict[str, Any] = {
-        "model_name_or_path": str(base), "dataset_name": str(data), "output_dir": str(out), "max_steps": steps,
-        "learning_rate": 2e-3, "per_device_train_batch_size": 16, "gradient_accumulation_steps": 1, "seed": seed,
-        "report_to": "none", "disable_tqdm": True, "save_strategy": "no", "use_cpu": True, **further,
-    }  # fmt: skip
-    return reward(options)
+class Words:
+    """Reward models that are linear in counts of words, as in `preference_labels.py`."""
+
+    def prefer(self, pairs: Sequence[Any], place: Path, seed: int, bootstrap: bool = False) -> Proxy:
+        """A model of preferences. `bootstrap` draws prompts with replacement; without it the seed has no effect."""
+        if bootstrap:
+            prompts = list(dict.fromkeys(one.chosen.prompt for one in pairs))
+            drawn = np.random.default_rng([seed, 13]).choice(prompts, len(prompts))
+            pairs = [one for prompt in drawn for one in pairs if one.chosen.prompt == prompt]
+        x, y = (features([getattr(one, side).text for one in pairs]) for side in ("chosen", "rejected"))
+        weights = fit_bradley_terry(x - y)
+        zero = float(np.mean([x @ weights, y @ weights]))
+        return lambda replies: features([one.text for one in replies]) @ weights - zero
+
+    def rate(self, replies: Sequence[Any], scores: Scores, place: Path, seed: int) -> Proxy:
+        """A regression on each criterion, with the same ridge penalty; the reward is their mean."""
+        x = features([one.text for one in replies])
+        zero, mean = x.mean(axis=0), scores.mean(axis=0)
+        weights = np.linalg.solve((x - zero).T @ (x - zero) + np.eye(x.shape[1]), (x - zero).T @ (scores - mean))
+        return lambda some: ((features([one.text for one in some]) - zero) @ weights + mean).mean(axis=1)
 
 
-def write_rated(replies: Sequence[Any], scores: Scores, folder: Path) -> None:
-    """Rows with the scores of each criterion, as `truthgym convert --to sft --all` writes them."""
-    with DatasetFolder(folder, overwrite=True) as out:
-        for reply, mine in zip(replies, scores, strict=True):
-            row = {"prompt": [{"role": "user", "content": reply.prompt}],
-                   "completion": [{"role": "assistant", "content": reply.text}],
-                   "scores": dict(zip(CRITERIA, map(float, mine), strict=True))}  # fmt: skip
-            out.write("train", row)
-        facts = {"kind": "sft", "rows": dict(out.counts), "logs": [], "selection": {}}
-        out.finish(facts, "Scores of a judge", "Made by `examples/reward_studies.py`.")
+@dataclass(frozen=True)
+class Language:
+    """Reward models that `truthgym train reward` trains from a language model."""
 
+    base: Path
+    steps: int
 
-def scored(folder: Path, replies: Sequence[Any]) -> Scores:
-    """The rewards of replies."""
-    turns = [[{"role": "user", "content": one.prompt}, {"role": "assistant", "content": one.text}] for one in replies]
-    return np.array(load(folder).score([chat_messages(one, "a reply") for one in turns]))
+    def prefer(self, pairs: Sequence[Any], place: Path, seed: int, bootstrap: bool = False) -> Proxy:
+        """A model of preferences."""
+        SHARED["write_pairs"](pairs, place)
+        return self._trained(place, seed, bootstrap=bootstrap)
+
+    def rate(self, replies: Sequence[Any], scores: Scores, place: Path, seed: int) -> Proxy:
+        """A regression on each criterion."""
+        with DatasetFolder(place, overwrite=True) as out:
+            for reply, mine in zip(replies, scores, strict=True):
+                row = {"prompt": [{"role": "user", "content": reply.prompt}],
+                       "completion": [{"role": "assistant", "content": reply.text}],
+                       "scores": dict(zip(CRITERIA, map(float, mine), strict=True))}  # fmt: skip
+                out.write("train", row)
+            facts = {"kind": "sft", "rows": dict(out.counts), "logs": [], "selection": {}}
+            out.finish(facts, "Scores of a judge", "Made by `examples/reward_studies.py`.")
+        return self._trained(place, seed, criteria=list(CRITERIA))
+
+    def _trained(self, data: Path, seed: int, **further: object) -> Proxy:
+        options: dict[str, Any] = {
+            "model_name_or_path": str(self.base), "dataset_name": str(data), "output_dir": str(data.parent / "models"),
+            "max_steps": self.steps, "learning_rate": 2e-3, "per_device_train_batch_size": 16, "seed": seed,
+            "gradient_accumulation_steps": 1, "report_to": "none", "disable_tqdm": True, "save_strategy": "no",
+            "use_cpu": True, **further,
+        }  # fmt: skip
+        model = load(reward(options))
+
+        def turns(one: Any) -> list[dict[str, str]]:  # noqa: ANN401
+            return [{"role": "user", "content": one.prompt}, {"role": "assistant", "content": one.text}]
+
+        return lambda replies: np.array(model.score([chat_messages(turns(one), "a reply") for one in replies]))
 
 
 def in_order(groups: Sequence[Sequence[Any]], scores: Scores) -> float:
@@ -183,16 +219,20 @@ def flat(groups: Sequence[Sequence[Any]]) -> list[Any]:
     return [one for group in groups for one in group]
 
 
-def ensemble(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
+Model = Words | Language
+
+
+def ensemble(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
     """A row for each form of replies, way to draw members, penalty and ceiling."""
     groups = make_replies(prompts, EACH, seed, "known", "training")
-    SHARED["write_pairs"](pairs_of(groups, judged(flat(groups), seed).mean(axis=1)), work / "pairs")
+    pairs = pairs_of(groups, judged(flat(groups), seed).mean(axis=1))
+    kinds = {"bootstraps": True} if isinstance(model, Words) else {"seeds": False, "bootstraps": True}
     members = {
-        name: [trained(work / "pairs", base, work / name, steps, 10 * seed + k, **how) for k in range(MEMBERS)]
-        for name, how in (("seeds", {}), ("bootstraps", {"bootstrap": True}))
+        kind: [model.prefer(pairs, work / "pairs", 10 * seed + k, drawn) for k in range(MEMBERS)]
+        for kind, drawn in kinds.items()
     }
-    for (kind, folders), (form, test) in product(members.items(), held_out(seed, HELD_OUT, 8).items()):
-        rewards = np.array([scored(folder, flat(test)) for folder in folders])
+    for (kind, proxies), (form, test) in product(members.items(), held_out(seed, HELD_OUT, 8).items()):
+        rewards = np.array([proxy(flat(test)) for proxy in proxies])
         spread = float(penalised(rewards)[1].mean())
         yield {"members": kind, "replies": form, "penalty": "one member", "ceiling": "", "in order":
                in_order(test, rewards[0]), "best": best_of(test, rewards[0]), "error":
@@ -204,27 +244,24 @@ def ensemble(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Ite
                    "spread": spread}  # fmt: skip
 
 
-def rubric(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
+def rubric(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
     """A row for each proxy: how it orders both forms, and what filler and a hollow opening do to it."""
     groups = make_replies(prompts, EACH, seed, "known", "training")
     scores = judged(flat(groups), seed)
-    SHARED["write_pairs"](pairs_of(groups, scores.mean(axis=1)), work / "pairs")
-    write_rated(flat(groups), scores, work / "rated")
-    preferences = trained(work / "pairs", base, work / "models", steps, seed)
-    regression = trained(work / "rated", base, work / "models", steps, seed, criteria=list(CRITERIA))
-    proxies: dict[str, Callable[[Sequence[Any]], Scores]] = {
-        "preferences": lambda replies: scored(preferences, replies),
-        "rubric": lambda replies: scored(regression, replies),
+    proxies: dict[str, Proxy] = {
+        "preferences": model.prefer(pairs_of(groups, scores.mean(axis=1)), work / "pairs", seed),
+        "rubric": model.rate(flat(groups), scores, work / "rated", seed),
         "plain rule": plain_grades,
         "length": lambda replies: np.array([float(len(one.text.split())) for one in replies]),
     }
     tests = held_out(seed, HELD_OUT, 8)
     for name, proxy in proxies.items():
         row: Row = {"proxy": name}
+        scale = proxy(flat([*tests["known"], *tests["shifted"]])).std()
         for form, test in tests.items():
             mine = proxy(flat(test))
             row |= {f"in order, {form}": in_order(test, mine), f"best, {form}": best_of(test, mine)}
-            row[f"rank correlation, {form}"] = float(spearmanr(mine, [one.quality for one in flat(test)]).statistic)
+            row[f"rank correlation, {form}"] = rank_correlation(mine, test)
         some = flat(tests["known"])
         before = proxy(some)
         changed = {"filler": [f"{one.text} {FILLER}" for one in some],
@@ -232,10 +269,17 @@ def rubric(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Itera
         for probe, texts in changed.items():
             gain = proxy([Reply(one.prompt, text) for one, text in zip(some, texts, strict=True)]) - before
             row |= {
-                f"{probe}, in sd": float(gain.mean() / before.std()),
+                f"{probe}, in sd": float(gain.mean() / scale),
                 f"{probe}, share up": float((gain > 0).mean()),
             }
         yield row
+
+
+def rank_correlation(scores: Scores, groups: Sequence[Sequence[Any]]) -> float:
+    """Spearman's, of the scores with the quality; NaN if all scores are equal."""
+    if np.ptp(scores) == 0:
+        return math.nan
+    return float(spearmanr(scores, [one.quality for one in flat(groups)]).statistic)
 
 
 def plain_grades(replies: Sequence[Any]) -> Scores:
@@ -246,7 +290,7 @@ def plain_grades(replies: Sequence[Any]) -> Scores:
     return np.array([float(grade.value) for grade in grades])
 
 
-def filtered(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
+def filtered(work: Path, model: Model, seed: int, prompts: int) -> Iterator[Row]:
     """A row for each share of planted errors and arm: what it keeps, and how a model trained on it orders replies."""
     groups = make_replies(prompts, EACH, seed, "known", "training")
     truth = np.array([[one.quality] for one in flat(groups)])
@@ -256,17 +300,13 @@ def filtered(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Ite
         right = [pair for pair in pairs_of(groups, truth.mean(axis=1)) if pair.margin]
         wrong = rng.random(len(right)) < share
         pairs = [Pair(one.rejected, one.chosen, 0.0) if bad else one for one, bad in zip(right, wrong, strict=True)]
-        place = work / name.replace(" ", "-")
 
-        def fit(kept: NDArray[np.intp], arm: str, pairs: Any = pairs, place: Path = place) -> Path:  # noqa: ANN401
-            SHARED["write_pairs"]([pairs[i] for i in kept], place / arm)
-            return trained(place / arm, base, place / "models", steps, seed)
+        def fit(kept: NDArray[np.intp], pairs: Any = pairs) -> Proxy:  # noqa: ANN401
+            return model.prefer([pairs[i] for i in kept], work / "pairs", seed)
 
         def score(kept: NDArray[np.intp], fit: Any = fit, pairs: Any = pairs) -> Callable[..., Scores]:  # noqa: ANN401
-            folder = fit(kept, f"fold-{kept.sum()}")
-            return lambda some: np.subtract(
-                scored(folder, [pairs[i].chosen for i in some]), scored(folder, [pairs[i].rejected for i in some])
-            )
+            proxy = fit(kept)
+            return lambda some: proxy([pairs[i].chosen for i in some]) - proxy([pairs[i].rejected for i in some])
 
         margins = cross_fitted_margins([one.chosen.prompt for one in pairs], score, FOLDS, seed)
         strata = length_strata([one.chosen.text for one in pairs], [one.rejected.text for one in pairs])
@@ -278,7 +318,7 @@ def filtered(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Ite
         }
         sure = wrong & (np.abs(margins) >= np.median(np.abs(margins)))
         for arm, kept in arms.items():
-            rewards = scored(fit(np.flatnonzero(kept), arm.replace(" ", "-")), flat(test))
+            rewards = fit(np.flatnonzero(kept))(flat(test))
             yield {
                 "wrong labels": name, "arm": arm, "pairs": int(kept.sum()), "wrong kept": float(wrong[kept].mean()),
                 "surely wrong kept": float(kept[sure].mean()) if sure.any() else "",
@@ -286,63 +326,23 @@ def filtered(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Ite
             }  # fmt: skip
 
 
-def clean_run(work: Path, base: Path, seed: int, prompts: int, steps: int) -> Iterator[Row]:
-    """The trace of a GRPO run of a warm tiny model on the true score: a row for each step."""
-    from truthgym.training.grpo import grpo
-
-    options: dict[str, Any] = {
-        "model_name_or_path": str(base), "task": ["truthgym/urns"], "reward": ["brier"], "output_dir": str(work),
-        "task_args": {"n": prompts, "seed": 1000 * seed, "paradigms": "brier"}, "max_steps": steps, "logging_steps": 1,
-        "learning_rate": 5e-4, "per_device_train_batch_size": 32, "gradient_accumulation_steps": 1, "beta": 0.04,
-        "num_generations": 4, "max_completion_length": 12, "seed": seed, "validation_steps": 0, "use_cpu": True,
-        "save_strategy": "no", "disable_tqdm": True, "report_to": "none",
-    }  # fmt: skip
-    yield from trace(grpo(options), "grpo on the Brier score")
-
-
-def trace(folder: Path, group: str) -> Iterator[Row]:
-    """What a run logged of `SIGNALS`, a row for each entry."""
-    entries = json.loads((folder / STATE_FILE).read_text(encoding="utf-8"))["log_history"]
-    for entry in entries:
-        if "entropy" in entry:
-            yield {"group": group, "step": entry["step"], **{name: entry.get(name, "") for name in SIGNALS}}
-
-
-STUDIES: dict[str, tuple[Callable[[Path, Path, int, int, int], Iterator[Row]], int, int, int]] = {
-    "ensemble": (ensemble, 60, 60, 5),
-    "rubric": (rubric, 60, 60, 5),
-    "filter": (filtered, 60, 60, 5),
-    "monitor": (clean_run, 192, 48, 12),
+STUDIES: dict[str, Callable[[Path, Model, int, int], Iterator[Row]]] = {
+    "ensemble": ensemble,
+    "rubric": rubric,
+    "filter": filtered,
 }
-"""Each study, its training prompts, steps and seeds."""
 
 
-def run(name: str, out: Path, seeds: int, steps: int | None, prompts: int | None) -> list[Row]:
+def run(name: str, out: Path, models: Mapping[str, Model], seeds: int, prompts: int) -> list[Row]:
     """Run what is missing of a study."""
-    study, usual_prompts, usual_steps, _ = STUDIES[name]
-    warm = name == "monitor"
-    base = out / ("tiny" if warm else "tiny32")
-    if not base.is_dir():
-        tiny(base) if warm else tiny(base, steps=0, hidden=32)
     rows: list[Row] = []
-    for seed in range(seeds):
-        kept = out / name / f"{seed}.json"
+    for (kind, model), seed in product(models.items(), range(seeds)):
+        kept = out / name / f"{kind}-{seed}.json"
         if not kept.is_file():
             work = kept.with_suffix("")
             work.mkdir(parents=True, exist_ok=True)
-            found = list(study(work, base, seed, prompts or usual_prompts, steps or usual_steps))
-            kept.write_text(json.dumps(found), encoding="utf-8")
-        rows += [{"seed": seed, **row} for row in json.loads(kept.read_text(encoding="utf-8"))]
-    return rows
-
-
-def of_compared(folder: Path) -> list[Row]:
-    """The traces of the runs of `compare_training.py`, which learned from a reward model."""
-    rows: list[Row] = []
-    for place in sorted(folder.glob("*/*/1c-trained/*/" + STATE_FILE)):
-        seed, arm = place.parts[-5].rpartition("-")[2], place.parts[-4]
-        if arm.startswith(("grpo", "rloo")):
-            rows += [{"seed": seed, **row} for row in trace(place.parent, arm)]
+            kept.write_text(json.dumps(list(STUDIES[name](work, model, seed, prompts))), encoding="utf-8")
+        rows += [{"model": kind, "seed": seed, **row} for row in json.loads(kept.read_text(encoding="utf-8"))]
     return rows
 
 
@@ -362,19 +362,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("study", choices=["all", *STUDIES])
     parser.add_argument("out", type=Path, help="folder of datasets, models and finished seeds")
     parser.add_argument("--tables", type=Path, default=Path("docs/reward_methods"), help="folder of the .csv files")
-    parser.add_argument("--seeds", type=int, help="how many [default: 5, of monitor 12]")
-    parser.add_argument("--steps", type=int, help="of each training [default: 60, of monitor 48]")
-    parser.add_argument("--prompts", type=int, help="of each training [default: 60, of monitor 192]")
-    parser.add_argument(
-        "--compared", type=Path, help="folder of compare_training.py, whose traces are added to monitor"
-    )
+    parser.add_argument("--models", choices=["words", "tiny"], nargs="+", default=["words", "tiny"])
+    parser.add_argument("--seeds", type=int, default=5, help="how many")
+    parser.add_argument("--prompts", type=int, default=60, help="of each training")
+    parser.add_argument("--steps", type=int, default=60, help="of each training of a tiny model")
     args = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    base = args.out / "tiny32"
+    if "tiny" in args.models and not base.is_dir():
+        tiny(base, steps=0, hidden=32)
+    models = {name: Words() if name == "words" else Language(base, args.steps) for name in args.models}
     for name in STUDIES if args.study == "all" else [args.study]:
-        rows = run(name, args.out, args.seeds or STUDIES[name][3], args.steps, args.prompts)
-        if name == "monitor" and args.compared:
-            rows += of_compared(args.compared)
-        write(rows, args.tables / f"{name}.csv")
+        write(run(name, args.out, models, args.seeds, args.prompts), args.tables / f"{name}.csv")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """Studies of reward models: their replies, labels and figures on cases whose answer is known."""
 
 import csv
-import json
 import runpy
 from pathlib import Path
 
@@ -54,22 +53,27 @@ def test_the_rule_reads_hollow_openings() -> None:
     assert hollow == plain / 2 > 0
 
 
-def test_traces_of_compared_runs_name_their_arm_and_seed(tmp_path: Path) -> None:
-    entries = [{"step": 3, "entropy": 0.5, "kl": 0.1}, {"step": 3, "train_loss": 1.0}]
-    for arm in ("grpo--groups-of-4", "dpo"):
-        place = tmp_path / "tiny-2" / arm / "1c-trained" / "model"
-        place.mkdir(parents=True)
-        (place / "trainer_state.json").write_text(json.dumps({"log_history": entries}), encoding="utf-8")
-    (row,) = study["of_compared"](tmp_path)
-    assert (row["seed"], row["group"], row["step"], row["entropy"]) == ("2", "grpo--groups-of-4", 3, 0.5)
+def test_each_study_has_a_row_for_each_arm(tmp_path: Path) -> None:
+    study["main"](["all", str(tmp_path), "--tables", str(tmp_path), "--seeds", "1", "--models", "words"])
+    found = {}
+    for name in study["STUDIES"]:
+        with (tmp_path / f"{name}.csv").open(encoding="utf-8") as file:
+            found[name] = list(csv.DictReader(file))
+    proxies = {row["proxy"]: row for row in found["rubric"]}
+    assert list(proxies) == ["preferences", "rubric", "plain rule", "length"]
+    assert float(proxies["rubric"]["in order, known"]) > float(proxies["length"]["in order, known"])
+    assert float(proxies["length"]["filler, share up"]) == 1
+    assert float(proxies["plain rule"]["hollow opening, share up"]) == 0
+    spread = {row["replies"]: float(row["spread"]) for row in found["ensemble"] if row["spread"]}
+    assert spread["shifted"] > spread["known"], "members disagree about what they were not trained on"
+    arms = {(row["wrong labels"], row["arm"]): row for row in found["filter"]}
+    assert float(arms["a quarter", "top half"]["wrong kept"]) < float(arms["a quarter", "random half"]["wrong kept"])
+    assert float(arms["none", "full"]["in order"]) == 1
 
 
 @pytest.mark.slow
-def test_a_study_writes_a_row_for_each_arm(tmp_path: Path) -> None:
+def test_a_language_model_can_be_studied(tmp_path: Path) -> None:
     given = ["rubric", str(tmp_path), "--tables", str(tmp_path), "--seeds", "1", "--steps", "2", "--prompts", "6"]
-    study["main"](given)
+    study["main"]([*given, "--models", "tiny"])
     with (tmp_path / "rubric.csv").open(encoding="utf-8") as file:
-        rows = {row["proxy"]: row for row in csv.DictReader(file)}
-    assert list(rows) == ["preferences", "rubric", "plain rule", "length"]
-    assert float(rows["length"]["filler, share up"]) == 1
-    assert float(rows["plain rule"]["hollow opening, share up"]) == 0
+        assert [row["model"] for row in csv.DictReader(file)] == ["tiny"] * 4

@@ -1,0 +1,63 @@
+"""The page of reward methods says what its tables hold, and the tables say what was planted."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+FIGURES = runpy.run_path("docs/reward_figures.py")
+
+
+def test_the_page_is_what_make_rewards_writes() -> None:
+    page = FIGURES["PAGE"].read_text(encoding="utf-8")
+    assert page == FIGURES["written"](page)
+    for file in FIGURES["TABLES"].glob("*.csv"):
+        name = "traces" if file.stem == "monitor" else file.stem
+        assert f"<!-- {name}: " in page
+
+
+def traces(drift: float, runs: int = 8, entries: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    rows = []
+    for seed in range(runs):
+        values = rng.normal(size=entries) + drift * (seed == 0) * (np.arange(entries) > 10)
+        rows += [
+            {"seed": seed, "group": "g", "entropy": one, "reward": 1.0, "rewards/brier/mean": np.nan} for one in values
+        ]
+    return pd.DataFrame(rows)
+
+
+def test_a_run_that_drifts_is_counted_as_stopped() -> None:
+    clean, drifting = (FIGURES["monitor"](traces(size)).splitlines()[2] for size in (0, 10))
+    assert "| `entropy` | 8 | 40 | 0 of 8 " in clean, "a signal without variance, or not logged, is left out"
+    assert "| `entropy` | 8 | 40 | 1 of 8 " in drifting
+
+
+def test_a_difference_is_paired_by_seed() -> None:
+    rows = [
+        {"seed": seed, "wrong labels": "none", "arm": arm, "pairs": 9, "wrong kept": 0.0, "surely wrong kept": np.nan,
+         "in order": 0.5 + 0.1 * seed + gain + 0.001 * seed * gain}
+        for seed in range(4)
+        for arm, gain in (("full", 0.1), ("random half", 0.0))
+    ]  # fmt: skip
+    line = FIGURES["filtered"](pd.DataFrame(rows)).splitlines()[2]
+    assert line.endswith("| 0.100 [0.100, 0.100] |")
+
+
+def test_a_beaten_mix_is_not_on_the_front() -> None:
+    scores = {"base": (0.1, 0.1), "1:0:0": (0.2, 0.4), "0:1:0": (0.3, 0.3), "0:0:1": (0.3, 0.4)}
+    rows = [
+        {"seed": seed, "mix": name, "direct": a, "react": b} for seed in range(2) for name, (a, b) in scores.items()
+    ]
+    lines = FIGURES["mixes"](pd.DataFrame(rows)).splitlines()[2:6]
+    assert ["yes" in line for line in lines] == [False, True, True, False]
+    assert lines[3].endswith("| 0 of 2 |")
+
+
+@pytest.mark.parametrize("name", ["ensemble", "rubric"])
+def test_tables_of_studies_can_be_written(name: str) -> None:
+    file = Path(FIGURES["TABLES"], f"{name}.csv")
+    text = FIGURES[name](pd.read_csv(file, dtype={"penalty": str}))
+    assert "nan" not in text
