@@ -25,10 +25,11 @@ ALPHA, ONSET, WITHIN = 0.05, 0.4, 10
 """Of the monitor; where a drift is planted, as a share of the run; and within how many entries it should be found."""
 
 
-def mean(values: Sequence[float], digits: int = 3) -> str:
-    """The mean over seeds with its 95 % interval; "-" where nothing varies enough to have one."""
+def mean(values: Sequence[float], digits: int = 3, share: bool = False) -> str:
+    """The mean over seeds with its 95 % interval, of a share cut at 0 and 1."""
     found = mean_headline([float(one) for one in values])
-    return with_interval(found.estimate, found.lower, found.upper, digits)
+    cut = (0.0, 1.0) if share else (-np.inf, np.inf)
+    return with_interval(found.estimate, *np.clip((found.lower, found.upper), *cut), digits)
 
 
 def change(after: pd.Series, before: pd.Series) -> str:
@@ -45,8 +46,9 @@ def ensemble(frame: pd.DataFrame) -> str:
         start = by["0", False]
         for (penalty, has_ceiling), one in by.items():
             rows.append([
-                f"`{model}`, {members}", str(form), str(penalty), "2" if has_ceiling else "", mean(one["in order"]),
-                mean(one["error"]), mean(one["best"]), "" if one is start else change(one["best"], start["best"]),
+                f"`{model}`, {members}", str(form), str(penalty), "2" if has_ceiling else "",
+                mean(one["in order"], share=True), mean(one["error"], share=True), mean(one["best"]),
+                "" if one is start else change(one["best"], start["best"]),
             ])  # fmt: skip
     header = ["model, members", "replies", "penalty", "ceiling", "pairs in order", "calibration error",
               "quality of best of 8", "minus penalty 0"]  # fmt: skip
@@ -66,7 +68,10 @@ def rubric(frame: pd.DataFrame) -> str:
     rows, gaps = [], []
     for model, some in frame.groupby("model", sort=False):
         by = {name: one.set_index("seed") for name, one in some.groupby("proxy", sort=False)}
-        rows += [[f"`{model}`: {name}", *(mean(one[key]) for key in RUBRIC)] for name, one in by.items()]
+        rows += [
+            [f"`{model}`: {name}", *(mean(one[key], share="sd" not in key and "rank" not in key) for key in RUBRIC)]
+            for name, one in by.items()
+        ]
         gap = (f"{label} {change(by['rubric'][key], by['preferences'][key])}" for key, label in RUBRIC.items())
         gaps.append(f"`{model}`: {', '.join(gap)}")
     text = f"\nThe rubric minus the model of preferences, paired by seed. {'; '.join(gaps)}. {seeds(frame)}\n"
@@ -91,7 +96,7 @@ def filtered(frame: pd.DataFrame) -> str:
         by = {name: one.set_index("seed") for name, one in some.groupby("arm", sort=False)}
         for name, one in by.items():
             control = "" if name == "random half" else change(one["in order"], by["random half"]["in order"])
-            figures = (mean(one[key].dropna()) if one[key].notna().any() else "" for key in KEPT)
+            figures = (mean(one[key].dropna(), share=True) if one[key].notna().any() else "" for key in KEPT)
             rows.append([f"`{model}`, {wrong}", str(name), f"{one['pairs'].mean():.0f}", *figures, control])
     header = [
         "model, wrong labels",

@@ -307,6 +307,8 @@ HEADER = {
 """The columns of the page, by figure."""
 PAIRED = ("reward", "gold", "distance")
 """Figures whose differences between arms are shown, paired by seed."""
+SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")
+"""Figures from 0 to 1, and so are the ends of their intervals."""
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -334,7 +336,10 @@ def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
     before = {row["seed"]: float(row[key] or "nan") for row in others}
     values = [float(row[key] or "nan") - (before.get(row["seed"], math.nan) if others else 0) for row in rows]
     found = mean_headline(values)
-    return with_interval(found.estimate, found.lower, found.upper)
+    lower, upper = found.lower, found.upper
+    if key in SHARES and not others and lower == lower:
+        lower, upper = max(lower, 0.0), min(upper, 1.0)
+    return with_interval(found.estimate, lower, upper)
 
 
 TEXT = """# Ways to train a policy, compared
