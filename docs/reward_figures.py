@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import binomtest
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.analysis.tables.saving import between
 from truthgym.scorers.statistics.drift import calibrate
-from truthgym.scorers.statistics.interval import mean_headline, wilson
+from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.paired import paired_difference
 
 PAGE = Path(__file__).with_name("reward_methods.md")
@@ -176,8 +177,11 @@ def monitor(frame: pd.DataFrame) -> str:
 
 
 def share(hits: int, n: int) -> str:
-    """A share with its 95 % interval (Wilson)."""
-    return f"{hits} of {n} [{', '.join(f'{one:.2f}' for one in wilson(hits, n))}]" if n else "-"
+    """A share with its 95 % interval (Clopper and Pearson)."""
+    if not n:
+        return "-"
+    interval = binomtest(hits, n).proportion_ci()
+    return f"{hits} of {n} [{interval.low:.2f}, {interval.high:.2f}]"
 
 
 def seeds(frame: pd.DataFrame) -> str:
