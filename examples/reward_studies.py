@@ -286,7 +286,9 @@ def plain_grades(replies: Sequence[Any]) -> Scores:
     """What the rule `plain` gives for each reply."""
     question = Question(domain="replies", event="none", split="train", proposition="The statement is true.")
     given = (GraderInput(question, one.prompt, "", one.text, "", "", 1, {}) for one in replies)
-    grades: list[Any] = [plain().function(one) for one in given]
+    rule = plain().function
+    assert rule
+    grades: list[Any] = [rule(one) for one in given]
     return np.array([float(grade.value) for grade in grades])
 
 
