@@ -119,7 +119,7 @@ def qualitative(
     Metrics, headline first (`_lower` and `_upper` are 95 % bounds, clustered by `event`, epochs averaged first):
 
     - `quality` with its `stderr`; `mde`, the smallest distance from a fixed value that the run detects with probability
-      0.8; `n`; `share_scored`. If all texts have the same rating, the bounds are those of its range.
+      0.8; `n`; `share_scored`. If all texts have the same rating, `stderr`, bounds and `mde` are NaN.
     - `anchor_rank`, Spearman's correlation of ratings with the known ones of held-out texts, with its lower bound, and
       `parallel_icc` (below).
 

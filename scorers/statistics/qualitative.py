@@ -1,7 +1,7 @@
 """The metrics of `qualitative`, from its scores: the quality, and how reliable the judge is."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -91,13 +91,15 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     """Compute the paradigm's metrics from scores. NaN if there are too few."""
     table = tabulate(scores, "quality")
     quality = row_mean(table.values)
-    headline = mean_headline(quality, table.cluster, table.bounds)
+    headline = mean_headline(quality, table.cluster)
     distinct = len(np.unique(np.round(quality[np.isfinite(quality)], 9)))
     alike = headline.n > 1 and distinct == 1
+    if alike:  # their scatter is unknown, and not 0
+        headline = replace(headline, lower=np.nan, upper=np.nan, mde=np.nan, stderr=np.nan)
     qualities: dict[str, float] = {}
     for name in dict.fromkeys(name for item in scores for name in (item.score.metadata or {}).get("qualities") or []):
         ratings = tabulate(scores, name)
-        qualities |= mean_headline(row_mean(ratings.values), ratings.cluster, ratings.bounds).metrics(name)
+        qualities |= mean_headline(row_mean(ratings.values), ratings.cluster).metrics(name)
     read = readings(scores)
     requested = [rating for one in read for rating in [*one.ratings.ravel().tolist(), *one.probes.values()]]
     reliability, biases, held_out = _reliability(read), _biases(read), _held_out(read)

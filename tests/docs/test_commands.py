@@ -74,8 +74,8 @@ def faults(words: list[str]) -> list[str]:
     except (KeyError, ModuleNotFoundError, click.UsageError) as error:
         return [] if "does not exist" in str(error) else [str(error)]  # a file of the reader's
     if words[1] == "sweep" and words[2] in SWEPT:
-        own = [at for at, word in enumerate(words) if word in ("--workers", "--shards", "--on")]
-        return faults(words[2 : min(own, default=None)])
+        ends = [at for at, word in enumerate(words) if word in ("--workers", "--shards", "--on")]
+        return faults(words[2 : min(ends, default=None)])
     return []
 
 

@@ -194,7 +194,7 @@ def test_models_are_closed_after_a_swap_when_their_last_item_is_scored(tmp_path:
         return Result(score=1.0, reward=1.0)
 
     model.api.aclose = close  # type: ignore[method-assign]
-    former.score = score  # type: ignore[method-assign]
+    former.score = score  # type: ignore[method-assign, assignment]
     transport = httpx.ASGITransport(app.application(served))
 
     async def talk() -> float:

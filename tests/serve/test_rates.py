@@ -61,8 +61,8 @@ def judge(outcomes: list[ModelOutput | Exception]) -> Model:
 
         return RetryDecision.rate_limit(retry_after=40.0) if isinstance(error, TooMany) else RetryDecision.no()
 
-    model.api.generate = generate  # type: ignore[method-assign, assignment]
-    model.api.should_retry = should_retry  # type: ignore[method-assign]
+    model.api.generate = generate  # type: ignore[method-assign]
+    model.api.should_retry = should_retry  # type: ignore[method-assign, assignment]
     return model
 
 
