@@ -160,22 +160,23 @@ class Conversation:
         refusal = failure_reason(output, "The agent") if output.choices else None  # an agent need not call a model
         # A provider's refusal text is not a step, as in `generate`.
         refused_ids = {choice.message.id for choice in output.choices} if refusal else set()
-        messages = self._new_messages(earlier_ids | refused_ids)
+        messages, notes = _without_notes(self._new_messages(earlier_ids | refused_ids), output)
         last = messages[-1] if messages and not refusal else None
         answered = isinstance(last, ChatMessageAssistant) and not last.tool_calls
-        self._record_agent(messages, answered)
+        self._record_agent(messages, answered, notes)
         if last is None or not answered or not (split_thought(last.text)[1] or "").strip():
             raise EndedEarly(refusal or "The agent stopped without an answer.")
 
     def _new_messages(self, earlier_ids: Collection[str | None]) -> list[ChatMessage]:
         return [message for message in self.state.messages if message.id not in earlier_ids]
 
-    def _record_agent(self, messages: Sequence[ChatMessage], answered: bool) -> None:
-        """Add the steps of an agent's messages. The last one is the answer if it answered."""
+    def _record_agent(self, messages: Sequence[ChatMessage], answered: bool, notes: Sequence[ChatMessage] = ()) -> None:
+        """Add the steps of an agent's messages. The last one is the answer if it answered. `notes` come after it."""
         others = _other_models()
         end = len(messages) - answered
         self.steps += steps_of_messages(messages[:end], "reasoning", True, others)
         self.steps += steps_of_messages(messages[end:], "answer", True, others)
+        self.steps += steps_of_messages(notes, "auxiliary", False)
         # An agent may have rewritten the conversation: drop messages it removed, and follow its order.
         place = {message.id: i for i, message in enumerate(self.state.messages)}
         self.steps = sorted((s for s in self.steps if s.message_id in place), key=lambda s: place[s.message_id])
@@ -238,6 +239,21 @@ def _has_reasoning(output: ModelOutput) -> bool:
     if isinstance(content, str):
         return bool(split_thought(content)[0])
     return any(isinstance(part, ContentReasoning) for part in content)
+
+
+def _without_notes(messages: Sequence[ChatMessage], output: ModelOutput) -> tuple[list[ChatMessage], list[ChatMessage]]:
+    """An agent's messages up to its final reply as the model wrote it, and the user messages after it.
+
+    Inspect's `handoff` puts the name of the agent before its replies, and a user message after the last one. An agent
+    without `submit` ends with this message, and its output is the reply before it.
+    """
+    end = len(messages)
+    while end and messages[end - 1].role == "user":
+        end -= 1
+    reply = output.choices[0].message if output.choices else None
+    if not end or end == len(messages) or reply is None or messages[end - 1].id != reply.id or reply.tool_calls:
+        return list(messages), []
+    return [*messages[: end - 1], reply], list(messages[end:])
 
 
 def _other_models() -> dict[str | None, str]:

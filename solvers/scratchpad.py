@@ -21,7 +21,8 @@ REWRITE = (
 def scratchpad(words: Annotated[int, Field(ge=1)] = 150, steps: Annotated[int, Field(ge=1)] = 30) -> Agent:
     """Make a call, write the notes anew, forget all else. Model calls: 2 for each step, and 2.
 
-    The conversation in the log is the last one: the question, the notes and the answer.
+    The log has the calls, their results and the notes of all steps in order, whose steps are those of the trajectory,
+    and then the last notes with the answer.
 
     Args:
         words: Most words of the notes.
@@ -30,17 +31,26 @@ def scratchpad(words: Annotated[int, Field(ge=1)] = 150, steps: Annotated[int, F
 
     async def execute(state: AgentState) -> AgentState:
         tools, notes = await SampleTools().tools(), ""
+        question = list(state.messages)
         for _ in range(steps):
-            step = AgentState(messages=list(state.messages))
+            step = AgentState(messages=list(question))
             if notes:
                 ask(step, FOUND.format(found=notes))
-            if not await act(step, tools):
+            start = len(step.messages)
+            called = await act(step, tools)
+            if called:
+                ask(step, REWRITE.format(words=words))
+                await act(step, tools, allowed=False)
+                notes = first_words(step.output.completion, words)
+            state.messages += step.messages[start:]
+            if not called:
                 break
-            ask(step, REWRITE.format(words=words))
-            await act(step, tools, allowed=False)
-            notes = first_words(step.output.completion, words)
-        ask(state, "\n\n".join([FOUND.format(found=notes or "nothing"), conclusion()]))
-        await act(state, [])
+        answer = AgentState(messages=question)
+        ask(answer, "\n\n".join([FOUND.format(found=notes or "nothing"), conclusion()]))
+        start = len(answer.messages) - 1
+        await act(answer, [])
+        state.messages += answer.messages[start:]
+        state.output = answer.output
         return state
 
     return execute

@@ -68,6 +68,8 @@ EXECUTOR = "executor"
 STEP = re.compile(r"^Step: (\w+) (\{.*\})$", re.MULTILINE)
 NOTES = "Write your notes anew"
 """In the request of `scratchpad`."""
+SUMMARIES = (NOTES, "This is what has been found so far:")
+"""After each of these, a conversation repeats what it has shown before."""
 CALLED = re.compile(r"\(I call (\w+) with (\{.*?\})\.\)")
 ANSWERED = re.compile(r"(?:^|\n\n)(\w+)( failed: [^\n]*)? answers:\n\n")
 
@@ -93,9 +95,15 @@ def question_in(text: str) -> AgentQuestion | None:
 
 
 def calls_in(text: str, question: AgentQuestion) -> tuple[list[Call], int]:
-    """The calls in a conversation, with what they showed, and where in the text the last result ends."""
-    made = [(match[1], json.loads(match[2]), match.end()) for match in CALLED.finditer(text) if match[1] in TOOLS]
-    results = [match for match in ANSWERED.finditer(text) if match[1] in TOOLS]
+    """The calls in a conversation, with what they showed, and where in the text the last result ends.
+
+    Only what follows the start of the last notes or summary is read: earlier calls are repeated there, or forgotten.
+    """
+    begin = max(0, *(text.rfind(mark, 0, max(text.rfind("(I call "), 0)) for mark in SUMMARIES))
+    made = [
+        (match[1], json.loads(match[2]), match.end()) for match in CALLED.finditer(text, begin) if match[1] in TOOLS
+    ]
+    results = [match for match in ANSWERED.finditer(text, begin) if match[1] in TOOLS]
     calls, place, ends = [], question.archive().world, 0
     for (tool, arguments, _), result in zip(made, results, strict=False):
         later = [at for at in (text.find(mark, result.end()) for mark in ("\n\n(I call ", " answers:\n\n")) if at >= 0]

@@ -6,12 +6,14 @@ import pytest
 from inspect_ai.agent import handoff, react
 from inspect_ai.log import EvalLog, EvalSample
 from inspect_ai.model import ChatMessage, ChatMessageTool, ModelOutput
+from inspect_ai.util import Store
 
 from tests.fixtures import Run, Says, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.solvers.agent_tools.tools import SampleTools
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.scratchpad import first_words
+from truthgym.solvers.trajectory import recorded_answer
 from truthgym.solvers.workers import LABELS
 from truthgym.tasks.agent_bench_mini import agent_bench_mini
 
@@ -51,6 +53,9 @@ def test_notes_are_cut_at_their_length(run: Run) -> None:
     log, samples = play(run, "scratchpad", words=400)
     assert metrics(log, 0)["answer"] == 1
     assert all("found so far" in sample.messages[-2].text for sample in samples)
+    assert all("(I call" in sample.messages[-2].text for sample in samples)
+    short, _ = play(run, "scratchpad", words=3, steps=3)
+    assert metrics(short, 0)["answer"] == 0
     assert first_words("one\ntwo three", 2) == "one\ntwo"
     assert first_words("one\ntwo", 2) == "one\ntwo"
 
@@ -76,7 +81,7 @@ def test_workers_who_answer_differently_contradict_each_other(run: Run, says: Sa
     assert log.samples[0].store[LABELS] == {"redundant": 0, "contradiction": 1, "overruled": 1}
 
 
-@pytest.mark.parametrize("agent", ["plan_and_execute", "planner_team", "workers"])
+@pytest.mark.parametrize("agent", ["plan_and_execute", "planner_team", "scratchpad", "workers"])
 def test_beliefs_are_asked_for_at_each_step_of_a_team(run: Run, agent: str) -> None:
     """What it believes after the last call is the exact probability, and before the first the stated chance."""
     task = agent_bench_mini(n=2, paradigms={"martingale": {"per": "step"}, "agent_answer": {}})
@@ -89,24 +94,30 @@ def test_beliefs_are_asked_for_at_each_step_of_a_team(run: Run, agent: str) -> N
         stated = [one["value"] for one in elicited if one["stage"].startswith("step")]
         assert len(stated) >= len(path) - 1
         assert stated[-1] == pytest.approx(path[-1], abs=0.011)
+        assert elicited[-1]["value"] == pytest.approx(path[-1], abs=0.011)
         assert elicited[0]["value"] == pytest.approx(path[0], abs=0.006)
 
 
-def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says) -> None:
-    """Inspect's `handoff`: the first agent passes the conversation on, and then repeats what it was told."""
+@pytest.mark.parametrize("submit", [False, True])
+def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says, submit: bool) -> None:
+    """Inspect's `handoff`: without `submit` the other's reply is the answer, with it the first agent submits one."""
 
-    def reply(messages: list[ChatMessage]) -> str | ModelOutput:
+    def reply(messages: list[ChatMessage]) -> ModelOutput:
         if not any(isinstance(message, ChatMessageTool) for message in messages):
             return ModelOutput.for_tool_call("mockllm/model", "transfer_to_reader", {})
         said = "\n\n".join(message.text for message in messages if message.role == "assistant")
-        return said[said.index("Answer: ") :]
+        return ModelOutput.for_tool_call("mockllm/model", "submit", {"answer": said[said.index("Answer: ") :]})
 
     reader = react(name="reader", description="Reads the archive.", tools=[SampleTools()], submit=False)
-    solver = run_agent(react(tools=[handoff(reader)], submit=False, model=says(reply)))
-    log = run(agent_bench_mini(n=2), "reference/bayesian", solver=solver, message_limit=40, score_display=False)
+    first = react(tools=[handoff(reader)], submit=None if submit else False, model=says(reply))
+    log = run(agent_bench_mini(n=2), "reference/bayesian", solver=run_agent(first), message_limit=40)
+    assert metrics(log, 0)["answer"] == 1
     assert metrics(log, 0)["process"] == 1
     for sample in log.samples or []:
         assert any(isinstance(one, ChatMessageTool) and one.function == "transfer_to_reader" for one in sample.messages)
+        answer = recorded_answer(Store(sample.store))
+        assert answer
+        assert submit or "[reader]" not in answer
 
 
 def test_an_unknown_agent_or_ledger_is_refused() -> None:
