@@ -18,7 +18,7 @@ from truthgym.datasets.agent_worlds.question import (
     AgentQuestion,
     answerable_path,
     may_refuse,
-    par,
+    oracle_calls,
     sources_read,
 )
 from truthgym.datasets.errors import validate_call
@@ -75,8 +75,9 @@ def agent_answer(figures: Figures = "headline") -> Scorer:
     $$\mathrm{process}=\max\!\Big(0,\;o\cdot\min\!\Big(1,\frac{c^*}{c}\Big)-\frac{\max(0,\,c-\max(B,c^*))}{B}\Big)
     \in[0,1]$$
 
-    with $o$ the share of the needed sources that were read, in their order (a missing one counts once the calls have
-    shown that it is), $c$ the calls, $c^*$ those of an oracle that meets the same failures, and $B$ the budget that the
+    with $o$ the share of the needed sources that were read, in the order of their chain (a missing one counts once the
+    calls have shown that it is; then only those before it in its chain are needed), $c$ the calls, $c^*$ those of an
+    oracle that meets the same failures and takes up the chains in the agent's order, and $B$ the budget that the
     question states. The oracle scores 1 and 1. Without a call the process is 0, and so is every answer that cannot be
     guessed. `both` is their product: right answers reached by an economical search.
 
@@ -101,16 +102,17 @@ def agent_answer(figures: Figures = "headline") -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, AgentQuestion)
-        calls, best = recorded_calls(state.store), par(question, state.epoch)
+        calls = recorded_calls(state.store)
+        best = oracle_calls(question, calls, state.epoch)
         answer, reason = read_answer(state)
         right = np.nan if answer is None else float(is_right(question, answer, calls))
-        process = np.nan if WEB_SEARCH in question.tools else process_score(question, calls, len(best))
+        process = np.nan if WEB_SEARCH in question.tools else process_score(question, calls, best)
         path = answerable_path(question, calls)
         return Score(
             value={"answer": right, "process": process, "both": right * process, "calls": len(calls)},
             answer=answer,
             explanation=reason
-            or f"Answer {answer!r}, {'right' if right else 'wrong'}; {len(calls)} calls, the oracle {len(best)}, "
+            or f"Answer {answer!r}, {'right' if right else 'wrong'}; {len(calls)} calls, the oracle {best}, "
             f"budget {question.budget}; that there is an answer had a probability of {path[-1]:.3f} after them.",
             metadata={
                 "epoch": state.epoch,
@@ -118,7 +120,7 @@ def agent_answer(figures: Figures = "headline") -> Scorer:
                 "kind": question.kind,
                 "base_rate": question.base_rate,
                 "outcome": binary_outcome(target.text),
-                "oracle_calls": len(best),
+                "oracle_calls": best,
                 "exact_path": [round(p, 6) for p in path],
                 "decided_after": next((k for k in range(len(calls) + 1) if is_decided(question, calls[:k])), None),
             }
@@ -164,11 +166,13 @@ def process_score(question: AgentQuestion, calls: Sequence[Call], oracle: int) -
     """
     if not calls:
         return 0.0
-    needed = question.needs.index(question.missing) + 1 if question.missing else len(question.needs)
-    reached = len(sources_read(question, calls)[:needed]) + bool(question.missing and may_refuse(question, calls))
+    chain = next((chain for chain in question.chains if question.missing in chain), question.needs)
+    needed = chain[: chain.index(question.missing) + 1] if question.missing else chain
+    read = {*sources_read(question, calls)} & {*needed}
+    reached = len(read) + bool(question.missing and may_refuse(question, calls))
     economy = min(1.0, oracle / len(calls))
     over = max(0, len(calls) - max(question.budget, oracle)) / question.budget
-    return max(0.0, min(reached, needed) / needed * economy - over)
+    return max(0.0, reached / len(needed) * economy - over)
 
 
 def _plain(text: str) -> str:
@@ -182,7 +186,7 @@ def _plain(text: str) -> str:
 PARADIGM = Paradigm(
     scorer=agent_answer,
     question="Does an agent with tools find the answer, or find out that there is none, and with how many calls?",
-    better="1 is perfect; without tools 0",
+    better="1 is perfect; without tools about 0",
     needs="an agent task",
     columns={"answer": "Right", "process": "Process", "calls": "Calls"},
     headline=(

@@ -117,7 +117,7 @@ def _change(hops: _Hops, early: float, late: float) -> Headline:
     if math.isnan(change):
         return UNKNOWN
     moves = (hops.wrong - np.array([early, late]) * hops.tried) / hops.tried.sum(axis=0)
-    return mean_headline(change + n * (moves[:, 1] - moves[:, 0]), hops.cluster)
+    return mean_headline(change + n * (moves[:, 1] - moves[:, 0]), hops.cluster, (-1.0, 1.0))
 
 
 chain_figures = figures_metric("chain_figures", summarise)
@@ -187,7 +187,7 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
 PARADIGM = Paradigm(
     scorer=fact_chain,
     question="How many hops of a chain of facts are right, and does the error grow along it?",
-    better="1 is perfect; without tools 0",
+    better="1 is perfect; without tools 0, `answer` about 0",
     needs="`truthgym/fact_chains`",
     columns={"chain": "Chain", "hops": "Hops"},
     headline=(

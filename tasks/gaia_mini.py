@@ -33,6 +33,6 @@ def gaia_mini(
     """
     questions = data.gaia_mini(n, seed, split, level, python)
     return domain_task(
-        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="2-A", epochs=1,
+        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="3-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
     )  # fmt: skip

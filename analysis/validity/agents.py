@@ -244,8 +244,7 @@ def _pairs(played: dict[str, Columns]) -> str:
 def _calls(own: Columns) -> str:
     most = int(np.max(own["decided"][np.isfinite(own["decided"])]))
     shares = [float((own["decided"] <= k).mean()) for k in range(most + 1)]
-    shown = [k for k in range(most + 1) if k <= 10 or k == most]
-    rows = [[str(k), f"{shares[k]:.2f}", f"{shares[k] - shares[k - 1]:.2f}" if k else ""] for k in shown]
+    rows = [[str(k), f"{shares[k]:.2f}", f"{shares[k] - shares[k - 1]:.2f}" if k else ""] for k in range(most + 1)]
     return (
         "## What a call is worth\n\nThe share of questions that are decided after so many calls of `bayesian`: all "
         "sources read, or a missing one known to be missing. `gain` is the accuracy that the last call adds at "

@@ -15,6 +15,7 @@ many rows with a missing one as without. A table says something of a row from wh
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 from truthgym.datasets.agent_worlds.archive import Archive, Call, count
@@ -60,6 +61,16 @@ class AgentQuestion(Question, frozen=True):
     """Mean seconds that a call takes."""
     budget: int
     """Calls that the text allows. It depends on nothing that the text does not say."""
+
+    @property
+    def chains(self) -> list[list[str]]:
+        """The sources in chains, which can be read in any order. A row of a table ends a chain."""
+        chains: list[list[str]] = [[]]
+        for need in self.needs:
+            chains[-1].append(need)
+            if ": " in need:
+                chains.append([])
+        return [chain for chain in chains if chain]
 
     def archive(self, epoch: int = 1) -> Archive:
         """What its tools search and read."""
@@ -111,13 +122,14 @@ def _opens(call: Call, file: str) -> bool:
 
 
 def sources_read(question: AgentQuestion, calls: Sequence[Call]) -> list[str]:
-    """The needed sources that have been read, in order, up to the first that has not."""
+    """The needed sources that have been read: of each chain, those up to the first that has not."""
     read = []
-    for need in question.needs:
-        file, _, row = need.rpartition(": ")
-        if not any(row in c.shown and (_opens(c, file) if file else c.tool == "retrieve") for c in calls):
-            break
-        read.append(need)
+    for chain in question.chains:
+        for need in chain:
+            file, _, row = need.rpartition(": ")
+            if not any(row in c.shown and (_opens(c, file) if file else c.tool == "retrieve") for c in calls):
+                break
+            read.append(need)
     return read
 
 
@@ -137,9 +149,9 @@ def next_call(
         persists: Whether the reader knows which sources exist, and searches until it has found them.
     """
     read = sources_read(question, calls)
-    if len(read) == len(question.needs):
+    need = next((need for need in question.needs if need not in read), None)
+    if need is None:
         return None
-    need = question.needs[len(read)]
     if may_refuse(question, calls) and (need == question.missing or not persists):
         return None
     file, _, row = need.rpartition(": ")
@@ -169,8 +181,20 @@ def table_rows(table: str) -> list[str]:
 
 
 def par(question: AgentQuestion, epoch: int) -> list[Call]:
-    """The calls of a reader who knows which sources exist and makes no needless one: the oracle."""
+    """The calls of the oracle: it knows which sources exist, and reads one chain after the other without a detour."""
     archive, calls = question.archive(epoch), list[Call]()
     while step := next_call(question, calls, persists=True):
         calls.append(make_call(archive, *step, calls))
     return calls
+
+
+def oracle_calls(question: AgentQuestion, calls: Sequence[Call], epoch: int) -> int:
+    """The number of calls of an oracle that takes up the chains in the same order as these calls.
+
+    A chain is taken up when its first record is read. Those that were not come last, in the order that is best.
+    """
+    read = [name for call in calls if call.tool == "retrieve" for name in call.shown]
+    begun = sorted((chain for chain in question.chains if chain[0] in read), key=lambda chain: read.index(chain[0]))
+    orders = ([*begun, *rest] for rest in permutations(chain for chain in question.chains if chain not in begun))
+    needs = ([need for chain in order for need in chain] for order in orders)
+    return min(len(par(question.model_copy(update={"needs": ordered}), epoch)) for ordered in needs)

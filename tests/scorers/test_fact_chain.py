@@ -75,6 +75,13 @@ def test_figures_by_hand() -> None:
     assert found["chain_02_hops"] == 1
 
 
+def test_chains_without_an_error_do_not_show_that_the_error_never_changes() -> None:
+    found = figures(*(scored(8, 8, 1.0) for _ in range(70)))
+    assert found["hop_error_change"] == 0
+    assert found["hop_error_change_lower"] == pytest.approx(-(1 - 0.025 ** (1 / 70)))
+    assert found["hop_error_change_upper"] == pytest.approx(1 - 0.025 ** (1 / 70))
+
+
 def test_epochs_of_a_chain_are_no_further_chains() -> None:
     """Three chains, each walked 20 times with one outcome: as much as is known from one walk of each."""
     walks = [(1, 1), (5, 1), (8, 0)]

@@ -1,0 +1,46 @@
+"""Process: two chains of sources in any order."""
+
+from itertools import permutations
+
+import pytest
+
+from truthgym.datasets.agent_worlds.archive import Call
+from truthgym.datasets.agent_worlds.question import AgentQuestion, make_call, next_call, oracle_calls
+from truthgym.datasets.gaia_mini import gaia_mini
+from truthgym.scorers.agent_answer import process_score
+
+
+def reads(question: AgentQuestion, order: tuple[list[str], ...]) -> list[Call]:
+    """The calls of an economical reader that takes up the chains in an order."""
+    ordered = question.model_copy(update={"needs": [need for chain in order for need in chain]})
+    archive, calls = question.archive(), list[Call]()
+    while step := next_call(ordered, calls):
+        calls.append(make_call(archive, *step, calls))
+    return calls
+
+
+@pytest.fixture(scope="module")
+def questions() -> list[AgentQuestion]:
+    return [item.metadata_as(AgentQuestion) for item in gaia_mini(level=(2, 3))]
+
+
+def test_two_chains_can_be_read_in_any_order(questions: list[AgentQuestion]) -> None:
+    for one in questions:
+        assert len(one.chains) == 2
+        for order in permutations(one.chains):
+            calls = reads(one, order)
+            assert process_score(one, calls, oracle_calls(one, calls, 1)) == 1, (one.event, one.missing, order)
+
+
+def test_the_other_chain_says_nothing_of_a_missing_source(questions: list[AgentQuestion]) -> None:
+    for one in (one for one in questions if one.missing):
+        other = next(chain for chain in one.chains if one.missing not in chain)
+        calls = reads(one, (other,))
+        assert process_score(one, calls, oracle_calls(one, calls, 1)) == 0
+
+
+def test_a_needless_call_costs_in_any_order(questions: list[AgentQuestion]) -> None:
+    for one in questions:
+        for order in permutations(one.chains):
+            calls = [*reads(one, order), Call("search", {"query": "nobody"})]
+            assert process_score(one, calls, oracle_calls(one, calls, 1)) < 1
