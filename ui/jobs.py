@@ -75,17 +75,33 @@ def start(
     new = runs / f"{datetime.now():%Y%m%d-%H%M%S}-{slug}-{token_hex(3)}"
     attempt = {"command": list(command), "at": time.time()}
     with lock(runs):
-        for other in jobs(folder):
-            if log_dir and other.live and (other.place / other.log_dir) == (other.place / log_dir) and other.log_dir:
-                raise BadInput(
-                    f"The run {other.id} is in progress and writes to {log_dir} too; wait for it, cancel it, or give "
-                    "this run another --log-dir"
-                )
+        refuse_shared(folder.resolve(), command, log_dir)
         new.mkdir()
         record = {"name": name, "log_dir": log_dir, "at_once": at_once, "grace": grace, "attempts": [attempt]}
         write(new / RECORD, record)
         launch(new)
     return read_job(new)
+
+
+def refuse_shared(folder: Path, command: Sequence[str], log_dir: str) -> None:
+    """Refuse a run that would write where a run in progress writes.
+
+    Raises:
+        BadInput: There is such a run.
+    """
+    mine = outputs(folder, command, log_dir)
+    for other in jobs(folder):
+        if other.live and (shared := mine & outputs(folder, other.command, other.log_dir)):
+            raise BadInput(
+                f"The run {other.id} is in progress and writes to {min(shared)} too; wait for it, cancel it, or give "
+                "this run another folder"
+            )
+
+
+def outputs(folder: Path, command: Sequence[str], log_dir: str) -> set[Path]:
+    """Where a command writes, as far as its options say."""
+    named = {log_dir, *(option(command, name) for name in ("--log-dir", "--out", "--output_dir", "--output-dir"))}
+    return {(folder / one).resolve() for one in named if one}
 
 
 def jobs(folder: Path) -> list[Job]:
@@ -136,6 +152,7 @@ def resume(job: Job) -> Job:
         now = read_job(job.folder)
         if now.live:
             raise BadInput(f"The run {job.id} is {now.status}; cancel it first, or let it end")
+        refuse_shared(job.place, command, job.log_dir)
         record = read(job.folder / RECORD)
         record["attempts"].append({"command": command, "at": time.time()})
         write(job.folder / RECORD, record)

@@ -17,10 +17,11 @@ SAME = (
     "time_limit", "working_limit", "cost_limit", "max_samples", "max_tasks", "score_display",
 )  # fmt: skip
 """Settings in a log's header that `eval` takes under the same name."""
-SCRIPT = '''"""Runs again what {log} records{commit}.
+SCRIPT = '''"""Runs again what a log records.
 
 python THIS_FILE [LOG_DIR]
 """
+# {origin}
 
 import sys
 
@@ -34,7 +35,7 @@ if __name__ == "__main__":
 '''
 
 
-def repeat(log: str | Path) -> str:
+def repeat(log: str | Path, folder: Path | None = None) -> str:
     """A Python script that runs again what a log records.
 
     Scores are the same if the model answers the same: simulated agents do. Prices of a model, API keys and code that
@@ -42,6 +43,7 @@ def repeat(log: str | Path) -> str:
 
     Args:
         log: An .eval or .json log.
+        folder: Keys of its file `.env` are left out too. None: the log's folder.
 
     Raises:
         BadInput: The file is not a log, or its task is of a file that the log does not name.
@@ -75,10 +77,9 @@ def repeat(log: str | Path) -> str:
     lines += [f"{name}={value}" for name, value in names.items()]
     revision = f"; it ran at commit {spec.revision.commit}" if spec.revision else ""
     arguments = "\n".join(f"        {line},".replace("\n", "\n        ") for line in lines)
-    text = SCRIPT.format(
-        log=Path(log).name, commit=revision, imports="\n".join([*sorted(imports), ""]), arguments=arguments
-    )
-    return redact(text, Path(log).parent)
+    origin = " ".join(f"{Path(log).name}{revision}".split())  # on one line, whatever the log says
+    text = SCRIPT.format(origin=origin, imports="\n".join([*sorted(imports), ""]), arguments=arguments)
+    return redact(text, folder or Path(log).parent)
 
 
 def _text(value: object) -> str:
@@ -92,7 +93,7 @@ def _roles(roles: Mapping[str, Any]) -> str:
         settings = one.config.model_dump(exclude_none=True)
         config = f", config=GenerateConfig(**{settings!r})" if settings else ""
         base = f", base_url={one.base_url!r}" if one.base_url else ""
-        args = "".join(f", {name}={value!r}" for name, value in (one.args or {}).items())
+        args = f", **{one.args!r}" if one.args else ""
         return f"get_model({one.model!r}{config}{base}{args})"
 
     of = {

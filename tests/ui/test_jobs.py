@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -16,7 +17,7 @@ from inspect_ai.log import read_eval_log
 from truthgym.datasets.errors import BadInput
 from truthgym.ui import jobs
 from truthgym.ui.jobs import Job, cancel, find, next_command, output, progress, resume, start
-from truthgym.ui.processes.record import EXIT, LAUNCHER, LIVE, RECORD, STARTED, lives, read, write
+from truthgym.ui.processes.record import EXIT, LAUNCHER, LIVE, RECORD, STARTED, lives, process, read, write
 
 LONGEST = 240
 """Seconds that a test waits for what must come, on a busy machine."""
@@ -132,11 +133,42 @@ def test_runs_wait_for_their_turn_in_order(place: Path) -> None:
 
 
 def test_two_run_at_once_if_two_may(place: Path) -> None:
-    both = [held(place, name, at_once=2) for name in ("a", "b")]
-    for job in both:
-        up(job)
+    first, second, third = (held(place, name, at_once=2) for name in ("a", "b", "c"))
+    up(first)
+    up(second)
+    assert find(place, third.id).status == "queued"
+    for job in (first, second, third):
         go(job)
-    assert [ended(job).status for job in both] == ["done", "done"]
+        assert ended(job).status == "done"
+
+
+@pytest.mark.parametrize("option", ["--log-dir", "--out", "--output_dir"])
+def test_no_two_runs_write_to_one_folder(place: Path, option: str) -> None:
+    words = [sys.executable, "-c", WAITS, "a", option]
+    first = start(place, [*words, "made/x"], "first")
+    up(replace(first, name="a"))
+    with pytest.raises(BadInput, match=f"{first.id} is in progress and writes to"):
+        start(place, [*words, "made/../made/x"], "second")
+    cancel(first)
+    assert ended(first).status == "cancelled"
+    second = start(place, [*words, "made/x"], "second")
+    with pytest.raises(BadInput, match=f"{second.id} is in progress"):
+        resume(first)
+
+
+def test_what_a_command_leaves_running_is_ended(place: Path) -> None:
+    child = "import subprocess, sys; print(subprocess.Popen(['sleep', '600']).pid); sys.exit(1)"
+    job = ended(start(place, [sys.executable, "-c", child], "leaves"))
+    pid = int(output(job).split()[-1])
+    wait(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_damaged_record_is_left_out(place: Path) -> None:
+    job = ended(start(place, [sys.executable, "-c", ""], "damaged"))
+    record = read(job.folder / RECORD)
+    record["attempts"][0]["at"] = 1e20
+    write(job.folder / RECORD, record)
+    assert jobs.jobs(place) == []
 
 
 def test_runs_and_the_queue_go_on_when_the_server_is_killed(place: Path) -> None:
@@ -186,10 +218,10 @@ def test_another_process_with_the_number_of_one_that_ended_is_not_taken_for_it(p
     job = ended(start(place, [sys.executable, "-c", ""], "a"))
     wait(lambda: not lives(job.folder / LAUNCHER))
     (job.folder / EXIT).unlink()
-    mine = {"pid": os.getpid(), "created": psutil.Process().create_time()}
+    mine = process(os.getpid())
     write(job.folder / STARTED, mine)
     assert find(place, job.id).status == "running"
-    write(job.folder / STARTED, mine | {"created": mine["created"] - 3600})
+    write(job.folder / STARTED, mine | {"created": f"{mine['created']} of another boot"})
     lost = find(place, job.id)
     assert lost.status == "lost"
     cancel(lost)  # and we live
@@ -257,7 +289,7 @@ def test_a_run_in_progress_is_not_resumed(place: Path) -> None:
 def test_two_runs_do_not_write_to_one_folder_of_logs(place: Path) -> None:
     command = [sys.executable, "-c", WAITS, "a", "--log-dir=logs/x"]
     job = start(place, command, "a")
-    with pytest.raises(BadInput, match=rf"{job.id} is in progress and writes to logs/\./x"):
+    with pytest.raises(BadInput, match=rf"{job.id} is in progress and writes to .*logs/x"):
         start(place, ["python", "--log-dir", "logs/./x"], "b")
     go(job)
     ended(job)

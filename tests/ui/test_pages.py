@@ -76,6 +76,22 @@ def test_no_path_leaves_the_folder(browser: TestClient, path: str) -> None:
     assert browser.get("/api/log-size//etc/passwd").status_code == 403
 
 
+def test_the_viewer_reads_logs_alone_and_deletes_nothing(browser: TestClient, tmp_path: Path) -> None:
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.mkdir()
+    for file in (outside / "secret.json", tmp_path / ".env", tmp_path / "runs/a/command.json", tmp_path / "notes.txt"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}")
+    (tmp_path / "link").symlink_to(outside)
+    for name in (".env", "runs/a/command.json", "notes.txt", "link/secret.json"):
+        assert browser.get(f"/api/log-download/{tmp_path}/{name}").status_code == 403, name
+        assert browser.get(f"/api/log-bytes/{tmp_path}/{name}", params={"start": 0, "end": 1}).status_code == 403, name
+    headers = {"X-Inspect-View-Request": "true"}
+    assert browser.delete(f"/api/log-delete/{tmp_path}/notes.txt", headers=headers).status_code >= 400
+    assert (tmp_path / "notes.txt").exists()
+    assert browser.get("/api/docs").status_code == 404
+
+
 def test_the_script_of_a_log_gives_the_same_scores(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     log = run("truthgym/forecasting", limit=4, epochs=2, task_args={"paradigms": "brier"}, temperature=0.5)
     text = repeat(log.location)

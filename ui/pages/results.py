@@ -60,7 +60,7 @@ def script(request: Request, log: str) -> HTMLResponse:
 
     place = inside(folder_of(request), log)
     download = f"/results/script.py?{urlencode({'log': log})}"
-    return page(request, "script.html", script=repeat(place), name=place.name, download=download)
+    return page(request, "script.html", script=repeat(place, folder_of(request)), name=place.name, download=download)
 
 
 @router.get("/results/script.py")
@@ -69,7 +69,7 @@ def script_file(request: Request, log: str) -> PlainTextResponse:
 
     name = f"repeat_{Path(log).stem}.py".encode("ascii", "replace").decode().replace('"', "")
     headers = {"content-disposition": f'attachment; filename="{name}"'}
-    return PlainTextResponse(repeat(inside(folder_of(request), log)), headers=headers)
+    return PlainTextResponse(repeat(inside(folder_of(request), log), folder_of(request)), headers=headers)
 
 
 @router.post("/results/report")

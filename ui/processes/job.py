@@ -67,7 +67,7 @@ def read_job(folder: Path) -> Job:
         attempts, name, log_dir = record["attempts"], str(record["name"]), str(record["log_dir"])
         commands = [list(map(str, one["command"])) for one in attempts]
         created = _time({"at": attempts[0]["at"]})
-    except (KeyError, TypeError, IndexError):
+    except (KeyError, TypeError, IndexError, ValueError, OverflowError, OSError):
         raise BadInput(
             f"There is no run {folder.name} in {folder.parent}: its folder was deleted or damaged. Its logs are where "
             "they were; if it was in progress, it goes on, and `ps` shows it"

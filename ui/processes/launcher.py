@@ -21,6 +21,7 @@ from truthgym.ui.processes.record import (
     RECORD,
     STARTED,
     end,
+    end_rest,
     folders,
     lock,
     process,
@@ -33,6 +34,8 @@ POLL = 0.2
 """Seconds between looks at the run's files."""
 QUEUE_POLL = 0.5
 """Seconds between looks at the other runs."""
+REST = 5.0
+"""Most seconds that what a command leaves running has to end."""
 NOT_FOUND = 127
 """Exit code of a command that cannot be started, as in a shell."""
 
@@ -45,6 +48,8 @@ def main(folder: Path) -> None:
     record = read(folder / RECORD)
     child = wait_for_turn(folder, record["attempts"][-1]["at"], record["at_once"], record["attempts"][-1]["command"])
     code = follow(folder, child, record["grace"]) if child else None
+    if child:
+        end_rest(child.pid, min(record["grace"], REST))
     ended = {"code": code, "cancelled": (folder / CANCEL).exists(), "at": time.time()}
     with suppress(FileNotFoundError):  # the folder was deleted meanwhile
         write(folder / EXIT, ended)
@@ -64,8 +69,8 @@ def is_turn(folder: Path, at: float, at_once: int) -> bool:
     others = [one for one in folders(folder.parent) if one != folder and not (one / EXIT).exists()]
     states = [(other, status(other)) for other in others]
     running = sum(state in ("running", "stopping") and (other / STARTED).exists() for other, state in states)
-    waiting = (read(other / RECORD)["attempts"][-1]["at"] for other, state in states if state == "queued")
-    return running < at_once and all(at < other for other in waiting)
+    waiting = [read(other / RECORD).get("attempts") for other, state in states if state == "queued"]
+    return running < at_once and all(at < attempts[-1]["at"] for attempts in waiting if attempts)
 
 
 def start(folder: Path, command: list[str]) -> "subprocess.Popen[bytes] | None":

@@ -15,8 +15,6 @@ from filelock import FileLock
 Status = Literal["queued", "running", "stopping", "done", "failed", "cancelled", "lost"]
 LIVE: tuple[Status, ...] = ("queued", "running", "stopping")
 """Of these, a process lives."""
-SAME = 2.0
-"""Seconds by which the start of a process may seem to differ when the machine's clock is set."""
 RECORD, OUTPUT, EXIT = "command.json", "output.txt", "exit.json"
 LAUNCHER, STARTED, CANCEL = "launcher.json", "started.json", "cancel"
 """Files of a run: the launcher's process; the command's process, once it is its turn; the wish that it should end."""
@@ -39,7 +37,19 @@ def read(path: Path) -> dict[str, Any]:
 
 def process(pid: int) -> dict[str, Any]:
     """A process, with its time of start: the system gives the number of a process that ended to another one."""
-    return {"pid": pid, "created": psutil.Process(pid).create_time(), "at": time.time()}
+    return {"pid": pid, "created": begin(pid), "at": time.time()}
+
+
+def begin(pid: int) -> str:
+    """When a process began, so that no later one of the same number is taken for it.
+
+    On Linux in ticks of one boot of the machine, which setting the clock does not change.
+    """
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        return f"{ticks} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    except OSError:
+        return str(round(psutil.Process(pid).create_time()))
 
 
 def lives(path: Path) -> bool:
@@ -47,7 +57,7 @@ def lives(path: Path) -> bool:
     found = read(path)
     try:
         one = psutil.Process(found["pid"])
-        return bool(abs(one.create_time() - found["created"]) < SAME and one.status() != psutil.STATUS_ZOMBIE)
+        return bool(begin(one.pid) == found["created"] and one.status() != psutil.STATUS_ZOMBIE)
     except (KeyError, TypeError, ValueError, psutil.Error):
         return False
 
@@ -90,5 +100,16 @@ def end(group: int, grace: float, wait: Callable[[float], bool]) -> None:
             os.killpg(group, number)
         if wait(grace):
             break
-    with suppress(ProcessLookupError):  # also what outlives the leader
+    end_rest(group, 0.0)
+
+
+def end_rest(group: int, grace: float) -> None:
+    """End what is left of a process group whose leader has ended, such as workers that would go on writing."""
+    until = time.monotonic() + grace
+    with suppress(ProcessLookupError, PermissionError):
+        if grace:
+            os.killpg(group, signal.SIGTERM)
+        while time.monotonic() < until:
+            os.killpg(group, 0)
+            time.sleep(0.05)
         os.killpg(group, signal.SIGKILL)
