@@ -302,6 +302,8 @@ def test_two_runs_do_not_write_to_one_folder_of_logs(place: Path) -> None:
         ["--model", "openai/x", "-M", "api_key=abc"],
         ["--hub-token", "abc"],
         ["-M", "base=sk-abcdefghijklmnop"],
+        ["--system-message", "AIza" + "b" * 35],
+        ["--system-message", "gsk_" + "b" * 40],
         ["-M", "base=the-value-of-it"],
         ["-M", "url=https://me:secret@host/"],
     ],

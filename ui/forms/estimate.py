@@ -17,6 +17,7 @@ from truthgym.ui.forms.commands import (
     solver_words,
 )
 from truthgym.ui.forms.options import Fields
+from truthgym.ui.processes.secrets import redact
 
 SECONDS = 300
 """After which an estimate is given up."""
@@ -71,5 +72,5 @@ def run_cost(command: list[str], folder: Path) -> Estimate:
     except subprocess.TimeoutExpired:
         return Estimate(command, "", f"No estimate after {SECONDS} seconds; give the task fewer questions.")
     if done.returncode:
-        return Estimate(command, "", done.stderr.strip()[-1500:] or "The estimate failed.")
-    return Estimate(command, done.stdout)
+        return Estimate(command, "", redact(done.stderr.strip()[-1500:], folder) or "The estimate failed.")
+    return Estimate(command, redact(done.stdout, folder))

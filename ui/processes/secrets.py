@@ -12,7 +12,10 @@ NAMES = re.compile(
     r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION)(?:_|$)", re.IGNORECASE
 )
 """Names of variables that hold a key."""
-FORMS = re.compile(r"\b(?:sk-[\w-]{12,}|hf_\w{12,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16})|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)")
+FORMS = re.compile(
+    r"\b(?:sk-[\w-]{12,}|hf_\w{12,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,}|gsk_\w{20,}|xai-\w{20,}|glpat-[\w-]{16,})"
+    r"|(?<=://)[^/@\s:]+:[^/@\s]+(?=@)"
+)
 """How keys of well-known providers look, and the password in an address."""
 SHORTEST = 8
 """Characters of the shortest value that is taken for a key: others occur by chance."""
