@@ -17,6 +17,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.serve.service.bodies import is_loopback
 from truthgym.serve.service.limits import Limits
+from truthgym.ui.jobs import AT_ONCE
 from truthgym.ui.pages import compose, results, runs, security, viewer
 from truthgym.ui.pages.rendering import ROOM, page
 
@@ -24,7 +25,13 @@ TOKEN_CHARACTERS = 16
 """Fewest characters of a token."""
 
 
-def app(folder: Path, token: str | None = None, host: str = "127.0.0.1", limits: Limits | None = None) -> FastAPI:
+def app(
+    folder: Path,
+    token: str | None = None,
+    host: str = "127.0.0.1",
+    limits: Limits | None = None,
+    at_once: int = AT_ONCE,
+) -> FastAPI:
     """The application.
 
     Args:
@@ -32,9 +39,11 @@ def app(folder: Path, token: str | None = None, host: str = "127.0.0.1", limits:
         token: What a visitor must know. None: nothing.
         host: Where the server listens, whose name requests must have.
         limits: Of the body and headers of a request.
+        at_once: Most runs at the same time; others wait.
     """
     made = FastAPI(title="Truthgym", docs_url=None, redoc_url=None, openapi_url=None)
     made.state.folder = folder.resolve()
+    made.state.at_once = at_once
     made.add_middleware(security.Guards, token=token, host=host, limits=limits or Limits())
     made.mount("/static", StaticFiles(directory=ROOM / "static"), name="static")
     made.include_router(security.router(token))
@@ -74,7 +83,12 @@ def read_token(file: Path | None) -> str | None:
 
 
 def serve(
-    folder: Path, host: str = "127.0.0.1", port: int = 7580, token_file: Path | None = None, browser: bool = False
+    folder: Path,
+    host: str = "127.0.0.1",
+    port: int = 7580,
+    token_file: Path | None = None,
+    browser: bool = False,
+    at_once: int = AT_ONCE,
 ) -> None:
     """Serve the page until SIGTERM or SIGINT. What it started goes on.
 
@@ -84,6 +98,7 @@ def serve(
         port: The port; 0 chooses a free one.
         token_file: File whose first line is the token.
         browser: Whether to open the page in a browser.
+        at_once: See `app`.
 
     Raises:
         BadInput: A host that is open without a token; a port in use; no folder.
@@ -104,8 +119,8 @@ def serve(
         address = f"http://{name}:{door.getsockname()[1]}/"
         print(f"{folder.resolve()} on {address} (Ctrl+C ends the page; runs go on)", flush=True)
         config = uvicorn.Config(
-            app(folder, token, host), log_level="warning", access_log=False, http="h11", server_header=False,
-            timeout_graceful_shutdown=2,
+            app(folder, token, host, at_once=at_once), log_level="warning", access_log=False, http="h11",
+            server_header=False, timeout_graceful_shutdown=2,
         )  # fmt: skip
         if browser:
             webbrowser.open(address)

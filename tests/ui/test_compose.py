@@ -122,13 +122,13 @@ def test_a_model_without_its_key_is_a_warning_that_names_the_variable(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     given = FIELDS | {"models": ["openai/gpt-5.4-mini"], "role judge": ["openai-api/my-lab/x"]}
-    first, second = warnings(given, tmp_path)
+    first, second = warnings(given, "x", tmp_path)
     assert "openai/gpt-5.4-mini needs a key" in first
     assert "OPENAI_API_KEY" in first
     assert "MY_LAB_API_KEY" in second
     assert problems(given, "x", tmp_path) == []
     (tmp_path / ".env").write_text("OPENAI_API_KEY=hunter2hunter2\n")
-    assert len(warnings(given, tmp_path)) == 1
+    assert len(warnings(given, "x", tmp_path)) == 1
     text = client_of(tmp_path).post("/compose", data=FIRST, headers=HTMX).text
     assert "openai (OPENAI_API_KEY)" in shown(text)
     assert "hunter2" not in text
@@ -213,7 +213,8 @@ def test_what_is_started_is_what_the_page_shows(
 ) -> None:
     started: list[tuple[Path, list[str], str]] = []
 
-    def start(folder: Path, command: list[str], name: str) -> SimpleNamespace:
+    def start(folder: Path, command: list[str], name: str, at_once: int) -> SimpleNamespace:
+        assert at_once == 2
         started.append((folder, command, name))
         return SimpleNamespace(id=f"run{len(started)}")
 

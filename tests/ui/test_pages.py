@@ -2,8 +2,10 @@
 
 import os
 import runpy
+import shlex
 import shutil
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from inspect_ai.log import read_eval_log
 
 from tests.fixtures import Run
 from tests.ui.test_jobs import ended, go, held, place, up  # noqa: F401
+from truthgym.ui.forms.checks import warnings
 from truthgym.ui.jobs import cancel, find
 from truthgym.ui.repeat import repeat
 
@@ -62,10 +65,27 @@ def test_logs_are_listed_and_a_broken_one_hides_none(browser: TestClient, tmp_pa
     compared = browser.get("/results/compare", params={"log": names})
     assert compared.status_code == 200
     assert "3 questions in both logs" in compared.text
+    spaced = tmp_path / "logs" / "it's two.eval"
+    shutil.copyfile(logs[0], spaced)
+    words = shlex.join(["truthgym", "compare", "logs/it's two.eval", names[1]])
+    shown = browser.get("/results/compare", params={"log": ["logs/it's two.eval", names[1]]}).text
+    assert words in unescape(shown)
     assert "tick two or more" in browser.get("/results/compare", params={"log": names[:1]}).text
     assert browser.get("/view/").status_code == 200
     assert browser.get(f"/api/log-size/{names[0]}").status_code == 403  # only by its whole path
     assert browser.get(f"/api/log-size/{logs[0]}").json() > 0
+
+
+def test_a_name_whose_folder_has_logs_of_another_setup_is_a_warning(tmp_path: Path, run: Run) -> None:
+    folder = tmp_path / "logs" / "mine"
+    folder.mkdir(parents=True)
+    shutil.copy(run("truthgym/forecasting", limit=1).location, folder)
+    same = {"tasks": ["truthgym/forecasting"], "models": ["reference/bayesian"]}
+    assert warnings(same, "mine", tmp_path) == []
+    assert warnings({**same, "tasks": ["truthgym/urns"]}, "other", tmp_path) == []
+    for other in ({"tasks": ["truthgym/urns"]}, {"models": ["reference/overconfident"]}):
+        (warned,) = warnings({**same, **other}, "mine", tmp_path)
+        assert "logs/mine holds a log of truthgym/forecasting on reference/bayesian" in warned
 
 
 @pytest.mark.parametrize("path", ["../secret.eval", "/etc/passwd", "logs/none.eval", ".env"])

@@ -7,9 +7,10 @@ from pathlib import Path
 import yaml
 
 from truthgym.datasets.errors import BadInput, did_you_mean
-from truthgym.datasets.inspect_private import parse_decorators
+from truthgym.datasets.inspect_private import PrerequisiteError, parse_decorators
+from truthgym.evallog.discovery import every_log
 from truthgym.tasks.paradigms import PARADIGMS
-from truthgym.ui.forms.commands import arguments_of, chosen, commands_of, first, model_names, verb_of
+from truthgym.ui.forms.commands import FOLDERS, arguments_of, chosen, commands_of, first, model_names, short, verb_of
 from truthgym.ui.forms.options import VERBS, Fields, check_words, options_of
 from truthgym.ui.forms.registry import (
     SCORERS,
@@ -26,6 +27,8 @@ from truthgym.ui.processes.secrets import refuse_keys
 
 FREE_TEXT = ("--system-message",)
 """Options whose text is for a model and holds no path."""
+LOOKED_AT = 20
+"""Most logs in the folder of a set-up that are looked at for what they are of."""
 ADDRESS = re.compile(r"https?://\S*")
 
 
@@ -50,16 +53,34 @@ def problems(fields: Fields, name: str, folder: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def warnings(fields: Fields, folder: Path) -> list[str]:
+def warnings(fields: Fields, name: str, folder: Path) -> list[str]:
     """What a reader should know before a start. It keeps nothing from being started."""
     if verb_of(fields) != "eval":
         return []
     roles = [part.strip() for key in fields if key.startswith("role ") for part in first(fields, key).split(",")]
-    return [
+    keys = [
         f"{model} needs a key: neither the environment of this server nor {folder}/.env sets {' or '.join(variables)}."
         for model in dict.fromkeys([*model_names(fields), *filter(None, roles)])
         if (variables := variables_of(model)) and not any(is_set(one, folder) for one in variables)
     ]
+    return [*keys, *other_logs(fields, folder / FOLDERS["eval"] / name)]
+
+
+def other_logs(fields: Fields, place: Path) -> Iterator[str]:
+    """That the folder of the set-up's logs holds one of another task or model, which `inspect eval-set` refuses."""
+    tasks = {short(name) for name in chosen(fields, "tasks", "other tasks")}
+    for path in sorted(place.rglob("*.eval"))[:LOOKED_AT]:
+        try:
+            (log,) = every_log([path])
+        except (PrerequisiteError, OSError):
+            continue  # it is being written
+        if short(log.header.eval.task) not in tasks or log.header.eval.model not in model_names(fields):
+            yield (
+                f"{place.relative_to(place.parent.parent)} holds a log of {log.header.eval.task} on "
+                f"{log.header.eval.model}, which is no part of this set-up: inspect eval-set will refuse the folder. "
+                "Give the set-up another name."
+            )
+            return
 
 
 def typed(fields: Fields) -> Iterator[str]:

@@ -94,7 +94,9 @@ async def launch(request: Request) -> Response:
     try:
         setup = stored(folder, given)
         started = [
-            jobs.start(folder, words, f"{setup.name}-{label}" if label else setup.name)
+            jobs.start(
+                folder, words, f"{setup.name}-{label}" if label else setup.name, at_once=request.app.state.at_once
+            )
             for label, words in setup.commands().items()
         ]
     except BadInput as error:
@@ -159,7 +161,7 @@ def form_values(request: Request, given: Fields) -> dict[str, Any]:
         "setup": setup,
         "setup_names": setups.names(folder),
         "wrong": wrong,
-        "warned": warnings(setup.fields, folder),
+        "warned": warnings(setup.fields, setup.name, folder),
         "keys": registry.keys_that_are_set(folder),
         "commands": {label: shlex.join(words) for label, words in commands.items()},
         "script": "" if wrong else setup.script(),

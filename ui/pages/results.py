@@ -1,10 +1,11 @@
 """The page of results: the logs of the folder, two of them compared, reports, and scripts that repeat a run."""
 
+import shlex
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
@@ -49,7 +50,7 @@ def compare(request: Request) -> HTMLResponse:
     if len(logs) < 2:
         raise BadInput(f"{len(logs)} log is ticked; tick two or more of the same questions, the first one first")
     shown = Markup(tables(report(compared(logs))))
-    command = f"truthgym compare {' '.join(quote(str(log.relative_to(folder)), safe='/') for log in logs)}"
+    command = shlex.join(["truthgym", "compare", *(str(log.relative_to(folder)) for log in logs)])
     named = [(log.name, viewer_address(folder, str(log))) for log in logs]
     return page(request, "compare.html", table=shown, command=command, logs=named)
 
@@ -78,7 +79,8 @@ async def report(request: Request) -> Response:
     folder = folder_of(request)
     ticked = [str(inside(folder, log).relative_to(folder)) for log in (await fields(request)).get("log", [])]
     name = f"{datetime.now():%Y%m%d-%H%M%S}"
-    job = jobs.start(folder, ["truthgym", "report", *(ticked or ["."]), "--out", f"{REPORTS}/{name}"], "report")
+    words = ["truthgym", "report", *(ticked or ["."]), "--out", f"{REPORTS}/{name}"]
+    job = jobs.start(folder, words, "report", at_once=request.app.state.at_once)
     return RedirectResponse(f"/runs/{job.id}", 303)
 
 
