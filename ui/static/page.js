@@ -5,7 +5,8 @@ document.addEventListener("click", (event) => {
   const text = document.getElementById(button.dataset.copy).textContent;
   const say = (word) => {
     button.textContent = word;
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    button.focus();
+    button.addEventListener("blur", () => { button.textContent = "Copy"; }, { once: true });
   };
   if (navigator.clipboard) navigator.clipboard.writeText(text).then(() => say("Copied"), () => say("Select and copy"));
   else say("Select and copy");

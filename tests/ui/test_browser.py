@@ -1,0 +1,149 @@
+"""The page in headless Chromium: by the keyboard alone, and in each width and color scheme."""
+
+import os
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from truthgym.ui.app import app, listening
+from truthgym.ui.processes.record import LAUNCHER, STARTED, read
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+LONGEST = 60_000
+"""Milliseconds that a test waits for what must come, on a busy machine."""
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+NAMELESS = """() => [...document.querySelectorAll("a, button, input:not([type=hidden]), select, textarea, summary")]
+  .filter((one) => !(one.ariaLabel || [...(one.labels || [])].map((label) => label.textContent).join("").trim()
+    || (one.matches("a, button, summary") && one.textContent.trim()))).map((one) => one.outerHTML)"""
+OVERFLOW = "() => document.scrollingElement.scrollWidth - innerWidth"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A server of the page."""
+
+    address: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server in this process. What it started is killed in the end."""
+    import uvicorn
+
+    folder = tmp_path_factory.mktemp("studies")
+    door: socket.socket = listening("127.0.0.1", 0)
+    config = uvicorn.Config(app(folder), log_level="warning", http="h11", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread.start()
+    yield Site(f"http://127.0.0.1:{door.getsockname()[1]}", folder)
+    server.should_exit = True
+    thread.join()
+    for path in [one for name in (LAUNCHER, STARTED) for one in folder.glob(f"runs/*/{name}")]:
+        try:
+            os.killpg(read(path)["pid"], signal.SIGKILL)
+        except (ProcessLookupError, PermissionError, KeyError):
+            continue
+
+
+@pytest.fixture(scope="module")
+def chromium() -> "Iterator[playwright.Browser]":
+    with playwright.sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+class Visit:
+    """A page in a window of its own, with what went wrong in it."""
+
+    def __init__(self, chromium: "playwright.Browser", site: Site, width: int = 1400, scheme: str = "light") -> None:
+        self.context = chromium.new_context(
+            base_url=site.address, viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
+        self.context.set_default_timeout(LONGEST)
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.address)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("request", lambda request: self.outside(request.url))
+        self.site, self.wrong = site, list[str]()
+        self.see = playwright.expect
+
+    def outside(self, url: str) -> None:
+        if urlsplit(url).scheme not in ("data", "blob") and not url.startswith(f"{self.site.address}/"):
+            self.wrong.append(url)
+
+    def close(self) -> None:
+        self.context.close()
+        assert self.wrong == []
+
+
+@pytest.fixture
+def visit(chromium: "playwright.Browser", site: Site) -> Iterator[Visit]:
+    playwright.expect.set_options(timeout=LONGEST)
+    one = Visit(chromium, site)
+    yield one
+    one.close()
+
+
+@pytest.mark.slow
+def test_a_run_is_launched_by_the_keyboard_alone(visit: Visit) -> None:
+    page = visit.page
+
+    def tab_to(name: str) -> None:
+        """Press Tab until a control has the focus: there are at most a few hundred."""
+        for _ in range(400):
+            page.keyboard.press("Tab")
+            if (
+                page.evaluate("document.activeElement.labels?.[0]?.textContent || document.activeElement.textContent")
+                == name
+            ):
+                return
+        raise AssertionError(f"Tab never reaches {name!r}")
+
+    page.goto("/")
+    tab_to("limit")
+    page.keyboard.type("2")
+    tab_to("Name of the set-up")
+    page.keyboard.type("keys")
+    visit.see(page.locator("#command1")).to_contain_text("--limit 2")
+    visit.see(page.locator("#command1")).to_contain_text("logs/keys")
+    tab_to("Launch")
+    page.keyboard.press("Enter")
+    visit.see(page.get_by_role("heading", level=1)).to_have_text("keys")
+    tab_to("Cancel the run")
+    page.keyboard.press("Space")
+    visit.see(page.get_by_role("button", name="Resume the run")).to_be_visible()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [420, 1400])
+def test_each_page_fits_its_window_and_names_its_controls(
+    chromium: "playwright.Browser", site: Site, width: int, scheme: str
+) -> None:
+    visit = Visit(chromium, site, width, scheme)
+    runs = sorted(path.name for path in site.folder.glob("runs/*-*"))
+    pages = [f"/?verb={verb}" for verb in ("eval", "score", "convert", "train", "loop", "report", "sweep")]
+    pages += ["/runs", "/results", "/login", *(f"/runs/{run}" for run in runs[:1])]
+    logs = [str(path.relative_to(site.folder)) for path in site.folder.glob("logs/short/*.eval")]
+    pages += [f"/results/script?log={log}" for log in logs]
+    for path in pages:
+        visit.page.goto(path)
+        assert visit.page.evaluate(OVERFLOW) <= 0, path
+        assert visit.page.evaluate(NAMELESS) == [], path
+        paper = visit.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        light = sum(int(part) for part in paper.removeprefix("rgb(").removesuffix(")").split(",")) > 3 * 128
+        assert light == (scheme == "light"), path
+    visit.close()
