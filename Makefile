@@ -1,4 +1,4 @@
-.PHONY: check format view types imports docs lines test results gallery figures validity rewards site release
+.PHONY: check format view types imports docs lines test results gallery notebooks figures validity rewards site release
 
 check: types imports  ## everything CI checks besides the tests
 	ruff format --check .
@@ -52,6 +52,9 @@ results:  ## docs/results.md and its chart, from fresh runs of SmolLM2 and simul
 
 rewards:  ## the tables of docs/reward_methods.md, from those in docs/reward_methods, which examples/reward_studies.py makes anew
 	python docs/reward_figures.py
+
+notebooks:  ## examples/notebooks/*.ipynb, each from the script beside it
+	python docs/notebooks.py
 
 gallery:  ## docs/gallery.md with its pictures, from logs/sample, which `python docs/sample_logs.py` makes anew
 	python docs/gallery.py

@@ -109,7 +109,7 @@ def faults(held: Mapping[str, int], wanted: Iterable[str], prefix: str) -> list[
     ]
     for name, size in held.items():
         path = PurePosixPath(name)
-        test = path.suffix == ".py" and ("tests" in path.parts or path.name.startswith("test_"))
+        test = "tests" in path.parts[:-1] or (path.suffix == ".py" and path.name.startswith("test_"))
         if test or path.suffix in (".eval", ".log", ".ipynb", ".safetensors") or path.parts[1:2] == ("logs",):
             found.append(f"{name} does not belong into a release: see MANIFEST.in")
         if size > LARGEST:

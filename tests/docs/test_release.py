@@ -57,6 +57,7 @@ def test_complete_release_has_no_fault(release: dict[str, Any], root: Path) -> N
     ("name", "size", "fault"),
     [
         ("truthgym-1/tests/test_checks.py", 10, "does not belong"),
+        ("truthgym-1/tests/truthgym.egg-info/SOURCES.txt", 10, "does not belong"),
         ("truthgym-1/scorers/test_brier.py", 10, "does not belong"),
         ("truthgym-1/logs/a.jsonl", 10, "does not belong"),
         ("truthgym-1/docs/a.eval", 10, "does not belong"),
