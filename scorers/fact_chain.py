@@ -34,7 +34,8 @@ def hops_right(question: ChainQuestion, calls: Sequence[Call], answer: str | Non
     """How many hops from the start are right: each led to a record that was read after it, the last to the answer.
 
     Other records may be read in between. A path that went wrong and comes upon the chain again has left it: there the
-    record before is a wrong one that itself names the next.
+    record before is a wrong one that itself names the next. So a record of no use that was read just before the next
+    one, and by chance names it, ends the right hops of an agent that was not lost.
     """
     place, read, before = question.archive().world, 0, ""
     for name in (call.shown[0] for call in calls if call.tool == "retrieve" and call.shown):
@@ -59,6 +60,7 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     zeros = np.where(table.has_score & np.isnan(table.values), 0.0, table.values)
     hops = _tried(scores)
     known = hops.walks
+    imputed = _tried(scores, unread_fail=True)
     error = ratio_headline(hops.wrong.sum(axis=1), hops.tried.sum(axis=1), hops.cluster, (0.0, 1.0))
     early, late = (ratio_headline(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
     change = _change(hops, early.estimate, late.estimate)
@@ -66,6 +68,9 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
         "hop_error": error.estimate,
         "hop_error_lower": max(error.lower, 0.0),
         "hop_error_upper": min(error.upper, 1.0),
+        "hop_error_imputed": ratio_headline(
+            imputed.wrong.sum(axis=1), imputed.tried.sum(axis=1), imputed.cluster
+        ).estimate,
         "chain_imputed": float(np.nanmean(row_mean(zeros))) if zeros.size else math.nan,
         "chain_if_constant": float(np.mean([(1 - error.estimate) ** k for k in known])) if known else math.nan,
         "hop_error_early": early.estimate,
@@ -95,13 +100,15 @@ class _Hops:
     """The length of the chain of each sample."""
 
 
-def _tried(scores: Sequence[SampleScore]) -> _Hops:
+def _tried(scores: Sequence[SampleScore], unread_fail: bool = False) -> _Hops:
     wrong, tried, cluster, walks = dict[str, Any](), dict[str, Any](), dict[str, str](), []
     for item in scores:
         facts, name = item.score.metadata or {}, str(item.sample_id)
         if "right" not in facts:
             continue
         right, failed = int(facts["right"]), int(facts["failed"])
+        if unread_fail:
+            failed = int(right < int(facts["hops"]))
         walks.append(int(facts["hops"]))
         cluster[name] = str(facts.get("event", name))
         early = min(right + failed, EARLY)
@@ -140,14 +147,16 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     errors come in the same chains, or late in them. `hop_error_change` is the error after the fourth hop minus that up
     to it, above 0 if a longer context makes hops harder. Only some chains get so far: an agent that fails some of them
     entirely seems to improve. The bounds of both are those of a ratio of sums over chains: hops of one chain may err
-    alike.
+    alike. With one or two failed chains the upper bound of `hop_error` is too low.
 
     Metrics, headline first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
-    its bounds. With `figures="all"` `chain_imputed`, with unread answers as wrong; `chain_if_constant`;
+    its bounds. With `figures="all"` `hop_error_imputed`, where a chain without a read answer failed at the hop after
+    its right ones; `chain_imputed`, with unread answers as wrong; `chain_if_constant`;
     `hop_error_early`, `_late`, and `_change` with bounds and its standard error; `answer`; and `chain` at each length.
 
     Clustered by `event`; epochs of a chain are averaged first. Without a line `Answer: X` `chain` is NaN, with the
-    `reason` in the metadata; its right hops are counted, and what came after them is not. Makes no model call.
+    `reason` in the metadata; its right hops are counted, and what came after them is not: who answers only where it is
+    sure lowers `hop_error`, and not `hop_error_imputed`. Makes no model call.
 
     Args:
         figures: "headline" writes the first ten metrics to the log, "all" every one.

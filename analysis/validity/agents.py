@@ -54,7 +54,7 @@ BELIEVERS: Agents = {
 CHAINS: Agents = {
     "oracle": ("oracle", {}),
     "walker, slip 0.05": ("walker", {"slip": 0.05}),
-    "walker, slip 0.2": ("walker", {"slip": 0.2}),
+    **{f"walker, slip 0.2, seed {seed}": ("walker", {"slip": 0.2, "seed": seed}) for seed in range(4)},
     "no_tool": ("no_tool", {}),
     "refusing": ("refusing", {}),
 }
@@ -217,7 +217,9 @@ def _scores(played: dict[str, Columns]) -> str:
         cells = [_interval(mean) for mean in means.values()]
         rows.append([f"`{name}`", PLAYERS[name], *cells, f"{skill:.2f}", f"{own['calls'].mean():.1f}"])
     return (
-        "## Who scores what\n\nWith 95 % intervals over questions. `both` is answer times process; `skill` is 1 less "
+        "## Who scores what\n\nWith 95 % intervals over questions: those of `answer`, and of others that are all 0 or "
+        "1, cover at least that often; the rest are cut off at 0 and 1, and cover less often where nearly all "
+        "values are at an end. `both` is answer times process; `skill` is 1 less "
         "the Brier score over that of the stated chance, so that 0 is what one knows without a call.\n\n"
         + markdown(["agent", "what it does", "answer", "process", "both", "Brier", "skill", "calls"], rows)
         + "\nNo agent that invents, refuses without "
@@ -294,6 +296,10 @@ def _chains(walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], 
         + [f"{found[key]:.2f}" for key in ("chain_if_constant", "answer", "process")]
         for name, found in walked.items()
     ]
+    planted = {name: CHAINS[name][1]["slip"] for name in walked if "slip" in CHAINS[name][1]}
+    inside = sum(
+        walked[name]["hop_error_lower"] <= slip <= walked[name]["hop_error_upper"] for name, slip in planted.items()
+    )
     hidden = [
         [f"`{name}`", shown, f"{found['chain_imputed']:.2f}", f"{found['share_scored']:.2f}"]
         for (name, shown), found in ablated.items()
@@ -302,7 +308,10 @@ def _chains(walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], 
         "## fact_chains\n\nThe default 70 chains, with 95 % intervals over chains; `if constant` is the mean of "
         "$(1-e)^k$ with the error e of a hop.\n\n"
         + markdown(["agent", "chain", "hop_error", "if constant", "answer", "process"], rows)
-        + "\nThe context ablation, on 12 chains of 2, 4 and 8 hops: `results` of tools that the model sees. `oracle` "
+        + f"\nThe slip of a walker is its error of a hop: {inside} of {len(planted)} intervals of `hop_error` "
+        "have it in them. With one or two failed chains the interval is too narrow above. A hop is also counted as "
+        "wrong where a record of no use, that by chance names the next one, was read just before it.\n\n"
+        "The context ablation, on 12 chains of 2, 4 and 8 hops: `results` of tools that the model sees. `oracle` "
         "looks in its conversation for where it is, and a walker carries its place in its own words; a chain "
         "without an answer at the message limit is unread, and `chain_imputed` counts it as wrong.\n\n"
         + markdown(["agent", "results", "chain_imputed", "read"], hidden)

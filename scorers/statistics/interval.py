@@ -84,10 +84,21 @@ def mean_headline(
     answers that are right or wrong it is that of Clopper and Pearson. mde is then the larger of its two sides: where
     values vary as little as here, a reference further away is outside of it.
 
+    With `bounds` (0, 1), answers that are all right or wrong have that interval too where some are right and some
+    wrong (Korn and Graubard): of Clopper and Pearson, with the effective number of answers
+
+    $$n^*=\min\Big(n,\;1+\frac{\bar x(1-\bar x)}{\mathrm{SE}^2}
+    \Big(\frac{t_{0.975,\,n-1}}{t_{0.975,\,\nu}}\Big)^2\Big)$$
+
+    which is n without clusters; mde is not below its larger side. Other values keep the first interval, cut off at
+    the bounds: where nearly all of them are at an end its coverage is below 95 % (85 % of the intervals, for 72 values
+    that are 1 with a chance of 23 in 24 and else 0.5).
+
     Args:
         values: One number per question: the mean over its epochs. A question with NaN is left out.
         cluster: Cluster name of each question: questions that resolve together share one. None: each is its own.
-        bounds: The range of the values, for the interval of equal ones; infinite where there is no end. None: unknown.
+        bounds: The range of the values, which the interval does not leave; infinite where there is no end. None:
+            unknown.
 
     Returns:
         The mean. NaN for the interval and mde with fewer than three effective clusters, at a side of
@@ -102,7 +113,7 @@ def mean_headline(
     References:
         Bell and McCaffrey (2002). Survey Methodology 28. Pustejovsky and Tipton (2018). JBES 36.
         Miller, E. (2024). Adding error bars to evals. arXiv:2411.00640, appendix A.
-        Clopper and Pearson (1934). Biometrika 26.
+        Clopper and Pearson (1934). Biometrika 26. Korn and Graubard (1998). Survey Methodology 24.
     """
     x = np.asarray(values, dtype=float).ravel()
     names: Sequence[Hashable] = range(x.size) if cluster is None else cluster
@@ -130,7 +141,27 @@ def mean_headline(
         return replace(ends, clusters=size.size, effective_clusters=degrees + 1)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(np.sum(sums**2 / (1 - size / n))) / n)
-    return replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
+    found = replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
+    if not bounds:
+        return found
+    if tuple(bounds) == (0, 1) and np.isin(x, (0, 1)).all():
+        return _of_right_and_wrong(found, degrees)
+    low, high = min(bounds[0], mean), max(bounds[1], mean)
+    return replace(found, lower=max(found.lower, low), upper=min(found.upper, high))
+
+
+def _of_right_and_wrong(found: Headline, degrees: float) -> Headline:
+    """The interval of Clopper and Pearson with the effective number of answers."""
+    from scipy.special import betaincinv
+
+    p, n = found.estimate, found.n
+    apart = (quantile((1 + LEVEL) / 2, n - 1) / quantile((1 + LEVEL) / 2, degrees)) ** 2
+    answers = min(n, 1 + p * (1 - p) / max(found.stderr**2, EQUAL) * apart)
+    right, wrong = p * answers, (1 - p) * answers
+    lower, upper = betaincinv(right, wrong + 1, (1 - LEVEL) / 2), betaincinv(right + 1, wrong, (1 + LEVEL) / 2)
+    return replace(
+        found, lower=float(lower), upper=float(upper), mde=max(found.mde, float(upper - p), float(p - lower))
+    )
 
 
 def planned_mde(sd: float, cluster: Sequence[Hashable], correlation: float = 0.0) -> float:

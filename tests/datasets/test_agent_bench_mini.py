@@ -152,17 +152,17 @@ def _two_records() -> list[AgentQuestion]:
 
 
 def test_the_posterior_of_a_search_is_a_martingale_and_calibrated(questions: list[AgentQuestion]) -> None:
-    change, z = [], []
+    paths, outcomes = [], np.array([not one.missing for one in questions], dtype=float)
     for one in questions:
         archive, calls = one.archive(1), list[Call]()
         while step := next_call(one, calls):
             calls.append(make_call(archive, *step, calls))
-        path = answerable_path(one, calls)
-        change += [after - before for before, after in pairwise(path)]
-        z.append((path[-1] - (not one.missing), path[-1]))
-    assert abs(np.mean(change)) < 3 * np.std(change) / np.sqrt(len(change))
-    errors = np.array(z)
-    assert abs(errors[:, 0].sum()) < 3 * np.sqrt((errors[:, 1] * (1 - errors[:, 1])).sum()) + 1e-9
+        paths.append(answerable_path(one, calls))
+    moved = np.array([sum((after - p) * (p - 0.5) for p, after in pairwise(path)) for path in paths])
+    assert abs(moved.sum()) < 3 * np.sqrt((moved**2).sum())
+    for k in range(max(map(len, paths))):
+        p = np.array([path[min(k, len(path) - 1)] for path in paths])
+        assert abs((p - outcomes).sum()) < 3 * np.sqrt((p * (1 - p)).sum()) + 1e-9, k
 
 
 def test_the_oracle_ends_with_every_answer_or_every_right_to_refuse(questions: list[AgentQuestion]) -> None:

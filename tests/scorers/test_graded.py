@@ -81,8 +81,8 @@ def test_known_values() -> None:
     assert list(found) == [*FIGURES, "clusters", "effective_clusters"]
     assert found["grade"] == pytest.approx((-0.5 + 2 + 0.5) / 3), "epochs first, then questions"
     half = 4.302653 * np.std([-0.5, 2, 0.5], ddof=1) / 3**0.5
-    assert found["grade_lower"] == pytest.approx(found["grade"] - half)
-    assert found["grade_upper"] == pytest.approx(found["grade"] + half)
+    assert found["stderr"] == pytest.approx(half / 4.302653)
+    assert (found["grade_lower"], found["grade_upper"]) == (-1, 2), "cut off at the range of the grade"
     assert (found["n"], found["epochs"]) == (3, 2)
     assert found["share_scored"] == pytest.approx(5 / 6)
     assert (found["higher_is_better"], found["low"], found["high"]) == (0, -1, 2)

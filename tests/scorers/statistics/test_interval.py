@@ -140,6 +140,45 @@ def test_a_planned_mde_needs_events() -> None:
     assert np.isnan([planned_mde(0.2, []), planned_mde(0.2, [0] * 20), planned_mde(0.2, [0, 1])]).all()
 
 
+@pytest.mark.parametrize(("hits", "n"), [(1, 12), (20, 40), (71, 72)])
+def test_right_and_wrong_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
+    exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
+    values = [1.0] * hits + [0.0] * (n - hits)
+    found, plain = mean_headline(values, bounds=(0, 1)), mean_headline(values)
+    assert (found.lower, found.upper) == pytest.approx((exact.low, exact.high))
+    assert found.mde == pytest.approx(max(plain.mde, exact.high - found.estimate, found.estimate - exact.low))
+    assert (found.estimate, found.stderr) == (plain.estimate, plain.stderr)
+
+
+def test_answers_that_agree_within_clusters_count_as_less_than_one_each() -> None:
+    """Three copies of each of 30 answers tell no more than the 30, and a little less as this has to be estimated."""
+    once = [1.0] * 25 + [0.0] * 5
+    found = mean_headline(np.repeat(once, 3), [i // 3 for i in range(90)], (0, 1))
+    alone = mean_headline(once, bounds=(0, 1))
+    apart = (stats.t.ppf(0.975, 89) / stats.t.ppf(0.975, 29)) ** 2
+    n = 1 + 29 * apart
+    assert found.lower == pytest.approx(stats.beta.ppf(0.025, n * 25 / 30, n * 5 / 30 + 1))
+    assert found.upper == pytest.approx(stats.beta.ppf(0.975, n * 25 / 30 + 1, n * 5 / 30))
+    assert alone.lower - 0.02 < found.lower < alone.lower
+    opposed = mean_headline([0, 1] * 20, [i // 2 for i in range(40)], (0, 1))
+    assert opposed.upper == pytest.approx(stats.binomtest(20, 40).proportion_ci(0.95, "exact").high)
+
+
+@pytest.mark.parametrize("p", [0.5, 0.9, 0.958, 0.99])
+def test_coverage_of_right_and_wrong_answers(p: float) -> None:
+    """Exactly, over all numbers of right ones of 72."""
+    of = [mean_headline([1.0] * hits + [0.0] * (72 - hits), bounds=(0, 1)) for hits in range(73)]
+    covers = np.array([one.lower <= p <= one.upper for one in of])
+    assert stats.binom.pmf(np.arange(73), 72, p) @ covers >= 0.95
+
+
+def test_an_interval_does_not_leave_the_range() -> None:
+    values = [1.0] * 30 + [0.5]
+    found, plain = mean_headline(values, bounds=(0, 1)), mean_headline(values)
+    assert plain.upper > 1
+    assert (found.lower, found.upper, found.mde) == (plain.lower, 1, plain.mde)
+
+
 @pytest.mark.parametrize(("hits", "n"), [(0, 12), (72, 72)])
 def test_equal_answers_have_the_interval_of_clopper_and_pearson(hits: int, n: int) -> None:
     exact = stats.binomtest(hits, n).proportion_ci(0.95, "exact")
