@@ -8,12 +8,16 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 import pytest
 
 from truthgym.ui.app import app, listening
 from truthgym.ui.processes.record import LAUNCHER, STARTED, read
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -57,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> "Iterator[playwright.Browser]":
+def chromium() -> "Iterator[Browser]":
     with playwright.sync_playwright() as running:
         browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
@@ -67,17 +71,20 @@ def chromium() -> "Iterator[playwright.Browser]":
 class Visit:
     """A page in a window of its own, with what went wrong in it."""
 
-    def __init__(self, chromium: "playwright.Browser", site: Site, width: int = 1400, scheme: str = "light") -> None:
+    def __init__(
+        self, chromium: "Browser", site: Site, width: int = 1400, scheme: Literal["light", "dark"] = "light"
+    ) -> None:
+        self.site = site
+        self.wrong: list[str] = []
         self.context = chromium.new_context(
             base_url=site.address, viewport={"width": width, "height": 900}, color_scheme=scheme
         )
         self.context.set_default_timeout(LONGEST)
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.address)
         self.page = self.context.new_page()
-        self.page.on("console", lambda said: said.type == "error" and self.wrong.append(said.text))
+        self.page.on("console", lambda said: self.wrong.extend([said.text] * (said.type == "error")))
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self.outside(request.url))
-        self.site, self.wrong = site, list[str]()
         self.see = playwright.expect
 
     def outside(self, url: str) -> None:
@@ -90,7 +97,7 @@ class Visit:
 
 
 @pytest.fixture
-def visit(chromium: "playwright.Browser", site: Site) -> Iterator[Visit]:
+def visit(chromium: "Browser", site: Site) -> Iterator[Visit]:
     playwright.expect.set_options(timeout=LONGEST)
     one = Visit(chromium, site)
     yield one
@@ -131,7 +138,7 @@ def test_a_run_is_launched_by_the_keyboard_alone(visit: Visit) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [420, 1400])
 def test_each_page_fits_its_window_and_names_its_controls(
-    chromium: "playwright.Browser", site: Site, width: int, scheme: str
+    chromium: "Browser", site: Site, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     visit = Visit(chromium, site, width, scheme)
     runs = sorted(path.name for path in site.folder.glob("runs/*-*"))
