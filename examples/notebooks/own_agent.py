@@ -41,7 +41,7 @@ agent = get_model("mockllm/hedging", custom_outputs=hedging)
 (log,) = eval(urns(n=100, paradigms="martingale"), model=agent, epochs=2, log_dir="logs/own_agent", display="none")
 
 # %% [markdown]
-# Is the planted slope in the interval? Of many such runs about 95 in 100 have it there; this run is the same each time.
+# Is the planted slope in the interval? The run is the same each time.
 
 # %%
 assert log.results

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from truthgym.ui.app import app, listening
+from truthgym.ui.jobs import jobs, start
 from truthgym.ui.processes.record import LAUNCHER, STARTED, read
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed")
+SAMPLES = Path(__file__).parents[2] / "logs" / "sample"
 LONGEST = 60_000
 """Milliseconds that a test waits for what must come, on a busy machine."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
@@ -41,10 +44,14 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server in this process. What it started is killed in the end."""
+    """A server in this process, in a folder with a run and two logs. What it started is killed in the end."""
     import uvicorn
 
     folder = tmp_path_factory.mktemp("studies")
+    (folder / "logs").mkdir()
+    for log in sorted(SAMPLES.glob("*_urns_*.eval"))[:2]:
+        shutil.copy(log, folder / "logs")
+    start(folder, [sys.executable, "-c", "print('over')"], "short")
     door: socket.socket = listening("127.0.0.1", 0)
     config = uvicorn.Config(app(folder), log_level="warning", http="h11", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
@@ -129,9 +136,9 @@ def test_a_run_is_launched_by_the_keyboard_alone(visit: Visit) -> None:
     tab_to("Launch")
     page.keyboard.press("Enter")
     visit.see(page.get_by_role("heading", level=1)).to_have_text("keys")
-    tab_to("Cancel the run")
-    page.keyboard.press("Space")
-    visit.see(page.get_by_role("button", name="Resume the run")).to_be_visible()
+    assert [one.first_command[-2:] for one in jobs(visit.site.folder) if one.name == "keys"] == [
+        ["--log-dir", "logs/keys"]
+    ]
 
 
 @pytest.mark.slow
@@ -141,11 +148,11 @@ def test_each_page_fits_its_window_and_names_its_controls(
     chromium: "Browser", site: Site, width: int, scheme: Literal["light", "dark"]
 ) -> None:
     visit = Visit(chromium, site, width, scheme)
-    runs = sorted(path.name for path in site.folder.glob("runs/*-*"))
+    (run,) = (one for one in jobs(site.folder) if one.name == "short")
     pages = [f"/?verb={verb}" for verb in ("eval", "score", "convert", "train", "loop", "report", "sweep")]
-    pages += ["/runs", "/results", "/login", *(f"/runs/{run}" for run in runs[:1])]
-    logs = [str(path.relative_to(site.folder)) for path in site.folder.glob("logs/short/*.eval")]
-    pages += [f"/results/script?log={log}" for log in logs]
+    logs = [f"log={path.relative_to(site.folder)}" for path in site.folder.glob("logs/*.eval")]
+    pages += ["/runs", f"/runs/{run.id}", "/results", f"/results/script?{logs[0]}", "/login"]
+    pages.append(f"/results/compare?{'&'.join(logs)}")
     for path in pages:
         visit.page.goto(path)
         assert visit.page.evaluate(OVERFLOW) <= 0, path
