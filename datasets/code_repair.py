@@ -4,6 +4,8 @@ The hidden tests are in a sample's metadata, which no model sees and no sandbox 
 """
 
 import ast
+import re
+from textwrap import dedent
 from typing import Annotated, Any, Literal
 
 from inspect_ai.dataset import Sample
@@ -25,6 +27,10 @@ ASK = """This Python function does not do what its description says.
 Repair it. Keep its name and its parameters. It may use Python's standard library, and must not change its arguments. \
 Your answer is the whole corrected function in one block of Python code. It is called on inputs that are not shown."""
 TIERS = (1, 2, 3)
+BLOCK = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:python|py|python3)?[ \t]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S | re.I
+)
+"""A block of code in an answer. The last one may have no end."""
 
 Tier = Literal[1, 2, 3]
 
@@ -76,6 +82,21 @@ def functions_of(source: str) -> list[str]:
         return [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+
+
+def code_blocks(answer: str) -> list[str]:
+    """The blocks of code in an answer, in order, or the answer itself if it has none."""
+    return [dedent(match[2]) for match in BLOCK.finditer(answer)] or [answer]
+
+
+def find_program(answer: str, function: str) -> str | None:
+    """The last block of code in an answer that is Python and defines a function, or the answer itself if it is.
+
+    Args:
+        answer: The text.
+        function: Name of the function, at the top level of the program.
+    """
+    return next((block for block in reversed(code_blocks(answer)) if function in functions_of(block)), None)
 
 
 def _of_tier(tier: int | None) -> RowFilter:

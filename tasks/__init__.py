@@ -5,6 +5,7 @@ from truthgym.models.reference import reference
 from truthgym.solvers.best_of_n import best_of_n
 from truthgym.solvers.bootstrap_interview import bootstrap_interview
 from truthgym.solvers.chain_of_thought import chain_of_thought
+from truthgym.solvers.code_repairer import code_repairer
 from truthgym.solvers.critique_revise import critique_revise
 from truthgym.solvers.dialogue import dialogue
 from truthgym.solvers.direct import direct
@@ -55,6 +56,7 @@ __all__ = [
     "cmv_binary",
     "cmv_freeform",
     "code_repair",
+    "code_repairer",
     "conceptual",
     "critique_revise",
     "cruxes",

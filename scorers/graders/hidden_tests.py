@@ -1,17 +1,10 @@
 """Hidden tests of a program: the share of answers whose program returns what is expected on inputs that nobody saw."""
 
 import json
-import re
-from textwrap import dedent
 
-from truthgym.datasets.code_repair import RepairQuestion, functions_of
+from truthgym.datasets.code_repair import RepairQuestion, find_program
 from truthgym.scorers.graders.grader import Grade, Grader, GraderInput
 from truthgym.scorers.graders.python import NoResultError, ProgramOptions, call_function
-
-BLOCK = re.compile(
-    r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:python|py|python3)?[ \t]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.M | re.S | re.I
-)
-"""A block of code in an answer. The last one may have no end."""
 
 
 def hidden_tests(options: ProgramOptions) -> Grader:
@@ -41,17 +34,6 @@ def hidden_tests(options: ProgramOptions) -> Grader:
         return Grade(float(all(passed)), explanation=f"{sum(passed)} of {len(passed)} hidden tests passed.")
 
     return Grader("hidden_tests", function, sandbox=not options.trusted)
-
-
-def find_program(answer: str, function: str) -> str | None:
-    """The last block of code in an answer that is Python and defines a function, or the answer itself if it is.
-
-    Args:
-        answer: The text.
-        function: Name of the function, at the top level of the program.
-    """
-    blocks = [dedent(match[2]) for match in BLOCK.finditer(answer)] or [answer]
-    return next((block for block in reversed(blocks) if function in functions_of(block)), None)
 
 
 def _same(one: object, other: object) -> bool:

@@ -9,11 +9,11 @@ from inspect_ai.model import ChatMessage, ModelOutput
 
 from tests.fixtures import Fails, Listens, Run, Says, metrics
 from tests.sandboxes import Folder
-from truthgym.datasets.code_repair import RepairQuestion, code_repair
+from truthgym.datasets.code_repair import RepairQuestion, code_repair, find_program
 from truthgym.datasets.loading.row_files import read_rows
 from truthgym.datasets.loading.source import bundled_file
 from truthgym.scorers.graders.grader import Grade, GraderInput, grade
-from truthgym.scorers.graders.hidden_tests import find_program, hidden_tests
+from truthgym.scorers.graders.hidden_tests import hidden_tests
 from truthgym.scorers.graders.python import ProgramOptions
 from truthgym.solvers.run_agent import run_agent
 from truthgym.tasks.code_repair import code_repair as task
