@@ -305,10 +305,8 @@ HEADER = {
     "peak_gb": "peak GB",
 }
 """The columns of the page, by figure."""
-PAIRED = ("reward", "gold", "distance")
-"""Figures whose differences between arms are shown, paired by seed."""
-SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")
-"""Figures from 0 to 1, and so are the ends of their intervals."""
+PAIRED = ("reward", "gold", "distance")  # their differences between arms are shown, paired by seed
+SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")  # from 0 to 1, also their intervals
 
 
 def page(rows: Sequence[Row]) -> str:
@@ -336,10 +334,8 @@ def _mean(rows: Sequence[Row], key: str, others: Sequence[Row] = ()) -> str:
     before = {row["seed"]: float(row[key] or "nan") for row in others}
     values = [float(row[key] or "nan") - (before.get(row["seed"], math.nan) if others else 0) for row in rows]
     found = mean_headline(values)
-    lower, upper = found.lower, found.upper
-    if key in SHARES and not others and lower == lower:
-        lower, upper = max(lower, 0.0), min(upper, 1.0)
-    return with_interval(found.estimate, lower, upper)
+    low, high = (0.0, 1.0) if key in SHARES and not others else (-math.inf, math.inf)
+    return with_interval(found.estimate, max(found.lower, low), min(found.upper, high))
 
 
 TEXT = """# Ways to train a policy, compared

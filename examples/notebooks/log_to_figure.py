@@ -31,6 +31,7 @@ belief_paths.chart(frame)
 # %% [markdown]
 # The interval of the difference is taken question by question. For the slope, closer to 0 is better. `mde` is the
 # smallest difference that a run of this size finds with probability 0.8.
+# An interval that contains 0 does not show that the agents are equal.
 
 # %%
 from truthgym.analysis.compare import compare
