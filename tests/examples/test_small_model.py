@@ -25,7 +25,7 @@ def test_every_domain_mode_and_paradigm_has_a_set_up(example: dict[str, Any]) ->
     )
     assert set(example["DOMAINS"]) == found
     modes = {"bootstrap_interview" if "interview" in name else name for name in example["MODES"]} | {"direct"}
-    of_tools = {"plan_and_execute", "planner_team", "scratchpad", "workers"}
+    of_tools = {"code_repairer", "plan_and_execute", "planner_team", "scratchpad", "workers"}
     assert modes == {name for name, room in rooms.items() if room == "solvers"} - {"prepare", "best_of_n"} - of_tools
     asked = {name for arguments in example["PARADIGMS"].values() for name in arguments}
     assert asked | {
