@@ -151,6 +151,8 @@ def try_out(file: Path, source: Path, folder: Path) -> None:
         "-p",
         "no:cacheprovider",
         "--disable-warnings",
+        "--show-capture=no",
+        "--tb=short",
         *tests,
         cwd=work,
     )
