@@ -1,5 +1,6 @@
 """Errors in user input: one message that names the value, the place and the remedy."""
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -61,6 +62,21 @@ def positive(name: str, value: float | str, remedy: str) -> float:
     if not 0 < number < inf:
         raise BadInput(f"{name}={value!r} is not a number above 0; give {remedy}")
     return number
+
+
+def not_on_windows(what: str) -> None:
+    """Check that this system has process groups and signals, as Linux and macOS do.
+
+    Args:
+        what: What needs them, as a user names it, such as "truthgym ui".
+
+    Raises:
+        BadInput: The system is Windows.
+    """
+    if not hasattr(os, "killpg"):
+        raise BadInput(
+            f"{what} needs Linux or macOS, whose signals end a run with all its processes; use WSL on Windows"
+        )
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, not_on_windows
 from truthgym.training import served
 from truthgym.training.artifacts import folder_lock, write_atomically
 from truthgym.training.statements import Status, digest_of, record, store_of
@@ -88,8 +88,10 @@ def run(folder: Path) -> int:
         The exit status of the command; negative if a signal ended it. 127 if there is no such command.
 
     Raises:
-        BadInput: There is no plan, its data has changed, another command runs it, or an earlier one is not recorded.
+        BadInput: On Windows; there is no plan, its data has changed, another command runs it, or an earlier one is not
+            recorded.
     """
+    not_on_windows("truthgym lineage verl run")
     with folder_lock(folder):
         plan, before = _read(folder)
         if before and "statement" not in before:

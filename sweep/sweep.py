@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from filelock import FileLock, Timeout
 
-from truthgym.datasets.errors import BadInput, one_of
+from truthgym.datasets.errors import BadInput, not_on_windows, one_of
 from truthgym.evallog.discovery import find_logs
 from truthgym.sweep.units.plan import Plan, Script, plan, state_folder
 from truthgym.sweep.units.unit import Outcome, Unit
@@ -55,9 +55,10 @@ def sweep(
         Whether everything is complete. What failed has been reported.
 
     Raises:
-        BadInput: Before anything runs: the script calls no `eval_set`, Inspect has another protocol, another sweep
-            runs in the same folder, or there is no such cluster.
+        BadInput: Before anything runs: this is Windows, the script calls no `eval_set`, Inspect has another protocol,
+            another sweep runs in the same folder, or there is no such cluster.
     """
+    not_on_windows("truthgym sweep")
     one_of("--on", on, get_args(On))
     workers = workers or cpu_count() or 1
     if not command or workers < 1 or shards < 1:

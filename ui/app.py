@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from truthgym.datasets.errors import BadInput
+from truthgym.datasets.errors import BadInput, not_on_windows
 from truthgym.datasets.inspect_private import PrerequisiteError
 from truthgym.serve.service.bodies import is_loopback
 from truthgym.serve.service.limits import Limits
@@ -101,10 +101,11 @@ def serve(
         at_once: See `app`.
 
     Raises:
-        BadInput: A host that is open without a token; a port in use; no folder.
+        BadInput: Windows; a host that is open without a token; a port in use; no folder.
     """
     import uvicorn
 
+    not_on_windows("truthgym ui")
     token = read_token(token_file)
     if not is_loopback(host) and not token:
         raise BadInput(

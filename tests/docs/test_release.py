@@ -1,13 +1,20 @@
 """What a release holds is checked, and its names and imports are such that Windows takes them."""
 
 import ntpath
+import os
 import runpy
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from truthgym.datasets.errors import BadInput
+from truthgym.serve import verl
+from truthgym.sweep.sweep import sweep
+from truthgym.ui.app import serve
 
 RESERVED = {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
 WINDOWS = """
@@ -19,7 +26,8 @@ for name in [name for name in sys.modules if name.startswith("truthgym.")]:
     del sys.modules[name]
 for name in ("fcntl", "grp", "pty", "pwd", "resource", "termios", "tty"):
     sys.modules[name] = None
-for module, missing in ((os, ("fork", "getuid", "killpg", "mkfifo", "setsid")), (signal, ("SIGHUP", "SIGKILL"))):
+absent = ("fork", "getpgid", "getuid", "killpg", "mkfifo", "setpgid", "setsid", "sched_getaffinity", "uname")
+for module, missing in ((os, absent), (signal, ("SIGHUP", "SIGKILL", "SIGUSR1", "alarm", "setitimer"))):
     for name in missing:
         delattr(module, name)
 failed = []
@@ -98,9 +106,27 @@ def test_names_of_files_are_valid_on_windows(files: list[str]) -> None:
 @pytest.mark.slow
 def test_everything_is_imported_without_what_windows_lacks(root: Path, environment: dict[str, str]) -> None:
     rooms = runpy.run_path(str(root / "docs" / "release.py"))["files_of_rooms"](root)
-    modules = sorted(name for name in rooms if name.endswith(".py") and "/trainers/" not in name)
+    modules = sorted(name for name in rooms if name.endswith(".py"))
     names = ["truthgym." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in modules]
     code = WINDOWS.replace("{names}", repr(names))
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.splitlines()[-1] == "failed: []", done.stdout[-3000:]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda folder: sweep(["inspect", "eval-set", "truthgym/urns"]),
+        lambda folder: serve(folder),
+        lambda folder: verl.run(folder),
+    ],
+    ids=["sweep", "ui", "verl"],
+)
+def test_what_windows_cannot_do_is_one_error(
+    call: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "killpg")
+    with pytest.raises(BadInput, match=r"^truthgym .* needs Linux or macOS.*WSL"):
+        call(tmp_path / "new")
+    assert not list(tmp_path.iterdir())
