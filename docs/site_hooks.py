@@ -66,6 +66,15 @@ def on_page_content(content: str, **_: Any) -> str:  # noqa: ANN401
     """Write formulas as MathML, which browsers show without a script."""
 
     def mathml(found: re.Match[str]) -> str:
-        return convert(html.unescape(found[2]), display="block" if found[1] == "div" else "inline")
+        formula = convert(html.unescape(found[2]), display="block" if found[1] == "div" else "inline")
+        return f'<div style="overflow-x: auto">{formula}</div>' if found[1] == "div" else formula
 
     return FORMULA.sub(mathml, content)
+
+
+def on_post_page(output: str, **_: Any) -> str:  # noqa: ANN401
+    """Keep the theme's script from asking GitHub for the number of stars: no page asks any other machine."""
+    return output.replace('data-md-component="source"', "")
+
+
+on_post_template = on_post_page
