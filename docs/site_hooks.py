@@ -20,6 +20,8 @@ from truthgym.ui.forms.registry import registered
 ROOT = Path(__file__).parent.parent
 OUTSIDE = ("datasets/**/*.md", "benchmarks/**/README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK = re.compile(r"\]\((?!\w+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+SEARCH = {"faq.md": 2, "datasets/": 0.3, "CHANGELOG.md": 0.3, "docstrings.md": 0.3}
+"""How much more a page counts in the search than others, by the beginning of its path."""
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 
 
@@ -47,6 +49,8 @@ def docstrings() -> Iterator[str]:
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:  # noqa: ANN401
     """Turn links that hold in the repository into links of the site."""
     here = page.file.src_uri
+    if weight := next((weight for start, weight in SEARCH.items() if here.startswith(start)), None):
+        page.meta["search"] = {"boost": weight}
     generated = here in ("cards.md", "docstrings.md")
     source = here if (ROOT / here).is_file() and not generated else f"docs/{here}"
 
