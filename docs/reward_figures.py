@@ -145,35 +145,33 @@ def monitor(frame: pd.DataFrame) -> str:
     rows = []
     for group, some in frame.groupby("group", sort=False):
         signals = [name for name in SIGNALS if some[name].notna().all() and some[name].std() > 0]
-        signs = np.array([SIGNALS[name] for name in signals])
-        runs = [one[signals].to_numpy(float) * signs for _, one in some.groupby("seed", sort=False)]
-        stopped, found, refused = 0, [], ""
-        for k, run in enumerate(runs):
-            try:
-                test = calibrate([*runs[:k], *runs[k + 1 :]], ALPHA, len(run))
-            except ValueError as error:
-                refused = str(error)
-                break
-            stopped += bool((test.statistic(run) > test.threshold).any())
-            onset = round(ONSET * len(run))
-            drifted = run.copy()
-            drifted[onset:] += test.sd
-            alarm = test.statistic(drifted) > test.threshold
-            if not alarm[:onset].any():
-                found.append(bool(alarm[onset : onset + WITHIN].any()))
-        cells = [str(group), ", ".join(f"`{name}`" for name in signals), str(len(runs)), str(len(runs[0]))]
-        rows.append(
-            [
-                *cells,
-                *(
-                    [f"refused: {refused}", ""]
-                    if refused
-                    else [share(stopped, len(runs)), share(sum(found), len(found))]
-                ),
-            ]
-        )
+        if {"reward", "rewards/brier/mean"} <= {*signals}:  # they are the same where nothing else is paid
+            signals.remove("reward")
+        sets = [signals] if len(signals) == 1 else [signals, *([one] for one in signals)]
+        rows += [[str(group), *tested(some, names)] for names in sets]
     header = ["runs", "signals", "number", "entries", "clean runs stopped", f"drift of 1 sd found within {WITHIN}"]
     return markdown(header, rows)
+
+
+def tested(group: pd.DataFrame, signals: Sequence[str]) -> list[str]:
+    """The cells of a group's row: each run tested by the others, on these signals."""
+    signs = np.array([SIGNALS[name] for name in signals])
+    runs = [one[[*signals]].to_numpy(float) * signs for _, one in group.groupby("seed", sort=False)]
+    cells = [", ".join(f"`{name}`" for name in signals), str(len(runs)), str(len(runs[0]))]
+    stopped, found = 0, []
+    for k, run in enumerate(runs):
+        try:
+            test = calibrate([*runs[:k], *runs[k + 1 :]], ALPHA, len(run))
+        except ValueError as error:
+            return [*cells, f"refused: {error}", ""]
+        stopped += bool((test.statistic(run) > test.threshold).any())
+        onset = round(ONSET * len(run))
+        drifted = run.copy()
+        drifted[onset:] += test.sd
+        alarm = test.statistic(drifted) > test.threshold
+        if not alarm[:onset].any():
+            found.append(bool(alarm[onset : onset + WITHIN].any()))
+    return [*cells, share(stopped, len(runs)), share(sum(found), len(found))]
 
 
 def share(hits: int, n: int) -> str:
@@ -192,12 +190,28 @@ def seeds(frame: pd.DataFrame) -> str:
     return f"Means over {each}, with 95 % intervals over seeds (Student's t; none of fewer than three seeds)."
 
 
+def one_run(frame: pd.DataFrame) -> str:
+    """Figures of one training, with intervals over prompts and questions and the smallest effect they could show."""
+    rows = [
+        [
+            str(one["study"]),
+            str(one["figure"]),
+            with_interval(one["value"], one["lower"], one["upper"]),
+            f"{one['mde']:.2f}" if one["mde"] == one["mde"] else "-",
+            str(one["n"]),
+        ]
+        for _, one in frame.iterrows()
+    ]
+    return markdown(["study", "figure", "value", "smallest detectable", "prompts or questions"], rows)
+
+
 WRITERS: dict[str, Callable[[pd.DataFrame], str]] = {
     "ensemble": ensemble,
     "rubric": rubric,
     "filter": filtered,
     "mixes": mixes,
     "traces": monitor,
+    "smollm2": one_run,
 }
 
 

@@ -34,6 +34,13 @@ def test_a_run_that_drifts_is_counted_as_stopped() -> None:
     assert "| `entropy` | 8 | 40 | 1 of 8 " in drifting
 
 
+def test_signals_are_tested_together_and_each_alone_and_a_reward_that_is_the_brier_score_once() -> None:
+    frame = traces(0).assign(**{"rewards/brier/mean": lambda t: t["entropy"] * 2, "reward": lambda t: t["entropy"] * 2})
+    lines = FIGURES["monitor"](frame).splitlines()[2:]
+    watched = [line.split(" | ")[1] for line in lines]
+    assert watched == ["`rewards/brier/mean`, `entropy`", "`rewards/brier/mean`", "`entropy`"]
+
+
 def test_a_difference_is_paired_by_seed() -> None:
     same = {"model": "words", "wrong labels": "none", "pairs": 9, "wrong kept": 0.0, "surely wrong kept": np.nan}
     rows = [
