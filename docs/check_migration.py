@@ -25,6 +25,7 @@ SECTIONS = {
 """The beginning of a text's file name, and the section of the page."""
 NAMES = {
     "class": r"(?<![A-Za-z])[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*[A-Z][A-Za-z0-9]*",
+    "class that begins with an acronym": r"(?<![A-Za-z])[A-Z]{2,}(?:Config|Dataset|Report|Role|Task|Trainer)",
     "constant": r"(?<![A-Z_])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+",
     "variable": r"(?<!\w)[A-Z]{4,}(?=[=:] ?\w)",
     "file": r"[a-z0-9_]+?\.(?:py|ipynb|yaml|sh)(?![a-z]{2})",
@@ -69,7 +70,7 @@ def missing_names(page: str, prefix: str, text: str) -> list[str]:
     known = named(section(page, SECTIONS[prefix]))
     patterns = list(NAMES.values()) + ([OPTION] if prefix == "002" else [])
     found = {match for pattern in patterns for match in re.findall(pattern, text)} - known - set(OTHERS.split())
-    glued = [re.compile(rf"(?:Provides|[a-z_/]*?){re.escape(name)}[a-z]*") for name in known if len(name) > 5]
+    glued = [re.compile(rf"(?:Provides|(?:[a-z_/]*[a-z/])?){re.escape(name)}[a-z]*") for name in known if len(name) > 5]
     return sorted(name for name in found if not any(pattern.fullmatch(name) for pattern in glued))
 
 

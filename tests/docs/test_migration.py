@@ -41,8 +41,11 @@ def test_wrong_replacement_is_found(check: dict[str, Any], page: str, cell: str,
 
 
 def test_unlisted_name_is_found(check: dict[str, Any], page: str) -> None:
-    text = "keyNEW_SWITCH: 1, ProvidesSelfDebatefor, NewAnalyzer, backendhuman.py and other_script.py"
-    assert check["missing_names"](page, "000", text) == ["NEW_SWITCH", "NewAnalyzer", "other_script.py"]
+    text = (
+        "keyNEW_SWITCH: ProvidesSelfDebatefor, NewAnalyzer, backendhuman.py, FSDPConfig, new_human.py, other_script.py"
+    )
+    found = ["FSDPConfig", "NEW_SWITCH", "NewAnalyzer", "new_human.py", "other_script.py"]
+    assert check["missing_names"](page, "000", text) == found
 
 
 @pytest.mark.parametrize("prefix", ["000", "001", "002", "003"])
