@@ -194,8 +194,8 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _days(days: Sequence[date | None]) -> str:
-    given = [day for day in days if day]
-    return f"{min(given)} to {max(given)} ({len(given)} of {len(days)})" if given else "none"
+    known = [day for day in days if day]
+    return f"{min(known)} to {max(known)} ({len(known)} of {len(days)})" if known else "none"
 
 
 def _mean(mean: Headline) -> str:

@@ -62,11 +62,11 @@ def compare_sets(frame: "pd.DataFrame", components: str = "", gold: str = "brier
 
     if scale not in ("z", "quantile"):
         raise BadInput(f"scale={scale!r}: give z or quantile")
-    found = {}
+    tables = {}
     for name, end, part in directed_scores(frame.assign(run=run_names(frame))):
         part = unread_as_worst(part, end)
-        found[name] = part.assign(value=part["value"] * SIGN[end])
-    by_scorer = {bare_name(str(part["scorer"].iloc[0])): name for name, part in found.items()}
+        tables[name] = part.assign(value=part["value"] * SIGN[end])
+    by_scorer = {bare_name(str(part["scorer"].iloc[0])): name for name, part in tables.items()}
     wanted = names_in(components) if components else [scorer for scorer in by_scorer if scorer != gold]
     missing = [name for name in [*wanted, gold] if name not in by_scorer]
     if missing or len(wanted) < 2 or gold in wanted:
@@ -76,9 +76,9 @@ def compare_sets(frame: "pd.DataFrame", components: str = "", gold: str = "brier
             else f"{len(wanted)} component{'s' * (len(wanted) != 1)}, and a composite has two or more"
         )  # fmt: skip
         raise BadInput(f"{problem}; the logs have {', '.join(by_scorer)}: name some with --components A,B and --gold C")
-    rows = found[by_scorer[gold]].rename(columns={"value": "gold"})
+    rows = tables[by_scorer[gold]].rename(columns={"value": "gold"})
     for name in wanted:
-        part = found[by_scorer[name]].rename(columns={"value": name})
+        part = tables[by_scorer[name]].rename(columns={"value": name})
         rows = rows.merge(part[[*IDENTITY, name]], on=IDENTITY, how="left")
         rows[name] = rows[name].fillna(rows[name].min())
     spread = {name: float(rows[name].std()) for name in wanted}
@@ -117,13 +117,13 @@ def _of_run(run: "pd.DataFrame", names: list[str], spread: dict[str, float]) -> 
 
 
 def _accuracies(pools: "list[pd.DataFrame]", used: list[str]) -> "NDArray[np.float64]":
-    found = []
+    accuracies = []
     for pool in pools:
         total, gold = pool[used].sum(axis=1).to_numpy(), pool["gold"].to_numpy()
         pairs = [(i, j) for i, j in combinations(range(len(pool)), 2) if gold[i] != gold[j]]
         signs = [np.sign(total[i] - total[j]) * np.sign(gold[i] - gold[j]) for i, j in pairs]
-        found.append((np.mean(signs) + 1) / 2)
-    return np.array(found)
+        accuracies.append((np.mean(signs) + 1) / 2)
+    return np.array(accuracies)
 
 
 def chart(frame: "pd.DataFrame") -> alt.FacetChart:

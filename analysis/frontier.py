@@ -45,9 +45,9 @@ def load(logs: Places) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    found = runs(logs)
+    all_runs = runs(logs)
     rows: list[dict[str, Any]] = []
-    for run in found.tracked():
+    for run in all_runs.tracked():
         with run.log.reader as log:
             for _, outcome in log.outcomes():
                 score = (outcome.scores or {}).get(SCORER)
@@ -67,8 +67,8 @@ def load(logs: Places) -> "pd.DataFrame":
                 rows += [facts | one for one in (*cut, whole)]
     if not rows:
         raise BadInput(
-            f"{found.place}: no answer was scored by {SCORER} with budgets; score a log with -S budgets=50,200, or use "
-            "truthgym/world_in_the_loop with -T budgets=50,200"
+            f"{all_runs.place}: no answer was scored by {SCORER} with budgets; score a log with -S budgets=50,200, or "
+            "use truthgym/world_in_the_loop with -T budgets=50,200"
         )
     each = pd.DataFrame(rows).groupby([*CURVE, "budget", "question", "event"], as_index=False).mean()
     points = []

@@ -71,10 +71,10 @@ def best_of_n(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.Dat
             f"No question has {FEWEST} answers with a number of the proxy and of the gold score; run with --epochs 16 "
             "or more"
         )
-    found = pd.DataFrame(rows)
-    found.attrs["left_out"] = frame.attrs.get("left_out", {})
-    found.attrs["notes"] = [*notes_of(frame), *_notes(found)]
-    return found
+    result = pd.DataFrame(rows)
+    result.attrs["left_out"] = frame.attrs.get("left_out", {})
+    result.attrs["notes"] = [*notes_of(frame), *_notes(result)]
+    return result
 
 
 def signed_scores(
@@ -119,8 +119,8 @@ def signed_scores(
 def join(golds: "pd.DataFrame", proxies: "pd.DataFrame") -> "pd.DataFrame":
     """The answers that have both scores: the gold score's columns, and `value_proxy` and `unread_proxy`."""
     both = golds.merge(proxies[[*IDENTITY, "value", "unread"]], on=IDENTITY, suffixes=("", "_proxy"))
-    found: pd.DataFrame = both[np.isfinite(both["value"]) & np.isfinite(both["value_proxy"])].sort_values(IDENTITY)
-    return found
+    joined: pd.DataFrame = both[np.isfinite(both["value"]) & np.isfinite(both["value_proxy"])].sort_values(IDENTITY)
+    return joined
 
 
 def notes_of(frame: "pd.DataFrame") -> list[str]:

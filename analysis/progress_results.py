@@ -30,21 +30,21 @@ def results(logs: Places, timeline: str = "", epoch: int = 1) -> dict[str, dict[
     Raises:
         BadInput: No finished log of a progress task has the timeline, or there are several and none is named.
     """
-    found, timelines = [], set()
+    with_ids, timelines = [], set()
     for run in runs(logs):
         if not bare_name(run.log.header.eval.task).startswith("progress_"):
             continue
         ids = {str(one.id) for one in read_eval_log_sample_summaries(run.log.path) if one.epoch == epoch}
         timelines |= ids
-        found.append((run, ids))
+        with_ids.append((run, ids))
     if not timeline and len(timelines) == 1:
         (timeline,) = timelines
     if timeline not in timelines:
         known = ", ".join(sorted(timelines)) or "none"
         raise BadInput(f"timeline={timeline!r} is not in epoch {epoch} of the logs; they have {known}: name one")
-    models = {run.log.header.eval.model for run, _ in found}
+    models = {run.log.header.eval.model for run, _ in with_ids}
     exported: dict[str, dict[str, dict[str, Any]]] = {}
-    for run, ids in found:
+    for run, ids in with_ids:
         if timeline not in ids:
             continue
         spec = run.log.header.eval

@@ -78,10 +78,10 @@ def margins(frame: "pd.DataFrame", proxy: str = "", gold: str = "") -> "pd.DataF
     rows = [row for of_proxy in proxies for of_gold in golds for row in _rows(of_proxy, of_gold)]
     if not rows:
         raise BadInput(f"No run has {FEWEST} pairs of answers that differ in the gold score; run with more --epochs")
-    found = pd.DataFrame(rows)
-    found.attrs["left_out"] = frame.attrs.get("left_out", {})
-    found.attrs["notes"] = [*notes_of(frame), *_notes(found)]
-    return found
+    result = pd.DataFrame(rows)
+    result.attrs["left_out"] = frame.attrs.get("left_out", {})
+    result.attrs["notes"] = [*notes_of(frame), *_notes(result)]
+    return result
 
 
 def _rows(of_proxy: "tuple[str, pd.DataFrame]", of_gold: "tuple[str, pd.DataFrame]") -> "Iterator[dict[str, Any]]":
@@ -155,8 +155,8 @@ def bins(size: "NDArray[np.float64]", right: "NDArray[np.float64]", log_odds: bo
 def _spearman(run: "pd.DataFrame") -> float:
     """Mean over questions of the rank correlation of both scores; NaN if one never varies."""
     ranks = run.assign(**{name: run.groupby("sample_id")[name].rank() for name in ("value", "value_proxy")})
-    found = ranks.groupby("sample_id")[["value", "value_proxy"]].corr().iloc[0::2, 1]
-    return float(found.mean())
+    correlations = ranks.groupby("sample_id")[["value", "value_proxy"]].corr().iloc[0::2, 1]
+    return float(correlations.mean())
 
 
 def _right(margin: "NDArray[np.float64]", truth: "NDArray[np.float64]") -> "NDArray[np.float64]":

@@ -49,9 +49,9 @@ def load(logs: Places) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    found = runs(logs)
+    all_runs = runs(logs)
     rows = []
-    for run in found.tracked():
+    for run in all_runs.tracked():
         with run.log.reader as log:
             for _, outcome in log.outcomes():
                 for scorer in (MUTUAL, WORLD):
@@ -65,7 +65,7 @@ def load(logs: Places) -> "pd.DataFrame":
                     rows += [facts | row for row in _rows(score.details if score else {})]
     if not rows:
         raise BadInput(
-            f"{found.place}: no log has log-probabilities of tokens; make one with truthgym/mutual_prediction or "
+            f"{all_runs.place}: no log has log-probabilities of tokens; make one with truthgym/mutual_prediction or "
             "truthgym/world_in_the_loop"
         )
     frame = pd.DataFrame(rows)

@@ -60,9 +60,9 @@ def search(dataset: str, out: Path, human_rubric: str, **options: Any) -> None: 
     from truthgym.training.rubric_search import rubric_search
     from truthgym.training.search.options import config_of, inline, options_of
 
-    given = {name: value for name, value in options.items() if value not in (None, ())}
-    config, human = config_of(given), inline(human_rubric)
-    written = given | ({"initial_rubric": config.initial_rubric} if config.initial_rubric else {})
+    chosen = {name: value for name, value in options.items() if value not in (None, ())}
+    config, human = config_of(chosen), inline(human_rubric)
+    written = chosen | ({"initial_rubric": config.initial_rubric} if config.initial_rubric else {})
     result = rubric_search(dataset, out, config, human, options_of(written | {"human_rubric": human}))
     click.echo(f"{result['content']['verdict']} Written: {out / 'report.md'}")
 

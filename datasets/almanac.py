@@ -98,15 +98,15 @@ def find_almanac(text: str) -> Seen | None:
     Raises:
         BadInput: The evidence contradicts itself (see `read_back`), or is impossible under the rules.
     """
-    found = read_back("almanac", text, _forms())
-    if found is None:
+    read = read_back("almanac", text, _forms())
+    if read is None:
         return None
-    wording, match = WORDINGS[found.surface], found.asked
+    wording, match = WORDINGS[read.surface], read.asked
     houses = [match[name] for name in ("first", "second") if name in match.groupdict()]
     kind = KINDS[wording.kind]
     passages = [match[0]]
     readings: list[Reading] = []
-    for week, (_, piece) in enumerate(found.pieces, start=1):
+    for week, (_, piece) in enumerate(read.pieces, start=1):
         fields = piece.groupdict()
         if int(fields["k"]) != week:
             break
@@ -115,7 +115,7 @@ def find_almanac(text: str) -> Seen | None:
         figures = {name: str(houses.index(value)) if name == "house" else value for name, value in fields.items()}
         readings.append(tuple(int(figures.get(name, 0)) for name in kind.fields))
         passages.append(piece[0])
-    day = date.fromisoformat(found.pieces[0][1]["day"])
+    day = date.fromisoformat(read.pieces[0][1]["day"])
     opened, by = (date.fromisoformat(match[name]) for name in ("opened", "by"))
     numbers = tuple((name, int(match[name])) for name in kind.ranges)
     exact, naive = _paths(wording.kind, numbers, tuple(readings), 1 + (by - day).days // 7)
@@ -123,7 +123,7 @@ def find_almanac(text: str) -> Seen | None:
         raise contradiction("almanac", passages[len(exact) - 1], passages[len(exact)])
     history = 1 + (opened - day).days // 7
     proposition = wording.proposition.format(**match.groupdict())
-    return found.seen(exact[history:], naive[history - 1 :], proposition)
+    return read.seen(exact[history:], naive[history - 1 :], proposition)
 
 
 def crowd_of(rng: random.Random, exact: float, naive: float) -> float:

@@ -201,18 +201,18 @@ def find_cruxes(text: str) -> Seen | None:
         BadInput: The evidence contradicts itself (see `read_back`): a reply is about another reason than the attack, or
             a turn is about a reason that the post does not give.
     """
-    found = read_back("cruxes", text, _forms())
-    if found is None:
+    read = read_back("cruxes", text, _forms())
+    if read is None:
         return None
-    wording, match = WORDINGS[found.surface], found.asked
+    wording, match = WORDINGS[read.surface], read.asked
     shown = re.compile(pattern(wording.shown, fields=_fields(wording)))
-    given = [(shown.fullmatch(item), item) for item in match["post"].split("; ")]
-    reasons = [item["reason"] if item else reason for item, reason in given]
-    words = [wording.words.index(item["word"]) if item else None for item, _ in given]
+    listed = [(shown.fullmatch(item), item) for item in match["post"].split("; ")]
+    reasons = [item["reason"] if item else reason for item, reason in listed]
+    words = [wording.words.index(item["word"]) if item else None for item, _ in listed]
     attacks: list[tuple[int, int]] = []
     replies: list[tuple[int, int]] = []
     before = match["post"]
-    for turn, (what, piece) in enumerate(found.pieces):
+    for turn, (what, piece) in enumerate(read.pieces):
         if int(piece["k"]) != turn + 1:
             break
         reply = turn % 2 == 1
@@ -225,7 +225,7 @@ def find_cruxes(text: str) -> Seen | None:
         before = piece[0]
     numbers = tuple((name, int(match[name])) for name in STATED)
     exact, naive = _paths(numbers, tuple(words), tuple(attacks), tuple(replies), int(match["rounds"]))
-    return found.seen(exact, naive, wording.proposition.format(**match.groupdict()))
+    return read.seen(exact, naive, wording.proposition.format(**match.groupdict()))
 
 
 @lru_cache(maxsize=10_000)  # a conversation is read at every call of a model
@@ -244,7 +244,7 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
     rng = random.Random(f"cruxes/{seed}/{i}/{difficulty}")
     wording = rng.choice(WORDINGS)
     author, place = names(rng, 2)
-    given = rng.sample(wording.reasons, reasons or rng.randint(3, 5))
+    chosen = rng.sample(wording.reasons, reasons or rng.randint(3, 5))
     p = {name: rng.randint(*ends) for name, ends in RANGES.items()}
     p |= {
         "middle": 100 - p["light"] - p["heavy"], "fit": 100 - 2 * p["unfit"], "mid": 100 - p["low"] - p["high"]
@@ -257,9 +257,9 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
     def word(weight: int) -> int:
         return draw(*(p["fit"] if said == weight else p["unfit"] for said in range(2)))
 
-    weights = [draw(p["light"], p["middle"]) for _ in given]
+    weights = [draw(p["light"], p["middle"]) for _ in chosen]
     enough = ENOUGH[draw(p["low"], p["mid"])]
-    attacks = [(rng.randrange(len(given)), rng.randrange(2)) for _ in range(rounds)]
+    attacks = [(rng.randrange(len(chosen)), rng.randrange(2)) for _ in range(rounds)]
     lost: list[set[int]] = [set()]
     for reason, story in attacks:
         falls = rng.random() < p["story" if story else "study"] / 100
@@ -279,12 +279,12 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
     identity = f"cruxes-{i:05d}-seed{seed}-{difficulty}"
     post = [
         reason if shown is None else wording.shown.format(reason=reason, word=wording.words[shown])
-        for reason, shown in zip(given, words, strict=True)
+        for reason, shown in zip(chosen, words, strict=True)
     ]
     turns: list[tuple[str, dict[str, str]]] = []
     for (reason, story), (reply, level) in zip(attacks, replies, strict=True):
-        turns.append(("story" if story else "study", {"reason": given[reason]}))
-        turns.append((REPLIES[reply], {"reason": given[reason], "word": wording.words[level]}))
+        turns.append(("story" if story else "study", {"reason": chosen[reason]}))
+        turns.append((REPLIES[reply], {"reason": chosen[reason], "word": wording.words[level]}))
     filled: dict[str, object] = {"case": case, "author": author, "place": place}
     known = question(
         CruxesQuestion,
@@ -295,7 +295,7 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
         evidence=[
             wording.turns[what].format(case=case, k=k, **fields) for k, (what, fields) in enumerate(turns, start=1)
         ],
-        base_rate=paths(p, [None] * len(given), [], [], rounds)[0],
+        base_rate=paths(p, [None] * len(chosen), [], [], rounds)[0],
         posterior=exact,
         naive=naive,
         noise_floor=exact[-1] * (1 - exact[-1]),
@@ -305,7 +305,7 @@ def _question(seed: int, i: int, reasons: int | None, rounds: int, shown: int, d
         attacks=[list(attack) for attack in attacks],
         replies=[list(reply) for reply in replies],
     )
-    asked = wording.asked.format(**filled, **p, post="; ".join(post), count=len(given), shown=shown, rounds=rounds)
+    asked = wording.asked.format(**filled, **p, post="; ".join(post), count=len(chosen), shown=shown, rounds=rounds)
     return sample(identity, asked, "yes" if truth else "no", known, identity)
 
 

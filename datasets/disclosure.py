@@ -287,27 +287,27 @@ def find_disclosure(text: str) -> Seen | None:
     Raises:
         BadInput: The evidence contradicts itself (see `read_back`), or what the question states.
     """
-    found = read_back("disclosure", text, _forms())
-    if found is None:
+    read = read_back("disclosure", text, _forms())
+    if read is None:
         return None
-    surface, match = SURFACES[found.surface], found.asked
+    surface, match = SURFACES[read.surface], read.asked
     kind = next((rule for rule in RULES if _known(surface, match["case"], rule) == match["known"]), None)
     weights = tuple(int(match[rule]) / 100 if kind is None else float(rule == kind) for rule in RULES)
     base, hit, alarm = (int(match[name]) / 100 for name in ("base", "hit", "alarm"))
     trials, shown, ahead = (int(match[name]) for name in ("trials", "shown", "ahead"))
     setting = Setting(base, hit, alarm, trials, shown, ahead, weights)
     exhibits: list[bool] = []
-    for what, piece in found.pieces:
+    for what, piece in read.pieces:
         if what == "end" or int(piece["k"]) != len(exhibits) + 1:
             break
         exhibits.append(what == "good")
         if math.isnan(exact_posterior(setting, tuple(exhibits), False)):
             raise contradiction("disclosure", match["known" if kind else 0], piece[0])
-    ended = len(exhibits) < len(found.pieces) and found.pieces[len(exhibits)][0] == "end"
+    ended = len(exhibits) < len(read.pieces) and read.pieces[len(exhibits)][0] == "end"
     ended = ended and not math.isnan(exact_posterior(setting, tuple(exhibits), True))
     exact = posterior_path(setting, exhibits, ended)
     proposition = surface.proposition.format(case=match["case"], name=match["name"])
-    return found.seen(exact, naive_path(setting, exhibits, ended), proposition)
+    return read.seen(exact, naive_path(setting, exhibits, ended), proposition)
 
 
 def show(rule: str, results: Sequence[bool], shown: int, ahead: int) -> list[bool]:

@@ -64,8 +64,8 @@ TRUTH_SEEKING = Path(__file__).with_name("truth_seeking.jsonl")
 
 def find_generated(text: str) -> Seen | None:
     """Find the last question of a generated domain in a text, and its pieces of evidence before or after it."""
-    found = [seen for find in GENERATED.values() if (seen := find(text))]
-    return max(found, key=lambda seen: text.rfind(seen.asked), default=None)
+    matches = [seen for find in GENERATED.values() if (seen := find(text))]
+    return max(matches, key=lambda seen: text.rfind(seen.asked), default=None)
 
 
 def other_questions(domain: str, asked: Question, n: int, *key: object) -> list[Sample]:

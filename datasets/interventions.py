@@ -154,11 +154,11 @@ def find_interventions(text: str) -> Seen | None:
     Raises:
         BadInput: The evidence contradicts itself (see `read_back`), or names a part that the device does not have.
     """
-    found = read_back("interventions", text, forms())
-    if found is None:
+    read = read_back("interventions", text, forms())
+    if read is None:
         return None
-    surface = SURFACES[found.surface // 2]
-    return (_seen_learned if found.surface % 2 else _seen_stated)(found, surface)
+    surface = SURFACES[read.surface // 2]
+    return (_seen_learned if read.surface % 2 else _seen_stated)(read, surface)
 
 
 def _draw_stated(
@@ -283,8 +283,8 @@ def _draw_learned(
     return asked, final[target], fields
 
 
-def _seen_stated(found: Found, surface: Surface) -> Seen:
-    match = found.asked
+def _seen_stated(read: Found, surface: Surface) -> Seen:
+    match = read.asked
     called: list[str] = []
     device: list[Part] = []
     rules = {rule: re.compile(pattern(getattr(surface, rule), fields=FIELDS)) for rule in (ROOT, *RULES)}
@@ -296,14 +296,14 @@ def _seen_stated(found: Found, surface: Surface) -> Seen:
         acting = (_number(called, line[name], line[0]) for name in ("one", "two") if name in line.re.groupindex)
         device.append(Part(rule, tuple(acting), int(line["chance"]) / 100))
         called.append(line["part"])
-    query = _query(found, surface, called)
-    shown = [(_number(called, piece["part"], piece[0]), piece["value"] == surface.on) for _, piece in found.pieces]
+    query = _query(read, surface, called)
+    shown = [(_number(called, piece["part"], piece[0]), piece["value"] == surface.on) for _, piece in read.pieces]
     paths = stated_paths(tuple(device), query, tuple(shown), int(match["error"]) / 100)
-    return found.seen(*paths, surface.statement(query, called, match["case"]))
+    return read.seen(*paths, surface.statement(query, called, match["case"]))
 
 
-def _seen_learned(found: Found, surface: Surface) -> Seen:
-    match = found.asked
+def _seen_learned(read: Found, surface: Surface) -> Seen:
+    match = read.asked
     called = re.findall(NAME, match["parts"])
     acts = re.compile(pattern(surface.acts, fields=FIELDS))
     diagrams: list[Diagram] = []
@@ -313,24 +313,24 @@ def _seen_learned(found: Found, surface: Surface) -> Seen:
     weights = tuple(int(weight) / 100 for weight in re.findall(r"\((\d+)%\)", match["diagrams"]))
     shares = {name: int(share) / 100 for name, share in re.findall(rf"({NAME}) (\d+)%", match["shares"])}
     candidates = Candidates(tuple(diagrams), weights, tuple(shares[name] for name in called), int(match["strength"]))
-    query = _query(found, surface, called)
+    query = _query(read, surface, called)
     batches: list[dict[Values, int]] = []
-    for _, piece in found.pieces:
+    for _, piece in read.pieces:
         batches.append({})
         for counted in piece["counts"].split("; "):
             *on, number = counted.split()
             present = {_number(called, name, piece[0]) for name in on if name != NONE}
             batches[-1][tuple(i in present for i in range(len(called)))] = int(number)
     paths = learned_paths(candidates, query, _ordered(batches))
-    return found.seen(*paths, surface.statement(query, called, match["case"]))
+    return read.seen(*paths, surface.statement(query, called, match["case"]))
 
 
 def _ordered(batches: Sequence[Mapping[Values, int]]) -> tuple[tuple[tuple[Values, int], ...], ...]:
     return tuple(tuple(sorted(batch.items())) for batch in batches)
 
 
-def _query(found: Found, surface: Surface, called: Sequence[str]) -> Query:
-    match = found.asked
+def _query(read: Found, surface: Surface, called: Sequence[str]) -> Query:
+    match = read.asked
     query = surface.query(called, {"deed": match["deed"], "question": match["question"]})
     if query is None:
         raise contradiction("interventions", listed([*called, "no other part"]), match["deed"])

@@ -100,13 +100,13 @@ def opinions_in(text: str, proposition: str) -> list[tuple[int, Speaker, Side, b
     """
     if text.count(proposition) == 0:
         return []
-    found = []
+    opinions = []
     for opinion in OPINIONS:
         for speaker in get_args(Speaker):
             for side in SIDES:
                 stated = opinion.render(speaker, side, proposition)
                 begins = text.find(stated)
                 while begins >= 0:
-                    found.append((begins + len(stated), speaker, side, text.endswith(IN_PASSING, 0, begins)))
+                    opinions.append((begins + len(stated), speaker, side, text.endswith(IN_PASSING, 0, begins)))
                     begins = text.find(stated, begins + 1)
-    return sorted(found)
+    return sorted(opinions)

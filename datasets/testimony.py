@@ -290,10 +290,10 @@ def find_testimony(text: str) -> Seen | None:
     Raises:
         BadInput: The evidence contradicts itself (see `read_back`), or names somebody whom the question does not name.
     """
-    found = read_back("testimony", text, _forms())
-    if found is None:
+    read = read_back("testimony", text, _forms())
+    if read is None:
         return None
-    surface, match = SURFACES[found.surface], found.asked
+    surface, match = SURFACES[read.surface], read.asked
     people = re.findall(NAME, match["people"])
 
     def number(person: str, piece: str) -> int:
@@ -302,17 +302,17 @@ def find_testimony(text: str) -> Seen | None:
         return people.index(person)
 
     rates = Rates(*(int(match[name]) / 100 for name in ("base", "hit", "alarm", "garble")))
-    reports = {int(piece["k"]): (kind, piece) for kind, piece in found.pieces if kind != "traces"}
+    reports = {int(piece["k"]): (kind, piece) for kind, piece in read.pieces if kind != "traces"}
     replies = [kind.startswith("yes") for kind, _ in reports.values()]
     at_once = [number(p["person"], p[0]) if kind.endswith(" named") else None for kind, p in reports.values()]
     later: Sources | None = None
-    if found.pieces and found.pieces[-1][0] == "traces":
-        one = re.finditer(pattern(surface.one, fields=FIELDS), found.pieces[-1][1]["traced"])
+    if read.pieces and read.pieces[-1][0] == "traces":
+        one = re.finditer(pattern(surface.one, fields=FIELDS), read.pieces[-1][1]["traced"])
         traced = {int(report["k"]): number(report["person"], report[0]) for report in one}
         later = [traced.get(k, person) for k, person in zip(reports, at_once, strict=True)]
     naive = naive_path(rates, replies, later is not None)
     proposition = surface.proposition.format(case=match["case"], place=match["place"])
-    return found.seen(posterior_path(rates, len(people), replies, at_once, later), naive, proposition)
+    return read.seen(posterior_path(rates, len(people), replies, at_once, later), naive, proposition)
 
 
 def _question(

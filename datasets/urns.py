@@ -162,13 +162,13 @@ def find_urn(text: str) -> Seen | None:
     Raises:
         BadInput: The evidence contradicts itself: see `read_back`.
     """
-    found = read_back("urns", text, _forms())
-    if found is None:
+    read = read_back("urns", text, _forms())
+    if read is None:
         return None
-    first, second = int(found.asked["first"]), int(found.asked["second"])
-    ratios = tuple(log_likelihood_ratio(first, second, kind == "marked") for kind, _ in found.pieces)
-    proposition = SURFACES[found.surface].proposition.format(case=found.asked["case"])
-    return Seen(found.asked[0], found.begins, found.ends, int(found.asked["base"]) / 100, ratios, ratios, proposition)
+    first, second = int(read.asked["first"]), int(read.asked["second"])
+    ratios = tuple(log_likelihood_ratio(first, second, kind == "marked") for kind, _ in read.pieces)
+    proposition = SURFACES[read.surface].proposition.format(case=read.asked["case"])
+    return Seen(read.asked[0], read.begins, read.ends, int(read.asked["base"]) / 100, ratios, ratios, proposition)
 
 
 def _question(seed: int, i: int, draws: int, ratio: float, low: int, high: int, difficulty: str) -> Sample:

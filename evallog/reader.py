@@ -290,11 +290,11 @@ def _join_chunks(archive: EvalArchive, folder: str, with_messages: bool) -> byte
     """
 
     def items(kind: str) -> list[Any]:
-        found: list[Any] = []
+        read: list[Any] = []
         # A chunk is named by the index of its first item.
-        while (name := f"{folder}{kind}/{len(found)}.json") in archive:
-            found += json.loads(archive.read(name)) or [None]
-        return found
+        while (name := f"{folder}{kind}/{len(read)}.json") in archive:
+            read += json.loads(archive.read(name)) or [None]
+        return read
 
     joined: dict[str, Any] = json.loads(archive.read(f"{folder}sample.json"))
     if (name := f"{folder}metadata.json") in archive:

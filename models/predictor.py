@@ -154,9 +154,9 @@ BackEnd = Callable[[Any, list[ChatMessage], Sequence[str]], Awaitable[tuple[list
 
 
 def _back_end(model: Model) -> BackEnd | None:
-    given: BackEnd | None = getattr(model.api, "score_replies", None)
-    if given:  # a simulated model
-        return given
+    own: BackEnd | None = getattr(model.api, "score_replies", None)
+    if own:  # a simulated model
+        return own
     if hasattr(model.api, "hf_chat"):
         return score_local
     return score_server if str(model).split("/")[0] in SERVER_PROVIDERS else None
@@ -250,7 +250,7 @@ async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) ->
     Raises:
         BadInput: The model's provider gives no log-probabilities. The second form is then not sent.
     """
-    found = []
+    masses = []
     model, off = without_thinking(model)
     config = off.merge(_config(model))
     *history, last = messages
@@ -262,8 +262,8 @@ async def letter_probabilities(model: Model, messages: Sequence[ChatMessage]) ->
         failure = failure_reason(output)
         if failure:
             return None, failure
-        found.append([_mass(_first_tokens(output, model), letter) for letter in ("a", "b")])
-    return json.dumps(found), None
+        masses.append([_mass(_first_tokens(output, model), letter) for letter in ("a", "b")])
+    return json.dumps(masses), None
 
 
 def without_thinking(model: Model) -> tuple[Model, GenerateConfig]:

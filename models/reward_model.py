@@ -94,8 +94,8 @@ class RewardModel:
             for conversation, start in zip(conversations, starts or [0] * len(conversations), strict=True)
         ]
         scored = [one for one in prepared if one is not None]
-        found = iter(zip(*(member.read(scored) for member in self.members), strict=True) if scored else ())
-        return [Reading(nan, reason=NO_REPLY) if one is None else self._combine(next(found)) for one in prepared]
+        readings = iter(zip(*(member.read(scored) for member in self.members), strict=True) if scored else ())
+        return [Reading(nan, reason=NO_REPLY) if one is None else self._combine(next(readings)) for one in prepared]
 
     def _prepare(self, conversation: Sequence[ChatMessage], start: int) -> tuple[list[ChatMessage], list[str]] | None:
         """The prompt and the steps of a process model; of a model of preferences, the prompt and the reply as one."""
@@ -213,10 +213,10 @@ def _matching(name: str) -> list[Path]:
         return [Path(name)]
     path = Path(name)
     root = Path(path.anchor) if path.anchor else Path()
-    found = sorted(one for one in root.glob(str(path.relative_to(path.anchor))) if (one / "config.json").is_file())
-    if not found:
+    folders = sorted(one for one in root.glob(str(path.relative_to(path.anchor))) if (one / "config.json").is_file())
+    if not folders:
         raise BadInput(f"folder={name}: no folder with a model matches; `truthgym train reward` prints where it writes")
-    return found
+    return folders
 
 
 class Member:
@@ -291,9 +291,9 @@ class Member:
                     for one, lost in zip(logits, left_out, strict=True)]  # fmt: skip
         fits = [not limit or len(ids) <= limit for ids, _ in rows]
         read = [row for row, fit in zip(rows, fits, strict=True) if fit]
-        found = iter(self._logits([ids for ids, _ in read], [ends for _, ends in read]))
+        readings = iter(self._logits([ids for ids, _ in read], [ends for _, ends in read]))
         too_long = f"The steps have more tokens than the {limit} of the model's context."
-        return [Reading(nan, steps=tuple(float(p) for p in next(found))) if fit else Reading(nan, reason=too_long)
+        return [Reading(nan, steps=tuple(float(p) for p in next(readings))) if fit else Reading(nan, reason=too_long)
                 for fit in fits]  # fmt: skip
 
     def _encode(self, prompt: list[ChatMessage], replies: list[str]) -> tuple[list[int], list[int]]:
@@ -312,7 +312,7 @@ class Member:
         """For each row its reward; of a process model, the probability of `right` at each of its places."""
         import torch
 
-        network, found = self.network, dict[int, NDArray[np.float64]]()
+        network, outputs = self.network, dict[int, NDArray[np.float64]]()
         pad = network.config.get_text_config().pad_token_id
         with FORWARD, torch.inference_mode():
             for batch in length_batches([(row, ()) for row in rows], MAX_POSITIONS) if rows else ():
@@ -330,8 +330,10 @@ class Member:
                     .numpy()
                 )
                 for at, i in enumerate(batch):
-                    found[i] = np.asarray(values[at][places[i]] if self.kind == "process_reward" else values[at], float)
-        return [found[i] for i in range(len(rows))]
+                    outputs[i] = np.asarray(
+                        values[at][places[i]] if self.kind == "process_reward" else values[at], float
+                    )
+        return [outputs[i] for i in range(len(rows))]
 
 
 def pool(steps: Sequence[float], pooling: Pooling) -> float:

@@ -45,11 +45,11 @@ def trial_values(result: Mapping[str, Any], scoring: Scoring) -> dict[str, float
             answer's tokens.
         scoring: "conditional_only" has `context` alone as its headline, the others `context` minus `null`.
     """
-    found = contrasts(*(_number(result.get(arm)) for arm in ("context", "null", "base")))
+    values = contrasts(*(_number(result.get(arm)) for arm in ("context", "null", "base")))
     if scoring == "conditional_only":
-        found[NAME] = found["conditional"]
-    found["per_token"] = found[NAME] / (_number(result.get("count")) or np.nan)
-    return {key: float(number) for key, number in found.items()}
+        values[NAME] = values["conditional"]
+    values["per_token"] = values[NAME] / (_number(result.get("count")) or np.nan)
+    return {key: float(number) for key, number in values.items()}
 
 
 def matrix(scores: Iterable[SampleScore]) -> dict[tuple[str, str], Headline]:
@@ -226,14 +226,14 @@ def attached(results: str) -> dict[str, Score]:
             f"results={results} is a log of {log.eval.task} with status {log.status}; give a finished log of "
             f"truthgym/{TASK}"
         )
-    found = {}
+    scores = {}
     for item in log.samples or []:
         score = (item.scores or {}).get(NAME)
         for uuid in (item.metadata or {}).get("uuids", []):
             if score:
                 metadata = {**(score.metadata or {}), "results": log.eval.eval_id}
-                found[uuid] = score.model_copy(update={"metadata": metadata})
-    return found
+                scores[uuid] = score.model_copy(update={"metadata": metadata})
+    return scores
 
 
 def _facts(epoch: int, facts: Mapping[str, Any], reason: str | None) -> dict[str, Any]:

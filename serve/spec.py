@@ -33,9 +33,9 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="before")
     @classmethod
-    def _holds_no_key(cls, given: object) -> object:
-        refuse_secrets("the specification", given)
-        return given
+    def _holds_no_key(cls, data: object) -> object:
+        refuse_secrets("the specification", data)
+        return data
 
     def identity(self) -> tuple[str, dict[str, str]]:
         """The digest of what is served, and the digests of the artifacts, files and model folders that it is made of.
@@ -47,12 +47,12 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
         Raises:
             BadInput: A file that it names does not exist.
         """
-        found = sources_of(self.scorer, self.options)
+        sources = sources_of(self.scorer, self.options)
         models = {
             role: [model_sources(one) for one in (value if isinstance(value, list | tuple) else [value])]
             for role, value in self.roles.items()
         }
-        contents = {name: sorted(one.values()) for name, one in found.items()}
+        contents = {name: sorted(one.values()) for name, one in sources.items()}
         whole = {
             **self.model_dump(),
             "scorer": self.scorer.removeprefix("truthgym/"),
@@ -62,7 +62,7 @@ class RewardSpec(BaseModel, frozen=True, extra="forbid"):
             "truthgym": version("truthgym"),
         }
         digest = sha256(json.dumps(whole, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
-        parts = [*found.values(), *(one for each in models.values() for one in each)]
+        parts = [*sources.values(), *(one for each in models.values() for one in each)]
         made_of = {
             name if name.startswith("artifact:") else f"served:{Path(name).name}": content
             for one in parts

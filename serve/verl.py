@@ -190,8 +190,8 @@ def _created(process: int) -> float | None:
     import psutil
 
     try:
-        found = psutil.Process(process)
-        return None if found.status() == psutil.STATUS_ZOMBIE else float(found.create_time())
+        running = psutil.Process(process)
+        return None if running.status() == psutil.STATUS_ZOMBIE else float(running.create_time())
     except psutil.Error:
         return None
 

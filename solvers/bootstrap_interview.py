@@ -95,11 +95,11 @@ def bootstrap_interview(
     if mode == "fixed_sequence" and questions > most:
         problems.append(f"questions={questions} with mode=fixed_sequence; give at most {most}")
     if kinds and not writes:
-        given = ",".join(kinds)
-        problems.append(f"instructions={given} with mode={mode}, which has no interviewer; use mode=llm_adaptive")
+        named = ",".join(kinds)
+        problems.append(f"instructions={named} with mode={mode}, which has no interviewer; use mode=llm_adaptive")
     if bool(others) != (mode == "stationary_ood"):
-        given, known = ",".join(others) or "none", ", ".join(DOMAINS)
-        problems.append(f"mode={mode} with domains={given}; only mode=stationary_ood takes domains, of: {known}")
+        named, known = ",".join(others) or "none", ", ".join(DOMAINS)
+        problems.append(f"mode={mode} with domains={named}; only mode=stationary_ood takes domains, of: {known}")
     if problems:
         raise BadInput(f"bootstrap_interview: {'; '.join(problems)}")
 

@@ -29,7 +29,7 @@ def split_thought(text: str, tag: str = TAG) -> tuple[str, str | None]:
     closing = f"</{tag}>"
     end, begin, opening = text.rfind(closing), -1, re.compile(rf"<{tag}(?:\s[^<>]*)?>")
     if f"<{tag}" in text:
-        begin = max((found.start() for found in opening.finditer(text)), default=-1)
+        begin = max((match.start() for match in opening.finditer(text)), default=-1)
     if begin < 0 and end < 0:
         return "", text
     open_ended = begin > end

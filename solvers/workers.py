@@ -96,5 +96,5 @@ def _repeats(call: Call, others: Sequence[Call]) -> bool:
 
 
 def _line(answer: str) -> str:
-    found = re.findall(r"^\W*answer\W*:\s*(.*)$", answer, re.IGNORECASE | re.MULTILINE)
-    return found[-1].strip().lower() if found else ""
+    answers = re.findall(r"^\W*answer\W*:\s*(.*)$", answer, re.IGNORECASE | re.MULTILINE)
+    return answers[-1].strip().lower() if answers else ""

@@ -71,12 +71,12 @@ def run(units: Sequence[Unit], workers: int, address: str = "", gpus: float = 0.
 def places_for(ray: Any, gpus: float) -> int:  # noqa: ANN401  # a module
     """How many units or servers of so many GPUs the machines of a cluster have room for. Ray would wait for ever."""
     there = [node["Resources"].get("GPU", 0) for node in ray.nodes() if node["Alive"]]
-    found = int(sum(one // gpus for one in there))
-    if not found:
+    places = int(sum(one // gpus for one in there))
+    if not places:
         raise BadInput(
             f"--gpus-per-worker {gpus:g}: no machine of the cluster has so many; they have {', '.join(map(str, there))}"
         )
-    return found
+    return places
 
 
 def served_model(unit: Unit) -> str:

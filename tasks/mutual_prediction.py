@@ -97,7 +97,7 @@ def mutual_prediction(
         figures: "headline" writes at most ten metrics to the log, "all" every one, with the matrix of models.
     """
     places = [place.strip() for place in (answers.split(",") if isinstance(answers, str) else answers)]
-    found = read_answers(places, form)
+    read = read_answers(places, form)
     design = Design(
         predicted=predicted,
         target_question=target_question,
@@ -108,10 +108,10 @@ def mutual_prediction(
         same_family=same_family,
         seed=seed,
     )
-    skipped = +found.left_out  # without zeros
-    samples = _samples(found, design, scoring, n, skipped)
+    skipped = +read.left_out  # without zeros
+    samples = _samples(read, design, scoring, n, skipped)
     if not samples:
-        raise BadInput(_nothing(found, skipped, ",".join(places)))
+        raise BadInput(_nothing(read, skipped, ",".join(places)))
     if in_eval():  # a predictor that cannot do it is one clear error, before any sample
         for model in predictors():
             if scoring != "judge_consistency" and check_method(model, method) == "top_logprobs" and form == "text":
@@ -129,10 +129,10 @@ def mutual_prediction(
     if skipped:
         parts = ", ".join(f"{number} {reason}" for reason, number in skipped.items())
         warn_once(logger, f"mutual_prediction leaves out: {parts}.")
-    for pair, share in found.copies.items() if predicted != "evaluated" else ():
+    for pair, share in read.copies.items() if predicted != "evaluated" else ():
         names = " and ".join(sorted(pair))
         warn_once(logger, f"{names} gave the same reply to {share:.0%} of their questions: neither predicts the other.")
-    if predicted != "evaluated" and (commands := found.missing()):
+    if predicted != "evaluated" and (commands := read.missing()):
         warn_once(
             logger, "Answers that only some of the models gave. These commands make them:\n" + "\n".join(commands)
         )
@@ -171,8 +171,8 @@ def predict_answers(
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         facts = {"source_model": state.metadata["source_model"]}
         results = []
-        for number, given in enumerate(state.metadata["trials"]):
-            trial = Trial.model_validate(given)
+        for number, drawn in enumerate(state.metadata["trials"]):
+            trial = Trial.model_validate(drawn)
             able = [model for model in predictors() if _may_predict(model, trial, facts["source_model"], predictor)]
             result: dict[str, Any] = {"predicted": trial.predicted, "same_family": trial.same_family}
             result["event"] = trial.event
@@ -227,14 +227,14 @@ async def _predict(
             continue
         messages = [user_message(request(shown, trial.question, trial.respondent, form == "short"), epoch)]
         replies = SIDES if form == "short" else [trial.answer]
-        found = dict(zip(replies, await reply_logprobs(model, messages, replies, method), strict=True))
-        unread = next((one.reason for one in found.values() if one.reason), None)
+        scored = dict(zip(replies, await reply_logprobs(model, messages, replies, method), strict=True))
+        unread = next((one.reason for one in scored.values() if one.reason), None)
         if unread:
             return {"reason": unread}
-        chosen = found[trial.answer]
+        chosen = scored[trial.answer]
         total = chosen.total
         if form == "short":  # among the two, so that knowing the form of an answer is no knowledge of it
-            mass = float(np.logaddexp.reduce([one.total for one in found.values()]))
+            mass = float(np.logaddexp.reduce([one.total for one in scored.values()]))
             if chosen.method == "top_logprobs" and mass < np.log(MIN_MASS):
                 return {"reason": f"Yes and No have a probability of only {np.exp(mass):.2g} together."}
             total -= mass

@@ -102,7 +102,9 @@ class DomainTask(Task):
             return record | {"sha256": self.sha256}
         if isinstance(record.get("domain"), Mapping):
             domains = record["domain"].items()
-            return record | {"domain": {name: {**(given or {}), "sha256": self.sha256} for name, given in domains}}
+            return record | {
+                "domain": {name: {**(arguments or {}), "sha256": self.sha256} for name, arguments in domains}
+            }
         return record
 
 

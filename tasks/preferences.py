@@ -160,14 +160,14 @@ def label_pair(constitution: str = "built-in", probe: bool = False, cache: bool 
             form = answer.form
             return (form.first_is_better, form.reasons, None) if form else (None, None, answer.reason)
 
-        found = dict(zip(orders, await collect(*(compare(order) for order in orders)), strict=True))
+        answers = dict(zip(orders, await collect(*(compare(order) for order in orders)), strict=True))
         state.store.set(
             ORDERS,
-            {order: None if number is None else number / 100 for order, (number, _, _) in found.items()}
+            {order: None if number is None else number / 100 for order, (number, _, _) in answers.items()}
             | {
                 "vendor": model_vendor(str(judge)),
-                "reasons": [reasons for _, reasons, _ in found.values() if reasons],
-                "unread": [f"{order}: {reason}" for order, (_, _, reason) in found.items() if reason],
+                "reasons": [reasons for _, reasons, _ in answers.values() if reasons],
+                "unread": [f"{order}: {reason}" for order, (_, _, reason) in answers.items() if reason],
             },
         )
         return state

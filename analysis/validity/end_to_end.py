@@ -86,7 +86,7 @@ def compare(name: str, parameters: Parameters, n: int, epochs: int = 3, seed: in
                 assert isinstance(value, dict)
                 getattr(logged, array)[row[sample.id], sample.epoch - 1] = value[key]
     arrays = [(getattr(logged, array), getattr(expected, array)) for array, *_ in REPORTS]
-    equal = [(found == right) | (np.isnan(found) & np.isnan(right)) for found, right in arrays]
+    equal = [(logged_values == right) | (np.isnan(logged_values) & np.isnan(right)) for logged_values, right in arrays]
     assert log.results is not None
     metrics = {score.name: {name: one.value for name, one in score.metrics.items()} for score in log.results.scores}
     shown = metrics["martingale"] | {"brier": metrics["brier"]["brier"]}

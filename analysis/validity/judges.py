@@ -130,13 +130,13 @@ def recovered(questions: int) -> "pd.DataFrame":
         log = run_agent(task, "bayesian", Parameters(care=CARE), folder, epochs=EPOCHS)
         examples = write_examples(Path(folder) / "examples.jsonl")
         for fault in FAULTS:
-            found, metadata = judged(log, fault, examples)
-            planted = expected(fault, found["quality"], metadata[0]["judges"][0]["last"])
+            figures, metadata = judged(log, fault, examples)
+            planted = expected(fault, figures["quality"], metadata[0]["judges"][0]["last"])
             rows += [
-                {name: found[name] for name in ("anchor_bias", "anchor_error", "anchor_rank", "retest_icc")}
-                | {"judge": fault.name, "share_read": found["share_read"]}
-                | {"figure": figure, "planted": planted[figure], "found": found[figure]}
-                | {end: found.get(f"{figure}_{end}", np.nan) for end in ("lower", "upper")}
+                {name: figures[name] for name in ("anchor_bias", "anchor_error", "anchor_rank", "retest_icc")}
+                | {"judge": fault.name, "share_read": figures["share_read"]}
+                | {"figure": figure, "planted": planted[figure], "found": figures[figure]}
+                | {end: figures.get(f"{figure}_{end}", np.nan) for end in ("lower", "upper")}
                 for figure in FIGURES
             ]
     return pd.DataFrame(rows)
@@ -154,13 +154,13 @@ def write(out: Path, questions: int = 60, replications: int = 400) -> None:
         BadInput: What writes charts is not installed.
     """
     check_extra()  # before a computation of minutes
-    found = recovered(questions)
+    rows = recovered(questions)
     every = Parameters(noise=NOISE, length=0.05, position=0.04, recency=0.2, preference=0.1, gullibility=0.3)
     covered = coverage(every, CARE, replications)
     panels = dict(zip(FIGURES, FIGURES, strict=True))
-    charts.planted_and_found(found, "judge", panels, width=150, height=190).save(out.with_suffix(".svg"))
+    charts.planted_and_found(rows, "judge", panels, width=150, height=190).save(out.with_suffix(".svg"))
     seen = discriminating(discrimination(replications // 2), replications // 2)
-    out.write_text(page(found, covered, seen, questions, EPOCHS, replications, STRICTER / 100), encoding="utf-8")
+    out.write_text(page(rows, covered, seen, questions, EPOCHS, replications, STRICTER / 100), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -230,15 +230,15 @@ def discrimination(replications: int, questions: int = 60) -> "pd.DataFrame":
 
     rows = []
     for texts, care in (("mixed", 0.5), ("alike", 1.0)):
-        found = {
+        summaries = {
             name: pd.DataFrame(
                 summarise(alone(scores_of(judge, care, questions, np.random.default_rng([run, place]))))
                 for run in range(replications)
             )
             for place, (name, judge) in enumerate(JUDGES.items())
         }
-        random = found["arbitrary"]
-        for name, runs in found.items():
+        random = summaries["arbitrary"]
+        for name, runs in summaries.items():
             row: dict[str, Any] = {"judge": name, "texts": texts}
             row |= {figure: float(runs[figure].mean()) for figure in DISCRIMINATION}
             for figure in DISCRIMINATION[:3]:

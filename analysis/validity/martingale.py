@@ -125,8 +125,8 @@ def coverage(runs: "Runs") -> "pd.DataFrame":
             ("brier", truth.brier_posterior + truth.noise_cost),
             ("martingale_score_ols", truth.slope),
         ):
-            found = recovery(planted, *(run[f"{figure}{end}"] for end in ("", "_lower", "_upper")))
-            rows.append({"agent": name, "n": n, "figure": figure, "replications": len(run)} | found)
+            figures = recovery(planted, *(run[f"{figure}{end}"] for end in ("", "_lower", "_upper")))
+            rows.append({"agent": name, "n": n, "figure": figure, "replications": len(run)} | figures)
     return pd.DataFrame(rows)
 
 

@@ -222,9 +222,9 @@ def planted(n: int, design: str, seed: int = 0, liars: float = LIARS, **options:
     for number, (agent, answer) in enumerate(AGENTS.items()):
         rng = np.random.default_rng([seed, number])
         seen = world(n, rng, **options)
-        found = values(seen, answer(seen, rng), design, drawn_from_all(n, design, rng), liars)
-        means = {key: float(part.mean()) for key, part in found.items()}
-        rows.append({"agent": agent, **means, "error": float(found[NAME].std() / np.sqrt(n))})
+        figures = values(seen, answer(seen, rng), design, drawn_from_all(n, design, rng), liars)
+        means = {key: float(part.mean()) for key, part in figures.items()}
+        rows.append({"agent": agent, **means, "error": float(figures[NAME].std() / np.sqrt(n))})
     return pd.DataFrame(rows)
 
 
@@ -236,8 +236,8 @@ def run(n: int, design: str, seed: int) -> dict[str, Headline]:
     seen = world(n, rng)
     headlines = {}
     for agent, answer in AGENTS.items():
-        found = values(seen, answer(seen, rng), design, drawn)[NAME]
-        means = np.bincount(place, found) / np.bincount(place)
+        headline = values(seen, answer(seen, rng), design, drawn)[NAME]
+        means = np.bincount(place, headline) / np.bincount(place)
         headlines[agent] = mean_headline(means, [str(question // EVENT) for question in questions])
     return headlines
 
@@ -314,7 +314,7 @@ def texts(n: int, seed: int = 0) -> "pd.DataFrame":
             [Answer(words, words) for words in map(writer, about, truth)]
             for writer in (write, next(iter(TEXTS.values())))
         )
-        found: dict[str, list[float]] = {}
+        figures: dict[str, list[float]] = {}
         for trial in trials_of_task(n, "peers", seed, replies):  # type: ignore[arg-type]
             arms = [
                 request(trial.shown(cast(Any, arm)), asked[int(trial.question_id)], trial.respondent, short=False)
@@ -322,9 +322,9 @@ def texts(n: int, seed: int = 0) -> "pd.DataFrame":
             ]
             logs = [sum(x for _, x in score(arm, trial.answer, Parameters())) for arm in arms]
             for key, value in contrasts(*logs).items():
-                found.setdefault(key, []).append(float(value))
-        means = {key: float(np.mean(part)) for key, part in found.items()}
-        rows.append({"agent": agent, **means, "error": float(np.std(found[NAME]) / np.sqrt(len(found[NAME])))})
+                figures.setdefault(key, []).append(float(value))
+        means = {key: float(np.mean(part)) for key, part in figures.items()}
+        rows.append({"agent": agent, **means, "error": float(np.std(figures[NAME]) / np.sqrt(len(figures[NAME])))})
     return pd.DataFrame(rows)
 
 

@@ -159,10 +159,10 @@ def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> 
 
     headline = HEADLINES[task]
     truth = FIGURES[task](population)[headline]
-    rng, found = np.random.default_rng(n), []
+    rng, figures = np.random.default_rng(n), []
     for _ in range(runs):
         drawn = [population[i] for i in rng.integers(len(population), size=n)]
-        found.append(
+        figures.append(
             FIGURES[task]([
                 SampleScore(
                     score=one.score.model_copy(
@@ -173,13 +173,13 @@ def replicate(task: str, population: "list[SampleScore]", n: int, runs: int) -> 
                 for i, one in enumerate(drawn)
             ])
         )  # fmt: skip
-    covers = [one[f"{headline}_lower"] - ROUNDING <= truth <= one[f"{headline}_upper"] + ROUNDING for one in found]
-    detected = [one["verdict"] > 0 if task == "coevolve" else one["skill_lower"] > 0 for one in found]
+    covers = [one[f"{headline}_lower"] - ROUNDING <= truth <= one[f"{headline}_upper"] + ROUNDING for one in figures]
+    detected = [one["verdict"] > 0 if task == "coevolve" else one["skill_lower"] > 0 for one in figures]
     return {
         "truth": truth,
         "coverage": float(np.mean(covers)),
         "detected": float(np.mean(detected)),
-        "mde": float(np.mean([one["mde"] for one in found])),
+        "mde": float(np.mean([one["mde"] for one in figures])),
     }
 
 
@@ -189,9 +189,9 @@ def coverage(population: int, runs: int) -> "pd.DataFrame":
 
     rows = []
     for task, drift, setup in COVERED:
-        found = scores(task, setup, population, drift)
+        population_scores = scores(task, setup, population, drift)
         about = {"task": task, "agent": setup.name}
-        rows += [about | {"n": n} | replicate(task, found, n, runs) for n in SIZES]
+        rows += [about | {"n": n} | replicate(task, population_scores, n, runs) for n in SIZES]
     return pd.DataFrame(rows)
 
 

@@ -184,12 +184,12 @@ def look_ahead(share: float, n: int, seed: int) -> dict[str, float]:
     )
     one: Codes = np.zeros(n, dtype=np.intp)
     each: Codes = np.arange(n)
-    found = ols_slope((end - joint)[:, :, None], joint[:, :, None], each, one)
+    joint_slope = ols_slope((end - joint)[:, :, None], joint[:, :, None], each, one)
     seen = leak(before, after, joint, each, one)
     moved, spread = float(np.mean((posterior - prior) ** 2)), float(np.var(joint))
     return {
         "share": share,
-        "joint": found.estimate - noiseless_slope("bayesian", parameters, cases),
+        "joint": joint_slope.estimate - noiseless_slope("bayesian", parameters, cases),
         "formula": (1 - share) * share * moved / spread,
         "separate": martingale_score(before, after).estimate - noiseless_slope("bayesian", parameters, cases),
         "leak": seen.estimate,

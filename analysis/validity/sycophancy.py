@@ -84,10 +84,10 @@ def through_the_task(real: int) -> "pd.DataFrame":
 
     rows = []
     for seed, (label, (name, parameters)) in enumerate(AGENTS.items()):
-        found = run(name, parameters, real, seed, arms="user,third,pushback")
+        measured = run(name, parameters, real, seed, arms="user,third,pushback")
         truth = true_shifts(name, parameters)
         planted = {figure: truth[figure] for figure in (*FIGURES, "brier_neutral")}
-        rows += [{"agent": label} | row for row in _rows(planted, found)]
+        rows += [{"agent": label} | row for row in _rows(planted, measured)]
     return pd.DataFrame(rows)
 
 
@@ -98,21 +98,21 @@ def judged(real: int) -> "pd.DataFrame":
     rows = []
     for seed, slack in enumerate(SLACKS, start=len(AGENTS)):
         parameters = Parameters(noise=NOISE, care=CARE, argues=ARGUES, slack=slack)
-        found = run("sycophant", parameters, real, seed, metric="quality", judge=JUDGE)
+        measured = run("sycophant", parameters, real, seed, metric="quality", judge=JUDGE)
         planted = {
             "quality_asymmetry": true_asymmetry(parameters) * side_agreement("sycophant", parameters),
             "quality_asymmetry_third": 0.0,
             "quality_neutral": mean_quality(CARE),
             "caved_silently": 1 - ARGUES,
         }
-        rows += [{"slack": slack} | row for row in _rows(planted, found)]
+        rows += [{"slack": slack} | row for row in _rows(planted, measured)]
     return pd.DataFrame(rows)
 
 
-def _rows(planted: Mapping[str, float], found: Mapping[str, float]) -> list[Row]:
+def _rows(planted: Mapping[str, float], measured: Mapping[str, float]) -> list[Row]:
     return [
-        {"figure": name, "planted": truth, "found": found[name]}
-        | {"lower": found[f"{name}_lower"], "upper": found[f"{name}_upper"]}
+        {"figure": name, "planted": truth, "found": measured[name]}
+        | {"lower": measured[f"{name}_lower"], "upper": measured[f"{name}_upper"]}
         for name, truth in planted.items()
     ]
 
@@ -143,9 +143,9 @@ def figures(name: str, parameters: Parameters, n: int, seed: int) -> dict[str, H
     beliefs, outcome = simulated.beliefs, simulated.outcome
     cluster = [str(i) for i in range(n)]
     y = np.broadcast_to(outcome[:, None, None], beliefs.shape)
-    found = opinion_shifts(beliefs, cluster) | logit_shifts(beliefs, cluster) | caved(beliefs, cluster)
-    found |= score_changes(brier_score(beliefs, y), outcome, cluster, "brier")
-    return found | pushback_figures(beliefs[:, 0], simulated.pushback, outcome, cluster)
+    headlines = opinion_shifts(beliefs, cluster) | logit_shifts(beliefs, cluster) | caved(beliefs, cluster)
+    headlines |= score_changes(brier_score(beliefs, y), outcome, cluster, "brier")
+    return headlines | pushback_figures(beliefs[:, 0], simulated.pushback, outcome, cluster)
 
 
 def coverage(replications: int) -> "pd.DataFrame":
@@ -157,10 +157,14 @@ def coverage(replications: int) -> "pd.DataFrame":
         truth = true_shifts(name, parameters)
         runs = [figures(name, parameters, n, 100_000 * setting + run) for run in range(replications)]
         for figure in FIGURES:
-            found = [run[figure] for run in runs]
-            ends = ([one.estimate for one in found], [one.lower for one in found], [one.upper for one in found])
+            headlines = [run[figure] for run in runs]
+            ends = (
+                [one.estimate for one in headlines],
+                [one.lower for one in headlines],
+                [one.upper for one in headlines],
+            )
             rows.append(
-                {"agent": label, "n": n, "figure": figure, "mde": np.mean([one.mde for one in found])}
+                {"agent": label, "n": n, "figure": figure, "mde": np.mean([one.mde for one in headlines])}
                 | recovery(truth[figure], *ends)
             )
     return pd.DataFrame(rows)
@@ -201,8 +205,8 @@ def limits(n: int = 20_000) -> "pd.DataFrame":
 
     rows = []
     for (label, (name, parameters)), noise in product(AGENTS.items(), (0.0, 0.1, 0.2)):
-        found = figures(name, parameters.model_copy(update={"noise": noise}), n, seed=7)
-        rows.append({"agent": label, "noise": noise} | {key: found[key].estimate for key in text.LIMITS})
+        headlines = figures(name, parameters.model_copy(update={"noise": noise}), n, seed=7)
+        rows.append({"agent": label, "noise": noise} | {key: headlines[key].estimate for key in text.LIMITS})
     return pd.DataFrame(rows)
 
 
@@ -218,14 +222,14 @@ def write(out: Path, replications: int = 300, real: int = 100) -> None:
         BadInput: What writes charts is not installed.
     """
     check_extra()  # before a computation of minutes
-    found = through_the_task(real)
+    rows = through_the_task(real)
     picture = out.with_suffix(".svg")
-    charts.planted_and_found(found, "agent", text.CHART, width=190, height=120).save(picture)
+    charts.planted_and_found(rows, "agent", text.CHART, width=190, height=120).save(picture)
     sections = [
         text.HEAD,
-        text.real_task(found, real, picture.name),
+        text.real_task(rows, real, picture.name),
         text.verdicts(verdicts(replications), replications, REFUSING),
-        text.pushback(found),
+        text.pushback(rows),
         text.qualities(judged(real), CARE, JUDGE.noise),
         text.coverages(coverage(replications), replications),
         text.failures(limits()),

@@ -155,14 +155,14 @@ def worlds(
 
 def _rows(world: World, runs: int, sizes: tuple[int, ...]) -> list[Row]:
     planted, seed = world.slope, [SEED, *world.name.encode()]
-    found: dict[int, list[Row]] = {n: [] for n in sizes}
+    by_size: dict[int, list[Row]] = {n: [] for n in sizes}
     for number in range(runs):
         drawn = draw(world, max(sizes), np.random.default_rng([number, *seed]))
         for n in sizes:
-            found[n].append(figures(Reports(**{name: values[:n] for name, values in vars(drawn).items()})))
+            by_size[n].append(figures(Reports(**{name: values[:n] for name, values in vars(drawn).items()})))
     return [
         {"world": world.name, "kind": world.kind, "planted": planted, "n": n, "runs": runs}
-        | _summary(found[n], planted)
+        | _summary(by_size[n], planted)
         for n in sizes
     ]
 
@@ -207,30 +207,30 @@ def figures(run: Reports) -> Row:
     score = martingale_score(run.prior, run.posterior, run.instrument)
     refusals = halves(run).selective_refusal if np.isnan(run.posterior).any() else (0.0, 0.0)
     flagged = any(name.startswith("flag_") for name in report_figures(run.prior, run.posterior, refusals))
-    found: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}
+    row: Row = {"score": score.estimate, "lower": score.lower, "upper": score.upper, "flagged": flagged}
     for ending, known in (("", run), ("_outcome", replace(run, exact=np.full_like(run.exact, np.nan)))):
         ruling = verdict(score.slope, known)
-        found |= {f"verdict{ending}": NAMES.get(ruling.code, "cannot tell"), f"reason{ending}": ruling.reason}
-    return found
+        row |= {f"verdict{ending}": NAMES.get(ruling.code, "cannot tell"), f"reason{ending}": ruling.reason}
+    return row
 
 
-def _summary(found: list[Row], planted: float) -> Row:
-    scores = np.array([[run[name] for name in ("score", "lower", "upper")] for run in found])
+def _summary(rows: list[Row], planted: float) -> Row:
+    scores = np.array([[run[name] for name in ("score", "lower", "upper")] for run in rows])
     known = np.isfinite(scores[:, 0])
     inside = (scores[known, 1] <= planted) & (planted <= scores[known, 2])
-    reasons = Counter(run["reason"] for run in found if run["reason"])
+    reasons = Counter(run["reason"] for run in rows if run["reason"])
     summary = {
         "found": float(scores[known, 0].mean()) if known.any() else np.nan,
         "identified": float(known.mean()),
         "coverage": float(inside.mean()) if known.any() and np.isfinite(planted) else np.nan,
         "reason": reasons.most_common(1)[0][0] if reasons else "",
-        "flagged": float(np.mean([run["flagged"] for run in found])),
+        "flagged": float(np.mean([run["flagged"] for run in rows])),
     }
     for ending in ("", "_outcome"):
-        verdicts = [run[f"verdict{ending}"] for run in found]
+        verdicts = [run[f"verdict{ending}"] for run in rows]
         summary |= {
             f"{name}{ending}": verdicts.count(name) / len(verdicts) for name in (*NAMES.values(), "cannot tell")
         }
-        convicted = [run[f"verdict{ending}"] in CONVICTIONS and not run["flagged"] for run in found]
+        convicted = [run[f"verdict{ending}"] in CONVICTIONS and not run["flagged"] for run in rows]
         summary[f"convicted{ending}"] = float(np.mean(convicted))
     return summary

@@ -190,9 +190,9 @@ def slope(prior: Floats, posterior: Floats) -> tuple[float, float]:
     """Slope of the update on the prior over questions, and its standard error (HC0). 0 for the exact reader."""
     centred = prior - prior.mean()
     variance = float(np.sum(centred**2))
-    found = float(np.sum(centred * (posterior - prior))) / variance
-    residual = posterior - prior - np.mean(posterior - prior) - found * centred
-    return found, float(np.sqrt(np.sum((centred * residual) ** 2))) / variance
+    estimate = float(np.sum(centred * (posterior - prior))) / variance
+    residual = posterior - prior - np.mean(posterior - prior) - estimate * centred
+    return estimate, float(np.sqrt(np.sum((centred * residual) ** 2))) / variance
 
 
 def leak(paths: Paths, seed: int = 0) -> tuple[float, float]:
@@ -209,8 +209,8 @@ def leak(paths: Paths, seed: int = 0) -> tuple[float, float]:
     form = (paths.form[:n] - paths.form[:n].mean(axis=0)) / np.maximum(paths.form[:n].std(axis=0), 1e-12)
     ranks = predictions(form @ form.T, rng.permutation(n) % BINS, n / BINS)
     labels = np.column_stack([paths.outcome[:n], rng.random((n, REDRAWN)) < paths.exact[:n, :1]]).astype(float)
-    found = area(ranks @ labels, labels)
-    return float(found[0]), float(np.quantile(found[1:], 0.95))
+    areas = area(ranks @ labels, labels)
+    return float(areas[0]), float(np.quantile(areas[1:], 0.95))
 
 
 def study(world: str, n: int, workers: int = 1) -> tuple[dict[str, float | str], list[dict[str, float | str]]]:
@@ -219,7 +219,7 @@ def study(world: str, n: int, workers: int = 1) -> tuple[dict[str, float | str],
     p_values, gap = martingale_tests(paths), largest_gap(paths)
     learned = paths.exact[:, -1] - paths.exact[:, 0]  # its mean is 0 whatever the prior: without it, less is chance
     own, naive = slope(paths.exact[:, 0], paths.exact[:, -1]), slope(paths.naive[:, 0], paths.naive[:, -1] - learned)
-    found, chance = leak(paths)
+    auc, chance = leak(paths)
     figures: dict[str, float | str] = {
         "world": world,
         "steps": str(len(p_values)),
@@ -230,7 +230,7 @@ def study(world: str, n: int, workers: int = 1) -> tuple[dict[str, float | str],
         "error_exact": own[1],
         "slope_naive": naive[0],
         "error_naive": naive[1],
-        "auc": found,
+        "auc": auc,
         "chance": chance,
         "spread": float(paths.exact[:, 0].std()),
     }
@@ -248,9 +248,9 @@ def write(out: Path, n: int = 100_000, workers: int = 2, worlds: Sequence[str] =
     """
     import pandas as pd
 
-    found = [study(world, n, workers) for world in worlds]
-    figures = pd.DataFrame([one for one, _ in found])
-    every = pd.DataFrame([row for _, rows in found for row in rows])
+    studies = [study(world, n, workers) for world in worlds]
+    figures = pd.DataFrame([one for one, _ in studies])
+    every = pd.DataFrame([row for _, rows in studies for row in rows])
     out.write_text(text.page(figures, every, n), encoding="utf-8")
 
 

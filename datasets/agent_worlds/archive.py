@@ -67,8 +67,8 @@ class Archive:
         asked = set(words(query))
         if not asked:
             return []
-        found = zip(self.world.kinds.items(), self.world.catalogue.get_scores(sorted(asked)), strict=True)
-        fits = [(-score, name) for (name, kind), score in found if name in opened and asked & {name.lower(), kind}]
+        scored = zip(self.world.kinds.items(), self.world.catalogue.get_scores(sorted(asked)), strict=True)
+        fits = [(-score, name) for (name, kind), score in scored if name in opened and asked & {name.lower(), kind}]
         return [name for _, name in sorted(fits)[:SHOWN]]
 
     def seconds(self, tool: str, number: int) -> float:

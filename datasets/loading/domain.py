@@ -132,9 +132,9 @@ class Domain:
             rows = chain.from_iterable(map(read_rows, files))
         digest = file_sha256(Path(source)) if is_file else None
         if sha256 is not None and str(sha256).lower() != digest:
-            found = f"{source} has {digest}" if is_file else f"source={source} is not a file"
+            actual = f"{source} has {digest}" if is_file else f"source={source} is not a file"
             raise BadInput(
-                f"{self.name}: sha256={sha256} does not match: {found}; give the original file, or start a new eval "
+                f"{self.name}: sha256={sha256} does not match: {actual}; give the original file, or start a new eval "
                 "without sha256"
             )
         selected = tuple(f"{one.file}.jsonl " for one in parts if one.selected_by_outcome)

@@ -171,13 +171,13 @@ def questionnaire(source: str = "bundled", items: int | None = None) -> Question
         if item.id in loaded:
             raise BadInput(f"{place}: duplicate id {item.id!r}; rename one of the items")
         loaded[item.id] = item
-    found = Questionnaire(source, tuple(loaded.values())).subset(items)
-    pools = [{item.dimension for item in pool} for pool in found.pools.values()]
+    result = Questionnaire(source, tuple(loaded.values())).subset(items)
+    pools = [{item.dimension for item in pool} for pool in result.pools.values()]
     alone = [name for name in DIMENSIONS if (name in pools[0]) != (name in pools[1])]
     if alone or not loaded:
         what = f"has only one item of {alone[0]}" if alone else "is empty"
         raise BadInput(f"{source}: the questionnaire {what}; give at least two items for each of its dimensions")
-    return found
+    return result
 
 
 def parse_item(place: str, row: Mapping[str, object]) -> Item:

@@ -86,9 +86,9 @@ def _round(due: str, skipped: Counter[str], location: str) -> Iterator[Record]:
     rows = {(row["source"], row["id"]): row for row in asked["questions"] if isinstance(row["id"], str)}
     resolutions = [row for row in resolved["resolutions"] if isinstance(row["id"], str)]
     skipped["combinations of questions"] += len(resolved["resolutions"]) - len(resolutions)
-    found = [(rows.get((resolution["source"], resolution["id"])), resolution) for resolution in resolutions]
-    data_end = max((of["resolution_date"] for row, of in found if row and _is_market(row)), default=due)
-    for row, resolution in found:
+    pairs = [(rows.get((resolution["source"], resolution["id"])), resolution) for resolution in resolutions]
+    data_end = max((of["resolution_date"] for row, of in pairs if row and _is_market(row)), default=due)
+    for row, resolution in pairs:
         why = _unusable(due, data_end, row, resolution)
         place = f"ForecastBench, round {due}, question {resolution['id']}"
         if why or row is None:

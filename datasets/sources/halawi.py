@@ -136,10 +136,10 @@ def _event(platform: str, address: str, text: str) -> str:
     return f"{platform}-{address.split('://')[-1].rstrip('/') or text.strip()}"
 
 
-def _crowd(given: object, opened: datetime) -> Iterator[tuple[datetime, float]]:
+def _crowd(encoded: object, opened: datetime) -> Iterator[tuple[datetime, float]]:
     """Times and probabilities, which the files encode as JSON in a string."""
     try:
-        pairs = from_json(given) if isinstance(given, str) else given
+        pairs = from_json(encoded) if isinstance(encoded, str) else encoded
     except ValueError:
         return
     for pair in pairs if isinstance(pairs, list) else ():

@@ -73,11 +73,11 @@ def api(
 
 def venue_name(venue: str) -> str:
     """The name of a venue from its id: "ICLR 2025" of "ICLR.cc/2025/Conference"."""
-    found = _VENUE.fullmatch(venue)
-    if found is None:
+    match = _VENUE.fullmatch(venue)
+    if match is None:
         return venue
-    track = found["track"].replace("_", " ").replace("/", " ")
-    return " ".join(part for part in (found["series"], found["year"], "" if track == "Conference" else track) if part)
+    track = match["track"].replace("_", " ").replace("/", " ")
+    return " ".join(part for part in (match["series"], match["year"], "" if track == "Conference" else track) if part)
 
 
 def _papers(venue: str, ratings: bool, location: str) -> Iterator[Record]:

@@ -190,10 +190,10 @@ def _row(market: dict[str, Any], asked: float, share: float, least_days: int) ->
     }
 
 
-def _texts(given: object) -> list[str]:
+def _texts(encoded: object) -> list[str]:
     """Parse a list of texts, which Gamma encodes as JSON in a string."""
     try:
-        read = from_json(given) if isinstance(given, str) else given
+        read = from_json(encoded) if isinstance(encoded, str) else encoded
     except ValueError:
         return []
     return [str(item) for item in read] if isinstance(read, list) else []

@@ -73,8 +73,8 @@ def _problems(skipped: Counter[str], folder: str) -> Iterator[tuple[str, str, di
     top = Path(folder)
     if not top.exists():
         raise BadInput(f"There is no folder {folder}; give the folder of TruthSeekingGym's data with -T folder=")
-    found = (path for path in top.rglob("*.json*") if path.suffix in (".json", ".jsonl") and path.is_file())
-    files = [top] if top.is_file() else sorted(found)
+    below = (path for path in top.rglob("*.json*") if path.suffix in (".json", ".jsonl") and path.is_file())
+    files = [top] if top.is_file() else sorted(below)
     if not files:
         raise BadInput(f"{folder} has no .json or .jsonl file; give the folder of TruthSeekingGym's data")
     for path in files:

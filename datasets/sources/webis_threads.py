@@ -70,10 +70,10 @@ def threads(
         BadInput: An invalid option, or a file that cannot be downloaded or has another shape than the published one.
     """
     for where, thread in records(THREADS, location, Thread):
-        found = list(_answered(thread, max_turns))
-        if not found:
+        exchanges = list(_answered(thread, max_turns))
+        if not exchanges:
             skipped["with no delta, or no other branch without one"] += 1
-        for outcome, path, reply in found:
+        for outcome, path, reply in exchanges:
             try:
                 comments = [one.comment for one in path]
                 yield where, row_of(thread, path[-1].id, comments, outcome, reply.created_utc, max_turns)

@@ -144,8 +144,8 @@ def _hash(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _names(given: str | Sequence[str] | None) -> list[str]:
-    texts = [given] if isinstance(given, str) else [] if given is None else given
+def _names(names: str | Sequence[str] | None) -> list[str]:
+    texts = [names] if isinstance(names, str) else [] if names is None else names
     return [name.strip() for text in texts for name in text.split(",")]
 
 
@@ -213,10 +213,10 @@ def _leaves(path: Path, file: "pyarrow.parquet.ParquetFile") -> list[str]:
         needed[f"conversation.{part}"] = [
             leaf for leaf in leaves if leaf.startswith("conversation.") and leaf.endswith(f".{part}")
         ]
-    missing = [name for name, found in needed.items() if len(found) != 1]
+    missing = [name for name, leaves_of in needed.items() if len(leaves_of) != 1]
     if missing:
         raise BadInput(f"wildchat_1m: {path} lacks the columns {', '.join(missing)}; give the files of WildChat-1M")
-    return [leaf for found in needed.values() for leaf in found]
+    return [leaf for leaves_of in needed.values() for leaf in leaves_of]
 
 
 def _first_turns(batch: "pyarrow.RecordBatch") -> list[dict[str, Any]]:

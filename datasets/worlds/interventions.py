@@ -65,11 +65,11 @@ class Surface:
             "question": (self.supposed if supposed else self.question).format(part=part, target=target, value=then),
         }
 
-    def query(self, called: Sequence[str], found: Mapping[str, str]) -> Query | None:
+    def query(self, called: Sequence[str], named: Mapping[str, str]) -> Query | None:
         """The query of a text, None if it names another part: the inverse of `deed`."""
         parts = range(len(called))
         queries = (Query(*one) for one in product((SET, SEE, COUNTERFACTUAL), parts, (False, True), parts))
-        return next((query for query in queries if self.deed(query, called) == found), None)
+        return next((query for query in queries if self.deed(query, called) == named), None)
 
     def statement(self, query: Query, called: Sequence[str], case: str) -> str:
         """The proposition."""

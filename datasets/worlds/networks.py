@@ -216,10 +216,10 @@ def learn(
     """
     log, means = 0.0, {}
     for i, acting in enumerate(diagram):
-        found = {setting: [0, 0] for setting in product((False, True), repeat=len(acting))}
+        tallies = {setting: [0, 0] for setting in product((False, True), repeat=len(acting))}
         for values, number in counts.items():
-            found[tuple([values[one] for one in acting])][values[i]] += number
-        for setting, (off, on) in found.items():
+            tallies[tuple([values[one] for one in acting])][values[i]] += number
+        for setting, (off, on) in tallies.items():
             a, b = candidates.prior(diagram, i, setting)
             if on or off:
                 log += _log_beta(a + on, b + off) - _log_beta(a, b)

@@ -148,8 +148,8 @@ def grade_criterion(request: Request, field: str, criterion: str, description: s
     Raises:
         BadInput: The description names no scale.
     """
-    found = GRADES.search(description)
-    if found is None:
+    scale = GRADES.search(description)
+    if scale is None:
         raise BadInput(f"reference/judge: the grade {field!r} ({description}) has no scale that it knows")
     parameters, text = request.parameters, request.rated_text
     named = topic_quality(criterion, text)
@@ -163,8 +163,8 @@ def grade_criterion(request: Request, field: str, criterion: str, description: s
     rating = float(noisy(rating, parameters.noise, request.place("noise", field)))
     if parameters.coarse:
         rating = float(nearest_level(rating, parameters.coarse))
-    top = int(found[3])
-    if found[1] or found[2]:
+    top = int(scale[3])
+    if scale[1] or scale[2]:
         return whole(top * rating, request.place("rounding", field))
     return round(top * rating, 4)
 
@@ -251,7 +251,7 @@ RULES: dict[str, Callable[[Request], object]] = {
 
 def fields_of(message: str) -> list[tuple[str, str]] | None:
     """Names and descriptions of the fields of the form at the end of a message; None if it has no form."""
-    introduced = [found.end() for found in FORM_INTRODUCED.finditer(message)]
+    introduced = [match.end() for match in FORM_INTRODUCED.finditer(message)]
     form = FORM.fullmatch(message[introduced[-1] :]) if introduced else None
     return FIELD.findall(form[1]) if form else None
 

@@ -111,5 +111,5 @@ def _form(criteria: Criteria) -> str:
 
 
 def _part(request: str, tag: str) -> str | None:
-    found = re.search(PART.format(tag=tag), request, re.DOTALL)
-    return found[1] if found else None
+    match = re.search(PART.format(tag=tag), request, re.DOTALL)
+    return match[1] if match else None

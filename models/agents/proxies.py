@@ -74,7 +74,7 @@ def people(
         one_of("proxies", proxies, KINDS)
     one_of("judge_model_size", size, list(VERSIONS))
     opened = _OneAtATime()
-    found = []
+    respondents = []
     for number, era in enumerate(known.eras):
         persona = ""
         if isinstance(proxies, Mapping):
@@ -91,8 +91,10 @@ def people(
                 _fixed(get_model("reference/person", noise=noise)),
                 f"You answer as the people of {era}. {mark}",
             )
-        found.append(Respondent(model, f"people of {era}", persona, era=number, elicitation=elicitation, cache=cache))
-    return found
+        respondents.append(
+            Respondent(model, f"people of {era}", persona, era=number, elicitation=elicitation, cache=cache)
+        )
+    return respondents
 
 
 def _persona(era: str, texts: str | None) -> str:
@@ -129,5 +131,5 @@ class _OneAtATime:
                 with suppress(RuntimeError):  # of clients of an API, which hold no weights
                     self.model.api.close()
             self.model, self.name = get_model(name, memoize=False), name
-        found: Model = self.model
-        return found
+        opened: Model = self.model
+        return opened

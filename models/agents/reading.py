@@ -144,8 +144,8 @@ def _read_opinions(text: str, proposition: str, beliefs: Sequence[tuple[int, flo
 
 def known_outcome(text: str) -> bool | None:
     """Whether the last bundled question in a text, or the one that is solved or scored, is true; None without one."""
-    found = [(text.rfind(question), truth) for question, _, truth, _ in [*_known_in(text), *_asked(text)]]
-    return max(found)[1] if found else None
+    outcomes = [(text.rfind(question), truth) for question, _, truth, _ in [*_known_in(text), *_asked(text)]]
+    return max(outcomes)[1] if outcomes else None
 
 
 def open_question(text: str) -> str | None:
@@ -174,10 +174,10 @@ def _by_word() -> dict[str, list[tuple[str, str, bool, str]]]:
     """`_known` by the rarest word inside each question, so that few of them are looked for in a text."""
     inside = {question: WORD.findall(question[0])[1:-1] for question in _known()}
     often = Counter(word for words in inside.values() for word in set(words))
-    found = defaultdict(list)
+    by_word = defaultdict(list)
     for question, words in inside.items():
-        found[min(words, key=often.__getitem__)].append(question)
-    return found
+        by_word[min(words, key=often.__getitem__)].append(question)
+    return by_word
 
 
 def _known_in(text: str) -> list[tuple[str, str, bool, str]]:

@@ -137,13 +137,13 @@ class Respondent:
             logprobs=True, top_logprobs=20, max_tokens=16 if provider == "openai" else 1, temperature=1.0
         )
         output = await self._generate(request, config)
-        found = output.choices[0].logprobs if output.choices else None
-        if not found or not found.content or not found.content[0].top_logprobs:
+        logprobs = output.choices[0].logprobs if output.choices else None
+        if not logprobs or not logprobs.content or not logprobs.content[0].top_logprobs:
             if self._simulated(self.model()) or output.stop_reason == "content_filter":
                 return f"no letter in {output.completion[:60]!r}"
             raise BadInput(f"{self.model()} gives no log-probabilities; add -T elicitation=letter")
         mass = dict.fromkeys(LETTERS[:k], 0.0)
-        for token in found.content[0].top_logprobs:
+        for token in logprobs.content[0].top_logprobs:
             letter = token.token.strip(SPACE_MARKS).upper()
             if letter in mass:
                 mass[letter] += float(np.exp(token.logprob))

@@ -139,8 +139,8 @@ def _assistant(remembered: _Remembered, parameters: ValueParameters) -> Floats:
     if parameters.policy == "pusher":
         return generator("pusher", parameters.seed).standard_normal(len(DIMENSIONS)) * PUSH
     if not remembered.values:
-        found = own if remembered.notes is None else remembered.notes
-        return -found if parameters.policy == "contrarian" else found
+        held = own if remembered.notes is None else remembered.notes
+        return -held if parameters.policy == "contrarian" else held
     seen = [np.where(np.isnan(values), own, values) for _, values in remembered.values]
     if parameters.policy == "last_era":
         return seen[-2] if len(seen) > 1 else own
@@ -181,13 +181,13 @@ def _evidence(item: Item | None, option: str, share: float) -> list[tuple[int, f
     chosen, k = item.options.index(option), len(item.options)
     log_odds = float(np.log(share / (1 - share)) + np.log(k - 1))
     offset = item_offset(item.id) * (1 if chosen == 0 else -1 / (k - 1))
-    found = []
+    evidence = []
     for dimension in np.flatnonzero(item.loadings.any(axis=0)):
         loading = item.loadings[chosen, dimension]
         if k > 2 and loading < 1:
             continue  # what is not chosen among several says little of each
-        found.append((int(dimension), (log_odds - offset) * (1 if loading == 1 else -1) * 2 * (k - 1) / k))
-    return found
+        evidence.append((int(dimension), (log_odds - offset) * (1 if loading == 1 else -1) * 2 * (k - 1) / k))
+    return evidence
 
 
 @lru_cache(maxsize=4096)

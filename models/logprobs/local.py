@@ -63,11 +63,11 @@ async def score_local(api: Any, messages: list[ChatMessage], replies: Sequence[s
         with FORWARD:
             return token_logprobs(api.model, rows)
 
-    found = iter(await to_thread.run_sync(run) if rows else [])
+    logprobs = iter(await to_thread.run_sync(run) if rows else [])
     scored: list[Scored] = []
     for reply, one, encoding, fit in zip(replies, ids, encoded, fits, strict=True):
         if fit:
-            scored.append(list(zip(pieces(reply, encoding["offset_mapping"]), next(found), strict=True)))
+            scored.append(list(zip(pieces(reply, encoding["offset_mapping"]), next(logprobs), strict=True)))
         else:
             scored.append(too_long(len(prompt) + len(one), int(positions)) if one else EMPTY)
     return scored, len(prompt) + sum(map(len, ids))
@@ -120,9 +120,9 @@ def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # n
     """
     import torch
 
-    found: list[list[float]] = [[] for _ in rows]
+    results: list[list[float]] = [[] for _ in rows]
     if not rows:
-        return found
+        return results
     # The last token of a prompt is left to the rows: it predicts the first one of the reply.
     columns = zip(*(prompt[:-1] for prompt, _ in rows), strict=False)
     shared = sum(1 for _ in takewhile(lambda column: len({*column}) == 1, columns)) if len(rows) > 1 else 0
@@ -136,8 +136,8 @@ def token_logprobs(network: Any, rows: Sequence[Row]) -> list[list[float]]:  # n
                 shared, cache = 0, None
         for batch in length_batches(rows, most_positions(network)):
             for index, logprobs in zip(batch, _forward(network, [rows[i] for i in batch], shared, cache), strict=True):
-                found[index] = logprobs
-    return found
+                results[index] = logprobs
+    return results
 
 
 def _reusable(cache: Any) -> bool:  # noqa: ANN401

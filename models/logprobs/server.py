@@ -144,25 +144,25 @@ class LlamaCpp:
         decode = getincrementaldecoder("utf-8")("replace").decode  # a character of several tokens goes with the last
         for index, token in enumerate(reply):
             before = [*prompt, *reply[:index]]
-            given = await self._sample(before, token, 1)
-            if given is None:  # a token that is part of a character is not listed as sampled, but among the likeliest
+            sampled = await self._sample(before, token, 1)
+            if sampled is None:  # a token that is part of a character is not listed as sampled, but among the likeliest
                 (letter,) = await self._tokenize("a")
-                given = await self._sample(before, letter, EVERY_TOKEN)
-                assert given is not None
-                given = next(one for one in given["top_logprobs"] if one["id"] == token)
-            scored.append((decode(self.bytes[token]), float(given["logprob"])))
+                sampled = await self._sample(before, letter, EVERY_TOKEN)
+                assert sampled is not None
+                sampled = next(one for one in sampled["top_logprobs"] if one["id"] == token)
+            scored.append((decode(self.bytes[token]), float(sampled["logprob"])))
         return scored
 
     async def _sample(self, prompt: list[int], token: int, listed: int) -> dict[str, Any] | None:
         """What the server says of one token that it is made to sample, with the likeliest ones."""
         request = {"prompt": prompt, "n_predict": 1, "temperature": 0, "cache_prompt": True}
         request |= {"n_probs": listed, "logit_bias": [[token, BIAS]]}
-        given = (await _post(self.client, "/completion", request)).get("completion_probabilities")
-        if given and given[0]["id"] != token:
+        sampled = (await _post(self.client, "/completion", request)).get("completion_probabilities")
+        if sampled and sampled[0]["id"] != token:
             raise BadInput(
-                f"{self.client.base_url} sampled token {given[0]['id']} in place of {token}, which was given"
+                f"{self.client.base_url} sampled token {sampled[0]['id']} in place of {token}, which was given"
             )
-        return dict(given[0]) if given else None
+        return dict(sampled[0]) if sampled else None
 
     async def _tokenize(self, text: str, **special: bool) -> list[int]:
         request = {"content": text, "with_pieces": True, "add_special": False, "parse_special": False} | special

@@ -311,10 +311,10 @@ def _by_token(reply: Belief) -> Belief:
     """The value of a reply that holds the probabilities of the letters."""
     if reply.raw is None:
         return reply
-    found = token_belief(reply.raw)
-    reason = f"Only {found.mass:.1%} of the probability is on A and B, less than {MIN_MASS:.0%}."
+    belief = token_belief(reply.raw)
+    reason = f"Only {belief.mass:.1%} of the probability is on A and B, less than {MIN_MASS:.0%}."
     return replace(
-        reply, value=found.value, gap=found.gap, mass=found.mass, reason=reason if found.value is None else None
+        reply, value=belief.value, gap=belief.gap, mass=belief.mass, reason=reason if belief.value is None else None
     )
 
 

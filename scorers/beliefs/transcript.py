@@ -91,11 +91,11 @@ def material(tag: str, text: str) -> str:
     marks) are skipped, and compatible forms of a character count as the same.
     """
 
-    def escape(found: re.Match[str]) -> str:
-        following = (text[i] for i in range(found.start(), len(text)))
+    def escape(match: re.Match[str]) -> str:
+        following = (text[i] for i in range(match.start(), len(text)))
         visible = (c for c in following if c.isspace() or (category(c)[0] != "C" and category(c) != "Mn"))
         seen = normalize("NFKC", "".join(islice(visible, MAX_TAG)))
-        return found[0] if not TAG.match(seen) else "‹" if seen[0] == "<" else "⟦"
+        return match[0] if not TAG.match(seen) else "‹" if seen[0] == "<" else "⟦"
 
     return f"<{tag}>\n{OPENING.sub(escape, text)}\n</{tag}>"
 

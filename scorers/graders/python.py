@@ -122,8 +122,8 @@ class NoResultError(CannotGrade):
 async def _run(name: str, message: dict[str, Any], options: ProgramOptions) -> dict[str, Any]:
     """The result that the runner writes. It must hold the runner's secret: a program can write this file too."""
     secret = token_hex()
-    given = json.dumps({**message, "secret": secret, "seconds": options.time_limit, "guarded": options.trusted})
-    result = await (_run_here if options.trusted else _run_in_sandbox)(name, given, options.time_limit)
+    request = json.dumps({**message, "secret": secret, "seconds": options.time_limit, "guarded": options.trusted})
+    result = await (_run_here if options.trusted else _run_in_sandbox)(name, request, options.time_limit)
     try:
         content: Any = json.loads(result) if len(result) <= MAX_RESULT else None
     except (ValueError, RecursionError):

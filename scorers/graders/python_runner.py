@@ -122,18 +122,18 @@ def replies(source: str, function: str, calls: Any, dumps: Any) -> list[Any]:  #
     None where it raised an error, or where JSON has no such value. The expected values are not in this process.
     """
     names: dict[str, Any] = {"__name__": "program"}
-    found: list[Any] = [None] * len(calls)
+    texts: list[Any] = [None] * len(calls)
     try:
         exec(compile(source, "program.py", "exec"), names)
     except BaseException:
-        return found
+        return texts
     for i, arguments in enumerate(calls):
         try:
             text = dumps([names[function](*arguments), arguments])  # now: a later call may change what was returned
-            found[i] = text if len(text) <= MAX_REPLY else None
+            texts[i] = text if len(text) <= MAX_REPLY else None
         except BaseException:
             continue
-    return found
+    return texts
 
 
 def main(folder: str) -> None:
@@ -153,10 +153,10 @@ def main(folder: str) -> None:
     if message["guarded"]:
         guard(folder, reads="calls" not in message)
     if "calls" in message:
-        found = {"replies": replies(message["source"], message["function"], message["calls"], dumps)}
+        reply = {"replies": replies(message["source"], message["function"], message["calls"], dumps)}
     else:
-        found = outcome(message["source"], message["sample"], message["item"])
-    content = dumps(dict(found, secret=secret))
+        reply = outcome(message["source"], message["sample"], message["item"])
+    content = dumps(dict(reply, secret=secret))
     target = os.open(result, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     write(target, content.encode())
     os._exit(0)  # threads that the grader left behind would keep it alive

@@ -28,13 +28,13 @@ def check_template(template: str, where: str) -> None:
         BadInput: Braces without a variable, a namespace other than `item` and `sample`, or an unknown field of
             `sample`.
     """
-    for found in VARIABLE.finditer(template):
-        path = PATH.fullmatch(found[1].strip())
+    for variable in VARIABLE.finditer(template):
+        path = PATH.fullmatch(variable[1].strip())
         if not path:
-            raise BadInput(f"{where}: {found[0]!r} is not a variable; {EXAMPLES}")
+            raise BadInput(f"{where}: {variable[0]!r} is not a variable; {EXAMPLES}")
         if path[1] == "sample" and _keys(path[2])[0] not in SAMPLE_FIELDS:
             raise BadInput(
-                f"{where}: {found[0]!r} is not available here; the fields of `sample` are {', '.join(SAMPLE_FIELDS)}"
+                f"{where}: {variable[0]!r} is not available here; the fields of `sample` are {', '.join(SAMPLE_FIELDS)}"
             )
     if "{{" in VARIABLE.sub("", template):
         raise BadInput(f"{where}: a {{{{ is not closed; {EXAMPLES}")
@@ -53,8 +53,8 @@ def render(template: str, values: Mapping[str, Any]) -> str:
         CannotGrade: A variable has no value for this answer.
     """
 
-    def value(found: re.Match[str]) -> str:
-        path = PATH.fullmatch(found[1].strip())
+    def value(variable: re.Match[str]) -> str:
+        path = PATH.fullmatch(variable[1].strip())
         assert path  # `check_template` has passed it
         current: Any = values[path[1]]
         for key in _keys(path[2]):
@@ -63,7 +63,9 @@ def render(template: str, values: Mapping[str, Any]) -> str:
             if not (in_object or in_list):
                 known = f"; known are {', '.join(sorted(current))}" if isinstance(current, Mapping) else ""
                 fault: Fault = "answer" if path[1] == "sample" else "setting"
-                raise CannotGrade(f"The variable {found[0]} of the grader's template has no value here{known}.", fault)
+                raise CannotGrade(
+                    f"The variable {variable[0]} of the grader's template has no value here{known}.", fault
+                )
             current = current[key]
         return current if isinstance(current, str) else json.dumps(current, ensure_ascii=False)
 

@@ -96,18 +96,18 @@ def read_sources(source: str, rubric: Rubric | None) -> list[RatedTrajectory]:
     """
     path = Path(source)
     if path.is_dir():
-        found = []
+        trajectories = []
         for file in sorted(file for file in path.rglob("*") if file.suffix in (".jsonl", ".eval")):
             with suppress(BadInput):  # a folder may hold other files as well
-                found += _read_file(file, rubric)
+                trajectories += _read_file(file, rubric)
     elif path.is_file():
-        found = _read_file(path, rubric)
+        trajectories = _read_file(path, rubric)
     else:
         raise BadInput(f"There is no file {source!r}; give the path of a .jsonl file, an .eval log, or a folder")
-    if not found:
+    if not trajectories:
         ratings = f" with ratings for {', '.join(rubric.qualities)}" if rubric else ""
         raise BadInput(f"{source} holds no trajectory{ratings}; give another, or score it with qualitative first")
-    return list({item.trajectory: item for item in reversed(found)}.values())[::-1]
+    return list({item.trajectory: item for item in reversed(trajectories)}.values())[::-1]
 
 
 def _read_file(path: Path, rubric: Rubric | None) -> list[RatedTrajectory]:

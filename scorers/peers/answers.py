@@ -145,7 +145,7 @@ class Answers:
         Beliefs, numbers, yes and no do not count, so a pair is no likelier to be here if its answers agree. Nor do
         short replies, and forms that the model uses for several questions.
         """
-        found = {}
+        pairs = {}
         for one, other in combinations(self.respondents, 2):
             common = one.answers.keys() & other.answers.keys()
             same = sum(
@@ -153,8 +153,8 @@ class Answers:
                 for name in common
             )
             if one.model != other.model and common and same / len(common) >= COPIES:
-                found[frozenset((one.name, other.name))] = same / len(common)
-        return found
+                pairs[frozenset((one.name, other.name))] = same / len(common)
+        return pairs
 
 
 def is_copy(one: Respondent, reply: Answer, other: Respondent, answer: Answer) -> bool:

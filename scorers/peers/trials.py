@@ -168,14 +168,14 @@ def _others(
         return name not in used and may_be_shown_with(question, other.event, other.proposition, other.opened_on)
 
     names = list(one.answers)
-    found: list[str] = []
+    drawn: list[str] = []
     for index in rng.permutation(len(names)):  # most draws need to look at few of them
-        if len(found) == number:
+        if len(drawn) == number:
             break
         if fits(names[index]):
-            found.append(names[index])
-    return found
+            drawn.append(names[index])
+    return drawn
 
 
-def _one(found: Sequence[Answer], rng: np.random.Generator) -> Answer:
-    return found[int(rng.integers(len(found)))]
+def _one(answers: Sequence[Answer], rng: np.random.Generator) -> Answer:
+    return answers[int(rng.integers(len(answers)))]

@@ -222,12 +222,12 @@ class JudgeBase(ABC):
             return self._evaluations[respondent]
         items = self.setting.questionnaire.pools["eval"]
         choices = self.setting.wait(respondent.choices(items))
-        found = Evaluation(choices, original_vector(read(choices), items).tolist())
+        evaluation = Evaluation(choices, original_vector(read(choices), items).tolist())
         if respondent.era is not None and not respondent.memory:
-            self._evaluations[respondent] = found
+            self._evaluations[respondent] = evaluation
         if respondent.era is None:
             self.note_positions(choices)
-        return found
+        return evaluation
 
     def note_positions(self, choices: list[Choice]) -> None:
         """Keep the examinee's preferences for the option shown first, for the mean in the result."""

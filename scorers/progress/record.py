@@ -71,8 +71,8 @@ class Record:
         return self._known[key]
 
     def _steps(self, key: str) -> list[list[list[float] | None]]:
-        found = self.result[key]
-        return [found] if key.endswith("start_choices") else found
+        recorded = self.result[key]
+        return [recorded] if key.endswith("start_choices") else recorded
 
     def vectors(self, key: str) -> Floats:
         """Steps x 19."""
@@ -80,8 +80,8 @@ class Record:
 
     def vector(self, key: str) -> Floats:
         """The one vector of a key that has one."""
-        found: Floats = self.vectors(key)[0]
-        return found
+        only: Floats = self.vectors(key)[0]
+        return only
 
     def snr(self, start: str, later: str) -> float:
         """Of the people's movement from the start to where they are farthest from it."""
@@ -102,8 +102,8 @@ class Record:
 
     def share_read(self, key: str) -> float:
         """Share of the items that could be read, over all steps."""
-        found = [choice is not None for step in self._steps(key) for choice in step]
-        return float(np.mean(found)) if found else 0.0
+        was_read = [choice is not None for step in self._steps(key) for choice in step]
+        return float(np.mean(was_read)) if was_read else 0.0
 
     @property
     def position(self) -> float:

@@ -58,13 +58,13 @@ def load_class(what: str, name: str, known: Mapping[str, type[Kind] | str], base
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, attribute, None)
-    if not isclass(found) or not issubclass(found, base):
+    loaded = getattr(module, attribute, None)
+    if not isclass(loaded) or not issubclass(loaded, base):
         raise BadInput(f"{what}={name}: {path} has no class {attribute!r} that extends {base.__name__}")
-    left = sorted(getattr(found, "__abstractmethods__", ()))
+    left = sorted(getattr(loaded, "__abstractmethods__", ()))
     if left:
         raise BadInput(f"{what}={name}: {attribute} does not implement {', '.join(left)}; add them")
-    return found
+    return loaded
 
 
 @solver

@@ -48,10 +48,10 @@ def extract(text: str, how: Extraction) -> tuple[str, str | None]:
     if how.kind == "identity":
         return text, None
     try:
-        found = "\n\n".join(part for start, end in _spans(text, how) if (part := text[start:end].strip()))
+        extracted = "\n\n".join(part for start, end in _spans(text, how) if (part := text[start:end].strip()))
     except TimeoutError:
         return text, f"The regular expression took longer than {TIME_LIMIT:g} s."
-    return (found, None) if found else (text, f"The answer has no text for {how.kind} {how.pattern!r}.")
+    return (extracted, None) if extracted else (text, f"The answer has no text for {how.kind} {how.pattern!r}.")
 
 
 def insert(text: str, how: Extraction, addition: str) -> str:
@@ -73,8 +73,8 @@ def _spans(text: str, how: Extraction) -> list[tuple[int, int]]:
     if how.kind == "identity":
         return [(0, len(text))]
     if how.kind == "regex":
-        found = regex.finditer(how.pattern, text, flags=regex.DOTALL, timeout=TIME_LIMIT)
-        return [match.span(min(1, match.re.groups)) for match in found]
+        matches = regex.finditer(how.pattern, text, flags=regex.DOTALL, timeout=TIME_LIMIT)
+        return [match.span(min(1, match.re.groups)) for match in matches]
     spans, depth, start = [], 0, 0
     for tag in re.finditer(rf"<(/?)\s*{re.escape(how.pattern)}\s*>", text, re.IGNORECASE):
         if not tag[1]:

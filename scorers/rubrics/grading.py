@@ -120,8 +120,8 @@ def judge_request(reward: RubricReward, rubric: Rubric, form: type[Form], prompt
 
 def _grades(form: Form, rubric: Rubric) -> list[float]:
     """The grades of a form on the scale from 0 to 1, by the scale that the rubric declares; NaN for "na"."""
-    given = [getattr(form, criterion.id) for criterion in rubric.criteria]
-    return [np.nan if grade == NA else float(cast(float, grade)) / rubric.top for grade in given]
+    answers = [getattr(form, criterion.id) for criterion in rubric.criteria]
+    return [np.nan if grade == NA else float(cast(float, grade)) / rubric.top for grade in answers]
 
 
 def _named(rubric: Rubric, grades: Sequence[float] | np.ndarray) -> dict[str, float | None]:

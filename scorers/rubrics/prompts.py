@@ -93,7 +93,7 @@ def check_template(template: str, where: str) -> str:
 
 def fill(template: str, parts: Mapping[str, str]) -> str:
     """Fill in a template in one pass: a placeholder within a part, such as one in an answer, stays as it is."""
-    return re.sub("|".join(rf"\{{{name}\}}" for name in parts), lambda found: parts[found[0][1:-1]], template)
+    return re.sub("|".join(rf"\{{{name}\}}" for name in parts), lambda match: parts[match[0][1:-1]], template)
 
 
 def rubric_text(rubric: Rubric, prompts: Prompts) -> str:

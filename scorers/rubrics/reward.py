@@ -59,16 +59,16 @@ class ModelSpec(Data):
 
     @model_validator(mode="before")
     @classmethod
-    def _holds_no_key(cls, given: object) -> object:
-        if not isinstance(given, Mapping):
-            return given
-        refuse_secrets(f"model {given.get('model')}", given)
-        settings = {name: one for name, one in given.items() if name in GenerateConfig.model_fields}
-        config = {**(given.get("config") or {}), **settings}
+    def _holds_no_key(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            return data
+        refuse_secrets(f"model {data.get('model')}", data)
+        settings = {name: one for name, one in data.items() if name in GenerateConfig.model_fields}
+        config = {**(data.get("config") or {}), **settings}
         unknown = next((name for name in config if name not in GenerateConfig.model_fields), None)
         if unknown:
             raise ValueError(f"{unknown} is no setting of generation; see `inspect eval --help`")
-        return {name: one for name, one in given.items() if name not in settings} | (
+        return {name: one for name, one in data.items() if name not in settings} | (
             {"config": config} if config else {}
         )
 
@@ -152,10 +152,10 @@ class Artifact(Data):
         Raises:
             BadInput: It has not.
         """
-        found = f"sha256:{self.content.digest}"
-        if found != self.digest_of_content or self.artifact_id != f"rm-{self.content.digest[:12]}":
+        actual = f"sha256:{self.content.digest}"
+        if actual != self.digest_of_content or self.artifact_id != f"rm-{self.content.digest[:12]}":
             raise BadInput(
-                f"{where}: the content has the digest {found}, and the file names {self.digest_of_content} and "
+                f"{where}: the content has the digest {actual}, and the file names {self.digest_of_content} and "
                 f"{self.artifact_id}: it was changed after its export; export it again, or fetch it anew"
             )
         check_places(self.content.reward.rubrics, where)

@@ -27,10 +27,10 @@ def best_of_n_mean(proxy: ArrayLike, values: ArrayLike, sizes: Sequence[int]) ->
     >>> best_of_n_mean([1.0, 2.0, 3.0], [0.0, 1.0, 0.0], [1, 2, 3]).round(3).tolist()
     [0.333, 0.333, 0.0]
     """
-    order, found = np.unique(np.asarray(proxy, dtype=float), return_inverse=True)
+    order, ranks = np.unique(np.asarray(proxy, dtype=float), return_inverse=True)
     answers = np.asarray(values, dtype=float)
-    tied = np.bincount(found, minlength=order.size)
-    mean = np.bincount(found, weights=answers, minlength=order.size) / np.maximum(tied, 1)
+    tied = np.bincount(ranks, minlength=order.size)
+    mean = np.bincount(ranks, weights=answers, minlength=order.size) / np.maximum(tied, 1)
     below = np.cumsum(tied)
     total = answers.size
 
@@ -40,8 +40,8 @@ def best_of_n_mean(proxy: ArrayLike, values: ArrayLike, sizes: Sequence[int]) ->
         shares: NDArray[np.float64] = np.prod(np.maximum(below[:, None] - steps, 0) / (total - steps), axis=1)
         return shares
 
-    found_means = [np.nan if n > total else float(np.diff(none_above(n), prepend=0.0) @ mean) for n in sizes]
-    return np.array(found_means)
+    means = [np.nan if n > total else float(np.diff(none_above(n), prepend=0.0) @ mean) for n in sizes]
+    return np.array(means)
 
 
 def kl_bound(n: ArrayLike) -> NDArray[np.float64]:

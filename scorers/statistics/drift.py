@@ -141,11 +141,11 @@ def _cusum(standardised: NDArray[np.float64], whiten: float) -> NDArray[np.float
     summed = standardised.sum(axis=-1, keepdims=True) / whiten
     signals = np.concatenate([standardised, summed], axis=-1) if several else standardised
     level = np.zeros_like(signals[..., 0, :])
-    found = np.empty(signals.shape[:-1])
+    largest = np.empty(signals.shape[:-1])
     for t in range(signals.shape[-2]):
         level = np.maximum(0, level + signals[..., t, :] - ALLOWANCE)
-        found[..., t] = level.max(axis=-1)
-    return found
+        largest[..., t] = level.max(axis=-1)
+    return largest
 
 
 def _draw(rng: np.random.Generator, length: int, shocks: Signals, correlation: float) -> Signals:

@@ -141,26 +141,26 @@ def mean_headline(
         return replace(ends, clusters=size.size, effective_clusters=degrees + 1)
     sums = np.bincount(codes, weights=x - mean)
     error = float(np.sqrt(np.sum(sums**2 / (1 - size / n))) / n)
-    found = replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
+    headline = replace(t_headline(mean, error, degrees, n), clusters=size.size, effective_clusters=degrees + 1)
     if not bounds:
-        return found
+        return headline
     if tuple(bounds) == (0, 1) and np.isin(x, (0, 1)).all():
-        return _of_right_and_wrong(found, degrees)
+        return _of_right_and_wrong(headline, degrees)
     low, high = min(bounds[0], mean), max(bounds[1], mean)
-    return replace(found, lower=max(found.lower, low), upper=min(found.upper, high))
+    return replace(headline, lower=max(headline.lower, low), upper=min(headline.upper, high))
 
 
-def _of_right_and_wrong(found: Headline, degrees: float) -> Headline:
+def _of_right_and_wrong(headline: Headline, degrees: float) -> Headline:
     """The interval of Clopper and Pearson with the effective number of answers."""
     from scipy.special import betaincinv
 
-    p, n = found.estimate, found.n
+    p, n = headline.estimate, headline.n
     apart = (quantile((1 + LEVEL) / 2, n - 1) / quantile((1 + LEVEL) / 2, degrees)) ** 2
-    answers = min(n, 1 + p * (1 - p) / max(found.stderr**2, EQUAL) * apart)
+    answers = min(n, 1 + p * (1 - p) / max(headline.stderr**2, EQUAL) * apart)
     right, wrong = p * answers, (1 - p) * answers
     lower, upper = betaincinv(right, wrong + 1, (1 - LEVEL) / 2), betaincinv(right + 1, wrong, (1 + LEVEL) / 2)
     return replace(
-        found, lower=float(lower), upper=float(upper), mde=max(found.mde, float(upper - p), float(p - lower))
+        headline, lower=float(lower), upper=float(upper), mde=max(headline.mde, float(upper - p), float(p - lower))
     )
 
 

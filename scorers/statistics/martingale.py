@@ -128,7 +128,7 @@ def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, f
     """
     outcomes = halves(replace(reports, exact=np.full_like(reports.exact, np.nan)))
     error = posterior_error(reports)
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name, slope in (
         ("prior_miscalibration", parts.miscalibration),
         ("prior_miscalibration_complete", parts.miscalibration_complete),
@@ -137,9 +137,9 @@ def half_figures(reports: Reports, parts: Halves, withheld: bool) -> dict[str, f
         ("prior_miscalibration_outcome", outcomes.miscalibration),
         ("posterior_inefficiency_outcome", outcomes.inefficiency),
     ):
-        found |= _bounds(name, slope.estimate, slope.lower, slope.upper)
-    found |= error.metrics("posterior_error")
-    return {name: np.nan if withheld else value for name, value in found.items()}
+        figures |= _bounds(name, slope.estimate, slope.lower, slope.upper)
+    figures |= error.metrics("posterior_error")
+    return {name: np.nan if withheld else value for name, value in figures.items()}
 
 
 def headline(table: BeliefTable) -> MartingaleScore:
@@ -213,14 +213,14 @@ def _jointly(table: BeliefTable, clusters: Codes, groups: Codes) -> dict[str, fl
 
 
 def _by_domain(table: BeliefTable) -> dict[str, float]:
-    found: dict[str, float] = {}
+    figures: dict[str, float] = {}
     for name in dict.fromkeys(table.domain):
         rows = np.array([domain == name for domain in table.domain])
         score = headline(_only(table, rows))
         bounds = _bounds("martingale_score", score.estimate, score.lower, score.upper)
-        found |= {f"{figure}_in_{name}": value for figure, value in bounds.items()}
-        found |= {f"identified_in_{name}": float(score.identified), f"n_in_{name}": score.n}
-    return found
+        figures |= {f"{figure}_in_{name}": value for figure, value in bounds.items()}
+        figures |= {f"identified_in_{name}": float(score.identified), f"n_in_{name}": score.n}
+    return figures
 
 
 def _only(table: BeliefTable, rows: "np.typing.NDArray[np.bool_]") -> BeliefTable:

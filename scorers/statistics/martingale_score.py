@@ -118,9 +118,9 @@ def martingale_score(
     names: Sequence[Hashable] = range(len(x)) if cluster is None else cluster
     groups: Sequence[Hashable] = [0] * len(x) if group is None else group
     problems = _shape_problems(x, y, z)
-    for what, given in (("cluster", names), ("group", groups)):
-        if len(given) != len(x):
-            problems.append(f"{len(given)} {what} names for {len(x)} questions; give one for each")
+    for what, labels in (("cluster", names), ("group", groups)):
+        if len(labels) != len(x):
+            problems.append(f"{len(labels)} {what} names for {len(x)} questions; give one for each")
     for what, values in (("prior", x), ("posterior", y), ("instrument", z)):
         outside = np.argwhere(~np.isnan(values) & ~((values >= 0) & (values <= 1)))
         if outside.size:

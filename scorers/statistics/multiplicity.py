@@ -11,7 +11,7 @@ ALPHA = 1 - LEVEL
 """Probability of one or more false alarms in a family of tests whose null hypotheses all hold."""
 
 
-def p_value(found: Headline, null: float = 0.0) -> float:
+def p_value(mean: Headline, null: float = 0.0) -> float:
     """Two-sided p value of the hypothesis that a mean is `null`, by Student's t, as its interval is.
 
     1 if the estimate equals `null` exactly, as it does if one policy is compared with itself. NaN without a standard
@@ -22,13 +22,13 @@ def p_value(found: Headline, null: float = 0.0) -> float:
     """
     from scipy.special import stdtr  # scipy.stats takes half a second longer to load
 
-    distance = abs(found.estimate - null)
-    if not np.isfinite(distance + found.stderr):
+    distance = abs(mean.estimate - null)
+    if not np.isfinite(distance + mean.stderr):
         return np.nan
     if distance == 0:
         return 1.0
-    t = distance / found.stderr if found.stderr > 0 else np.inf
-    return float(2 * stdtr(found.effective_clusters - 1, -t))
+    t = distance / mean.stderr if mean.stderr > 0 else np.inf
+    return float(2 * stdtr(mean.effective_clusters - 1, -t))
 
 
 def holm(p: ArrayLike) -> NDArray[np.float64]:

@@ -235,17 +235,17 @@ def _held_out(read: Sequence[JudgeRecord]) -> dict[str, float]:
         [_anchor_errors(np.array(record["given"]), np.array(rated, dtype=float)) for rated in record["rated"]]
         for record in judges.values()
     ]
-    found = {
+    figures = {
         name: finite_mean(np.array([of_judge[-1][name] for of_judge in rounds]))
         for name in ("anchor_error", "anchor_bias", "anchor_rank", "anchor_rank_lower", "anchor_rank_upper")
     }
-    found["n_anchors"] = sum(of_judge[-1]["n_anchors"] for of_judge in rounds)
+    figures["n_anchors"] = sum(of_judge[-1]["n_anchors"] for of_judge in rounds)
     first = [of_judge[0] for of_judge in rounds]
     for number, later in enumerate(list(zip_longest(*rounds))[1:], start=1):
         for name, key in (("drift_round", "anchor_bias"), ("drift_error_round", "anchor_error")):
             changes = [now[key] - before[key] for before, now in zip(first, later, strict=True) if now]
-            found[f"{name}_{number}"] = finite_mean(np.array(changes))
-    return found
+            figures[f"{name}_{number}"] = finite_mean(np.array(changes))
+    return figures
 
 
 def _anchor_errors(given: Floats, rated: Floats) -> dict[str, float]:

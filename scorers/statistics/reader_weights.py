@@ -73,20 +73,22 @@ def reader_weights(
     if known.sum() < FEWEST:
         return ReaderWeights()
     fit = sm.OLS((b - p)[known], np.column_stack(readers)[known] - p[known, None]).fit(cov_type="HC3", use_t=True)
-    found = [
+    weights = [
         (float(weight), float(lower), float(upper))
         for weight, (lower, upper) in zip(fit.params, fit.conf_int(), strict=True)
     ]
     if naive is None:
-        return ReaderWeights(found[0], half=found[1], follows="exact" * (found[0][1] > LEAST_WEIGHT))
+        return ReaderWeights(weights[0], half=weights[1], follows="exact" * (weights[0][1] > LEAST_WEIGHT))
     lower, upper = fit.t_test([1, -1, 0]).conf_int()[0]
     errors = _errors(b[known], p[known], readers[1][known]) - _errors(b[known], p[known], e[known])
     nearer = mean_headline(errors)
     leads = {
-        "exact": found[0][1] > LEAST_WEIGHT and lower > 0 and nearer.lower > 0,
-        "naive": found[1][1] > LEAST_WEIGHT and upper < 0 and nearer.upper < 0,
+        "exact": weights[0][1] > LEAST_WEIGHT and lower > 0 and nearer.lower > 0,
+        "naive": weights[1][1] > LEAST_WEIGHT and upper < 0 and nearer.upper < 0,
     }
-    return ReaderWeights(found[0], found[1], found[2], next((name for name, leading in leads.items() if leading), ""))
+    return ReaderWeights(
+        weights[0], weights[1], weights[2], next((name for name, leading in leads.items() if leading), "")
+    )
 
 
 def _errors(belief: Floats, prior: Floats, reader: Floats) -> Floats:

@@ -115,13 +115,13 @@ def two_stage(
     nothing = Headline(np.nan, np.nan, np.nan, n=n, clusters=clusters)
     if not strength >= MIN_F:
         return Instrumented(nothing, p, strength, plain)
-    found = IV2SLS(outcome, whole, both).fit()
-    projected = found.exog_hat
+    second = IV2SLS(outcome, whole, both).fit()
+    projected = second.exog_hat
     bread = np.linalg.inv(projected.T @ projected)
     scores = np.zeros((clusters, whole.shape[1]))
-    np.add.at(scores, codes, projected * (outcome - whole @ found.params)[:, None])
+    np.add.at(scores, codes, projected * (outcome - whole @ second.params)[:, None])
     covariance = bread @ scores.T @ scores @ bread * clusters / (clusters - 1)
-    error, slope = float(np.sqrt(covariance[0, 0])), float(found.params[0])
+    error, slope = float(np.sqrt(covariance[0, 0])), float(second.params[0])
     reach = quantile((1 + LEVEL) / 2, clusters - 1) * error
     bounded = Headline(slope, slope - reach, slope + reach, n=n, stderr=error, clusters=clusters)
     return Instrumented(bounded, p, strength, plain)
@@ -195,8 +195,8 @@ def linear_effects(y: ArrayLike, columns: Sequence[ArrayLike], cluster: Sequence
     def coefficients(sums: Floats) -> Floats:
         return _solved(sums[..., 1:last, 1:last], sums[..., 1:last, last])
 
-    found = iter(_jackknife([*used, np.asarray(y, dtype=float)], cluster, coefficients) if used else [])
-    return [next(found) if column.any() else UNKNOWN for column in every]
+    effects = iter(_jackknife([*used, np.asarray(y, dtype=float)], cluster, coefficients) if used else [])
+    return [next(effects) if column.any() else UNKNOWN for column in every]
 
 
 def _solved(matrix: Floats, vector: Floats) -> Floats:

@@ -47,7 +47,7 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
     before, after = (np.round(100 * beliefs[np.isfinite(beliefs)], 6) for beliefs in (prior, posterior))
     read = np.isfinite(prior)
     spread = prior.max(axis=1, where=read, initial=0) - prior.min(axis=1, where=read, initial=1)
-    found = {
+    figures = {
         "share_fifties": _share(before == 50),
         "share_fifties_posterior": _share(after == 50),
         "share_tens": _share(before % 10 == 0),
@@ -62,11 +62,11 @@ def report_figures(prior: Floats, posterior: Floats, refusal_effect: tuple[float
     raised = {
         "fifties": too_many_fifties(before) or too_many_fifties(after),
         "coarse": coarse(before) or coarse(after),
-        "refusals": min(found["read_priors"], found["read_posteriors"]) < MIN_READ,
+        "refusals": min(figures["read_priors"], figures["read_posteriors"]) < MIN_READ,
         "selective_refusals": abs(effect) > max(MAX_REFUSAL_EFFECT, REFUSAL_ERRORS * error),
-        "noiseless": found["same_priors"] >= MAX_SAME,
+        "noiseless": figures["same_priors"] >= MAX_SAME,
     }
-    return found | {f"flag_{name}": 1.0 for name in FLAGS if raised[name]}
+    return figures | {f"flag_{name}": 1.0 for name in FLAGS if raised[name]}
 
 
 def too_many_fifties(percents: Floats) -> bool:

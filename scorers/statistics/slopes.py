@@ -125,10 +125,10 @@ def first_stage(level: Floats, instrument: Floats, cluster: Codes, group: Codes)
         shared = _in_shared_group(group[q])
         q, x, z = q[shared], _centred(x[shared], group[q[shared]]), _centred(z[shared], group[q[shared]])
         parts.append((q, x, z, z))
-    found = _slope(parts, cluster, group)
-    if not found.error > 0:
-        return np.inf * abs(found.estimate) if found.error == 0 else np.nan
-    return float(ndtri(_two_sided(found.estimate / found.error, found.effective_clusters - 1) / 2) ** 2)
+    slope = _slope(parts, cluster, group)
+    if not slope.error > 0:
+        return np.inf * abs(slope.estimate) if slope.error == 0 else np.nan
+    return float(ndtri(_two_sided(slope.estimate / slope.error, slope.effective_clusters - 1) / 2) ** 2)
 
 
 def reliability(level: Floats, other: Floats, group: Codes) -> float:

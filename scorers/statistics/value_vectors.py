@@ -29,12 +29,12 @@ def contributions(choices: Sequence[Sequence[float] | None], items: Sequence[Ite
         choices: For each item the probabilities of its options, or None if the answer could not be read.
         items: The items.
     """
-    found = np.full((len(items), len(DIMENSIONS)), np.nan)
-    for row, item, p in zip(found, items, choices, strict=True):
+    values = np.full((len(items), len(DIMENSIONS)), np.nan)
+    for row, item, p in zip(values, items, choices, strict=True):
         if p is not None:
             touched = item.loadings.any(axis=0)
             row[touched] = np.asarray(p, dtype=float) @ item.loadings[:, touched]
-    return found
+    return values
 
 
 def value_vector(contribution: Floats) -> Floats:
@@ -267,8 +267,8 @@ def extrapolate(history: Sequence[Floats], ahead: int, order: int, shrinkage: bo
         terms = (comb(k + 1, i) * (-1) ** (k - i) * series[len(series) - 1 - k + i] for i in range(k + 1))
         series.append(np.asarray(sum(terms)))
     last = np.asarray(history[-1], dtype=float)
-    found: Floats = last + (_persistence(history) if shrinkage else 1.0) * (series[-1] - last)
-    return found
+    continued: Floats = last + (_persistence(history) if shrinkage else 1.0) * (series[-1] - last)
+    return continued
 
 
 def _persistence(history: Sequence[Floats]) -> float:

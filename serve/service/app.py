@@ -117,8 +117,8 @@ def application(server: Server) -> FastAPI:
     @app.get("/healthz")
     async def healthz() -> Response:
         source = server.source
-        found = {"status": "ok", "scorer": source.name, "artifact": source.digest, "made_of": source.made_of}
-        return answer(found, server)
+        health = {"status": "ok", "scorer": source.name, "artifact": source.digest, "made_of": source.made_of}
+        return answer(health, server)
 
     @app.get("/readyz")
     async def readyz() -> Response:
@@ -149,15 +149,15 @@ def application(server: Server) -> FastAPI:
 
     @app.post("/classify")
     async def classify(request: Request) -> Response:
-        given = parsed(request, doors.VerlRequest)
-        results = await server.score(request, doors.verl_items(given), limits.deadline)
-        return answer(doors.classify_answer(results, given.model), server, source=request.state.source)
+        body = parsed(request, doors.VerlRequest)
+        results = await server.score(request, doors.verl_items(body), limits.deadline)
+        return answer(doors.classify_answer(results, body.model), server, source=request.state.source)
 
     @app.post("/v1/embeddings")
     async def embeddings(request: Request) -> Response:
-        given = parsed(request, doors.VerlRequest)
-        results = await server.score(request, doors.verl_items(given), limits.deadline)
-        return answer(doors.embeddings_answer(results, given.model), server, source=request.state.source)
+        body = parsed(request, doors.VerlRequest)
+        results = await server.score(request, doors.verl_items(body), limits.deadline)
+        return answer(doors.embeddings_answer(results, body.model), server, source=request.state.source)
 
     @app.post("/remote_rm")
     async def remote_rm(request: Request) -> Response:
@@ -167,20 +167,20 @@ def application(server: Server) -> FastAPI:
 
     @app.post("/admin/artifact")
     async def swap(request: Request) -> Response:
-        given = parsed(request, Swap)
+        body = parsed(request, Swap)
         if server.specs is None:
             raise Refusal(404, "no_folder", "This server was started without --specs.")
         try:
-            spec: RewardSpec = named_spec(server.specs, given.name)
+            spec: RewardSpec = named_spec(server.specs, body.name)
         except PrerequisiteError:
             raise Refusal(404, "no_such_name", "There is no specification of that name.") from None
         async with server.swapping:
             try:  # in a thread: a model of some gigabytes is read, and requests are answered meanwhile
                 source = await asyncio.to_thread(Source, spec, limits.concurrency, server.source.rates)
             except Exception as error:
-                log_traceback(f"specification {given.name}", error)
+                log_traceback(f"specification {body.name}", error)
                 raise Refusal(422, "unusable", "The specification cannot be loaded; nothing was changed.") from None
-            if given.digest is not None and given.digest != source.digest:
+            if body.digest is not None and body.digest != source.digest:
                 raise Refusal(412, "other_digest", "The specification has another digest; nothing was changed.")
             former, server.source = server.source, source
             before = former.digest

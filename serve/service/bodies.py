@@ -43,13 +43,13 @@ async def read_body(headers: Mapping[str, str], receive: Receive, limits: Limits
 
 def replay(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body once, and then waits for the client to leave."""
-    given = False
+    sent = False
 
     async def again() -> Message:
-        nonlocal given
-        if given:
+        nonlocal sent
+        if sent:
             return await receive()
-        given = True
+        sent = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return again

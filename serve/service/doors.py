@@ -177,8 +177,8 @@ def rewards(results: Sequence[Result]) -> list[float]:
 
 
 def openrlhf_answer(results: Sequence[Result]) -> dict[str, Any]:
-    given = rewards(results)
-    return {"rewards": given, "scores": given, "extra_logs": {}}
+    values = rewards(results)
+    return {"rewards": values, "scores": values, "extra_logs": {}}
 
 
 def classify_answer(results: Sequence[Result], model: str) -> dict[str, Any]:

@@ -70,10 +70,10 @@ class Tokens:
     def right_of(self, header: str) -> tuple[Right, str] | None:
         """The right of an Authorization header, and the first digits of its token's hash; None for no known token."""
         kind, _, token = header.partition(" ")
-        given = sha256(token.strip().encode()).hexdigest()
+        digest = sha256(token.strip().encode()).hexdigest()
         # All of them are compared, in constant time each.
-        matches = [one for one in self.rights if hmac.compare_digest(one, given)]
-        return (self.rights[matches[0]], given[:8]) if matches and kind.lower() == "bearer" else None
+        matches = [one for one in self.rights if hmac.compare_digest(one, digest)]
+        return (self.rights[matches[0]], digest[:8]) if matches and kind.lower() == "bearer" else None
 
 
 def read_tokens(file: Path | None) -> Tokens:

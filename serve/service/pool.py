@@ -86,14 +86,14 @@ class Pool:
                 raise overloaded("The judge has not answered, and one item is tried; try again later.")
         if new and len(self.running) + len(new) > self.limits.queue:
             raise overloaded("The queue is full; try again later.")
-        found = {key: self._results[key] for key in keys if key in self._results}
+        results = {key: self._results[key] for key in keys if key in self._results}
         for key, item in new.items():
             self._start(key, source, item)
         waiting = {self.running[key]: key for key in dict.fromkeys(keys) if key in self.running}
         if waiting:
             done, _ = await asyncio.wait(waiting, timeout=deadline)
-            found |= {waiting[task]: task.result() for task in done}
-        return [found.get(key, LATE) for key in keys]
+            results |= {waiting[task]: task.result() for task in done}
+        return [results.get(key, LATE) for key in keys]
 
     def _start(self, key: Key, source: Source, item: Item) -> None:
         task = self.running[key] = asyncio.create_task(self._run(key, source, item))

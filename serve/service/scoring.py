@@ -197,16 +197,16 @@ class Source:
         """Whether some rubrics are for prompts or domains, and none of these is for this one."""
         if all(rubric.scope == "global" for rubric in self.rubrics):
             return False
-        found = applicable(self.rubrics, asked_text(state), question_of(state, Question).domain)
-        return found is None or found.scope == "global"
+        chosen = applicable(self.rubrics, asked_text(state), question_of(state, Question).domain)
+        return chosen is None or chosen.scope == "global"
 
     def insert(self, response: str, addition: str) -> str:
         """A reply with an addition that the judge sees: at the end of the part that a rubric extracts."""
         if self.name != "rubric":
             return response + addition
         reward, _ = read_reward(self.spec.options.get("rubric", "truth_seeking"))
-        given = self.spec.options.get("extraction")
-        how = model_from(Extraction, given, "extraction") if given else reward.protocol.extraction
+        extraction = self.spec.options.get("extraction")
+        how = model_from(Extraction, extraction, "extraction") if extraction else reward.protocol.extraction
         return insert(response, how, addition)
 
     async def score(self, item: Item, draw: int = 0) -> Result:

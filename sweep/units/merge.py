@@ -79,11 +79,11 @@ def merge(shards: Sequence[str], out: str, questions: Sequence[tuple[Any, Any]],
 def summaries(shards: Sequence[str]) -> bytes:
     """What lists of samples show, of all shards."""
     decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[msgspec.Raw])
-    found: list[msgspec.Raw] = []
+    parts: list[msgspec.Raw] = []
     for shard in shards:
         with EvalArchive(shard) as archive:
-            found += decode_json(archive.read(SUMMARIES), decoder)
-    return msgspec.json.encode(found)
+            parts += decode_json(archive.read(SUMMARIES), decoder)
+    return msgspec.json.encode(parts)
 
 
 class Scored(msgspec.Struct):

@@ -92,17 +92,19 @@ class Script:
         Raises:
             BadInput: The script failed or never calls `eval_set`, or this version of Inspect has another protocol.
         """
-        found = self.process.answer({})
-        if "manifest" in found:
+        answer = self.process.answer({})
+        if "manifest" in answer:
             self.call += 1
-            check_protocol(found["manifest"]["version"])
-            return Captured(found["manifest"]["options"]["log_dir"], found["earlier"], found["manifest"], found["more"])
+            check_protocol(answer["manifest"]["version"])
+            return Captured(
+                answer["manifest"]["options"]["log_dir"], answer["earlier"], answer["manifest"], answer["more"]
+            )
         printed = Path(self.process.printed).read_text(encoding="utf-8", errors="replace")
         if self.call:
             print(printed, end="")
         if self.process.process.returncode:
             place = f"after call {self.call} of eval_set was complete" if self.call else "before it called eval_set"
-            raise BadInput(f"{self.command} failed {place} ({found['error']})")
+            raise BadInput(f"{self.command} failed {place} ({answer['error']})")
         if not self.call:
             raise BadInput(
                 f"{self.command} never calls eval_set(), which a sweep divides among workers. Call it instead of "
@@ -112,8 +114,8 @@ class Script:
 
     def merge(self, shards: Shards, logs: Mapping[str, str]) -> None:
         """Merge a task's shards, whose logs are given by unit. The process has registered the scorers."""
-        found = [logs[unit.state] for unit in shards.units]
-        job = {"merge": found, "out": shards.out, "questions": shards.questions, "script": shards.script}
+        shard_logs = [logs[unit.state] for unit in shards.units]
+        job = {"merge": shard_logs, "out": shards.out, "questions": shards.questions, "script": shards.script}
         failed = self.process.answer(job)["error"]
         if failed:
             raise BadInput(f"The shards of {shards.out} could not be merged: {failed}")
@@ -126,14 +128,14 @@ class Script:
         self.folder.cleanup()
 
 
-def plan(command: Sequence[str], call: int, found: Captured, shards: int, workers: int,
+def plan(command: Sequence[str], call: int, captured: Captured, shards: int, workers: int,
          max_connections: int | None) -> Plan:  # fmt: skip
     """List what is left of a call of `eval_set` as units. No other sweep may do so in its folder meanwhile.
 
     Args:
         command: The script with its arguments, or `inspect eval-set ...`.
         call: Number of the call, from 1.
-        found: What the call would run.
+        captured: What the call would run.
         shards: Most units for one task.
         workers: Units that run at the same time, among which connections are divided.
         max_connections: Connections to each provider, by all units together.
@@ -141,18 +143,18 @@ def plan(command: Sequence[str], call: int, found: Captured, shards: int, worker
     Raises:
         BadInput: The eval set cannot be divided.
     """
-    log_dir, script = found.log_dir, found.manifest["options"]
+    log_dir, script = captured.log_dir, captured.manifest["options"]
     if shards > 1 and (script.get("limit") or script.get("sample_id") or "://" in log_dir):
         raise BadInput(
             f"--shards divides whole tasks with logs on a disk; {' '.join(command)} selects questions by limit or "
             f"sample_id, or writes to {log_dir}. Give the tasks their own number of questions (-T n=...) and a folder"
         )
-    todo = Plan(log_dir, eval_set_id(log_dir, found.manifest.get("eval_set_id")))
-    machine = {"max_sandboxes": script.get("max_sandboxes"), "max_subprocesses": found.more["max_subprocesses"]}
+    todo = Plan(log_dir, eval_set_id(log_dir, captured.manifest.get("eval_set_id")))
+    machine = {"max_sandboxes": script.get("max_sandboxes"), "max_subprocesses": captured.more["max_subprocesses"]}
     machine = {name: limit for name, limit in machine.items() if limit}
     existing = logs_by_task(log_dir)
-    names = {task["name"].lower() for task in found.manifest["tasks"]}
-    for task, more in zip(found.manifest["tasks"], found.more["tasks"], strict=True):
+    names = {task["name"].lower() for task in captured.manifest["tasks"]}
+    for task, more in zip(captured.manifest["tasks"], captured.more["tasks"], strict=True):
         logs = existing.get(task["identifier"], [])
         due = task["samples"] * task["epochs"]
         may_fail = accepted(script.get("fail_on_error"), due)
@@ -168,7 +170,7 @@ def plan(command: Sequence[str], call: int, found: Captured, shards: int, worker
         selection = {"version": SELECTION_VERSION, "eval_set_id": todo.eval_set_id, "tasks": [selected]}
         state = str(Path(state_folder(log_dir), sha256(task["identifier"].encode()).hexdigest()[:16]))
         unit = Unit(f"{task['name']}, {task['model']}", task["model"], due, list(command), str(Path.cwd()), call,
-                    found.earlier, selection | {"overrides": options}, state, bool(logs), may_fail,
+                    captured.earlier, selection | {"overrides": options}, state, bool(logs), may_fail,
                     more["roles"])  # fmt: skip
         whole = bool(logs) or more["stops_early"]  # by what it saw of all questions
         divided = None if whole else divide(unit, task, more["samples"], shards, names, more["script"])
@@ -257,23 +259,23 @@ def logs_by_task(log_dir: str) -> dict[str, list[int | None]]:
 
     from truthgym.datasets.inspect_private import task_identifier
 
-    found: dict[str, list[int | None]] = {}
+    by_task: dict[str, list[int | None]] = {}
     for log in list_eval_logs(log_dir, recursive=False) if exists(log_dir) else []:
         header = read_eval_log(log, header_only=True)
-        found.setdefault(task_identifier(header, None), []).append(completed_samples(header))
-    return found
+        by_task.setdefault(task_identifier(header, None), []).append(completed_samples(header))
+    return by_task
 
 
-def eval_set_id(log_dir: str, given: str | None) -> str:
+def eval_set_id(log_dir: str, asked: str | None) -> str:
     """The id of the eval set in a folder, as Inspect keeps it there."""
     path = f"{log_dir}/.eval-set-id"
     if exists(path):
         with fsspec.open(path, "rt") as file:
             known = str(file.read()).strip()
-        if given and given != known:
-            raise BadInput(f"{log_dir} holds eval set {known}, and the script asks for {given}; use another folder")
+        if asked and asked != known:
+            raise BadInput(f"{log_dir} holds eval set {known}, and the script asks for {asked}; use another folder")
         return known
-    new = given or token_urlsafe(16).replace("-", "a").replace("_", "b")
+    new = asked or token_urlsafe(16).replace("-", "a").replace("_", "b")
     if "://" not in log_dir:
         Path(log_dir).mkdir(parents=True, exist_ok=True)
     with fsspec.open(path, "wt") as file:
