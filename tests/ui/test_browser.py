@@ -1,4 +1,4 @@
-"""The page in headless Chromium: by the keyboard alone, and in each width and color scheme."""
+"""The page in headless Chromium: by clicks, by the keyboard alone, and in each width and color scheme."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from truthgym.ui.app import app, listening
-from truthgym.ui.jobs import jobs, start
+from truthgym.ui.jobs import find, jobs, start
 from truthgym.ui.processes.record import LAUNCHER, STARTED, read
 
 if TYPE_CHECKING:
@@ -98,6 +98,17 @@ class Visit:
         if urlsplit(url).scheme not in ("data", "blob") and not url.startswith(f"{self.site.address}/"):
             self.wrong.append(url)
 
+    def launch(self, name: str) -> str:
+        """Launch what is composed, once the page shows the command of the new name. Gives the run's id."""
+        self.page.get_by_label("Name of the set-up").fill(name)
+        self.see(self.page.locator("#command1")).to_contain_text(f"logs/{name}")
+        self.page.get_by_role("button", name="Launch").click()
+        self.see(self.page.get_by_role("heading", level=1)).to_have_text(name)
+        return urlsplit(self.page.url).path.rpartition("/")[2]
+
+    def status(self, text: str) -> None:
+        self.see(self.page.locator("#state .status")).to_have_text(text, timeout=LONGEST)
+
     def close(self) -> None:
         self.context.close()
         assert self.wrong == []
@@ -109,6 +120,56 @@ def visit(chromium: "Browser", site: Site) -> Iterator[Visit]:
     one = Visit(chromium, site)
     yield one
     one.close()
+
+
+@pytest.mark.slow
+def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clicks(visit: Visit) -> None:
+    page, see = visit.page, visit.see
+    page.goto("/")
+    see(page.get_by_role("checkbox", name="forecasting", exact=False).first).to_be_checked()
+    see(page.get_by_label("Models, with commas between them")).to_have_value("reference/bayesian")
+    page.get_by_label("limit", exact=True).fill("4")
+    see(page.locator("#command1")).to_contain_text("--limit 4")
+    page.get_by_role("button", name="Estimate").click()
+    see(page.locator("#estimate table").first).to_be_visible()
+    see(page.locator("#estimate")).to_contain_text("calls")
+    first = visit.launch("walked")
+    visit.status("done")
+    copy = page.locator("#copy")
+    copy.click()
+    see(copy).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == page.locator("#command").text_content()
+    page.locator("#log-1").click()
+    see(page.get_by_text("forecasting").first).to_be_visible()
+    see(page.get_by_text("brier").first).to_be_visible()
+
+    page.goto("/?setup=walked")
+    page.get_by_label("limit", exact=True).fill("")
+    page.get_by_label("epochs", exact=True).fill("200")
+    see(page.locator("#command1")).to_contain_text("--epochs 200")
+    second = visit.launch("long")
+    see(page.locator("#state progress")).to_be_visible()
+    visit.status("running")
+    page.reload()
+    page.get_by_role("button", name="Cancel the run").click()
+    visit.status("cancelled")
+    see(page.locator("#state")).to_contain_text("runs only the samples that have not ended")
+    page.get_by_role("button", name="Resume the run").click()
+    visit.status("running")
+    page.get_by_role("button", name="Cancel the run").click()
+    visit.status("cancelled")
+    assert [find(visit.site.folder, run).status for run in (first, second)] == ["done", "cancelled"]
+
+    page.goto("/?setup=walked")
+    visit.launch("again")
+    visit.status("done")
+    page.get_by_role("link", name="Results").first.click()
+    for name in ("again", "walked"):
+        page.get_by_role("checkbox", name=f"Tick logs/{name}/").check()
+    page.get_by_role("button", name="Compare the ticked logs").click()
+    see(page.get_by_role("heading", level=1)).to_have_text("Comparison")
+    see(page.get_by_role("region", name="Differences").locator("table").first).to_be_visible()
+    see(page.locator("#command")).to_contain_text("truthgym compare logs/")
 
 
 @pytest.mark.slow
