@@ -196,7 +196,9 @@ def one_run(frame: pd.DataFrame) -> str:
         [
             str(one["study"]),
             str(one["figure"]),
-            with_interval(one["value"], one["lower"], one["upper"]),
+            with_interval(one["value"], one["lower"], one["upper"])
+            if one["lower"] == one["lower"]
+            else f"{one['value']:.3f}",
             f"{one['mde']:.2f}" if one["mde"] == one["mde"] else "-",
             str(one["n"]),
         ]

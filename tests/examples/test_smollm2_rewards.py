@@ -1,0 +1,50 @@
+"""One run on SmolLM2: its figures on a network whose answers are known."""
+
+import runpy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+study = runpy.run_path("examples/smollm2_rewards.py")
+MARKERS = study["STUDIES"]["MARKERS"]
+
+
+class Network:
+    """States that say which sentences a reply has; and a judge who knows which reply is better, or says A."""
+
+    def __init__(self, knows: bool) -> None:
+        self.knows = knows
+
+    def states(self, replies: Sequence[Any]) -> np.ndarray:
+        return np.array([[one in reply.text for one in MARKERS] for reply in replies], dtype=float)
+
+    def prefers_first(self, requests: Sequence[str]) -> np.ndarray:
+        parts = [one.split("Reply A: ")[1].split("Reply B: ") for one in requests]
+        counts = np.array([[sum(one in text for one in MARKERS) for text in two] for two in parts])
+        return np.where(counts[:, 0] > counts[:, 1], 0.9, 0.1) if self.knows else np.full(len(requests), 0.9)
+
+
+def figures(rows: Any) -> dict[str, float]:
+    return {str(row["figure"]): float(row["value"]) for row in rows}
+
+
+def test_a_head_on_states_that_hold_the_quality_orders_replies() -> None:
+    found = figures(study["reward_rows"](Network(True), 40, 12, 0))
+    for form in ("known", "shifted"):
+        assert found[f"pairs in order, {form} replies, trained on all prompts"] > 0.9
+        assert found[f"pairs in order, {form} replies, by length alone"] < 0.9
+
+
+@pytest.mark.parametrize(("knows", "ties", "bias", "right"), [(True, 0, 0, 1), (False, 1, 1, 0.5)])
+def test_a_judge_by_its_next_token(knows: bool, ties: float, bias: float, right: float) -> None:
+    assert [*figures(study["judge_rows"](Network(knows), 12, 0)).values()][:3] == [ties, bias, right]
+
+
+def test_the_order_of_pairs_is_that_of_their_quality() -> None:
+    groups = study["make_replies"](6, 4, 0, "known")
+    quality = np.array([one.quality for one in study["flat"](groups)])
+    assert study["in_order"](groups, quality).estimate == 1
+    assert study["in_order"](groups, -quality).estimate == 0
+    assert study["in_order"](groups, 0 * quality).estimate == 0.5
