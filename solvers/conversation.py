@@ -180,6 +180,14 @@ class Conversation:
         # An agent may have rewritten the conversation: drop messages it removed, and follow its order.
         place = {message.id: i for i, message in enumerate(self.state.messages)}
         self.steps = sorted((s for s in self.steps if s.message_id in place), key=lambda s: place[s.message_id])
+        changed = _changed_messages(self.state.messages)
+        answer = next((s.message_id for s in reversed(self.steps) if s.kind == "answer"), None)
+        self.steps = [
+            s.model_copy(update={"trainable": False})
+            if s.message_id in changed and not (s.message_id == answer and _submitted(changed[answer]))
+            else s
+            for s in self.steps
+        ]
 
     async def ask_role(self, role: str, model: Model, messages: Sequence[ChatMessage], name: str) -> str:
         """Ask the model in another role, in a separate context, and return its reply. One model call.
@@ -266,6 +274,34 @@ def _other_models() -> dict[str | None, str]:
         if event.role is not None or event.model != evaluated
         for choice in event.output.choices
     }
+
+
+def _changed_messages(messages: Sequence[ChatMessage]) -> dict[str | None, tuple[str, str]]:
+    """Replies that are no longer what the model wrote, by id: the text of each before and after.
+
+    Training on them would teach what the model never said. After a `handoff` Inspect writes the tool calls of the other
+    agent as text, and its name before each reply.
+    """
+    attached = transcript().attachments
+    written = {
+        choice.message.id: choice.message
+        for event in transcript().events
+        if isinstance(event, ModelEvent)
+        for choice in event.output.choices
+    }
+    changed: dict[str | None, tuple[str, str]] = {}
+    for message in messages:
+        if isinstance(message, ChatMessageAssistant) and (was := written.get(message.id)):
+            text = attached.get(was.text.removeprefix("attachment://"), was.text)
+            if (text, len(was.tool_calls or [])) != (message.text, len(message.tool_calls or [])):
+                changed[message.id] = text, message.text
+    return changed
+
+
+def _submitted(texts: tuple[str, str]) -> bool:
+    """Whether a reply was changed only by `react`, which adds what the model submitted, in the model's own words."""
+    before, after = texts
+    return after.startswith(before) and bool(before or not after.startswith("["))
 
 
 def _check(output: ModelOutput, who: str) -> None:

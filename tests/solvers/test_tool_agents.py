@@ -13,7 +13,7 @@ from truthgym.datasets.errors import BadInput
 from truthgym.solvers.agent_tools.tools import SampleTools
 from truthgym.solvers.run_agent import run_agent
 from truthgym.solvers.scratchpad import first_words
-from truthgym.solvers.trajectory import recorded_answer
+from truthgym.solvers.trajectory import recorded_answer, recorded_steps
 from truthgym.solvers.workers import LABELS
 from truthgym.tasks.agent_bench_mini import agent_bench_mini
 
@@ -118,6 +118,19 @@ def test_an_agent_may_hand_off_to_one_that_has_the_tools(run: Run, says: Says, s
         answer = recorded_answer(Store(sample.store))
         assert answer
         assert submit or "[reader]" not in answer
+        # Inspect wrote the reader's calls as text, which training must not imitate.
+        rewritten = {one.id for one in sample.messages if one.role == "assistant" and "[reader]" in one.text}
+        steps = recorded_steps(Store(sample.store))
+        assert rewritten
+        assert not any(step.trainable for step in steps if step.message_id in rewritten)
+
+
+def test_replies_without_a_handoff_stay_trainable(run: Run) -> None:
+    log = run(agent_bench_mini(n=2), "reference/bayesian")
+    for sample in log.samples or []:
+        replies = {one.id for one in sample.messages if one.role == "assistant"}
+        trainable = {step.message_id for step in recorded_steps(Store(sample.store)) if step.trainable}
+        assert replies == trainable
 
 
 def test_an_unknown_agent_or_ledger_is_refused() -> None:
