@@ -62,6 +62,7 @@ PAGE = jinja2.Template(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{{ title }}</title>
+<link rel="icon" href="data:,">
 <style>{{ style }}</style>
 {% for script in scripts %}<script src="{{ script }}"></script>
 {% endfor %}</head>

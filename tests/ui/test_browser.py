@@ -1,12 +1,11 @@
 """The page in headless Chromium: by clicks, by the keyboard alone, and in each width and color scheme."""
 
-import os
 import shutil
-import signal
 import socket
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,9 +13,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.ui.conftest import kill_all
+from truthgym.analysis.site.build import build
 from truthgym.ui.app import app, listening
 from truthgym.ui.jobs import find, jobs, start
-from truthgym.ui.processes.record import LAUNCHER, STARTED, read
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -42,29 +42,34 @@ class Site:
     folder: Path
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server in this process, in a folder with a run and two logs. What it started is killed in the end."""
+@contextmanager
+def served(folder: Path, token: str | None = None) -> Iterator[Site]:
+    """A server in this process. What it started is killed in the end."""
     import uvicorn
 
+    door: socket.socket = listening("127.0.0.1", 0)
+    config = uvicorn.Config(app(folder, token), log_level="warning", http="h11", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread.start()
+    try:
+        yield Site(f"http://127.0.0.1:{door.getsockname()[1]}", folder)
+    finally:
+        server.should_exit = True
+        thread.join()
+        kill_all(folder)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server in a folder with a run and two logs."""
     folder = tmp_path_factory.mktemp("studies")
     (folder / "logs").mkdir()
     for log in sorted(SAMPLES.glob("*_urns_*.eval"))[:2]:
         shutil.copy(log, folder / "logs")
     start(folder, [sys.executable, "-c", "print('over')"], "short")
-    door: socket.socket = listening("127.0.0.1", 0)
-    config = uvicorn.Config(app(folder), log_level="warning", http="h11", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
-    thread.start()
-    yield Site(f"http://127.0.0.1:{door.getsockname()[1]}", folder)
-    server.should_exit = True
-    thread.join()
-    for path in [one for name in (LAUNCHER, STARTED) for one in folder.glob(f"runs/*/{name}")]:
-        try:
-            os.killpg(read(path)["pid"], signal.SIGKILL)
-        except (ProcessLookupError, PermissionError, KeyError):
-            continue
+    with served(folder) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +94,12 @@ class Visit:
         self.context.set_default_timeout(LONGEST)
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.address)
         self.page = self.context.new_page()
-        self.page.on("console", lambda said: self.wrong.extend([said.text] * (said.type == "error")))
+        self.page.on(
+            "console", lambda said: self.wrong.extend([f"{said.text} {said.location['url']}"] * (said.type == "error"))
+        )
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.on("request", lambda request: self.outside(request.url))
+        playwright.expect.set_options(timeout=LONGEST)
         self.see = playwright.expect
 
     def outside(self, url: str) -> None:
@@ -116,7 +124,6 @@ class Visit:
 
 @pytest.fixture
 def visit(chromium: "Browser", site: Site) -> Iterator[Visit]:
-    playwright.expect.set_options(timeout=LONGEST)
     one = Visit(chromium, site)
     yield one
     one.close()
@@ -170,6 +177,32 @@ def test_runs_are_composed_watched_cancelled_resumed_opened_and_compared_by_clic
     see(page.get_by_role("heading", level=1)).to_have_text("Comparison")
     see(page.get_by_role("region", name="Differences").locator("table").first).to_be_visible()
     see(page.locator("#command")).to_contain_text("truthgym compare logs/")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", [None, "0123456789abcdef"])
+def test_a_report_draws_its_charts_in_its_sandbox(
+    chromium: "Browser", tmp_path: Path, token: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("vl_convert", reason="the extra charts is not installed")
+    monkeypatch.chdir(tmp_path)
+    build(sorted(SAMPLES.glob("*_urns_*.eval"))[:2], tmp_path / "reports" / "mine", only=["calibration"])
+    with served(tmp_path, token) as site:
+        visit = Visit(chromium, site)
+        if token:
+            visit.page.goto("/login")
+            visit.page.get_by_label("Token").fill(token)
+            visit.page.keyboard.press("Enter")
+            visit.see(visit.page.get_by_role("heading", level=1)).to_be_visible()
+            visit.page.wait_for_url("**/")
+        visit.page.goto("/results")
+        visit.page.get_by_role("link", name="mine").click()
+        visit.page.get_by_role("navigation").get_by_role("link", name="calibration", exact=True).click()
+        visit.see(visit.page.locator("#chart svg.marks")).to_be_visible()
+        assert visit.page.evaluate("window.origin") == "null", "the page is in no sandbox"
+        if token:  # the picture in the place of the chart until that is drawn; it has data, so it needs the cookie
+            visit.wrong = [one for one in visit.wrong if not one.endswith("/reports/mine/calibration.svg")]
+        visit.close()
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from inspect_ai.log import read_eval_log
 
+from tests.ui.conftest import kill_all
 from truthgym.datasets.errors import BadInput
 from truthgym.ui import jobs
 from truthgym.ui.jobs import Job, cancel, find, next_command, output, progress, resume, start
@@ -65,12 +66,7 @@ def held():
 def place(tmp_path: Path) -> Iterator[Path]:
     """The folder of runs. What still runs in it is killed in the end."""
     yield tmp_path
-    for name in (LAUNCHER, STARTED):
-        for path in tmp_path.glob(f"runs/*/{name}"):
-            try:
-                os.killpg(read(path)["pid"], signal.SIGKILL)
-            except (ProcessLookupError, PermissionError, KeyError):
-                continue
+    kill_all(tmp_path)
 
 
 def wait(condition: Callable[[], object]) -> None:

@@ -1,6 +1,7 @@
 """What stands before every request to the page: the host, the origin, the token and the size of the body."""
 
 import hmac
+import re
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from http.cookies import CookieError, SimpleCookie
@@ -19,6 +20,8 @@ from truthgym.ui.pages.rendering import page
 COOKIE = "truthgym_ui"
 OPEN = ("/login", "/static/style.css")
 """Paths that need no token."""
+CHARTS = re.compile(r"/reports/[^/]+/charts\.js")
+"""As `OPEN`: the library that draws a report's charts. A browser sends no cookie for what a page in a sandbox loads."""
 SAFE = ("GET", "HEAD")
 """Methods that change nothing."""
 POLICY = (
@@ -86,7 +89,8 @@ class Guards:
             raise Refusal(421, "host", "This server has another name; open the address that `truthgym ui` printed.")
         if scope["method"] not in SAFE and not same_origin(headers, host):
             raise Refusal(403, "origin", "Only a page of this server may do that; open it and try again.")
-        if self.token and scope["path"] not in OPEN and not is_given(self.token, headers):
+        is_open = scope["path"] in OPEN or CHARTS.fullmatch(scope["path"])
+        if self.token and not is_open and not is_given(self.token, headers):
             raise Refusal(401, "token", "Open /login and give the token, or send `Authorization: Bearer TOKEN`.")
 
     def _is_known(self, host: str) -> bool:
@@ -161,7 +165,9 @@ def router(token: str | None) -> APIRouter:
             return page(request, "login.html", status=401, problem="This is not the token that the server was given.")
         answer = RedirectResponse("/", 303)
         if token:
-            answer.set_cookie(COOKIE, of_cookie(token), httponly=True, samesite="strict")
+            # Not strict: a link of a report, which is in a sandbox, is to a browser one of another site. A request that
+            # changes something must be of the same origin besides.
+            answer.set_cookie(COOKIE, of_cookie(token), httponly=True, samesite="lax")
         return answer
 
     return routes
