@@ -28,7 +28,6 @@ from truthgym.ui.processes.record import (
     OUTPUT,
     RECORD,
     STARTED,
-    end,
     folders,
     lives,
     lock,
@@ -38,7 +37,7 @@ from truthgym.ui.processes.record import (
 )
 from truthgym.ui.processes.secrets import refuse_keys
 
-__all__ = ["Job", "cancel", "find", "jobs", "next_command", "option", "output", "progress", "resume", "start"]
+__all__ = ["Job", "cancel", "check", "find", "jobs", "next_command", "option", "output", "progress", "resume", "start"]
 
 RUNS = "runs"
 """Folder of the runs in the folder in which the page was started."""
@@ -67,7 +66,6 @@ def start(
     """
     if not command or at_once < 1:
         raise BadInput("A run needs a command, and at least one run at a time")
-    refuse_keys(command, folder)
     log_dir = log_dir or option(command, "--log-dir")
     runs = folder.resolve() / RUNS
     runs.mkdir(parents=True, exist_ok=True)
@@ -75,12 +73,22 @@ def start(
     new = runs / f"{datetime.now():%Y%m%d-%H%M%S}-{slug}-{token_hex(3)}"
     attempt = {"command": list(command), "at": time.time()}
     with lock(runs):
-        refuse_shared(folder.resolve(), command, log_dir)
+        check(folder, command, log_dir)
         new.mkdir()
         record = {"name": name, "log_dir": log_dir, "at_once": at_once, "grace": grace, "attempts": [attempt]}
         write(new / RECORD, record)
         launch(new)
     return read_job(new)
+
+
+def check(folder: Path, command: Sequence[str], log_dir: str = "") -> None:
+    """Refuse what `start` refuses, and start nothing.
+
+    Raises:
+        BadInput: The command has a key in it; another run in progress writes to the same folder.
+    """
+    refuse_keys(command, folder)
+    refuse_shared(folder.resolve(), command, log_dir)
 
 
 def refuse_shared(folder: Path, command: Sequence[str], log_dir: str) -> None:
@@ -134,11 +142,9 @@ def cancel(job: Job) -> None:
     if not job.live:
         return
     (job.folder / CANCEL).touch()
-    if not lives(job.folder / LAUNCHER):  # somebody killed it, and the command went on
-        pid = read(job.folder / STARTED).get("pid")
-        grace = read(job.folder / RECORD).get("grace", GRACE)
-        if pid is not None and lives(job.folder / STARTED):
-            threading.Thread(target=end_alone, args=(job.folder, pid, grace), daemon=True).start()
+    with lock(job.folder.parent):
+        if not lives(job.folder / LAUNCHER) and lives(job.folder / STARTED):  # it was killed, and the command went on
+            launch(job.folder, "end")
 
 
 def resume(job: Job) -> Job:
@@ -186,25 +192,12 @@ RESUMES = {
 """What the same command does when it is run again, by its first two words."""
 
 
-def launch(folder: Path) -> None:
-    """Start the launcher of a run in a session of its own."""
+def launch(folder: Path, *words: str) -> None:
+    """Start the launcher of a run in a session of its own. With `end` it ends the command of one that was killed."""
     with (folder / OUTPUT).open("ab") as printed:
         child = subprocess.Popen(
-            [sys.executable, "-m", "truthgym.ui.processes.launcher", str(folder)],
+            [sys.executable, "-m", "truthgym.ui.processes.launcher", str(folder), *words],
             cwd=folder, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, start_new_session=True,
         )  # fmt: skip
     write(folder / LAUNCHER, process(child.pid))  # it writes the same; until then it is known by this
     threading.Thread(target=child.wait, daemon=True).start()  # no zombie stays
-
-
-def end_alone(folder: Path, pid: int, grace: float) -> None:
-    """End a command whose launcher is gone."""
-
-    def wait(seconds: float) -> bool:
-        until = time.monotonic() + seconds
-        while lives(folder / STARTED) and time.monotonic() < until:
-            time.sleep(0.1)
-        return not lives(folder / STARTED)
-
-    end(pid, grace, wait)
-    write(folder / EXIT, {"code": None, "cancelled": True, "at": time.time()})

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.ui.conftest import client_of
+from tests.ui.conftest import client_of, kill_all
 from truthgym.tasks import __all__ as registered
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.ui import jobs, setups
@@ -229,6 +229,20 @@ def test_what_is_started_is_what_the_page_shows(
     several = {**FIRST, "name": "two", "solvers": ["truthgym/direct", "truthgym/self_debate"]}
     assert client.post("/launch", data=several).headers["location"] == "/runs"
     assert [name for _, _, name in started[1:]] == ["two-direct", "two-self_debate"]
+
+
+def test_of_several_modes_none_starts_if_one_cannot(client: TestClient, tmp_path: Path) -> None:
+    release = "import pathlib, time\nwhile not pathlib.Path('go').exists(): time.sleep(0.05)"
+    busy = jobs.start(tmp_path, [sys.executable, "-c", release], "busy", log_dir="logs/two/self_debate")
+    try:
+        several = {**FIRST, "name": "two", "solvers": ["truthgym/direct", "truthgym/self_debate"]}
+        answer = client.post("/launch", data=several)
+        assert answer.status_code == 400
+        assert f"The run {busy.id} is in progress and writes to" in shown(answer.text)
+        assert [job.id for job in jobs.jobs(tmp_path)] == [busy.id]
+    finally:
+        (tmp_path / "go").touch()
+        kill_all(tmp_path)
 
 
 def test_another_training_method_shows_its_own_options(client: TestClient) -> None:

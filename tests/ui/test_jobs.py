@@ -248,6 +248,22 @@ def test_a_run_without_its_launcher_goes_on_and_can_be_cancelled(place: Path) ->
     assert "saved" in output(job)
 
 
+def test_a_cancel_holds_when_the_server_is_closed_at_once(place: Path) -> None:
+    """Of a run whose launcher was killed and whose command does not listen to SIGINT."""
+    deaf = f"import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n{WAITS}"
+    job = start(place, [sys.executable, "-c", deaf, "a"], "a", grace=1.0)
+    up(job)
+    os.killpg(read(job.folder / LAUNCHER)["pid"], signal.SIGKILL)
+    wait(lambda: not lives(job.folder / LAUNCHER))
+    server = f"from pathlib import Path; from truthgym.ui.jobs import cancel, find; cancel(find(Path(), {job.id!r}))"
+    subprocess.run([sys.executable, "-c", server], cwd=place, check=True)
+    if (now := find(place, job.id)).live:
+        with pytest.raises(BadInput, match="let it end"):  # a later attempt starts only when this one has ended
+            resume(now)
+    assert ended(job).status == "cancelled"
+    assert not lives(job.folder / STARTED)
+
+
 def test_a_deleted_folder_is_one_line_and_the_run_goes_on(place: Path) -> None:
     job = held(place, "a")
     up(job)

@@ -5,8 +5,10 @@ import runpy
 import shlex
 import shutil
 import sys
+from datetime import datetime, tzinfo
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fastapi.testclient import TestClient
@@ -14,8 +16,10 @@ from inspect_ai.log import read_eval_log
 
 from tests.fixtures import Run
 from tests.ui.test_jobs import ended, go, held, place, up  # noqa: F401
+from truthgym.ui import jobs
 from truthgym.ui.forms.checks import warnings
 from truthgym.ui.jobs import cancel, find
+from truthgym.ui.pages import results
 from truthgym.ui.repeat import repeat
 
 
@@ -131,3 +135,25 @@ def test_the_script_of_a_log_gives_the_same_scores(tmp_path: Path, run: Run, mon
     assert second.eval.task_args == log.eval.task_args
     assert second.eval.model_generate_config == log.eval.model_generate_config
     assert (second.eval.config.limit, second.eval.config.epochs) == (4, 2)
+
+
+def test_two_reports_in_one_second_have_a_folder_each(
+    client: TestClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Still(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Still":
+            return cls(2026, 1, 1)
+
+    folders: list[str] = []
+
+    def start(folder: Path, command: list[str], name: str, at_once: int) -> SimpleNamespace:
+        folders.append(command[-1])
+        return SimpleNamespace(id="run")
+
+    monkeypatch.setattr(results, "datetime", Still)
+    monkeypatch.setattr(jobs, "start", start)
+    for _ in range(2):
+        assert client.post("/results/report").status_code == 303
+    assert all(one.startswith("reports/20260101-000000-") for one in folders)
+    assert len(set(folders)) == 2

@@ -93,6 +93,8 @@ async def launch(request: Request) -> Response:
     given, folder = await form_fields(request), folder_of(request)
     try:
         setup = stored(folder, given)
+        for words in setup.commands().values():  # all or none of them
+            jobs.check(folder, words)
         started = [
             jobs.start(
                 folder, words, f"{setup.name}-{label}" if label else setup.name, at_once=request.app.state.at_once

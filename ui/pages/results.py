@@ -4,6 +4,7 @@ import shlex
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 from urllib.parse import urlencode
 
@@ -78,7 +79,7 @@ async def report(request: Request) -> Response:
     """Start `truthgym report` of the ticked logs; of all if none is ticked."""
     folder = folder_of(request)
     ticked = [str(inside(folder, log).relative_to(folder)) for log in (await fields(request)).get("log", [])]
-    name = f"{datetime.now():%Y%m%d-%H%M%S}"
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{token_hex(3)}"
     words = ["truthgym", "report", *(ticked or ["."]), "--out", f"{REPORTS}/{name}"]
     job = jobs.start(folder, words, "report", at_once=request.app.state.at_once)
     return RedirectResponse(f"/runs/{job.id}", 303)

@@ -1,4 +1,4 @@
-"""The process of a run: `python -m truthgym.ui.processes.launcher FOLDER`.
+"""The process of a run: `python -m truthgym.ui.processes.launcher FOLDER [end]`.
 
 It waits until it is the run's turn, starts the command, ends it if that is wished, and writes how it ended. It is in a
 session of its own, so that it goes on when the page, its server or the terminal is closed.
@@ -23,6 +23,7 @@ from truthgym.ui.processes.record import (
     end,
     end_rest,
     folders,
+    lives,
     lock,
     process,
     read,
@@ -53,6 +54,23 @@ def main(folder: Path) -> None:
     ended = {"code": code, "cancelled": (folder / CANCEL).exists(), "at": time.time()}
     with suppress(FileNotFoundError):  # the folder was deleted meanwhile
         write(folder / EXIT, ended)
+
+
+def end_alone(folder: Path) -> None:
+    """End a command whose launcher was killed, in the place of that. Until it has ended, the run cannot be resumed."""
+    write(folder / LAUNCHER, process(os.getpid()))
+    started = folder / STARTED
+
+    def has_ended(seconds: float) -> bool:
+        until = time.monotonic() + seconds
+        while lives(started) and time.monotonic() < until:
+            time.sleep(POLL)
+        return not lives(started)
+
+    if lives(started):
+        end(read(started)["pid"], read(folder / RECORD)["grace"], has_ended)
+    with suppress(FileNotFoundError):  # the folder was deleted meanwhile
+        write(folder / EXIT, {"code": None, "cancelled": True, "at": time.time()})
 
 
 def wait_for_turn(folder: Path, at: float, at_once: int, command: list[str]) -> "subprocess.Popen[bytes] | None":
@@ -112,4 +130,4 @@ def ended(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    (end_alone if sys.argv[2:] == ["end"] else main)(Path(sys.argv[1]))
