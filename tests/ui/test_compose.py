@@ -13,7 +13,7 @@ from tests.ui.conftest import client_of, kill_all
 from truthgym.tasks import __all__ as registered
 from truthgym.tasks.paradigms import PARADIGMS
 from truthgym.ui import jobs, setups
-from truthgym.ui.forms.checks import problems, warnings
+from truthgym.ui.forms.checks import outside, problems, warnings
 from truthgym.ui.forms.estimate import cost_commands, run_cost
 from truthgym.ui.forms.options import VERBS
 from truthgym.ui.forms.registry import KEYS, TASKS, choices, is_set, role_names
@@ -251,3 +251,9 @@ def test_another_training_method_shows_its_own_options(client: TestClient) -> No
     assert 'name="--num_generations"' in text
     assert 'value="trained/x"' in text
     assert 'name="--num_generations"' not in client.get("/?verb=train").text
+
+
+@pytest.mark.parametrize("value", ['"\\x2fetc/passwd"', '{a: ["\\u002e\\u002e/x"]}'])
+def test_a_path_written_with_escapes_stays_below_the_folder_too(value: str, tmp_path: Path) -> None:
+    assert outside(["-T", f"file={value}"], tmp_path)
+    assert outside(["-T", 'file="\\x61/b"'], tmp_path) == []

@@ -182,8 +182,17 @@ def outside(words: Sequence[str], folder: Path) -> list[str]:
     for word in words:
         is_text = before in FREE_TEXT or word.startswith((*(f"{one}=" for one in FREE_TEXT), "system_prompt="))
         before = word
-        for part in [] if is_text else re.split(r"[=,\s{}\[\]\"':]+", ADDRESS.sub("", word)):
+        text = "" if is_text else " ".join([word, *strings_of(word.partition("=")[2])])
+        for part in re.split(r"[=,\s{}\[\]\"':]+", ADDRESS.sub("", text)):
             path = Path(part.partition("@")[0])
             if part.startswith("~") or not (folder / path).resolve().is_relative_to(folder):
                 found.append(f"{part} is outside of {folder}; use a path below it.")
     return found
+
+
+def strings_of(value: str) -> list[str]:
+    """The texts in a value as YAML reads it, where a path may be written with escapes."""
+    try:
+        return [event.value for event in yaml.parse(value) if isinstance(event, yaml.ScalarEvent)]
+    except yaml.YAMLError:
+        return []
