@@ -230,9 +230,8 @@ def _over_models(scores: "pd.DataFrame", errors: "pd.DataFrame", doubts: list[Do
         if shared.empty or models < MIN_CLUSTERS_CORRELATED:
             number = len(shared) // max(models, 1)
             reason = f"{MIN_CLUSTERS_CORRELATED} models in the same setups are needed"
-            doubts.append(
-                Doubt("No correlation over models", f"{x} and {y}: {models} models in {number} setups", reason)
-            )
+            there = f"{models} model{'s' * (models != 1)} in {number} setup{'s' * (number != 1)}"
+            doubts.append(Doubt("No correlation over models", f"{x} and {y}: {there}", reason))
             continue
         means = shared.groupby("model").mean()
         error = (errors.loc[shared.index, [x, y]] ** 2).groupby("model").sum(min_count=complete.sum()) ** 0.5

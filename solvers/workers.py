@@ -32,7 +32,8 @@ def workers(
     `redundant`, the calls that repeat one of another worker that had shown what it is for; `contradiction`, 1 if
     answers differ; `overruled`, the answers that differ from the final one.
 
-    The log has the calls of all in the order in which they were made, and then the decision.
+    The log has the calls of all in the order in which they were made, and then the decision. A belief that is asked
+    after each step therefore rests on the calls of all, also with `ledger="isolated"`, where no worker saw them all.
 
     Args:
         number: How many.
