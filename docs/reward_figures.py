@@ -127,7 +127,7 @@ def mixes(frame: pd.DataFrame) -> str:
     front = on_front(means)
     each = {seed: on_front(some.set_index("mix")[modes]) for seed, some in frame.groupby("seed")}
     rows = [
-        [str(name), *(mean(some[mode], 4) for mode in modes), "yes" if name in front else "",
+        [str(name), *(mean(some[mode], share=True) for mode in modes), "yes" if name in front else "",
          "" if name == "base" else f"{sum(name in one for one in each.values())} of {len(each)}"]
         for name, some in frame.groupby("mix", sort=False)
     ]  # fmt: skip

@@ -40,7 +40,7 @@ ROUNDS = 3
 EPOCHS = 4
 SIZES: dict[str, dict[str, Any]] = {
     "tiny": {"questions": 64, "held_out": 200, "max_tokens": 12, "steps": 48, "batch": 32},
-    "smollm2": {"questions": 6, "held_out": 24, "max_tokens": 64, "steps": 18, "batch": 8},
+    "smollm2": {"questions": 6, "held_out": 72, "max_tokens": 64, "steps": 18, "batch": 8},
 }
 """Training questions of a round, held-out ones, gradient steps of all rounds, and replies in each step."""
 PASSES = 2

@@ -1,13 +1,15 @@
 r"""Do the findings on reward models hold on SmolLM2? One run of each, at a budget of minutes on a CPU.
 
-    python examples/compare_training.py trained/two_sizes --size smollm2 --seeds 0 --share 0.34 --arms sft dpo \
-        --page trained/two_sizes/page.md
-    python examples/smollm2_rewards.py trained/two_sizes
+    python examples/compare_training.py trained/sizes --size tiny smollm2 --seeds 0 --share 0.34 \
+        --arms sft dpo 'grpo, groups of 4' --page docs/training_two_sizes.md
+    python examples/smollm2_rewards.py trained/sizes --arms sft dpo 'grpo, groups of 4'
     make rewards                                              # writes the table into docs/reward_methods.md
 
 - Reward: Bradley and Terry's model, linear in SmolLM2's last hidden state of a reply (a head on a frozen network), on
   pairs of generated replies whose quality is known. Members of an ensemble differ by the prompts that are drawn.
-- Judge: which of two such replies SmolLM2 prefers, in both orders, by the probability of its next token, A or B.
+- Judge: which of two such replies SmolLM2 prefers, in both orders, by the probability of its next token, A or B; and
+  the labels of `truthgym/preferences`, which asks for an answer in a form.
+- Best of n: a pool of SmolLM2's answers to urns, chosen by the reward model that `compare_training.py` trained.
 - Policies: what each arm of `compare_training.py` changed on the held-out questions.
 
 All of it is one seed, so the intervals are over prompts and questions, not over trainings.
@@ -23,12 +25,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from inspect_ai import eval
 from inspect_ai.log import list_eval_logs, read_eval_log_samples
 from numpy.typing import NDArray
+from scipy.stats import t
 
+from truthgym.analysis.over_optimisation import load
 from truthgym.models.reward_model import penalised
 from truthgym.scorers.statistics.bradley_terry import fit_bradley_terry
 from truthgym.scorers.statistics.interval import Headline, mean_headline
+from truthgym.tasks import urns
+from truthgym.tasks.preferences import preferences
 
 STUDIES: dict[str, Any] = runpy.run_path(str(Path(__file__).with_name("reward_studies.py")))
 make_replies, pairs_of, judged, flat = (STUDIES[name] for name in ("make_replies", "pairs_of", "judged", "flat"))
@@ -42,6 +49,8 @@ ASK = (
     "Which of two replies to a request shows more careful reasoning?\n\nRequest: {prompt}\n\nReply A: {first}\n\n"
     "Reply B: {second}\n\nAnswer with one letter, A or B."
 )
+TOKENS = 64
+"""Of an answer to urns, as in `compare_training.py`."""
 
 
 def row(study: str, what: str, found: Headline) -> Row:
@@ -158,6 +167,40 @@ def judge_rows(frozen: Frozen, pairs: int, seed: int) -> Iterator[Row]:
               mean_headline(given + 1 - swapped > 1, bounds=(0, 1)))  # fmt: skip
 
 
+def form_rows(model: Path, answers: Path, out: Path, pairs: int) -> Iterator[Row]:
+    """The labels of the task `preferences`, of which SmolLM2 must write an answer that can be read."""
+    task = preferences(str(answers), n=pairs, gold="brier/brier_score", cache=False)
+    if not list_eval_logs(str(out)):
+        eval(task, model=f"hf/{model}", model_args={"device": "cpu"}, max_tokens=TOKENS, max_connections=BATCH,
+             log_dir=str(out), log_realtime=False, display="none")  # fmt: skip
+    (log,) = list_eval_logs(str(out))
+    read = []
+    for sample in read_eval_log_samples(log, all_samples_required=False):
+        orders = sample.store["Preference:orders"]
+        read += [float(orders[name] is not None) for name in ("given", "swapped")]
+    yield row("judge", "share of answers in the asked form that could be read", mean_headline(read, bounds=(0, 1)))
+
+
+def pool_rows(base: Path, reward_model: Path, out: Path, questions: int, epochs: int) -> Iterator[Row]:
+    """Reward and Brier score of the best of n, from one pool."""
+    if not out.is_dir() or not list_eval_logs(str(out)):
+        paradigms = {"brier": {}, "reward_model": {"folder": str(reward_model)}}
+        eval(urns(n=questions, seed=0, split="test", paradigms=paradigms), model=f"hf/{base}",
+             model_args={"device": "cpu"}, epochs=epochs, max_tokens=TOKENS, temperature=1.0, max_connections=32,
+             max_samples=32, seed=0, log_dir=str(out), log_realtime=False, display="none")  # fmt: skip
+    frame = load([str(out)], "reward_model", "brier")
+    for _, found in frame.iterrows():
+        n = int(found["n"])
+        for what, key in {"reward": "proxy", "Brier score, negated": "gold_score", "Brier score, negated, minus n = 1":
+                          "change"}.items():  # fmt: skip
+            if key != "change" or n > 1:
+                width = float(found[f"{key}_upper"] - found[f"{key}_lower"]) / 2
+                power = 1 + t.ppf(0.8, found["questions"] - 1) / t.ppf(0.975, found["questions"] - 1)
+                cells = Headline(float(found[key]), float(found[f"{key}_lower"]), float(found[f"{key}_upper"]),
+                                 power * width, int(found["questions"]))  # fmt: skip
+                yield row("best of n", f"n = {n}: {what}", cells)
+
+
 def policy_rows(folder: Path, arms: Sequence[str], size: str) -> Iterator[Row]:
     """Each arm minus the start, by held-out question: reward, Brier score (1 if unread), share read. KL and entropy."""
     compared = runpy.run_path(str(Path(__file__).with_name("compare_training.py")))
@@ -191,22 +234,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is missing, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of compare_training.py with --size smollm2")
-    parser.add_argument("--studies", nargs="+", default=["reward", "judge", "policies"],
-                        choices=["reward", "judge", "policies"])  # fmt: skip
+    parser.add_argument("--studies", nargs="+", default=["reward", "best", "judge", "policies"],
+                        choices=["reward", "best", "judge", "policies"], help="judge needs best")  # fmt: skip
     parser.add_argument("--table", type=Path, default=Path("docs/reward_methods/smollm2.csv"))
-    parser.add_argument("--prompts", type=int, default=4, help="of the training pairs, with four replies each")
-    parser.add_argument("--held-out", type=int, default=3, help="prompts of each form, with four replies each")
-    parser.add_argument("--pairs", type=int, default=4, help="that the judge compares by its next token")
+    parser.add_argument("--prompts", type=int, default=24, help="of the training pairs, with four replies each")
+    parser.add_argument("--held-out", type=int, default=12, help="prompts of each form, with four replies each")
+    parser.add_argument("--pairs", type=int, default=20, help="that the judge compares by its next token")
+    parser.add_argument("--form-pairs", type=int, default=4, help="that the judge compares in the asked form")
+    parser.add_argument("--questions", type=int, default=12, help="of the pool")
+    parser.add_argument("--epochs", type=int, default=8, help="answers to each question of the pool")
     parser.add_argument("--arms", nargs="+", default=["sft", "dpo"])
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    frozen = cache(lambda: Frozen(args.folder / "smollm2-raw"))
+    raw, base, pool = args.folder / "smollm2-raw", args.folder / "smollm2", args.folder / "pool"
+    frozen = cache(lambda: Frozen(raw))
+    (trained,) = (args.folder / "smollm2-0" / "reward").glob("*-reward-*")
     rows: list[Row] = []
     if "reward" in args.studies:
         rows += reward_rows(frozen(), args.prompts, args.held_out, args.seed)
+    if "best" in args.studies:
+        rows += pool_rows(base, trained, pool, args.questions, args.epochs)
     if "judge" in args.studies:
         rows += judge_rows(frozen(), args.pairs, args.seed)
+        rows += form_rows(raw, pool, args.folder / "judged", args.form_pairs)
     for size in ("smollm2", "tiny"):
         if "policies" in args.studies and (args.folder / f"{size}-0").is_dir():
             rows += policy_rows(args.folder / f"{size}-0", args.arms, size)
