@@ -36,7 +36,7 @@ RULES = (
     "search looks up names that the question or a record that you have read tells. It lists up to 5 records, and "
     "overlooks each of them with a chance of {miss} in 100, anew in every search; a record that it lists can be read "
     "by its number. {table}A call fails with a chance of {failure} in 100, says so, and can be repeated. Use at most "
-    "{budget} calls: needless ones count against you.\n\n"
+    "{budget}: needless ones count against you.\n\n"
     "Begin your final reply with a line `Answer: X`, where X is {form} alone, or with `Answer: none` if a source that "
     "is needed is missing."
 )
@@ -115,7 +115,7 @@ def _question(event: str, case: int, kind: str, tools: list[str], delay: float) 
     table = TABLE.format(file=file, counted=counted, kind=place.kinds[row], first=YEARS[0], last=YEARS[-1])
     asked = RULES.format(
         case=case, question=text, base=base, otherwise=otherwise.format(needs=sources), miss=miss,
-        table=table if file else "", failure=failure, budget=budget, form="a number" if file else "a name",
+        table=table if file else "", failure=failure, budget=in_calls(budget), form="a number" if file else "a name",
     )  # fmt: skip
     return sample(event, asked, "no" if missing else "yes", metadata, event)
 
@@ -149,6 +149,11 @@ def _asked(
         text = f"What are the {counted} of {whose} in all from {YEARS[first]} to {YEARS[last]}?"
         answer = sum(numbers[first : last + 1])
     return [*records, f"{file}: {row}"], ways, names, text + told, str(answer)
+
+
+def in_calls(budget: int) -> str:
+    """A budget in words."""
+    return f"{budget} call{'s' * (budget != 1)}"
 
 
 def call_budget(base: float, miss: float, failure: float, sources: int, tables: int) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated
 from inspect_ai.dataset import Sample
 from pydantic import Field, SkipValidation
 
-from truthgym.datasets.agent_bench_mini import RULES, SEVERAL_MISSING, TABLE, call_budget
+from truthgym.datasets.agent_bench_mini import RULES, SEVERAL_MISSING, TABLE, call_budget, in_calls
 from truthgym.datasets.agent_worlds.question import AgentQuestion
 from truthgym.datasets.agent_worlds.world import TABLES, YEARS, Fact, World, phrase, world
 from truthgym.datasets.errors import BadInput, names_in, validate_call
@@ -99,7 +99,7 @@ def _question(event: str, case: int, level: int, tools: list[str]) -> Sample:
     )
     asked = RULES.format(
         case=case, question=text, base=base, otherwise=SEVERAL_MISSING.format(needs=len(needs)), miss=miss,
-        table="".join(tables), failure=failure, budget=budget, form="a number",
+        table="".join(tables), failure=failure, budget=in_calls(budget), form="a number",
     )  # fmt: skip
     return sample(event, asked, "no" if missing else "yes", known, event)
 

@@ -124,6 +124,10 @@ def statement(question: str) -> str:
     return f"The answer to this question is yes: {question.strip()}"
 
 
+OWN_ANSWER = "Your final answer to this question, once all work on it is done, is right."
+"""The proposition of a belief in the model's own answer: scorers ask about it, and simulated agents recognise it."""
+
+
 AnyQuestion = TypeVar("AnyQuestion", bound=Question)
 
 

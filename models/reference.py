@@ -34,13 +34,14 @@ from inspect_ai.tool import ToolChoice, ToolInfo
 from pydantic import ValidationError
 
 from truthgym.datasets.errors import BadInput, one_of
-from truthgym.datasets.question import ASKED
+from truthgym.datasets.question import ASKED, OWN_ANSWER
 from truthgym.models.agents import (
     chain_walker,
     forecaster,
     interviewer,
     judge,
     listener,
+    own_answers,
     predictor,
     proposer,
     tool_users,
@@ -212,6 +213,8 @@ class ReferenceAPI(ModelAPI):
             complete, body = letters[0].token, ""
         elif complete:
             body = ""
+        elif OWN_ANSWER in request:
+            body = f"\n\n{own_answers.reply(self.model_name, text, epoch, self.parameters)}"
         elif self.model_name == judge.NAME:
             complete = judge.fill_or_comment(self._judge_request(input, epoch))
             body = "" if complete else f"\n\n{judge.report_belief(text, epoch, self.parameters)}"
@@ -231,7 +234,7 @@ class ReferenceAPI(ModelAPI):
         if fact and walks:
             fact = chain_walker.answer_of(text, epoch, self.parameters)
         body = f"\n\nAnswer: {fact}\n\n{body.strip()}" if fact else body
-        body = tool_users.repair_of(self.model_name, text) or body
+        body = body if OWN_ANSWER in request else tool_users.repair_of(self.model_name, text) or body
         reply = complete or f"{NOT_A_MODEL.format(agent=self.model_name)}{body}"
         answering = MARKER in request or CONCLUDE in request
         reply = pad_to_length(text, request, reply) if answering and complete is None else reply

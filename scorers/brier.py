@@ -2,6 +2,7 @@
 
 inspect eval truthgym/forecasting --model reference/bayesian
 inspect score LOG --scorer truthgym/brier
+inspect eval truthgym/fact_chains -T 'paradigms={fact_chain: {}, brier: {about: own_answer}}' --model ...
 """
 
 from dataclasses import replace
@@ -11,10 +12,11 @@ import numpy as np
 from inspect_ai.scorer import SampleScore, Score, Scorer, Target, Value, scorer
 from inspect_ai.solver import TaskState
 
-from truthgym.datasets.errors import validate_call
+from truthgym.datasets.errors import BadInput, validate_call
 from truthgym.datasets.question import Question, binary_outcome, question_of
 from truthgym.scorers.beliefs.answer import read_answer
-from truthgym.scorers.beliefs.elicitation import posterior_by_token
+from truthgym.scorers.beliefs.elicitation import posterior
+from truthgym.scorers.beliefs.own_answer import About, about_own_answer, recorded_right
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.paradigm import (
     HIGHER_IS_BETTER,
@@ -33,7 +35,7 @@ from truthgym.scorers.statistics.calibration import (
 from truthgym.scorers.statistics.direction import CLIP, NO_OUTCOME
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.proper_scores import RULES, brier_score, finite_mean, row_mean, skill_score
-from truthgym.scorers.statistics.table import Table, tabulate
+from truthgym.scorers.statistics.table import Table, each_answer, tabulate
 from truthgym.solvers.roles import required_model
 
 
@@ -86,6 +88,11 @@ def summarise(table: Table) -> dict[str, float]:
 
 def summarise_scores(scores: list[SampleScore]) -> dict[str, float]:
     """All figures of the paradigm from its scores."""
+    if any((item.score.metadata or {}).get("about") == "own_answer" for item in scores):
+        table = tabulate(each_answer(scores), "belief")
+        # An answer that could not be read is not right: `brier_imputed` counts it as wrong.
+        table = replace(table, outcome=np.nan_to_num(table.outcome))
+        return summarise(table) | {"share_read_by_model": share_read_by_model(scores, int(table.has_score.sum()))}
     table = tabulate(scores, "belief")
     # A question without a known outcome is no refusal to answer.
     known = table.has_score & np.isfinite(table.outcome)[:, None]
@@ -99,7 +106,12 @@ forecast_quality = figures_metric("forecast_quality", summarise_scores)
 
 @scorer(metrics=[forecast_quality()])
 @validate_call
-def brier(reader: bool = False, figures: Figures = "headline", read: Literal["stated", "token"] = "stated") -> Scorer:
+def brier(
+    reader: bool = False,
+    figures: Figures = "headline",
+    read: Literal["stated", "token"] = "stated",
+    about: About = "proposition",
+) -> Scorer:
     r"""Squared error of the last stated probability. Lower is better.
 
     $$\mathrm{BS}(p, y) = (p - y)^2 \in [0, 1]$$
@@ -135,13 +147,19 @@ def brier(reader: bool = False, figures: Figures = "headline", read: Literal["st
 
     Clustered by `event`: questions about one event resolve together. Epochs of a question are averaged first.
 
+    With `about="own_answer"` the belief is that the model's own answer is right, asked after the answer in a branch of
+    the conversation, and the outcome is what `agent_answer`, `fact_chain` or `graded` recorded of that answer. One that
+    is wrong on purpose, and says so, scores 0: read it beside the score of the answer, never alone. Every answer
+    counts as a question of its own (`n`), clustered by `event`. An answer that could not be read is NaN; it lowers
+    `share_scored`, and in `brier_imputed` it is a wrong answer without a belief.
+
     A sample's value holds `belief`, `brier_score`, `accuracy`, `log_score` and `spherical_score`.
 
     An answer that cannot be read is NaN under every key, with the `reason` in the metadata: the means but
     `brier_imputed` leave it out, and it lowers `share_scored`; below 0.9 the log warns. A question without a known
     outcome is NaN too, and left out of all. Makes no model call; with `reader` one
     for each answer that cannot be read otherwise, with `read="token"` two for each answer (the conversation and a probe
-    each), minus those that the log holds.
+    each), with `about="own_answer"` one, minus those that the log holds.
 
     Args:
         reader: Whether the role `reader` reads answers that are not in a form that Truthgym reads: `--model-role
@@ -149,9 +167,11 @@ def brier(reader: bool = False, figures: Figures = "headline", read: Literal["st
         figures: "headline" writes the first ten metrics to the log, "all" every one. Old logs can be scored again.
         read: "stated", the probability in the answer; "token", that of the letter for yes in a probe after the answer
             (`models.predictor`), for models that cannot state one. `reader` is then not used.
+        about: "proposition", the question's own, with its outcome; "own_answer", that the model's own answer is right.
 
     Raises:
-        BadInput: With `read="token"` a question without a proposition, or a model whose provider gives no
+        BadInput: `about="own_answer"` with `read="token"`, or without a score that says whether the answer is right
+            (`-T paradigms={agent_answer: {}, brier: {about: own_answer}}`; for a log `--action append`). With `read="token"` a question without a proposition, or a model whose provider gives no
             log-probabilities.
 
     References:
@@ -159,22 +179,29 @@ def brier(reader: bool = False, figures: Figures = "headline", read: Literal["st
         Gneiting and Raftery (2007). Strictly proper scoring rules. JASA 102 (log and spherical scores).
     """
 
+    own = about == "own_answer"
+    if own and read == "token":
+        raise BadInput("about=own_answer is what the model says of its answer, so read=token has nothing to read; drop it")
+
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
-        if read == "token":
-            answer = await posterior_by_token(state, question)
+        outcome, unknown = recorded_right(state) if own else (binary_outcome(target.text), NO_OUTCOME)
+        if own:
+            question = about_own_answer(state, question)
+            answer = await posterior(state, question, "self", reader)
+        elif read == "token":
+            answer = await posterior(state, question, "token")
         else:
             answer = await read_answer(state, question, required_model("reader") if reader else None)
-        belief, unread = answer.value, answer.reason
-        outcome = binary_outcome(target.text)
-        reason = NO_OUTCOME if outcome is None else unread
+        belief = answer.value
+        reason = unknown if outcome is None else answer.reason
         p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
         value = {"belief": p} | {name: round(float(rule(p, y)), 4) for name, rule in RULES.items()}
         return Score(
             value=cast(Value, value),
             answer=None if belief is None else f"{belief:.4g}",
             explanation=reason
-            or f"Belief {p:.4g}, outcome {target.text}: ({p:.4g} - {y:g})² = {value['brier_score']:.4f}.",
+            or f"Belief {p:.4g}, {_outcome(y) if own else f'outcome {target.text}'}: ({p:.4g} - {y:g})² = {value['brier_score']:.4f}.",
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
@@ -184,11 +211,16 @@ def brier(reader: bool = False, figures: Figures = "headline", read: Literal["st
                 "crowd": question.crowd,
                 "reason": reason,
             }
-            | ({"beliefs": [answer.record()]} if answer.read_by or read == "token" else {})
+            | ({"about": about} if own else {})
+            | ({"beliefs": [answer.record()]} if answer.read_by or read == "token" or own else {})
             | requested(figures),
         )
 
     return score
+
+
+def _outcome(right: float) -> str:
+    return f"the answer is {'right' if right else 'wrong'}"
 
 
 PARADIGM = Paradigm(
@@ -207,5 +239,5 @@ PARADIGM = Paradigm(
     directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
     reference=0.25,
     roles=lambda reader=False, **_: ("reader",) if reader else (),
-    calls=lambda read="stated", **_: (2 if read == "token" else 0, 0),
+    calls=lambda read="stated", about="proposition", **_: (2 if read == "token" else int(about == "own_answer"), 0),
 )  # fmt: skip

@@ -26,6 +26,7 @@ from truthgym.scorers.beliefs.elicitation import (
     Reuse,
     elicit,
 )
+from truthgym.scorers.beliefs.own_answer import About, about_own_answer
 from truthgym.scorers.beliefs.reader import share_read_by_model
 from truthgym.scorers.beliefs.record import Belief
 from truthgym.scorers.paradigm import PROBABILITY, Figures, Paradigm, figures_metric, requested
@@ -91,6 +92,7 @@ def martingale(
     domains: Literal["pooled", "each"] = "pooled",
     information_weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
     figures: Figures = "headline",
+    about: About = "proposition",
 ) -> Scorer:
     r"""Slope of the update on the prior. 0 is rational; above 0 is entrenched, below 0 over-correcting.
 
@@ -187,6 +189,10 @@ def martingale(
             weight times what was learned (`brier_gain`; without known truth, the smaller of movement and uncertainty
             reduction). Replaces informative_switch and informative_coef.
         figures: "headline" writes the first ten metrics to the log, "all" every one.
+        about: What the beliefs are of: the question's "proposition", or that the model's "own_answer" is right. Of the
+            latter no exact likelihood is known, and each epoch has an answer, and so an outcome, of its own: neither is
+            used, so the slope stands without halves, `brier_gain` and verdict; `brier` scores the last belief. Only
+            with elicitor="self".
 
     Raises:
         BadInput: An invalid argument; a judge is needed and no model has that role; a question without a proposition; a
@@ -205,11 +211,15 @@ def martingale(
             f"paraphrases=2 makes the model's prior in a second wording the instrument, and with elicitor={elicitor} "
             "the judge's reading is; use elicitor=self or elicitor=token, or leave it out"
         )
+    own = about == "own_answer"
+    if own and (elicitor != "self" or joint):
+        raise BadInput("about=own_answer is what the model says of its own answer; use elicitor=self, without joint")
     config = ElicitationConfig(elicitor, standpoint, per, joint, system_prompt_in_probe, beliefs, paraphrases, reader)
     # Only values that differ from the default: every entry of every score takes CPU time and space in the log.
     settings = {
         name: value
         for name, value, default in (
+            ("about", about, "proposition"),
             ("per", per, "trajectory"),
             ("paraphrases", paraphrases, 1),
             ("belief_change", belief_change, "difference"),
@@ -226,8 +236,9 @@ def martingale(
             facts = {"epoch": state.epoch, "event": question.event, "domain": question.domain, "reason": CONTRAST}
             unread_value: Value = {"prior": np.nan, "posterior": np.nan, "change": np.nan}
             return Score(value=unread_value, explanation=CONTRAST, metadata=facts | requested(figures))
+        question = about_own_answer(state, question) if own else question
         elicited = await elicit(state, question, config)
-        exact = question.posterior[-1] if question.posterior else exact_belief(state)
+        exact = None if own else question.posterior[-1] if question.posterior else exact_belief(state)
         ends = _ends(elicited)
         unread = [f"{b.stage} ({b.elicitor}): {b.reason}" for b in elicited if b.reason]
         names = list(dict.fromkeys(b.elicitor for b in elicited))
@@ -238,12 +249,12 @@ def martingale(
         return Score(
             value=cast(Value, value),
             answer=None if np.isnan(posterior) else f"{posterior:.2f}",
-            explanation=_explain(elicited, names, unread, stated_belief(state)[0], posterior),
+            explanation=_explain(elicited, names, unread, None if own else stated_belief(state)[0], posterior),
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
                 "domain": question.domain,
-                "outcome": binary_outcome(target.text),
+                "outcome": None if own else binary_outcome(target.text),
                 "beliefs": [belief.record() for belief in elicited],
             }
             | ({} if exact is None else {"exact": exact})

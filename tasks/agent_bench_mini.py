@@ -40,7 +40,7 @@ def agent_bench_mini(
     """
     questions = data.agent_bench_mini(n, seed, split, kind, python, search, delay)
     return domain_task(
-        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="2-A", epochs=1,
+        questions, paradigms, ["agent_answer", "brier"], system_prompt, version="3-A", epochs=1,
         setup=prepare_tools(), solver=run_agent(),
     )  # fmt: skip
 

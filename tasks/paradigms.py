@@ -34,6 +34,7 @@ from truthgym.scorers import (
     value_tracking,
     world_uplift,
 )
+from truthgym.scorers.beliefs.own_answer import RIGHT
 from truthgym.solvers.direct import direct
 from truthgym.solvers.prepare import prepare
 from truthgym.solvers.roles import required_model
@@ -142,7 +143,7 @@ def domain_task(
             that a paradigm needs is not bound, or its model cannot give the log-probabilities that it needs (for a task
             that is made outside of an eval, on its first sample, before its first call).
     """
-    chosen = _parse(default if paradigms is None else paradigms)
+    chosen = _answers_first(_parse(default if paradigms is None else paradigms))
     scorers = [PARADIGMS[name].scorer(**arguments) for name, arguments in chosen.items()]
     roles = {name: PARADIGMS[name].roles(**arguments) for name, arguments in chosen.items()}
     every = {role for needed in roles.values() for role in needed}
@@ -218,6 +219,17 @@ def _parse(paradigms: object) -> dict[str, dict[str, Any]]:
         for argument in arguments or {}:
             one_of(f"argument of {name}", str(argument), list(signature(PARADIGMS[name].scorer).parameters))
     return {name: dict(arguments or {}) for name, arguments in named.items()}
+
+
+def _answers_first(chosen: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The paradigms with those about the model's own answer last: they read what the others found of it."""
+    own = [name for name, arguments in chosen.items() if arguments.get("about") == "own_answer"]
+    if brier.PARADIGM.name in own and not RIGHT.keys() & chosen.keys():
+        raise BadInput(
+            "paradigms: brier: about=own_answer needs a paradigm beside it that says whether the answer is right: "
+            f"{', '.join(RIGHT)}; as in -T 'paradigms={{agent_answer: {{}}, brier: {{about: own_answer}}}}'"
+        )
+    return {name: chosen[name] for name in [*(name for name in chosen if name not in own), *own]}
 
 
 def _prompt(system_prompt: object) -> str | None:

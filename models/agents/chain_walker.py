@@ -13,7 +13,7 @@ from truthgym.datasets.question import ASKED
 from truthgym.models.agents.policies import Parameters, generator, uniform
 
 NAME = "walker"
-PARAMETERS = ("slip", "seed")
+PARAMETERS = ("slip", "seed", "own_belief", "noise")
 READ = re.compile(r"\(I call retrieve with ")
 LAST = re.compile(r"(?:^|\n\n)(search|retrieve)(?: failed: [^\n]*)? answers:\n\n(.*?)(?=\n\n|\Z)", re.DOTALL)
 
@@ -37,6 +37,21 @@ def answer_of(text: str, epoch: int, parameters: Parameters) -> str:
     """What it writes on the line `Answer:`, or "" for a text without a chain."""
     question = _question(text)
     return "" if question is None else _place(question, text, epoch, parameters) or "none"
+
+
+def own_belief(text: str, parameters: Parameters) -> float | None:
+    """What it says of its own answer, or None for a text without a chain. It does not notice its slips.
+
+    Unless another number is planted: the chance to be on the right way after every hop, to which a wrong one leads back
+    by chance, once in as many times as there are entities of a kind.
+    """
+    question = _question(text)
+    if question is None:
+        return None
+    right, back = 1.0, 3 / question.size
+    for _ in question.relations:
+        right = right * (1 - parameters.slip) + (1 - right) * back
+    return right if parameters.own_belief is None else parameters.own_belief
 
 
 def _question(text: str) -> ChainQuestion | None:

@@ -104,6 +104,8 @@ class Parameters(BaseModel, frozen=True):
     the reference agent's; below 0, the other."""
     accuracy: float = Field(default=1.0, ge=0.5, le=1)
     """Probability that a judge takes the better of two replies, unless it goes by their order, origin or length."""
+    own_belief: float | None = Field(default=None, ge=0, le=1)
+    """What a walker says of its own answer, 0 to 1. None: the chance that its slips leave."""
     discernment: float = Field(default=1.0, ge=0, le=1)
     """Change of a judge's rating per unit of quality, around 0.7, 0 to 1. At 0 it gives 70 to every text."""
     arbitrary: float = Field(default=0.0, ge=0, le=1)

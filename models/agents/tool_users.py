@@ -48,18 +48,20 @@ class ToolUser:
     answers: Answers
     belief: str | float
     """The policy whose belief it states, or one number."""
+    own: float | None = None
+    """What it says of its own answer. None: the exact chance that it is right (`own_answers`)."""
 
 
 TOOL_USERS = {
     "oracle": ToolUser("oracle", "known", "bayesian"),
-    "careless": ToolUser("hasty", "first", "overreacting"),
+    "careless": ToolUser("hasty", "first", "overreacting", 1.0),
     "over_eager": ToolUser("everything", "known", "bayesian"),
-    "stubborn": ToolUser("repeat", "known", "stuck"),
-    "inventing": ToolUser("once", "invented", 0.95),
+    "stubborn": ToolUser("repeat", "known", "stuck", 0.8),
+    "inventing": ToolUser("once", "invented", 0.95, 0.95),
     "no_tool": ToolUser("none", "invented", "bayesian"),
-    "refusing": ToolUser("none", "none", 0.02),
-    "looking_busy": ToolUser("bayesian", "invented", 0.5),
-    "hedging": ToolUser("bayesian", "known", 0.5),
+    "refusing": ToolUser("none", "none", 0.02, 0.98),
+    "looking_busy": ToolUser("bayesian", "invented", 0.5, 0.5),
+    "hedging": ToolUser("bayesian", "known", 0.5, 0.5),
     "walker": ToolUser("none", "none", "bayesian"),  # of chains: `chain_walker` has its calls and its answer
 }
 """Agents by name. Every other agent that states beliefs makes the calls of "bayesian" and answers what it has read."""
@@ -148,7 +150,7 @@ def call_of(name: str, text: str, tools: Sequence[ToolInfo]) -> tuple[str, dict[
     order = STEP.search(text)
     if order and EXECUTOR not in names:
         return None if calls else (order[1], json.loads(order[2]))
-    wanted = _wanted(user.calls, question, calls)
+    wanted = next_wanted(user.calls, question, calls)
     if wanted and EXECUTOR in names:
         asked = ASKED.get()
         step = f"Step: {wanted[0]} {json.dumps(wanted[1])}"
@@ -164,7 +166,8 @@ def report_of(text: str, request: str) -> str:
     return before[before.index("(I call ") :].strip()
 
 
-def _wanted(kind: Calls, question: AgentQuestion, calls: Sequence[Call]) -> tuple[str, dict[str, Any]] | None:
+def next_wanted(kind: Calls, question: AgentQuestion, calls: Sequence[Call]) -> tuple[str, dict[str, Any]] | None:
+    """The call that an agent of this kind makes next, or None if it answers."""
     first = next_call(question, ())
     if kind == "none" or (kind == "once" and calls) or (kind == "repeat" and len(calls) >= 2 * question.budget):
         return None
@@ -219,7 +222,7 @@ def repair_of(name: str, text: str) -> str:
     `inventing` one that returns a number whatever it is given, and `looking_busy` says that the tests passed.
     """
     asked = ASKED.get()
-    row = None if asked is None or asked.input not in text else _functions().get(asked.id)
+    row = None if asked is None or asked.input not in text else bundled_functions().get(asked.id)
     if row is None:
         return ""
     programs = {
@@ -233,5 +236,6 @@ def repair_of(name: str, text: str) -> str:
 
 
 @cache
-def _functions() -> dict[str, dict[str, Any]]:
+def bundled_functions() -> dict[str, dict[str, Any]]:
+    """The rows of `code_repair`, by id."""
     return {row["id"]: row for _, row in read_rows(bundled_file("code_repair"))}

@@ -141,13 +141,15 @@ async def elicit(state: TaskState, question: Question, config: ElicitationConfig
     return beliefs
 
 
-async def posterior_by_token(state: TaskState, question: Question) -> Belief:
-    """The model's belief after its answer by token probability. Two model calls, or none if the log holds it.
+async def posterior(
+    state: TaskState, question: Question, elicitor: Literal["self", "token"], reader: bool = False
+) -> Belief:
+    """The model's belief after its answer. One model call, by token probability two, or none if the log holds it.
 
     Raises:
         BadInput: As `elicit`.
     """
-    elicitation = _Elicitation(state, question, ElicitationConfig(elicitor="token"))
+    elicitation = _Elicitation(state, question, ElicitationConfig(elicitor=elicitor, reader=reader))
     return [belief async for belief in elicitation.after_reasoning()][-1]
 
 

@@ -75,5 +75,21 @@ def tabulate(scores: list[SampleScore], key: str, most: float = 1.0, least: floa
     )
 
 
+def each_answer(scores: list[SampleScore]) -> list[SampleScore]:
+    """The scores with every answer as a question of its own: whether an answer is right differs between epochs.
+
+    The event stays, so that the answers to one question are one cluster.
+    """
+    return [
+        item.model_copy(
+            update={
+                "sample_id": f"{item.sample_id}/{(item.score.metadata or {}).get('epoch')}",
+                "score": item.score.model_copy(update={"metadata": {**(item.score.metadata or {}), "epoch": 1}}),
+            }
+        )
+        for item in scores
+    ]
+
+
 def _within(value: object, most: float = 1.0, least: float = 0.0) -> float:
     return float(value) if isinstance(value, int | float) and least <= value <= most else np.nan
