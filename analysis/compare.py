@@ -42,6 +42,8 @@ class Run:
     """The cluster of each question."""
     scores: dict[str, dict[str, list["LoggedScore"]]] = field(default_factory=dict)
     """By scorer and question, one per epoch."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What the beliefs of a scorer are about, if not the proposition."""
 
 
 def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
@@ -50,7 +52,8 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
     A difference is the mean over the questions that both runs have a number for, epochs averaged first, with an
     interval clustered by `event`. Pairing removes the variance between questions. `martingale` is compared by its slope
     and by the means `excess_movement` and `brier_gain`. If a scorer was run again with the same options, its last pass
-    counts; with other options its scores are named `martingale1`, and compared with those of that name.
+    counts; with other options its scores are named `martingale1`, and compared with those of that name. Beliefs about
+    the proposition are not compared with those about the model's own answer.
 
     Args:
         logs: Two or more logs. Questions are the same if their id and target are.
@@ -73,7 +76,7 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
     rows = []
     for path, run in zip(logs[1:], others, strict=True):
         shared = [question for question, target in first.targets.items() if run.targets.get(question) == target]
-        scorers = [name for name in first.scores if name in run.scores]
+        scorers = [name for name in first.scores if name in run.scores and first.about[name] == run.about[name]]
         if not shared or not scorers:
             what = "scorer" if shared else "question"
             raise BadInput(f"{logs[0]} and {path} share no {what}; compare logs of the same questions and scorers")
@@ -140,6 +143,7 @@ def _read(path: str | Path) -> Run:
             run.events[question] = sample.facts.event if sample.facts else question
             for name, score in (sample.scores or {}).items():
                 run.scores.setdefault(name, {}).setdefault(question, []).append(score)
+                run.about[name] = score.details.get("about") or score.details.get("settings", {}).get("about")
     return run
 
 

@@ -34,6 +34,7 @@ WITHOUT_DIRECTION = (
     "no number of an answer has a better end; truthgym compare A.eval B.eval compares two models by a slope over "
     "questions, as of martingale"
 )
+OTHER_KEY = "key={key} names none of its numbers that has a better end"
 LABELS = {
     "p_adjusted": "p (Holm)",
     "n": "questions",
@@ -117,7 +118,8 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
             for row in _pairs(means, best):
                 rows.append({"setup": setup, "score": name, "best": best, **row})
     doubts += [
-        Doubt("Not compared", str(scorer), WITHOUT_DIRECTION) for scorer in sorted(set(frame["scorer"]) - compared_by)
+        Doubt("Not compared", str(scorer), OTHER_KEY.format(key=key) if key else WITHOUT_DIRECTION)
+        for scorer in sorted(set(frame["scorer"]) - compared_by)
     ]
     compared = pd.DataFrame([row for row in rows if row["n"] >= FEWEST_QUESTIONS])
     few = [row for row in rows if row["n"] < FEWEST_QUESTIONS]
@@ -129,11 +131,11 @@ def differences(frame: "pd.DataFrame", key: str = "") -> "pd.DataFrame":
         )
         for row in few
     ]
-    sentences = grouped(doubts)
     if compared.empty:
+        causes = grouped(doubt for doubt in doubts if doubt.consequence.startswith("Not compared"))
         raise BadInput(
-            f"No two models can be compared: {sentences[0] if sentences else 'no two have a score of one setup.'} "
-            "Run two or more models on the same questions."
+            f"No two models can be compared. {' '.join(causes) or 'No two have a score of one setup.'} Two or more "
+            f"models need {FEWEST_QUESTIONS} questions in common, in one setup and with a score that has a better end."
         )
     compared["p_adjusted"] = float("nan")
     for _, family in compared.groupby(["score", compared["setup"] == ACROSS]):

@@ -171,17 +171,16 @@ def brier(
 
     Raises:
         BadInput: `about="own_answer"` with `read="token"`, or without a score that says whether the answer is right
-            (`-T paradigms={agent_answer: {}, brier: {about: own_answer}}`; for a log `--action append`). With `read="token"` a question without a proposition, or a model whose provider gives no
-            log-probabilities.
+            (`-T paradigms={agent_answer: {}, brier: {about: own_answer}}`; for a log `--action append`).
+            With `read="token"` a question without a proposition, or a model whose provider gives no log-probabilities.
 
     References:
         Brier, G. W. (1950). Verification of forecasts expressed in terms of probability. Monthly Weather Review 78.
         Gneiting and Raftery (2007). Strictly proper scoring rules. JASA 102 (log and spherical scores).
     """
-
     own = about == "own_answer"
     if own and read == "token":
-        raise BadInput("about=own_answer is what the model says of its answer, so read=token has nothing to read; drop it")
+        raise BadInput("about=own_answer is what the model says of its answer, so use read=stated")
 
     async def score(state: TaskState, target: Target) -> Score:
         question = question_of(state, Question)
@@ -197,11 +196,11 @@ def brier(
         reason = unknown if outcome is None else answer.reason
         p, y = (np.nan if number is None or reason else number for number in (belief, outcome))
         value = {"belief": p} | {name: round(float(rule(p, y)), 4) for name, rule in RULES.items()}
+        outcome_is = f"the answer is {'right' if outcome else 'wrong'}" if own else f"outcome {target.text}"
         return Score(
             value=cast(Value, value),
             answer=None if belief is None else f"{belief:.4g}",
-            explanation=reason
-            or f"Belief {p:.4g}, {_outcome(y) if own else f'outcome {target.text}'}: ({p:.4g} - {y:g})² = {value['brier_score']:.4f}.",
+            explanation=reason or f"Belief {p:.4g}, {outcome_is}: ({p:.4g} - {y:g})² = {value['brier_score']:.4f}.",
             metadata={
                 "epoch": state.epoch,
                 "event": question.event,
@@ -217,10 +216,6 @@ def brier(
         )
 
     return score
-
-
-def _outcome(right: float) -> str:
-    return f"the answer is {'right' if right else 'wrong'}"
 
 
 PARADIGM = Paradigm(

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 HeadlineBest = Literal["lowest", "highest", "zero", ""]
 """The best value of a headline: its lowest, its highest, 0, or none that is declared."""
-DECLARED: dict[str, HeadlineBest] = {"lower is better": "lowest", "higher is better": "highest", "0 is": "zero"}
+DECLARED: dict[str, HeadlineBest] = {
+    "lower is better": "lowest",
+    "higher is better": "highest",
+    "1 is perfect": "highest",
+    "0 is": "zero",
+}
 """How `Paradigm.better` begins."""
 BETTER = {"lowest": "lower", "highest": "higher"}
 """How a table says which end is better."""

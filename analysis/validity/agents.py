@@ -60,6 +60,14 @@ CHAINS: Agents = {
 }
 """Agents of the chains. A walker takes a wrong turn at each hop with the planted chance."""
 ABLATION: Agents = {"oracle": ("oracle", {}), "walker": ("walker", {})}
+OWN: Agents = {
+    "the chance that its slips leave": ("walker", {"slip": 0.2}),
+    "always 100": ("walker", {"slip": 0.2, "own_belief": 1.0}),
+    "always 50": ("walker", {"slip": 0.2, "own_belief": 0.5}),
+    "wrong on purpose, and says 0": ("walker", {"slip": 1.0, "own_belief": 0.0}),
+}
+"""Walkers by what they say of their own answer."""
+OWN_ANSWER = {"agent_answer": {}, "brier": {"about": "own_answer", "figures": "all"}}
 NOISE = 0.03
 """Noise of the beliefs that are reported along the way."""
 Read = TypeVar("Read")
@@ -74,7 +82,8 @@ def write(out: Path, n: int = 72) -> None:
     """
     played = play(n, list(PLAYERS))
     believed = beliefs(n, BELIEVERS), on_the_way(n, BELIEVERS)
-    out.write_text(page(played, *believed, gaia(), chains(), ablation(), n), encoding="utf-8")
+    own = own_answers(n, list(PLAYERS)), own_walks()
+    out.write_text(page(played, *believed, gaia(), chains(), ablation(), own, n), encoding="utf-8")
 
 
 def play(n: int, agents: Sequence[str]) -> dict[str, Columns]:
@@ -111,6 +120,20 @@ def ablation(n: int = 12) -> dict[tuple[str, str], dict[str, float]]:
             _metrics, fact_chains(n=n, hops=(2, 4, 8), context=context, paradigms=paradigms), ABLATION
         ).items()
     }
+
+
+def own_answers(n: int, agents: Sequence[str]) -> dict[str, dict[str, float]]:
+    """The figures of each agent's belief in its own answer, on `agent_bench_mini`."""
+    from truthgym.tasks.agent_bench_mini import agent_bench_mini
+
+    return _run(_metrics, agent_bench_mini(n=n, paradigms=OWN_ANSWER), {f"`{name}`": (name, {}) for name in agents})
+
+
+def own_walks(n: int = 70) -> dict[str, dict[str, float]]:
+    """The same of the walkers of `OWN`, on `fact_chains`."""
+    from truthgym.tasks.fact_chains import fact_chains
+
+    return _run(_metrics, fact_chains(n=n, paradigms=OWN_ANSWER), OWN)
 
 
 def beliefs(n: int, agents: Agents) -> dict[str, dict[str, float]]:
@@ -187,12 +210,13 @@ def page(
     levels: dict[str, Columns],
     walked: dict[str, dict[str, float]],
     ablated: dict[tuple[str, str], dict[str, float]],
+    own: tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]],
     n: int,
 ) -> str:
     """The page, as Markdown."""
     parts = (
         _head(n), _scores(played), _pairs(played), _calls(played["bayesian"]), _beliefs(believed, apart),
-        _gaia(levels), _chains(walked, ablated),
+        _own(*own), _gaia(levels), _chains(walked, ablated),
     )  # fmt: skip
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
@@ -277,6 +301,24 @@ def _beliefs(believed: dict[str, dict[str, float]], apart: dict[str, Headline]) 
         "not given. "
         "One that gives no number against its prior has a low `read`, and its other figures are of what is left.\n\n"
         + markdown(["agent", "on the way", "slope", "error", "gain", "read"], rows)
+    )
+
+
+def _own(bench: dict[str, dict[str, float]], walked: dict[str, dict[str, float]]) -> str:
+    rows = [
+        [task, name, *(_named(found, key) for key in ("answer", "brier")), f"{found['murphy_reliability']:.3f}"]
+        for task, agents in (("agent_bench_mini", bench), ("fact_chains", walked))
+        for name, found in agents.items()
+    ]
+    return (
+        "## Belief in the own answer\n\nWhat each agent says of its own answer after it (`brier` with "
+        "`about=own_answer`): `careless` 100, `stubborn` 80, `inventing` 95, `refusing` 98, `looking_busy` and "
+        "`hedging` 50, the others the exact chance that it is right. The default chains are walked with a slip of 0.2 "
+        "a hop, those of the last row with 1. `reliability` is the mean squared distance between how often answers are "
+        "right and what was said.\n\n"
+        + markdown(["task", "agent", "answer", "Brier", "reliability"], rows)
+        + "\nAn agent that is wrong on purpose and says so has a Brier score near 0 (`no_tool`, and the last row): "
+        "read it beside the answer, never alone."
     )
 
 

@@ -1,6 +1,6 @@
 """The model's own answer: the statement that it is right, and whether it is, as another scorer of the sample found."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from inspect_ai.scorer import Score
@@ -26,7 +26,7 @@ def about_own_answer(state: TaskState, question: AnyQuestion) -> AnyQuestion:
     facts = state.metadata or {}
     rule = TESTS if "tests" in facts else NONE if "needs" in facts and question.base_rate != 1 else ""
     proposition = f"{OWN_ANSWER} {rule.format(refusal=round(100 * REFUSAL))}".strip()
-    unknown = {"base_rate": None, "crowd": None, "posterior": [], "selected_by_outcome": False}
+    unknown: dict[str, Any] = {"base_rate": None, "crowd": None, "posterior": [], "selected_by_outcome": False}
     return question.model_copy(update={"proposition": proposition, **unknown})
 
 

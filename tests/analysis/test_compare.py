@@ -18,6 +18,7 @@ from truthgym.cli.lineage import command as lineage
 from truthgym.datasets.errors import BadInput
 from truthgym.models.agents.policies import Parameters
 from truthgym.models.agents.true_values import true_values
+from truthgym.tasks.agent_bench_mini import agent_bench_mini
 from truthgym.tasks.urns import urns
 
 
@@ -131,3 +132,11 @@ def test_the_command_prints_a_row_for_each_score(run: Run) -> None:
     done = CliRunner().invoke(command, logs)
     assert done.exit_code == 0, done.output
     assert "| reference/bayesian | brier/brier_score | lower |" in done.output
+
+
+def test_beliefs_about_other_things_are_not_compared(run: Run) -> None:
+    answer: dict[str, Any] = {"agent_answer": {}}
+    first = run(agent_bench_mini(n=3, paradigms=answer | {"brier": {}}), "reference/bayesian")
+    other = run(agent_bench_mini(n=3, paradigms=answer | {"brier": {"about": "own_answer"}}), "reference/bayesian")
+    assert {name.split("/")[0] for name in by_score(first.location, other.location)} == {"agent_answer"}
+    assert "brier/brier_score" in by_score(other.location, other.location)

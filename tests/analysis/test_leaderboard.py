@@ -182,3 +182,18 @@ def test_logs_are_read(folder: Path) -> None:
     kind = dict(zip(explained["feature"], explained["kind"], strict=True))
     assert kind["model"] == kind["mode"] == "assigned"
     assert kind["confidence"] == "observed"
+
+
+def test_why_nothing_can_be_compared_is_said() -> None:
+    few = made({(name, "direct"): noise(i, 6) for i, name in enumerate("ab")})
+    with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*share 6 questions .*10 that both"):
+        differences(few)
+    with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*only a .*one model alone was run"):
+        differences(made({("a", "direct"): noise(0, 20)}))
+
+
+def test_a_key_of_one_scorer_is_not_said_to_leave_the_others_without_a_better_end() -> None:
+    both = [made(planted()), made(planted(), scorer="agent_answer", key="answer")]
+    notes = " ".join(differences(pd.concat(both), key="answer").attrs["notes"])
+    assert "brier (key=answer names none of its numbers that has a better end)" in notes
+    assert "no number of an answer" not in notes

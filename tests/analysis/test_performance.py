@@ -14,6 +14,7 @@ from tests.fixtures import Run, Says
 from truthgym.analysis import performance
 from truthgym.analysis.performance import chart, load, report
 from truthgym.analysis.tables.saving import save
+from truthgym.analysis.tables.scores import headline_best
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.solvers.chain_of_thought import chain_of_thought
@@ -296,3 +297,7 @@ def test_what_cannot_be_used_is_named(by_skill: Path, tmp_path: Path, given: dic
         options["ability"] = str(arena(tmp_path, given["extra"]))
     with pytest.raises(BadInput, match=re.escape(message)):
         load(by_skill, **options)
+
+
+def test_the_scores_of_agents_are_best_at_1() -> None:
+    assert [headline_best(name) for name in ("agent_answer", "fact_chain", "length")] == ["highest", "highest", ""]

@@ -207,3 +207,11 @@ def test_no_world_of_the_test_split_is_in_another() -> None:
     of = {split: {item.id for item in agent_bench_mini(30, split=split)} for split in ("train", "validation", "test")}
     assert not of["train"] & of["test"]
     assert not of["validation"] & (of["train"] | of["test"])
+
+
+def test_one_call_is_not_several() -> None:
+    allowed = {
+        item.metadata_as(AgentQuestion).budget: str(item.input) for item in agent_bench_mini(n=30, kind="tool_use")
+    }
+    assert "Use at most 1 call: " in allowed[1]
+    assert all(f"Use at most {budget} calls: " in text for budget, text in allowed.items() if budget > 1)

@@ -10,6 +10,8 @@ from truthgym.analysis.validity.agents import (
     beliefs,
     chains,
     on_the_way,
+    own_answers,
+    own_walks,
     page,
     play,
 )
@@ -36,7 +38,10 @@ def test_planted_beliefs_are_found_and_the_page_is_written(played: dict[str, Col
     assert (walked["oracle"]["chain"], walked["no_tool"]["chain"]) == (1, 0)
     hidden = ablation(3)
     assert (hidden["oracle", "all"]["chain_imputed"], hidden["walker", "0"]["chain_imputed"]) == (1, 0)
-    text = page(played, found, apart, played, walked, hidden, 6)
+    own = own_answers(6, ["no_tool", "careless"]), own_walks(6)
+    assert own[0]["`no_tool`"]["brier"] == 0 < own[0]["`careless`"]["brier"]
+    assert own[1]["always 50"]["brier"] == 0.25
+    text = page(played, found, apart, played, walked, hidden, own, 6)
     assert "| `stubborn` |" in text
     assert "--n 6" in text
     assert "1.00 [1.00, 1.00]" not in text
