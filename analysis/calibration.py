@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 QUESTION = "Do events happen as often as a model says?"
 RUN = ["setup", "model", "scorer"]
 """The columns that name a diagram."""
+OWN_ANSWER = "about=own_answer"
+NOT_DRAWN = (
+    "the belief is in the model's own answer, whose outcome is not that of the question; the scorer's `ece` and "
+    "`calibration_slope` are of it"
+)
 INSIDE, OUTSIDE = "within the band", "outside the band"
 LABELS = {"n": "questions", "share": "read", "ece": "ECE", "ece_null": "ECE if calibrated"}
 
@@ -63,9 +68,12 @@ def load(logs: Places, scorer: str = "brier") -> "pd.DataFrame":
 
     forecasts = answers(logs, scorer=scorer)
     forecasts = forecasts[(forecasts["key"] == "belief") & forecasts["target"].map(binary_outcome).notna()]
+    own = forecasts["scorer"].str.contains(OWN_ANSWER)
     rows, shared = [], []
     refused = defaultdict[str, list[str]](list)
-    for names, answered in forecasts.groupby(RUN, sort=True):
+    for names, _ in forecasts[own].groupby(RUN, sort=True):
+        refused[NOT_DRAWN].append(f"{names[1]} in {names[0]}")
+    for names, answered in forecasts[~own].groupby(RUN, sort=True):
         run = dict(zip(RUN, names, strict=True))
         name = f"{run['model']} in {run['setup']}"
         _, values, event, target = by_question(answered)

@@ -312,13 +312,13 @@ def _own(bench: dict[str, dict[str, float]], walked: dict[str, dict[str, float]]
     ]
     return (
         "## Belief in the own answer\n\nWhat each agent says of its own answer after it (`brier` with "
-        "`about=own_answer`): `careless` 100, `stubborn` 80, `inventing` 95, `refusing` 98, `looking_busy` and "
-        "`hedging` 50, the others the exact chance that it is right. The default chains are walked with a slip of 0.2 "
+        "`about=own_answer`): `careless` 100, `stubborn` 80, `inventing` 95, `refusing` 98, `hedging` 50, "
+        "the others the exact chance that it is right. The default chains are walked with a slip of 0.2 "
         "a hop, those of the last row with 1. `reliability` is the mean squared distance between how often answers are "
         "right and what was said.\n\n"
         + markdown(["task", "agent", "answer", "Brier", "reliability"], rows)
-        + "\nAn agent that is wrong on purpose and says so has a Brier score near 0 (`no_tool`, and the last row): "
-        "read it beside the answer, never alone."
+        + "\nAn agent that is wrong on purpose and says so has a Brier score near 0 (`no_tool`, `looking_busy`, "
+        "which also makes the right calls, and the last row): read it beside the answer, never alone."
     )
 
 

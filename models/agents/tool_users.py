@@ -60,7 +60,7 @@ TOOL_USERS = {
     "inventing": ToolUser("once", "invented", 0.95, 0.95),
     "no_tool": ToolUser("none", "invented", "bayesian"),
     "refusing": ToolUser("none", "none", 0.02, 0.98),
-    "looking_busy": ToolUser("bayesian", "invented", 0.5, 0.5),
+    "looking_busy": ToolUser("bayesian", "invented", 0.5),
     "hedging": ToolUser("bayesian", "known", 0.5, 0.5),
     "walker": ToolUser("none", "none", "bayesian"),  # of chains: `chain_walker` has its calls and its answer
 }

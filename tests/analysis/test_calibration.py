@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -7,10 +8,11 @@ import pytest
 from inspect_ai.log import list_eval_logs, read_eval_log
 
 from tests.analysis.answer_rows import answer_rows
-from tests.fixtures import metrics
+from tests.fixtures import Run, metrics
 from truthgym.analysis import calibration
 from truthgym.analysis.calibration import INSIDE, OUTSIDE, chart, load, report
 from truthgym.datasets.errors import BadInput
+from truthgym.tasks.agent_bench_mini import agent_bench_mini
 
 Tables = Callable[..., None]
 
@@ -94,3 +96,10 @@ def test_nothing_to_draw_is_refused(table: Tables) -> None:
     table(beliefs(np.array([0.5]), np.array([1])).assign(target="an essay"))
     with pytest.raises(BadInput, match="no question has a known outcome; ask"):
         load("logs")
+
+
+def test_a_belief_in_the_own_answer_is_not_drawn_against_the_question(run: Run) -> None:
+    paradigms: dict[str, Any] = {"agent_answer": {}, "brier": {"about": "own_answer"}}
+    log = run(agent_bench_mini(n=30, paradigms=paradigms), "reference/hedging")
+    with pytest.raises(BadInput, match="belief is in the model's own answer"):
+        load(log.location)

@@ -185,7 +185,7 @@ def test_logs_are_read(folder: Path) -> None:
 
 
 def test_why_nothing_can_be_compared_is_said() -> None:
-    few = made({(name, "direct"): noise(i, 6) for i, name in enumerate("ab")})
+    few = made({(name, "direct"): noise(i, 6)[:, :1] for i, name in enumerate("ab")})
     with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*share 6 questions .*10 that both"):
         differences(few)
     with pytest.raises(BadInput, match=r"models can be compared\. Not compared: .*only a .*one model alone was run"):

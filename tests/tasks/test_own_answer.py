@@ -30,7 +30,8 @@ SLIP = 0.3
 def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, EvalLog]:
     place = str(tmp_path_factory.mktemp("walks"))
     found = {}
-    for name, planted in (("calibrated", {}), ("sure", {"own_belief": 1.0}), ("half", {"own_belief": 0.5})):
+    says: dict[str, dict[str, Any]] = {"calibrated": {}, "sure": {"own_belief": 1.0}, "half": {"own_belief": 0.5}}
+    for name, planted in says.items():
         task = fact_chains(n=60, hops=(1, 3), paradigms={"brier": OWN, "agent_answer": {}})
         model = get_model("reference/walker", slip=SLIP, **planted)
         found[name] = eval(task, model=model, log_dir=place, score_display=False, **QUIET)[0]
@@ -69,9 +70,10 @@ def test_a_belief_of_one_half_scores_a_quarter_and_one_that_is_sure_its_errors(w
     assert own(walks["sure"])["murphy_reliability"] > 0.1
 
 
-def test_an_agent_that_is_wrong_on_purpose_and_says_so_has_a_perfect_score(run: Run) -> None:
+@pytest.mark.parametrize("agent", ["no_tool", "looking_busy"])
+def test_an_agent_that_is_wrong_on_purpose_and_says_so_has_a_perfect_score(run: Run, agent: str) -> None:
     """So it is read beside the answer, which must be scored too."""
-    log = run(agent_bench_mini(n=6, paradigms={"brier": OWN, "agent_answer": {}}), "reference/no_tool")
+    log = run(agent_bench_mini(n=6, paradigms={"brier": OWN, "agent_answer": {}}), f"reference/{agent}")
     assert (own(log)["brier"], metrics(log, 0)["answer"]) == (0, 0)
 
 
