@@ -6,7 +6,7 @@ inspect score LOG --scorer truthgym/fact_chain -S figures=all
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from truthgym.datasets.fact_chains import ChainQuestion
 from truthgym.datasets.question import question_of
 from truthgym.scorers.agent_answer import is_right, read_answer
 from truthgym.scorers.paradigm import HIGHER_IS_BETTER, Figures, Paradigm, figures_metric, requested
-from truthgym.scorers.statistics.interval import UNKNOWN, Headline, mean_headline
+from truthgym.scorers.statistics.interval import UNKNOWN, Headline, clopper_pearson, mean_headline
 from truthgym.scorers.statistics.proper_scores import row_mean
 from truthgym.scorers.statistics.table import tabulate
 from truthgym.scorers.statistics.uplift import ratio_headline
@@ -61,13 +61,13 @@ def summarise(scores: list[SampleScore]) -> dict[str, float]:
     hops = _tried(scores)
     known = hops.walks
     imputed = _tried(scores, unread_fail=True)
-    error = ratio_headline(hops.wrong.sum(axis=1), hops.tried.sum(axis=1), hops.cluster, (0.0, 1.0))
+    error = _share_wrong(hops)
     early, late = (ratio_headline(hops.wrong[:, i], hops.tried[:, i], hops.cluster, (0.0, 1.0)) for i in (0, 1))
     change = _change(hops, early.estimate, late.estimate)
     figures = headline.headline("chain", table.share_scored) | {
         "hop_error": error.estimate,
-        "hop_error_lower": max(error.lower, 0.0),
-        "hop_error_upper": min(error.upper, 1.0),
+        "hop_error_lower": error.lower,
+        "hop_error_upper": error.upper,
         "hop_error_imputed": ratio_headline(
             imputed.wrong.sum(axis=1), imputed.tried.sum(axis=1), imputed.cluster
         ).estimate,
@@ -118,6 +118,15 @@ def _tried(scores: Sequence[SampleScore], unread_fail: bool = False) -> _Hops:
     return _Hops(counts[0], counts[1], list(cluster.values()), walks)
 
 
+def _share_wrong(hops: _Hops) -> Headline:
+    """The share of the tried hops that went wrong: of sums over chains, in the interval of a share of answers."""
+    wrong, tried = hops.wrong.sum(axis=1), hops.tried.sum(axis=1)
+    ratio = ratio_headline(wrong, tried, hops.cluster, (0.0, 1.0))
+    if not 0 < ratio.estimate < 1 or math.isnan(ratio.stderr):
+        return ratio
+    return clopper_pearson(replace(ratio, n=int(tried.sum())))
+
+
 def _change(hops: _Hops, early: float, late: float) -> Headline:
     """The late error minus the early one, linearised: a chain counts in both."""
     n, change = len(hops.cluster), late - early
@@ -146,8 +155,9 @@ def fact_chain(figures: Figures = "headline") -> Scorer:
     its first wrong hop. `chain_if_constant` is the mean of $(1-\hat e)^k$ over the chains: `chain` above it means that
     errors come in the same chains, or late in them. `hop_error_change` is the error after the fourth hop minus that up
     to it, above 0 if a longer context makes hops harder. Only some chains get so far: an agent that fails some of them
-    entirely seems to improve. The bounds of both are those of a ratio of sums over chains: hops of one chain may err
-    alike. With one or two failed chains the upper bound of `hop_error` is too low.
+    entirely seems to improve. The bounds of `hop_error` are those of Clopper and Pearson with the effective number of
+    hops (Korn and Graubard, as in `mean_headline`), since hops of one chain may err alike; those of the change are of a
+    ratio of sums over chains, too narrow with one or two failed chains.
 
     Metrics, headline first: `chain` with its `stderr`, 95 % bounds, `mde`, `n` and `share_scored`; `hop_error` with
     its bounds. With `figures="all"` `hop_error_imputed`, where a chain without a read answer failed at the hop after

@@ -145,17 +145,22 @@ def mean_headline(
     if not bounds:
         return headline
     if tuple(bounds) == (0, 1) and np.isin(x, (0, 1)).all():
-        return _of_right_and_wrong(headline, degrees)
+        return clopper_pearson(headline)
     low, high = min(bounds[0], mean), max(bounds[1], mean)
     return replace(headline, lower=max(headline.lower, low), upper=min(headline.upper, high))
 
 
-def _of_right_and_wrong(headline: Headline, degrees: float) -> Headline:
-    """The interval of Clopper and Pearson with the effective number of answers."""
+def clopper_pearson(headline: Headline) -> Headline:
+    """A share with the interval of Clopper and Pearson, from the effective number of answers as in `mean_headline`.
+
+    Args:
+        headline: The share, strictly between 0 and 1, with its cluster-robust standard error. Its `n` is the number of
+            answers, which the effective number does not exceed.
+    """
     from scipy.special import betaincinv
 
     p, n = headline.estimate, headline.n
-    apart = (quantile((1 + LEVEL) / 2, n - 1) / quantile((1 + LEVEL) / 2, degrees)) ** 2
+    apart = (quantile((1 + LEVEL) / 2, n - 1) / quantile((1 + LEVEL) / 2, headline.effective_clusters - 1)) ** 2
     answers = min(n, 1 + p * (1 - p) / max(headline.stderr**2, EQUAL) * apart)
     right, wrong = p * answers, (1 - p) * answers
     lower, upper = betaincinv(right, wrong + 1, (1 - LEVEL) / 2), betaincinv(right + 1, wrong, (1 + LEVEL) / 2)

@@ -10,6 +10,7 @@ import pytest
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ChatMessageTool, ChatMessageUser, get_model
 from inspect_ai.scorer import SampleScore, Score
+from scipy.stats import beta
 
 from tests.fixtures import Fails, Listens, Run, Says, metrics
 from truthgym.datasets.agent_worlds.archive import Call
@@ -67,8 +68,10 @@ def test_figures_by_hand() -> None:
     assert found["hop_error_late"] == 1 / 2
     assert found["hop_error_change"] == 3 / 8
     # by chain, wrong less .2 times tried is 1 - .4, 1 - 1.2 and -.4: with G/(G - 1) = 1.5, over 10 tried
-    half = 4.302653 * math.sqrt(1.5 * (0.6**2 + 0.2**2 + 0.4**2)) / 10
-    assert [found[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx([0, 0.2 + half], abs=1e-6)
+    variance = 1.5 * (0.6**2 + 0.2**2 + 0.4**2) / 10**2
+    hops = 1 + 0.2 * 0.8 / variance * (2.262157 / 4.302653) ** 2  # Student's t of 9 and of 2 degrees of freedom
+    ends = beta.ppf(0.025, 0.2 * hops, 0.8 * hops + 1), beta.ppf(0.975, 0.2 * hops + 1, 0.8 * hops)
+    assert [found[f"hop_error_{end}"] for end in ("lower", "upper")] == pytest.approx(ends, abs=1e-5)
     # late less early: the second chain moves it by (1 - .5 * 2) / 2 - (0 - 4 / 8) / 8, the others by -(...) / 8
     moves = [-(1 - 2 / 8) / 8, (1 - 1) / 2 + 4 / 64, 2 / 64]
     assert found["hop_error_change_stderr"] == pytest.approx(math.sqrt(1.5 * sum(one**2 for one in moves)))
@@ -92,8 +95,9 @@ def test_epochs_of_a_chain_are_no_further_chains() -> None:
         one.metadata = {**(one.metadata or {}), "epoch": epoch}
         again.append(SampleScore(score=one, sample_id=str(i)))
     many = summarise(again)
-    for name in ("hop_error", "hop_error_lower", "hop_error_upper", "hop_error_change_stderr"):
+    for name in ("hop_error", "hop_error_change_stderr"):
         assert many[name] == pytest.approx(once[name]), name
+    assert many["hop_error_upper"] - many["hop_error_lower"] >= once["hop_error_upper"] - once["hop_error_lower"]
 
 
 def test_an_unread_answer_counts_its_right_hops_alone() -> None:
@@ -135,6 +139,29 @@ def test_the_planted_error_of_a_hop_is_found(chains: list[ChainQuestion], slip: 
         assert found[f"chain_{hops:02d}_hops"] == pytest.approx(expected, abs=3 * math.sqrt(expected / 150)), hops
     assert abs(found["hop_error_change"]) < 3 * found["hop_error_change_stderr"]
     assert found["answer"] > found["chain"]
+
+
+@pytest.mark.parametrize(("slip", "n"), [(0.02, 35), (0.05, 14), (0.05, 70), (0.4, 14)])
+def test_the_interval_of_the_error_covers_the_planted_one(slip: float, n: int) -> None:
+    """In at least 95 % of runs but for their own noise, also where one or two chains failed; Wald's has .91 at .02."""
+    draw, covered = np.random.default_rng(0), []
+    lengths = np.resize([2, 3, 4, 6, 8, 12, 16], n)
+    for _ in range(300):
+        right = np.minimum(draw.geometric(slip, n) - 1, lengths)
+        found = figures(
+            *(scored(int(r), int(k), float(r == k), int(r < k)) for r, k in zip(right, lengths, strict=True))
+        )
+        covered.append(found["hop_error_lower"] <= slip <= found["hop_error_upper"])
+    assert np.mean(covered) > 0.95 - 2 * math.sqrt(0.95 * 0.05 / 300)
+
+
+@pytest.mark.parametrize("failed", [0, 1, 2, 70])
+def test_the_interval_of_few_or_only_failed_chains_has_a_width(failed: int) -> None:
+    found = figures(*(scored(3 - (i < failed), 3, float(i >= failed), int(i < failed)) for i in range(70)))
+    assert found["hop_error"] == pytest.approx(failed / 210)
+    assert found["hop_error_upper"] - found["hop_error"] > 0.012
+    exact = beta.ppf(0.975, failed + 1, 210 - failed)
+    assert failed in (0, 70) or found["hop_error_upper"] == pytest.approx(exact, rel=0.01)
 
 
 @pytest.mark.parametrize(("hops", "share"), [(2, 0.5), (4, 1 / 24), (8, 0.0)])
