@@ -161,7 +161,7 @@ def test_the_interval_of_few_or_only_failed_chains_has_a_width(failed: int) -> N
     assert found["hop_error"] == pytest.approx(failed / 210)
     assert found["hop_error_upper"] - found["hop_error"] > 0.012
     exact = beta.ppf(0.975, failed + 1, 210 - failed)
-    assert failed in (0, 70) or found["hop_error_upper"] == pytest.approx(exact, rel=0.01)
+    assert failed in (0, 70) or found["hop_error_upper"] == pytest.approx(exact, rel=0.03)
 
 
 @pytest.mark.parametrize(("hops", "share"), [(2, 0.5), (4, 1 / 24), (8, 0.0)])
