@@ -352,9 +352,9 @@ def _chains(walked: dict[str, dict[str, float]], ablated: dict[tuple[str, str], 
         "$(1-e)^k$ with the error e of a hop.\n\n"
         + markdown(["agent", "chain", "hop_error", "if constant", "answer", "process"], rows)
         + f"\nThe slip of a walker is its error of a hop: {inside} of {len(planted)} intervals of `hop_error` "
-        f"have it in them, and on average the estimate is {above:+.3f} from it. These are few walks of the same chains: "
-        "`tests/scorers/test_fact_chain.py` has the coverage of the interval over simulated runs. A hop is also "
-        "counted as wrong where a record of no use, that by chance names the next one, was read just before it.\n\n"
+        f"have it in them, and on average the estimate is {above:+.3f} from it. These are few walks of the same "
+        "chains: `tests/scorers/test_fact_chain.py` has the coverage of the interval over simulated runs. A hop is "
+        "also counted as wrong where a record of no use, that by chance names the next one, was read just before it.\n\n"
         "The context ablation, on 12 chains of 2, 4 and 8 hops: `results` of tools that the model sees. `oracle` "
         "looks in its conversation for where it is, and a walker carries its place in its own words; a chain "
         "without an answer at the message limit is unread, and `chain_imputed` counts it as wrong.\n\n"
