@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from truthgym.datasets.splits import split_of
 from truthgym.evallog.errors import bad_input
 from truthgym.scorers.statistics.direction import direction
 from truthgym.training.artifacts import card_metadata, folder_lock, hash_dataset
@@ -102,10 +103,16 @@ def load_data(
         raise bad_input(
             f"The dataset {name} has no rows in the split {train!r}; convert with a selection that keeps more."
         )
-    if "test" in (rows.unique("split") if "split" in rows.column_names else ()):
+    if "split" in rows.column_names:
+        column, reserved = "split", "test" in rows.unique("split")
+    else:  # rows of `truthgym convert` that lost the column still say of which event they are
+        column = "event"
+        ours = {"event", "sample_uuid"} <= set(rows.column_names)
+        reserved = ours and any(split_of(str(event)) == "test" for event in rows.unique("event"))
+    if reserved:
         raise bad_input(
-            f"The dataset {name} has rows of the test split, which is reserved for evaluation (column `split`); remove "
-            "them, or convert the logs again."
+            f"The dataset {name} has rows of the test split, which is reserved for evaluation (column `{column}`); "
+            "remove them, or convert the logs again."
         )
     columns = next((names for names in COLUMNS[method] if set(names) <= set(rows.column_names)), None)
     if columns is None:

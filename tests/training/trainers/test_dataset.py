@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from truthgym.datasets.errors import BadInput
+from truthgym.datasets.splits import split_of
 from truthgym.training.trainers.base_model import base_config, base_tokenizer
 from truthgym.training.trainers.dataset import load_data, longest_row
 
@@ -113,3 +114,13 @@ def test_a_model_without_tokenizer_or_chat_template_is_refused(tiny_model: Path,
     (bare / "tokenizer.json").unlink()
     with pytest.raises(BadInput, match="a model without a tokenizer"):
         base_tokenizer(str(bare))
+
+
+def test_rows_that_lost_the_column_split_are_refused_by_their_event(tmp_path: Path) -> None:
+    """Only rows of `truthgym convert`: another dataset may mean something else by its column `event`."""
+    by_split = {split_of(event): event for event in map(str, range(100))}
+    ours = SFT | {"sample_uuid": "u"}
+    with pytest.raises(BadInput, match="test split, .* \\(column `event`\\)"):
+        load_data("sft", dataset(tmp_path / "lost", ours | {"event": by_split["test"]}, ours | {"event": "0"}))
+    load_data("sft", dataset(tmp_path / "train", ours | {"event": by_split["train"]}))
+    load_data("sft", dataset(tmp_path / "other", SFT | {"event": by_split["test"]}))
