@@ -8,7 +8,8 @@ split, with the reward model as its only reward: in as many gradient steps, from
 which are trained on. The Brier score and the reward model compare all of them on the same held-out questions.
 
 Complete steps are skipped, so the same command resumes an interrupted study. `--size smollm2` runs the same arms on
-SmolLM2 with fewer questions; `--arms` and `--share` make a study smaller.
+SmolLM2 with fewer questions; `--arms` and `--share` make a study smaller. The arms that end in ", rubric" are paid by a
+regression on the same answers' scores, and run only if `--arms` names them.
 """
 
 import argparse
@@ -58,22 +59,37 @@ ARMS: dict[str, dict[str, Any]] = {
     "rloo, groups of 4": {"method": "rloo", "group": 4},
     "dpo, LoRA r = 8": {"method": "dpo", "rounds": 1, "lora": 8},
     "dpo, LoRA r = 16": {"method": "dpo", "rounds": 1, "lora": 16},
+    "dpo, rubric": {"method": "dpo", "rounds": 1, "rubric": True},
+    "grpo, groups of 4, rubric": {"method": "grpo", "group": 4, "rubric": True},
 }
 """sft trains on the reply to each question that the reward model likes best; dpo on one pair of a question; the others
-on all rollouts. Those with one round ask all questions at once."""
+on all rollouts. Those with one round ask all questions at once. Those with a rubric differ from the arm of the same
+name without it in the reward model only."""
+RUBRIC = ", rubric"
 LORA_RATE = 10
 """Factor of the learning rate with LoRA, as is usual: at one rate for all, an adapter would hardly move."""
 BETA = 0.04
 """Weight of the KL term in grpo and rloo; that of dpo is TRL's 0.1."""
 REWARD, GOLD = "reward_model/reward", "brier/brier_score"
+CRITERIA = ("brier/spherical_score",)
+"""What the rubric's regression learns. It orders the answers to a question as the Brier score, which made the pairs."""
 BASE, START = "the start", "0-held-out"
 """The model that all arms start from, and the folder of a loop with its answers."""
 Row = Mapping[str, str]
 """An arm's figures by name, as in the .csv file."""
 
 
-def prepare(size: str, seed: int, folder: Path, share: float) -> tuple[Path, Path]:
-    """Make the model that all arms start from, and the reward model. Returns their folders."""
+def prepare(size: str, seed: int, folder: Path, share: float, rubric: bool = False) -> tuple[Path, Path]:
+    """Make the model that all arms start from, and the reward model. Returns their folders.
+
+    Args:
+        size: One of `SIZES`.
+        seed: Draws questions, replies and the order of training.
+        folder: Of this size and seed.
+        share: Share of the questions and steps.
+        rubric: Whether the reward model is a regression on the scores of the answers, instead of a model of pairs. Both
+            are trained on the same answers, in as many steps, from as many replies in each.
+    """
     from truthgym.training.reward import reward
     from truthgym.training.tiny import tiny
 
@@ -81,8 +97,10 @@ def prepare(size: str, seed: int, folder: Path, share: float) -> tuple[Path, Pat
     if not base.is_dir():
         tiny(base) if size == "tiny" else make_smollm2(base)
     numbers = SIZES[size]
-    asked, pairs = folder / "reward-logs", folder / "reward-pairs"
-    if not pairs.is_dir():
+    asked, rows = folder / "reward-logs", folder / ("reward-rows" if rubric else "reward-pairs")
+    if not asked.is_dir():
+        temporary = asked.with_name("reward-logs-unfinished")
+        shutil.rmtree(temporary, ignore_errors=True)
         eval(
             # Other questions than those of the arms, whose seeds are 1000 * seed + 0, 1, 2.
             urns(n=scaled(2 * numbers["questions"], share), seed=1000 * seed + 500, split="train", paradigms="brier"),
@@ -93,19 +111,23 @@ def prepare(size: str, seed: int, folder: Path, share: float) -> tuple[Path, Pat
             max_connections=64,
             max_samples=64,
             seed=seed,
-            log_dir=str(asked),
+            log_dir=str(temporary),
             log_realtime=False,
             display="none",
         )
-        convert([asked], "preference", pairs, Selection(score=GOLD))
+        temporary.rename(asked)
+    if not rows.is_dir():
+        selection = Selection(everything=True) if rubric else Selection(score=GOLD)
+        convert([asked], "sft" if rubric else "preference", rows, selection)
     options = {
         "model_name_or_path": str(base),
-        "dataset_name": str(pairs),
+        "dataset_name": str(rows),
         "output_dir": str(folder / "reward"),
         "learning_rate": RATES[size],
-        "per_device_train_batch_size": numbers["batch"] // 2,
+        "per_device_train_batch_size": numbers["batch"] // (1 if rubric else 2),  # a pair is two replies
         "max_steps": scaled(2 * numbers["steps"], share),
         "seed": seed,
+        **({"criteria": list(CRITERIA)} if rubric else {}),
         **CPU,
     }
     return base, reward(options)
@@ -181,13 +203,15 @@ def run(name: str, size: str, seed: int, folder: Path, share: float) -> None:
     from truthgym.training.closed_loop.options import open_folder, parse_config
     from truthgym.training.loop import loop
 
-    base, judge = prepare(size, seed, folder, share)
+    base, judge = prepare(size, seed, folder, share, ARMS[name].get("rubric", False))
     out = place(folder, name)
     given = options(name, size, seed, base, judge, out, share)
     open_folder(parse_config(given))
     for peak in folder.glob("*-peak.json"):  # what the start answered in a finished arm
         other = peak.with_name(peak.name.removesuffix("-peak.json"))
         mine, its = (json.loads((one / "loop.json").read_text(encoding="utf-8")) for one in (out, other))
+        if mine["task_args"] != its["task_args"]:  # another reward model
+            continue
         same = all(mine[key] == its[key] for key in ("train_args", "epochs", "fresh"))
         for name in (START, *(["1a-asked"] if same else [])):
             if not (out / name).exists():
@@ -234,12 +258,17 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
         value = {key: mean.value if mean else None for key, mean in means.items()}
         gold = [mean(scores) for _, _, scores in metrics.unread_as_wrong().values()]
         reward, kl = value[REWARD], means[KL]
+        paid_otherwise = ARMS.get(name, {}).get("rubric", False)
+        start = last(name, start=True)[0] if paid_otherwise else found[BASE][0]
+        before = start.mean(REWARD)
+        gain = None if before is None or reward is None else reward - before.value
         per_nat = None  # unless the policy has moved: else the quotient may be of any size and sign
-        if kl is not None and kl.value and kl.sign > 0 and reward is not None:
-            per_nat = (reward - float(rows[0]["reward"])) / kl.value
+        if kl is not None and kl.value and kl.sign > 0 and gain is not None:
+            per_nat = gain / kl.value
         peak = place(folder, name).with_name(f"{place(folder, name).name}-peak.json")
         shown = {
-            "reward": (reward, 4),
+            "reward": (None if paid_otherwise else reward, 4),
+            "gain": (gain, 4),
             "gold": (mean(gold), 4),
             "gold_read": (value[GOLD], 4),
             "distance": (mean(far), 3),
@@ -292,6 +321,7 @@ def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
 
 HEADER = {
     "reward": "reward",
+    "gain": "gain in its own reward",
     "gold": "Brier",
     "gold_read": "Brier of what was read",
     "distance": "distance",
@@ -306,6 +336,7 @@ HEADER = {
 }
 """The columns of the page, by figure."""
 PAIRED = ("reward", "gold", "distance")  # their differences between arms are shown, paired by seed
+TWINS = ("gold", "distance", "kl", "entropy", "form_rate")  # those of an arm paid by the rubric, with its twin
 SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")  # from 0 to 1, also their intervals
 
 
@@ -321,9 +352,16 @@ def page(rows: Sequence[Row]) -> str:
         pairs = [(other, key) for other in (BASE, "sft") if other in arms for key in PAIRED]
         changes = [[arm, *(_mean(some, key, arms[other]) for other, key in pairs)] for arm, some in arms.items()]
         heads = ["arm", *(f"{HEADER[key]} minus {other}" for other, key in pairs)]
-        sections.append(
-            f"## {size}\n\n{markdown(['arm', 'seeds', *HEADER.values()], table)}\n{markdown(heads, changes)}"
-        )
+        section = f"## {size}\n\n{markdown(['arm', 'seeds', *HEADER.values()], table)}\n{markdown(heads, changes)}"
+        twins = [
+            [arm, *(_mean(some, key, arms[arm.removesuffix(RUBRIC)]) for key in TWINS)]
+            for arm, some in arms.items()
+            if arm.endswith(RUBRIC) and arm.removesuffix(RUBRIC) in arms
+        ]
+        if twins:
+            heads = ["arm", *(f"{HEADER[key]} minus the same arm paid by pairs" for key in TWINS)]
+            section += f"\n{markdown(heads, twins)}"
+        sections.append(section)
     return TEXT.format(
         tables="\n".join(sections), beta=BETA, rounds=ROUNDS, epochs=EPOCHS, rate=LORA_RATE, passes=PASSES
     )
@@ -342,7 +380,7 @@ TEXT = """# Ways to train a policy, compared
 
 Written by `python examples/compare_training.py`; the .csv file beside this page has the figures and logs of each seed.
 
-Every arm starts from the same model, is paid by the same reward model only, samples the same number of replies to
+Every arm starts from the same model, is paid by a reward model only, samples the same number of replies to
 questions of the train split, and takes as many gradient steps on as many of them, each on average {passes} times. The
 reward model was trained on pairs of the start's own answers to other questions, ordered by their Brier scores. No arm
 was trained on the Brier score of the held-out questions. The arms with a buffer ask the questions in {rounds} rounds,
@@ -352,15 +390,18 @@ term weighs {beta}. All have one learning rate but those with LoRA, whose rate i
 
 {tables}
 Means over seeds, and differences paired by seed, each with its 95 % interval over seeds (Student's t; none with fewer
-than three seeds). `reward`: of the reward model, in log-odds. `Brier`: lower is better; an answer that cannot be read
-counts as 1, since the reward model pays for it as for any other. `distance`: of the belief from the exact posterior, 0
-to 1; 1 if it cannot be read. `win rate against sft`: share of held-out questions answered closer to the exact posterior
-than by the arm `sft`. (By the Brier score of a single outcome, whoever says 0 or 1 would win more often than whoever
-says the exact probability.) `KL`: from the start, on the tokens of replies, in nats a reply, measured on held-out
-replies. `reward per nat`: what the reward gained over the start, divided by the KL; of seeds whose KL is above 0 by its
-interval. `entropy`: of a reply, in nats. `form rate`: share of the answers that could be read. `hollow replies`: empty,
-or with an opening that says nothing. `between-question SD`: 0 if every question gets one answer. `peak GB`: memory of
-the arm's process, with Python and its libraries; the reward model was made in another process.
+than three seeds). `reward`: of the reward model, in log-odds. An arm whose name ends in `rubric` is paid by another: a
+regression on the spherical scores of the same answers, trained in as many steps; its rewards have another unit and are
+not in this column. `gain in its own reward`: over the start, of the model that pays the arm. `Brier`: lower is better;
+an answer that cannot be read counts as 1, since the reward model pays for it as for any other. `distance`: of the
+belief from the exact posterior, 0 to 1; 1 if it cannot be read. `win rate against sft`: share of held-out questions
+answered closer to the exact posterior than by the arm `sft`. (By the Brier score of a single outcome, whoever says 0 or
+1 would win more often than whoever says the exact probability.) `KL`: from the start, on the tokens of replies, in nats
+a reply, measured on held-out replies. `reward per nat`: what the reward gained over the start, divided by the KL; of
+seeds whose KL is above 0 by its interval. `entropy`: of a reply, in nats. `form rate`: share of the answers that could
+be read. `hollow replies`: empty, or with an opening that says nothing. `between-question SD`: 0 if every question gets
+one answer. `peak GB`: memory of the arm's process, with Python and its libraries; the reward model was made in another
+process.
 
 A reward that rises while the Brier score does not fall is over-optimised: compare the two columns before any other.
 """
@@ -372,7 +413,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="folder for models and loops")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--size", choices=SIZES, nargs="+", default=["tiny"], help="both compare two sizes")
-    parser.add_argument("--arms", choices=ARMS, nargs="+", default=list(ARMS), metavar="ARM", help=", ".join(ARMS))
+    parser.add_argument("--arms", choices=ARMS, nargs="+", default=[name for name in ARMS if not name.endswith(RUBRIC)],
+                        metavar="ARM", help=", ".join(ARMS))  # fmt: skip
     parser.add_argument("--share", type=float, default=1.0, help="share of the questions and steps")
     parser.add_argument("--page", type=Path, default=Path("docs/training_compared.md"))
     parser.add_argument("--only-page", action="store_true", help="write the page of arms that have run")
@@ -383,7 +425,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for seed in args.seeds:
             folder = args.folder / f"{size}-{seed}"
             if not args.only_page:
-                alone(prepare, size, seed, folder, args.share)
+                for rubric in sorted({ARMS[name].get("rubric", False) for name in args.arms}):
+                    alone(prepare, size, seed, folder, args.share, rubric)
             for name in args.arms if not args.only_page else ():
                 alone(run, name, size, seed, folder, args.share)
             rows += figures(folder, size, seed, args.arms)

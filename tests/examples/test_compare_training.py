@@ -107,13 +107,49 @@ def test_figures_come_from_the_logs(tmp_path: Path) -> None:
     assert "| dpo | 1 |" in page
 
 
+def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path) -> None:
+    """Its gain is over the start's reward by the same model, and the column of the other reward model is empty."""
+    from inspect_ai.log import read_eval_log, write_eval_log
+    from inspect_ai.scorer import Score
+
+    def answer(arm: str, folder: str, noise: float, rewards: float) -> None:
+        agent = {"noise": noise, "seed": 2}
+        place = tmp_path / "tiny-0" / arm / folder
+        task = urns(n=12, split="test", paradigms="brier")
+        done = eval(task, model="reference/bayesian", model_args=agent, epochs=1, **QUIET, log_dir=str(place))[0]
+        log = read_eval_log(done.location)
+        for sample in log.samples or []:
+            assert sample.scores
+            sample.scores["reward_model"] = Score(value={"reward": rewards})
+        write_eval_log(log)
+
+    assert study["place"](tmp_path, "dpo, rubric").name == "dpo--rubric"
+    for arm, before, after in (("dpo", -1.0, 1.0), ("dpo--rubric", 0.4, 0.5)):
+        answer(arm, "0-held-out", 0.4, before)
+        answer(arm, "1d-held-out", 0.0, after)
+    out = tmp_path / "compared.md"
+    study["main"]([str(tmp_path), "--only-page", "--seeds", "0", "--arms", "dpo", "dpo, rubric", "--page", str(out)])
+    with out.with_suffix(".csv").open(newline="") as file:
+        rows = {row["arm"]: row for row in csv.DictReader(file)}
+    assert (rows["dpo"]["reward"], rows["dpo"]["gain"]) == ("1.0000", "2.0000")
+    assert (rows["dpo, rubric"]["reward"], rows["dpo, rubric"]["gain"]) == ("", "0.1000")
+
+
+def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys(study["HEADER"], "")}
+    rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
+            for arm, change in (("dpo", 0.0), ("dpo, rubric", 0.02)) for seed in range(3)]  # fmt: skip
+    assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in study["page"](rows)
+    assert "paid by pairs" not in study["page"](rows[:3])
+
+
 def test_the_page_compares_arms_by_seed() -> None:
     keys = {"size": "tiny", "log": "abc", **dict.fromkeys(study["HEADER"], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("the start", 0.0), ("dpo", 0.02)) for seed in range(3)]  # fmt: skip
     page = study["page"](rows)
     # 0.2, 0.3 and 0.4: Student's t with 2 degrees of freedom is 4.3027, the standard error 0.1 / sqrt(3)
-    assert f"| the start | 3 | - | 0.300 [{0.3 - 0.24841:.3f}, {0.3 + 0.24841:.3f}] |" in page
+    assert f"| the start | 3 | - | - | 0.300 [{0.3 - 0.24841:.3f}, {0.3 + 0.24841:.3f}] |" in page
     # differences 0.02, 0.022, 0.024: the seeds' own spread cancels
     assert "| dpo | - | 0.022 [0.017, 0.027] | - |" in page
 
