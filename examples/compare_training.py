@@ -23,14 +23,17 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 from inspect_ai import eval
 from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_samples
+from scipy.stats import spearmanr
 
 from truthgym.analysis.tables.markdown import markdown, with_interval
 from truthgym.datasets.urns import UrnQuestion
 from truthgym.scorers.graders.builtin import opens_hollow
+from truthgym.scorers.statistics.direction import numbers
 from truthgym.scorers.statistics.interval import mean_headline
 from truthgym.scorers.statistics.paired import mean
 from truthgym.tasks import urns
@@ -242,16 +245,16 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
     """The figures of all arms of a seed, from their logs."""
     from truthgym.training.closed_loop.measures import KL, PARSE_RATE, REPLY_NLL, TaskMetrics, measure_log
 
-    def last(name: str, start: bool = False) -> tuple[TaskMetrics, Distances, float, str]:
+    def last(name: str, start: bool = False) -> tuple[TaskMetrics, Distances, float, str, str]:
         out = place(folder, name)
         held_out = out / START if start else sorted(out.glob("*d-held-out"))[-1]
         (log,) = (read_eval_log(one, header_only=True) for one in list_eval_logs(str(held_out)))
-        return measure_log(log, held_out), *answers(log.location), log.eval.eval_id
+        return measure_log(log, held_out), *answers(log.location), log.eval.eval_id, log.location
 
     found = {BASE: last(names[0], start=True)} | {name: last(name) for name in names}
     sft = found.get("sft", found[BASE])[1]
     rows: list[Row] = []
-    for name, (metrics, beliefs, hollow, log) in found.items():
+    for name, (metrics, beliefs, hollow, log, _) in found.items():
         wins = win_rate(beliefs, sft)
         far = [one for _, some in beliefs.values() for one in some]
         means = {key: metrics.mean(key) for key in (GOLD, REWARD, PARSE_RATE, KL, REPLY_NLL)}
@@ -265,6 +268,7 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
         per_nat = None  # unless the policy has moved: else the quotient may be of any size and sign
         if kl is not None and kl.value and kl.sign > 0 and gain is not None:
             per_nat = gain / kl.value
+        spread, rank = judged(last(name, start=True)[4]) if (place(folder, name) / START).is_dir() else (None, None)
         peak = place(folder, name).with_name(f"{place(folder, name).name}-peak.json")
         shown = {
             "reward": (None if paid_otherwise else reward, 4),
@@ -279,6 +283,8 @@ def figures(folder: Path, size: str, seed: int, names: Sequence[str]) -> list[Ro
             "form_rate": (value[PARSE_RATE], 3),
             "hollow": (hollow, 3),
             "sd_between": (metrics.sd_between, 3),
+            "judge_sd": (spread, 4),
+            "judge_rank": (rank, 3),
             "peak_gb": (json.loads(peak.read_text(encoding="utf-8")) / 1e9 if peak.is_file() else None, 2),
         }
         cells = {key: "" if number is None else f"{number:.{places}f}" for key, (number, places) in shown.items()}
@@ -302,6 +308,25 @@ def answers(log: str) -> tuple[Distances, float]:
         text = sample.output.completion
         hollow.append(not text.strip() or opens_hollow(text))
     return found, sum(hollow) / len(hollow)
+
+
+def judged(log: str) -> tuple[float | None, float | None]:
+    """How a reward model pays for a log's answers.
+
+    Returns:
+        The standard deviation of its rewards, and their Spearman rank correlation with the Brier score, from -1 to 1,
+        with its sign turned so that 1 is best. The Brier score of an unread answer is 1.
+    """
+    rewards, golds = [], []
+    for sample in read_eval_log_samples(log, all_samples_required=False, exclude_fields={"store", "events"}):
+        found = {f"{name}/{key}": value for name, score in (sample.scores or {}).items()
+                 for key, value in numbers(name, score.value).items()}  # fmt: skip
+        if REWARD in found:
+            rewards.append(found[REWARD])
+            golds.append(1.0 if math.isnan(found[GOLD]) else found[GOLD])
+    if len(set(rewards)) < 2 or len(set(golds)) < 2:
+        return None, None
+    return stdev(rewards), -float(spearmanr(rewards, golds).statistic)
 
 
 def win_rate(one: Distances, other: Distances) -> tuple[float, float, float]:
@@ -337,6 +362,8 @@ HEADER = {
 """The columns of the page, by figure."""
 PAIRED = ("reward", "gold", "distance")  # their differences between arms are shown, paired by seed
 TWINS = ("gold", "distance", "kl", "entropy", "form_rate")  # those of an arm paid by the rubric, with its twin
+JUDGES = {"judge_sd": "SD of rewards", "judge_rank": "rank correlation with the Brier score"}
+"""Of the reward models, shown where there are two."""
 SHARES = ("gold", "gold_read", "distance", "win_rate", "form_rate", "hollow")  # from 0 to 1, also their intervals
 
 
@@ -361,6 +388,12 @@ def page(rows: Sequence[Row]) -> str:
         if twins:
             heads = ["arm", *(f"{HEADER[key]} minus the same arm paid by pairs" for key in TWINS)]
             section += f"\n{markdown(heads, twins)}"
+            paid = {arm.endswith(RUBRIC): some for arm, some in arms.items() if arm != BASE}
+            judges = [
+                [name, *(_mean(paid[rubric], key) for key in JUDGES)]
+                for name, rubric in (("of pairs", False), ("of the rubric", True))
+            ]
+            section += f"\n{markdown(['reward model', *JUDGES.values()], judges)}"
         sections.append(section)
     return TEXT.format(
         tables="\n".join(sections), beta=BETA, rounds=ROUNDS, epochs=EPOCHS, rate=LORA_RATE, passes=PASSES
@@ -401,7 +434,8 @@ a reply, measured on held-out replies. `reward per nat`: what the reward gained 
 seeds whose KL is above 0 by its interval. `entropy`: of a reply, in nats. `form rate`: share of the answers that could
 be read. `hollow replies`: empty, or with an opening that says nothing. `between-question SD`: 0 if every question gets
 one answer. `peak GB`: memory of the arm's process, with Python and its libraries; the reward model was made in another
-process.
+process. `SD of rewards` and `rank correlation`: of a reward model, on the start's answers to held-out questions; a rank
+correlation above 0 says that better answers get more.
 
 A reward that rises while the Brier score does not fall is over-optimised: compare the two columns before any other.
 """

@@ -5,6 +5,7 @@ import json
 import runpy
 import shutil
 from pathlib import Path
+from statistics import stdev
 from typing import Any
 
 import pytest
@@ -112,7 +113,7 @@ def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path)
     from inspect_ai.log import read_eval_log, write_eval_log
     from inspect_ai.scorer import Score
 
-    def answer(arm: str, folder: str, noise: float, rewards: float) -> None:
+    def answer(arm: str, folder: str, noise: float, rewards: float, scale: float) -> None:
         agent = {"noise": noise, "seed": 2}
         place = tmp_path / "tiny-0" / arm / folder
         task = urns(n=12, split="test", paradigms="brier")
@@ -120,23 +121,37 @@ def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path)
         log = read_eval_log(done.location)
         for sample in log.samples or []:
             assert sample.scores
-            sample.scores["reward_model"] = Score(value={"reward": rewards})
+            brier = sample.scores["brier"].value["brier_score"]  # type: ignore[index, call-overload]
+            briers.append(float(brier))  # type: ignore[arg-type]
+            sample.scores["reward_model"] = Score(value={"reward": rewards + scale * briers[-1]})
+        mean = sum(briers[-12:]) / 12
+        for sample in log.samples or []:
+            assert sample.scores
+            sample.scores["reward_model"].value["reward"] -= scale * mean  # type: ignore[index, call-overload, operator]
         write_eval_log(log)
 
     assert study["place"](tmp_path, "dpo, rubric").name == "dpo--rubric"
-    for arm, before, after in (("dpo", -1.0, 1.0), ("dpo--rubric", 0.4, 0.5)):
-        answer(arm, "0-held-out", 0.4, before)
-        answer(arm, "1d-held-out", 0.0, after)
+    briers: list[float] = []
+    for arm, before, after, scale in (("dpo", -1.0, 1.0, 2.0), ("dpo--rubric", 0.4, 0.5, -0.5)):
+        answer(arm, "0-held-out", 0.4, before, scale)
+        answer(arm, "1d-held-out", 0.0, after, 0.0)
     out = tmp_path / "compared.md"
     study["main"]([str(tmp_path), "--only-page", "--seeds", "0", "--arms", "dpo", "dpo, rubric", "--page", str(out)])
     with out.with_suffix(".csv").open(newline="") as file:
         rows = {row["arm"]: row for row in csv.DictReader(file)}
     assert (rows["dpo"]["reward"], rows["dpo"]["gain"]) == ("1.0000", "2.0000")
     assert (rows["dpo, rubric"]["reward"], rows["dpo, rubric"]["gain"]) == ("", "0.1000")
+    spread = stdev(briers[:12])  # of the start's Brier scores, which one model pays for and the other punishes
+    for arm, sd, rank in (("dpo", 2 * spread, "-1.000"), ("dpo, rubric", spread / 2, "1.000")):
+        assert float(rows[arm]["judge_sd"]) == pytest.approx(sd, abs=1e-4)
+        assert rows[arm]["judge_rank"] == rank
+    table = out.read_text().split("| reward model |")[1]
+    assert "| of pairs | " in table
+    assert "| of the rubric | " in table
 
 
 def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys(study["HEADER"], "")}
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*study["HEADER"], *study["JUDGES"]], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("dpo", 0.0), ("dpo, rubric", 0.02)) for seed in range(3)]  # fmt: skip
     assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in study["page"](rows)
@@ -144,7 +159,7 @@ def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
 
 
 def test_the_page_compares_arms_by_seed() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys(study["HEADER"], "")}
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*study["HEADER"], *study["JUDGES"]], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("the start", 0.0), ("dpo", 0.02)) for seed in range(3)]  # fmt: skip
     page = study["page"](rows)
