@@ -16,6 +16,7 @@ from truthgym.tasks.urns import urns
 from truthgym.training.closed_loop.options import open_folder, parse_config
 
 study = runpy.run_path("examples/compare_training.py")
+written = runpy.run_path("examples/compare_training_page.py")
 ARMS = list(study["ARMS"])
 
 
@@ -151,7 +152,7 @@ def test_an_arm_paid_by_the_rubric_is_measured_by_its_own_reward(tmp_path: Path)
 
 
 def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*study["HEADER"], *study["JUDGES"]], "")}
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*written["HEADER"], *written["JUDGES"]], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("dpo", 0.0), ("dpo, rubric", 0.02)) for seed in range(3)]  # fmt: skip
     assert "| dpo, rubric | 0.022 [0.017, 0.027] | - |" in study["page"](rows)
@@ -159,7 +160,7 @@ def test_arms_paid_by_the_rubric_are_compared_with_their_twin() -> None:
 
 
 def test_the_page_compares_arms_by_seed() -> None:
-    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*study["HEADER"], *study["JUDGES"]], "")}
+    keys = {"size": "tiny", "log": "abc", **dict.fromkeys([*written["HEADER"], *written["JUDGES"]], "")}
     rows = [keys | {"arm": arm, "seed": str(seed), "gold": f"{0.2 + seed / 10 + change + seed * change / 10:.4f}"}
             for arm, change in (("the start", 0.0), ("dpo", 0.02)) for seed in range(3)]  # fmt: skip
     page = study["page"](rows)
