@@ -36,6 +36,8 @@ class Run:
     """The scores of a log."""
 
     model: str
+    task: str
+    """With the number of its version, within which scores compare."""
     targets: dict[str, Any] = field(default_factory=dict)
     """By question."""
     events: dict[str, str] = field(default_factory=dict)
@@ -63,7 +65,7 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
         if the scorer declares no direction), `before` and `after` (the mean or slope of the first run, and of this
         one), `difference` (after minus before), `lower`, `upper`, `mde` (the smallest true difference that is detected
         with probability 0.8), `n` (questions used), `shared` (questions in both logs) and `note` (why a slope is not
-        identified). NaN if undefined.
+        identified). NaN if undefined. `attrs["notes"]` names logs of versions of a task that do not compare.
 
     Raises:
         BadInput: Fewer than two logs; a file that is not a log; logs that share no question or no scorer.
@@ -73,8 +75,14 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
     if len(logs) < 2:
         raise BadInput(f"compare: {len(logs)} log; give two or more, as in: truthgym compare A.eval B.eval")
     first, *others = (_read(path) for path in logs)
-    rows = []
+    rows, notes = [], []
     for path, run in zip(logs[1:], others, strict=True):
+        (task, version), (other, other_version) = (one.task.rsplit(" ", 1) for one in (first, run))
+        if task == other and version != other_version:
+            notes.append(
+                f"WARNING: {path} is of version {other_version} of {task}, and {logs[0]} of version {version}. "
+                "Their scores do not compare: CHANGELOG.md, under 'Task versions', says why."
+            )
         shared = [question for question, target in first.targets.items() if run.targets.get(question) == target]
         scorers = [name for name in first.scores if name in run.scores and first.about[name] == run.about[name]]
         if not shared or not scorers:
@@ -91,25 +99,27 @@ def compare(logs: Sequence[str | Path]) -> "pd.DataFrame":
                     | {"lower": difference.lower, "upper": difference.upper, "mde": difference.mde}
                     | {"n": difference.n, "shared": len(shared), "note": note}
                 )
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    frame.attrs["notes"] = notes
+    return frame
 
 
 def regressions(before: str | Path, after: str | Path) -> "pd.DataFrame":
-    """What got better or worse between two evals of the same task and version.
+    """What got better or worse between two evals of one task, in versions with the same number.
 
     Returns:
         The rows of `compare` that declare which end is better, with `verdict`: "better" or "worse" if the 95 % interval
         of the difference excludes 0, else "no difference found".
 
     Raises:
-        BadInput: Another task, or another version of it; else as `compare`.
+        BadInput: Another task, or a version of it with another number; else as `compare`.
     """
-    from inspect_ai.log import read_eval_log
-
-    first, second = (read_eval_log(str(path), header_only=True).eval for path in (before, after))
-    names = [f"{run.task_registry_name or run.task} {run.task_version}" for run in (first, second)]
-    if names[0] != names[1]:
-        raise BadInput(f"{before} is of {names[0]} and {after} of {names[1]}; compare runs of one version of a task")
+    tasks = []
+    for path in (before, after):
+        with LogReader(path) as log:
+            tasks.append(log.header.eval.comparable)
+    if tasks[0] != tasks[1]:
+        raise BadInput(f"{before} is of {tasks[0]} and {after} of {tasks[1]}; compare runs of one version of a task")
     frame = compare([before, after])
     frame = frame[frame["better"].isin(["lower", "higher"])].reset_index(drop=True)
     sign = frame["better"].map({"lower": -1.0, "higher": 1.0})
@@ -131,12 +141,13 @@ def report(frame: "pd.DataFrame") -> str:
     columns = ("model", "score", "better", "before", "after", "difference", "interval", "mde", "n")
     notes = [f"{row.model}: {row.shared} questions in both logs." for row in frame.drop_duplicates("log").itertuples()]
     notes += [f"{row.model}: no {row.score}: {row.note}." for row in frame[frame["note"] != ""].itertuples()]
-    return table(frame.assign(interval=intervals(frame)), columns, LABELS) + "\n" + "\n".join(notes)
+    warnings = "".join(f"{warning}\n\n" for warning in frame.attrs.get("notes", []))
+    return warnings + table(frame.assign(interval=intervals(frame)), columns, LABELS) + "\n" + "\n".join(notes)
 
 
 def _read(path: str | Path) -> Run:
     with LogReader(path) as log:
-        run = Run(log.header.eval.model)
+        run = Run(log.header.eval.model, log.header.eval.comparable)
         for _, sample in log.outcomes():
             question = str(sample.id)
             run.targets[question] = sample.target

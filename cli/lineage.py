@@ -41,7 +41,9 @@ def verify(places: tuple[str, ...]) -> None:
 @click.argument("before")
 @click.argument("after")
 def compare(before: str, after: str) -> None:
-    """Say what got better or worse from one log to another of the same task and version, question by question.
+    """Say what got better or worse from one log to another of the same task, question by question.
+
+    Logs of versions with different numbers, such as 1-B and 2-A, are refused.
 
     The exit status is 1 if a score got worse: its 95 % interval is on the worse side of 0.
     """

@@ -46,6 +46,8 @@ class Spec(msgspec.Struct, kw_only=True):
     """The run's specification (`EvalSpec`)."""
 
     task: str
+    task_registry_name: str | None = None
+    task_version: int | str = 0
     model: str
     model_args: dict[str, Any] = {}
     model_base_url: str | None = None
@@ -65,6 +67,11 @@ class Spec(msgspec.Struct, kw_only=True):
     solver_args: dict[str, Any] | None = None
     scorers: list[Scorer] | None = None
     """In the order in which they scored."""
+
+    @property
+    def comparable(self) -> str:
+        """The task and the number of its version, such as `truthgym/urns 2`: scores compare if both are the same."""
+        return f"{self.task_registry_name or self.task} {str(self.task_version).partition('-')[0]}"
 
     @property
     def asked(self) -> int:

@@ -122,7 +122,7 @@ Formula (1), $\\lambda\\beta-(1-\\lambda)(1-\\kappa)$, evaluated at the measured
 predicts the least-squares slope. The largest gap between the two is {frame["formula_gap"].abs().max():.4f}
 ({gap:.1f} Monte-Carlo errors).
 
-<details><summary>All {len(frame)} settings</summary>
+<details markdown><summary>All {len(frame)} settings</summary>
 
 {table(frame, columns, LABELS)}
 </details>
@@ -147,7 +147,7 @@ Share of {count} runs whose interval contains the planted value (Monte-Carlo err
 
 {chr(10).join(sentences)}
 
-<details><summary>All settings</summary>
+<details markdown><summary>All settings</summary>
 
 {table(ours, ("agent", "n", "figure", "planted", "mean", "sd", "coverage"))}
 </details>

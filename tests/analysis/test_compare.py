@@ -68,11 +68,20 @@ def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Pa
         status = CliRunner().invoke(lineage, ["compare", before, after])
         assert status.exit_code == (verdict == "worse")
         assert f"brier/brier_score: {verdict}" in status.output
-    second.eval.task_version = "0-Z"
-    other = str(tmp_path / "other.eval")
-    write_eval_log(second, other)
-    with pytest.raises(BadInput, match="urns 0-Z; compare runs of one version"):
+    number, _, letter = str(second.eval.task_version).partition("-")
+    logs = {}
+    for version in (f"{number}-Z", f"{int(number) + 1}-{letter}"):
+        second.eval.task_version = version
+        logs[version] = str(tmp_path / f"{version}.eval")
+        write_eval_log(second, logs[version])
+    same, other = logs.values()
+    assert "worse" in set(regressions(first.location, same)["verdict"])
+    assert compare([first.location, same]).attrs["notes"] == []
+    with pytest.raises(BadInput, match=f"urns {int(number) + 1}; compare runs of one version"):
         regressions(first.location, other)
+    text = report(compare([first.location, other]))
+    assert text.startswith(f"WARNING: {other} is of version {int(number) + 1} of truthgym/urns, and {first.location}")
+    assert "CHANGELOG.md" in text
 
 
 def test_a_run_does_not_differ_from_itself(run: Run) -> None:
