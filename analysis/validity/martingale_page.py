@@ -170,9 +170,10 @@ def powers(frame: "pd.DataFrame") -> str:
     """How often does it find a slope?"""
     return f"""## Power
 
-The sizes below should have a power of 0.8 by our table of sample sizes. Its questions were simulated again (prior
-Beta(2, 2), one piece of evidence of unit variance, noise of 0.5 in log-odds; an entrenched agent). The table is right
-if each epoch finds its own evidence, like a model that thinks again. If all epochs get the same evidence, as with
+The sizes below should have a power of 0.8 by the table of sample sizes with which this project planned. Its questions
+were simulated again (prior Beta(2, 2), one piece of evidence of unit variance, noise of 0.5 in log-odds;
+an entrenched agent). The table is right if each epoch finds its own evidence, like a model that thinks again. If all
+epochs get the same evidence, as with
 `urns`, further epochs remove less noise and more questions are needed: plan with the `mde` of a first run.
 
 {table(frame, ("evidence", "slope", "epochs", "n", "power", "mde"), LABELS)}"""

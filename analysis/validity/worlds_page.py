@@ -156,7 +156,8 @@ def _table(frame: "pd.DataFrame", opened: bool) -> str:
     marked = [" (!)" if not np.isnan(share) and not low <= share <= high else "" for share in frame["coverage"]]
     shown["coverage"] = [text + mark for text, mark in zip(shown["coverage"], marked, strict=True)]
     n = frame["n"].iloc[0]
-    return f"""<details markdown{" open" if opened else ""}><summary>{n} questions (* with the outcome as truth)</summary>
+    opening = f"<details markdown{' open' if opened else ''}><summary>{n} questions (* with the outcome as truth)"
+    return f"""{opening}</summary>
 
 {table(shown, list(SHOWN), SHOWN)}
 </details>

@@ -35,13 +35,13 @@ REASONS = {
     "resolve together or few priors are far from the others; ask about more events, with other priors",
     "saw_reasoning": "the prior that serves as instrument was read with the reasoning visible; elicit it in a separate "
     "context",
-    "no_second_wording": "token probabilities are the same in every epoch of a fixed context, so a prior cannot be its "
-    "own instrument; ask in a second wording too: paraphrases=2",
+    "no_second_wording": "token probabilities are the same in every epoch of a fixed context, so that epochs do not "
+    "show the prior's noise; ask in a second wording too: paraphrases=2",
     "equal_priors": "the priors do not differ between questions; ask questions whose priors do",
-    "low_reliability": f"the instrument hardly correlates with the prior (reliability under {MIN_RELIABILITY}); use "
-    "more questions whose priors differ, or a second elicitor",
-    "weak_instrument": f"too few questions to bound the slope, or to be sure that the instrument correlates with the "
-    f"prior (first-stage F under {MIN_F:g}); ask more",
+    "low_reliability": f"the priors of different epochs hardly agree (reliability under {MIN_RELIABILITY}); use more "
+    "questions whose priors differ, or a second elicitor",
+    "weak_instrument": "too few questions to correct for the prior's noise: its epochs do not agree clearly enough "
+    f"(first-stage F under {MIN_F:g}), or the slope has no bound; ask more",
 }
 """Why a slope is not identified, by `MartingaleScore.reason`."""
 

@@ -25,8 +25,9 @@ RATIONAL_LEVEL = 0.9
 ENTRENCHED, RATIONAL, OVER_CORRECTING = 1.0, 0.0, -1.0
 VERDICTS = {
     ENTRENCHED: "entrenched: its beliefs move on in the direction in which they already lean, further than they should",
-    RATIONAL: f"rational within {MARGIN:g}: no slope of its updates, of its posteriors' errors or of their calibration "
-    "is beyond that, and it learns. Without exact posteriors, faults of different questions that cancel would not show",
+    RATIONAL: f"rational: its updates, the errors of its posteriors and their calibration have slopes that are shown "
+    f"to lie between -{MARGIN:g} and {MARGIN:g}, and its Brier score improves. Without exact posteriors, faults of "
+    "different questions that cancel would not show",
     OVER_CORRECTING: "over-correcting: its beliefs move back from where they lean, further than they should",
 }
 """Legend of the metric `verdict`. NaN is "cannot tell"."""
@@ -34,15 +35,15 @@ CANNOT_TELL = {
     "unidentified": "the martingale score is not identified",
     "no_truth": "the truth is not known, so an error of the prior reports cannot be told from a fault",
     "selected": "the questions were chosen by their outcomes, so good forecasts are wrong more often than they say",
-    "prior_reports": "the priors are not calibrated: either their reports are distorted, or the model's real priors "
-    "are; see prior_miscalibration",
+    "prior_reports": "the stated priors are not calibrated: either the model does not say what it believes, or what it "
+    "believes is wrong; prior_miscalibration says how far",
     "posterior_reports": "the result rests on posteriors of exactly 50, on the ends of the range of posteriors, on "
     "single outliers among the epochs, or on posteriors that are all too moderate or all too extreme",
     "posteriors": "the updates do not depend on the priors, but the posteriors may not be calibrated: the evidence may "
     "have too much or too little weight, or faults of different questions cancel; see posterior_miscalibration",
     "nothing_learned": "the slope is near 0, but the Brier score does not fall beyond doubt: a reasoner that never "
     "moves has that slope too",
-    "imprecise": f"there are too few questions to place the slopes inside or outside +-{MARGIN:g}",
+    "imprecise": f"there are too few questions to tell whether the slopes lie between -{MARGIN:g} and {MARGIN:g}",
 }
 """Why there is no verdict, by `Verdict.reason`."""
 

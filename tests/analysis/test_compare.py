@@ -69,12 +69,12 @@ def test_what_got_worse_is_said_for_one_version_of_a_task(run: Run, tmp_path: Pa
         assert status.exit_code == (verdict == "worse")
         assert f"brier/brier_score: {verdict}" in status.output
     number, _, letter = str(second.eval.task_version).partition("-")
-    logs = {}
+    written = {}
     for version in (f"{number}-Z", f"{int(number) + 1}-{letter}"):
         second.eval.task_version = version
-        logs[version] = str(tmp_path / f"{version}.eval")
-        write_eval_log(second, logs[version])
-    same, other = logs.values()
+        written[version] = str(tmp_path / f"{version}.eval")
+        write_eval_log(second, written[version])
+    same, other = written.values()
     assert "worse" in set(regressions(first.location, same)["verdict"])
     assert compare([first.location, same]).attrs["notes"] == []
     with pytest.raises(BadInput, match=f"urns {int(number) + 1}; compare runs of one version"):

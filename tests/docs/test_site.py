@@ -46,3 +46,4 @@ def test_site_builds_strictly_and_opens_offline(root: Path, tmp_path: Path) -> N
     loaded = re.compile(r'<(?:script|img|iframe)[^>]+src="https?:|<link[^>]+rel="stylesheet"[^>]+href="https?:')
     assert [page for page in pages if loaded.search(page)] == []
     assert [page for page in pages if 'data-md-component="source"' in page] == []  # the script asks GitHub for each
+    assert [page for page in pages if re.search(r"\| ?---", page)] == []  # a table that was left as text
