@@ -90,9 +90,14 @@ def _general_notes(scores: list[SampleScore], figures: dict[str, float]) -> Iter
             f"{'about more events' if shared else 'questions whose priors differ more'}"
         )
     if 0 < n < FEW_QUESTIONS:
+        few = f"{n} question{'s' if n > 1 else ''}"
         yield (
-            f"{name} = {figures[name]:.3g} is from only {n} question{'s' if n > 1 else ''}: do not conclude anything "
-            f"from it. The smallest effect that this run could detect (mde) is {figures['mde']:.2g}; ask 100 or more"
+            f"{name}: {few} cannot support a conclusion; ask 100 or more"
+            if np.isnan(figures["mde"])
+            else (
+                f"{name} = {figures[name]:.3g} is from only {few}: do not conclude anything from it. "
+                f"The smallest effect that this run could detect (mde) is {figures['mde']:.2g}; ask 100 or more"
+            )
         )
 
 

@@ -190,7 +190,7 @@ def test_an_epoch_that_was_not_run_is_not_imputed() -> None:
 HEADLINE = list(PARADIGM.headline)
 
 
-def test_from_reply_to_metric(run: Run, says: Says) -> None:
+def test_from_reply_to_metric(run: Run, says: Says, caplog: pytest.LogCaptureFixture) -> None:
     replies = {"a": 0.9, "b": 0.2, "c": 0.6}
 
     def reply(messages: list[ChatMessage]) -> str:
@@ -205,6 +205,9 @@ def test_from_reply_to_metric(run: Run, says: Says) -> None:
     assert found["brier_imputed"] == pytest.approx(found["brier"]), "every answer was read"
     # two events are too few for an interval
     assert np.isnan([found["brier_lower"], found["brier_upper"], found["mde"]]).all()
+    (warning,) = [record.message for record in caplog.records if "ask 100" in record.message]
+    assert "3 questions" in warning
+    assert "nan" not in warning
     assert log.samples
     first = log.samples[0].scores["brier"]  # type: ignore[index]
     assert first.value == {
