@@ -60,7 +60,8 @@ class MartingaleScore:
     mde: float
     """Smallest true slope that this run detects at 5 % with probability 0.8."""
     n: int
-    """Questions used."""
+    """Questions of the slope, also where it is not identified: those with a readable prior, posterior and instrument in
+    two epochs. 0 with one epoch; a question that is alone in its group has no part in a slope."""
     epochs: int
     """Epochs run."""
     reliability: float
