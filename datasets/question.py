@@ -7,6 +7,7 @@ instructions, which solvers add), a `target` of "yes" or "no" where truth is kno
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date
@@ -33,8 +34,11 @@ _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def _is_day(value: object) -> object:
     # Pydantic would take a number for seconds since 1970.
-    if not isinstance(value, date) and not (isinstance(value, str) and _DAY.fullmatch(value)):
-        raise ValueError("write a day such as 2025-06-01")
+    if isinstance(value, str) and _DAY.fullmatch(value):
+        with suppress(ValueError):  # a 13th month
+            value = date.fromisoformat(value)
+    if not isinstance(value, date):
+        raise ValueError("it is not a day of the calendar; write a day such as 2025-06-01")
     if str(value) > str(date.today()):
         raise ValueError("it is in the future; correct the day or remove the row")
     return value

@@ -39,6 +39,7 @@ def test_questions_of_one_event_share_a_split() -> None:
         ({"form": "essay"}, "`form`: 'essay' cannot be used; .*'binary'"),
         ({"known_on": "yesterday"}, "`known_on`: 'yesterday' .* a day such as 2025-06-01"),
         ({"known_on": "2999-01-01"}, "`known_on`: '2999-01-01' .* in the future"),
+        ({"known_on": "2999-13-01"}, "`known_on`: '2999-13-01' .* a day such as 2025-06-01"),
         ({"known_on": 1735689600}, "`known_on`: 1735689600 .* a day such as"),
         ({"opened_on": "2024-05-01T00:00:00"}, "`opened_on`: '2024-05-01T00:00:00' cannot be used"),
         ({"opened_on": "2024-02-30"}, "`opened_on`: '2024-02-30' cannot be used"),
