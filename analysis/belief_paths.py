@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.tables.answers import no_scores, sample_facts
+from truthgym.analysis.tables.answers import labelled, no_scores, sample_facts
 from truthgym.analysis.tables.markdown import table, with_interval
 from truthgym.analysis.tables.questions import by_reason, notes
 from truthgym.analysis.tables.saving import main
@@ -146,8 +146,7 @@ def _scores(run: Run, scorer: str) -> dict[str, list[tuple["SampleScore", tuple[
 
     scores: dict[str, list[tuple[SampleScore, tuple[Any, ...]]]] = {}
     for _, sample in run.log.reader.outcomes():
-        for name, score in (sample.scores or {}).items():
-            label = run.scorers.get(name, name)
+        for label, score in labelled(run, sample).items():
             if bare_name(label) == scorer:
                 recorded = Score(value=np.nan, metadata=score.details)
                 scores.setdefault(label, []).append(

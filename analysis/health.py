@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import altair as alt
 import numpy as np
 
-from truthgym.analysis.tables.answers import label, why_unread
+from truthgym.analysis.tables.answers import labelled, why_unread
 from truthgym.analysis.tables.markdown import table
 from truthgym.analysis.tables.saving import main
 from truthgym.analysis.tables.setups import Places, Run, runs
@@ -171,8 +171,7 @@ def _rows(run: Run) -> Iterator[dict[str, Any]]:
     for _, sample in run.log.reader.outcomes():
         samples += 1
         counts.update(("", problem, reason) for problem, reason in _faults(sample))
-        for name, score in (sample.scores or {}).items():
-            scorer = label(run, name)
+        for scorer, score in labelled(run, sample).items():
             values = score.value if isinstance(score.value, dict) else {scorer: score.value}
             scored[scorer] += 1
             problem, reason = _reading(score, values)

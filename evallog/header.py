@@ -163,8 +163,10 @@ class Header(msgspec.Struct, kw_only=True):
         return repeated_scores([(scorer.name, scorer.options) for scorer in self.eval.scorers or []])
 
 
-def repeated_scores(scorers: Iterable[tuple[str, object]]) -> dict[str, str]:
+def repeated_scores(scorers: Iterable[tuple[str, Mapping[str, Any] | None]]) -> dict[str, str]:
     """Names of scores that repeat an earlier one (same scorer, same options), with the earlier one's name.
+
+    Options that differ in `figures` alone are the same: it chooses the metrics of a log, and changes no score.
 
     `inspect score --action append` adds a number to a scorer's name if the log has it: `martingale1` is the second
     scoring by `martingale`.
@@ -177,7 +179,8 @@ def repeated_scores(scorers: Iterable[tuple[str, object]]) -> dict[str, str]:
         base = scorer.rpartition("/")[2]
         name = f"{base}{counts[base] or ''}"
         counts[base] += 1
-        earlier = first.setdefault(f"{base} {options}", name)
+        scoring = {option: value for option, value in (options or {}).items() if option != "figures"}
+        earlier = first.setdefault(f"{base} {scoring}", name)
         if earlier != name:
             repeated[name] = earlier
     return repeated

@@ -175,9 +175,12 @@ def sample_facts(sample: Outcome) -> tuple[str, int, str, str, str]:
     )
 
 
-def label(run: Run, name: str) -> str:
-    """The scorer of a score with its options, from the score's name in the log."""
-    return run.scorers.get(name, name)
+def labelled(run: Run, sample: Outcome) -> dict[str, LoggedScore]:
+    """The scores of a sample by their scorer with its options. Of several with one label the newest counts.
+
+    A log does not say which options are defaults: to its reader a pass that writes them out is another one.
+    """
+    return {run.scorers.get(name, name): score for name, score in (sample.scores or {}).items()}
 
 
 def why_unread(score: LoggedScore) -> str:
@@ -191,8 +194,7 @@ def _rows(run: Run, scorer: str, features: bool) -> Iterator[tuple[Any, ...]]:
     for _, sample in samples:
         facts = sample_facts(sample)
         more = _features(sample) if isinstance(sample, LoggedSample) else ()
-        for name, score in (sample.scores or {}).items():
-            known = label(run, name)
+        for known, score in labelled(run, sample).items():
             if scorer and bare_name(known) != scorer:
                 continue
             values = score.value if isinstance(score.value, dict) else {bare_name(known): score.value}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from truthgym.analysis.tables.answers import SAMPLE, label, no_scores, sample_facts, tabulate
+from truthgym.analysis.tables.answers import SAMPLE, labelled, no_scores, sample_facts, tabulate
 from truthgym.analysis.tables.setups import Places, Run, Runs, bare_name, runs
 
 if TYPE_CHECKING:
@@ -74,8 +74,7 @@ def _beliefs(evals: Runs, scorer: str) -> "pd.DataFrame":
 
 def _rows(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
     for _, sample in run.log.reader.outcomes():
-        scores = {label(run, name): score for name, score in (sample.scores or {}).items()}
-        scores = {name: score for name, score in scores.items() if bare_name(name) == scorer}
+        scores = {name: score for name, score in labelled(run, sample).items() if bare_name(name) == scorer}
         if not scores:
             continue
         facts = sample_facts(sample)

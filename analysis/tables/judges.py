@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from truthgym.analysis.tables.answers import SAMPLE, label, no_scores, sample_facts, tabulate
+from truthgym.analysis.tables.answers import SAMPLE, labelled, no_scores, sample_facts, tabulate
 from truthgym.analysis.tables.setups import Places, Run, bare_name, runs
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def judges(logs: Places, *, scorer: str = "qualitative") -> "pd.DataFrame":
 
 def _rows(run: Run, scorer: str) -> Iterator[tuple[Any, ...]]:
     for _, sample in run.log.reader.outcomes():
-        for name, score in (sample.scores or {}).items():
-            known = label(run, name)
+        for known, score in labelled(run, sample).items():
             if bare_name(known) != scorer:
                 continue
             times = Counter[str]()

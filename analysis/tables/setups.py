@@ -192,7 +192,7 @@ def repeated(evals: Iterable[Run]) -> list[Run]:
         run
         for run in evals
         if run.log.finished
-        and later.setdefault((run.model, run.setup, tuple(run.scorers.values())), run.columns["eval_id"])
+        and later.setdefault((run.model, run.setup, tuple(dict.fromkeys(run.scorers.values()))), run.columns["eval_id"])
         != run.columns["eval_id"]
     ]
 

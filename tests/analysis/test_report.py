@@ -2,10 +2,12 @@ import re
 import shutil
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from inspect_ai import score
 from inspect_ai.log import EvalError, EvalMetric, read_eval_log, write_eval_log
 from inspect_ai.model import ModelUsage
 from markupsafe import escape
@@ -15,8 +17,11 @@ from truthgym.analysis.site import build as building
 from truthgym.analysis.site.analyses import ANALYSES, analysis, parse_options
 from truthgym.analysis.site.build import build
 from truthgym.analysis.site.page import Page, inline, page
+from truthgym.analysis.tables.answers import answers
 from truthgym.cli.report import command
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.brier import brier
+from truthgym.scorers.martingale import martingale
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +66,34 @@ def test_charts_are_drawn_without_a_network_and_saved_as_pictures(site: Path) ->
     assert "vegaEmbed" in (site / "charts.js").read_text()
     assert (site / "health.svg").read_text().startswith("<svg")
     assert (site / "health.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [({}, "brier"), ({"about": "proposition"}, "brier"), ({"read": "token"}, "brier read=token")],
+)
+def test_a_later_pass_of_a_scorer_fails_no_page(
+    urn_logs: Path, tmp_path: Path, options: dict[str, Any], label: str
+) -> None:
+    log = read_eval_log(str(next(urn_logs.glob("*.eval"))))
+    log = score(
+        score(log, brier(**options), action="append", display="log"),
+        martingale(per="step"),
+        action="append",
+        display="log",
+    )
+    for sample in log.samples or []:
+        (sample.scores or {})["brier1"].value["brier_score"] = 0.125  # type: ignore[index]
+    write_eval_log(log, str(tmp_path / "log.eval"))
+    findings = {one.name: one for one in build(tmp_path, tmp_path / "site", say=lambda line: None)}
+    assert [(one.name, one.refusal) for one in findings.values() if one.failed] == []
+    rows = answers(tmp_path)
+    later = rows[(rows["scorer"] == label) & (rows["key"] == "brier_score")]
+    assert (len(later), set(later["value"])) == (80, {0.125})  # 40 questions in 2 epochs
+    assert set(rows["scorer"]) == {"brier", label, "martingale", "martingale per=step"}
+    trajectories = findings["trajectories"].frame
+    assert trajectories is not None
+    assert not trajectories[trajectories["scorer"] == label].duplicated(["sample_id", "epoch"]).any()
 
 
 def test_logs_of_other_projects_get_what_applies_and_reasons(plain: Path, tmp_path: Path) -> None:

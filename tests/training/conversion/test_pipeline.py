@@ -308,10 +308,13 @@ def test_dropped_reasoning_trains_no_empty_think_block(log: Path, tmp_path: Path
         assert "think" not in whole.removeprefix(prompt)
 
 
-def test_the_newest_of_repeated_scores_counts(edited: Edited, log: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [None, {}, {"figures": "all"}])  # figures are metrics: the scores are the same
+def test_the_newest_of_repeated_scores_counts(
+    edited: Edited, log: Path, tmp_path: Path, options: dict[str, str] | None
+) -> None:
     def rescore(eval_log: EvalLog) -> None:
         assert eval_log.eval.scorers
-        eval_log.eval.scorers += eval_log.eval.scorers
+        eval_log.eval.scorers += [one.model_copy(update={"options": options}) for one in eval_log.eval.scorers]
         for sample in eval_log.samples or []:
             assert sample.scores
             sample.scores["brier1"] = Score(value={"brier_score": 0.125})
