@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from difflib import get_close_matches
 from functools import cache, wraps
+from inspect import getmodule
 from math import inf
 from typing import ParamSpec, TypeVar
 
@@ -167,7 +168,8 @@ def _problems(error: ValidationError, function: Callable[..., object]) -> str:
         if one["type"] == "unexpected_keyword_argument":
             problems[name] = f"there is no argument {name!r}; {did_you_mean(name, names)}known: {', '.join(names)}"
         elif one["type"] == "missing_argument":
-            problems[name] = f"the argument {name!r} is missing"
+            example = re.search(rf"-[ST] {name}=\S+", str(getmodule(function).__doc__))
+            problems[name] = f"the argument {name!r} is missing; add it{f', such as {example[0]}' if example else ''}"
         elif name not in problems:
             problems[name] = f"{name}={one['input']!r} cannot be used; {_remedy(name, one)}"
         elif (remedy := _remedy(name, one)) not in problems[name]:

@@ -9,10 +9,12 @@ from datetime import date
 from inspect_ai import Task, task
 
 from truthgym.datasets import questions as data
+from truthgym.datasets.errors import validate_call
 from truthgym.tasks.paradigms import Paradigms, domain_task
 
 
 @task
+@validate_call
 def questions(
     source: str,
     split: str = "all",
