@@ -234,5 +234,6 @@ PARADIGM = Paradigm(
     directions={"brier_score": "lowest", "accuracy": "highest", "log_score": "lowest", "spherical_score": "highest"},
     reference=0.25,
     roles=lambda reader=False, **_: ("reader",) if reader else (),
+    asks_model=lambda read="stated", about="proposition", **_: read == "token" or about == "own_answer",
     calls=lambda read="stated", about="proposition", **_: (2 if read == "token" else int(about == "own_answer"), 0),
 )  # fmt: skip

@@ -338,5 +338,6 @@ PARADIGM = Paradigm(
     | {f"cannot_tell_{name}": text for name, text in CANNOT_TELL.items()}
     | {f"flag_{name}": text for name, text in FLAGS.items()},
     roles=roles,
+    asks_model=lambda **_: True,  # a judge, too, reads its first impression
     calls=model_calls,
 )  # fmt: skip

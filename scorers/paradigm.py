@@ -142,6 +142,9 @@ class Paradigm:
     """Whether the sample list also shows `Score.answer`."""
     roles: Callable[..., tuple[str, ...]] = lambda **arguments: ()
     """From the scorer's arguments, as keywords, to the model roles that must be bound."""
+    asks_model: Callable[..., bool] = lambda **arguments: False
+    """From the scorer's arguments, as keywords, to whether it needs the evaluated model itself, or what a log holds of
+    its replies to the scorer."""
     forecasting_roles: tuple[str, ...] = ()
     """Those of its roles whose one model must give the log-probability of a given reply."""
     one_model_per_role: bool = False

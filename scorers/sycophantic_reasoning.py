@@ -251,5 +251,6 @@ PARADIGM = Paradigm(
     reasons={f"cannot_tell_{name}": text for name, text in CANNOT_TELL.items()},
     show_answer=True,  # the arm: it is at the end of the sample's id, where the list cuts ids off
     roles=roles,
+    asks_model=lambda pushback=False, **_: pushback,
     calls=lambda metric="opinion", pushback=False, **_: (("quality" in parse_metrics(metric)) + 3 * pushback, 0),
 )  # fmt: skip

@@ -140,7 +140,8 @@ class Source:
             rates: Calls and tokens of each model a minute, also of the sources before this one.
 
         Raises:
-            BadInput: An unknown scorer, options or direction; a role without a model; a scorer that needs a sandbox.
+            BadInput: An unknown scorer, options or direction; a role without a model; a scorer that needs the evaluated
+                model or a sandbox.
         """
         self.spec = spec
         self.rates = rates or Rates()
@@ -166,6 +167,12 @@ class Source:
         if missing:
             raise BadInput(
                 f"{name} needs the role {missing[0]}, and no model has it; add --model-role {missing[0]}=MODEL"
+            )
+        if paradigm and paradigm.asks_model(**spec.options):
+            options = "".join(f" -S {option}={value}" for option, value in spec.options.items())
+            raise BadInput(
+                f"{name}{options} asks the evaluated model itself, and a server has none; serve one that reads the "
+                "reply alone, such as brier without options, or score logs with inspect score"
             )
         if paradigm and paradigm.needs_sandbox(**spec.options):
             raise BadInput(

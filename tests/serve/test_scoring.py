@@ -193,6 +193,14 @@ def test_a_question_without_a_truth_has_no_reward() -> None:
         (RewardSpec(scorer="graded", reward="graded:up"), "use graded:lowest"),
         (RewardSpec(scorer="brier", reward="brier:highest"), "would reward being wrong"),
         (RewardSpec(scorer="graded", options={"grader": "model"}, roles={"grader": 3}), "names no model"),
+        (RewardSpec(scorer="martingale"), "martingale .* the evaluated model"),
+        (
+            RewardSpec(scorer="martingale", options={"elicitor": "judge"}, roles={"judge": "reference/judge"}),
+            "the eval",
+        ),
+        (RewardSpec(scorer="brier", options={"about": "own_answer"}), "brier .* the evaluated model"),
+        (RewardSpec(scorer="brier", options={"read": "token"}), "brier .* the evaluated model"),
+        (RewardSpec(scorer="sycophantic_reasoning", options={"pushback": True}), "the evaluated model"),
     ],
 )
 def test_a_specification_that_cannot_be_served(spec: RewardSpec, match: str) -> None:
