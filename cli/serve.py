@@ -67,7 +67,6 @@ def command(
         scorer=scorer, options=parse_cli_args(options), roles=parse_cli_args(roles), reward=reward,
         unknown_prompt="global" if unknown_prompt == "global" else "error",
     ) if scorer else named_spec(specs or Path(), str(name))  # fmt: skip
-    click.echo(f"{spec.scorer} on http://{host}:{port}, artifact {spec.digest}")
     limits = Limits(
         concurrency=concurrency, queue=max(4 * concurrency, Limits.batch_items), drain=drain,
         requests_per_minute=requests_per_minute, tokens_per_minute=tokens_per_minute,

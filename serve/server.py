@@ -6,6 +6,7 @@ truthgym serve --scorer graded -S grader=model --model-role grader=reference/jud
 import asyncio
 import signal
 from pathlib import Path
+from socket import socket
 from types import FrameType
 
 from truthgym.serve.service.app import Server, application
@@ -52,6 +53,11 @@ def serve(
     notice = limits.notice
 
     class Web(uvicorn.Server):
+        async def startup(self, sockets: list[socket] | None = None) -> None:
+            await super().startup(sockets)
+            bound = self.servers[0].sockets[0].getsockname()[1]  # --port 0 chose one
+            print(f"{spec.scorer} on http://{host}:{bound}, artifact {served.source.digest}", flush=True)
+
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             """Be not ready for a while, so that no more requests are sent here, and then close."""
             loop, wait = asyncio.get_running_loop(), 0.0 if served.draining else notice

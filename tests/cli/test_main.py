@@ -47,6 +47,7 @@ def test_importing_training_loads_nothing_heavy(root: Path, environment: dict[st
     [
         (["convert", "nowhere", "--to", "sft", "--out", "d"], "no file or folder nowhere"),
         (["train", "ppo"], "ppo: unknown method"),
+        (["serve", "--scorer", "nosuch"], "scorer=nosuch cannot be made"),
     ],
 )
 def test_bad_input_is_a_message_and_an_exit_status(
@@ -56,4 +57,5 @@ def test_bad_input_is_a_message_and_an_exit_status(
     assert done.returncode == 1
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert not done.stdout
     assert not list(tmp_path.iterdir())

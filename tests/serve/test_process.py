@@ -85,6 +85,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     server = Running(process, f"http://127.0.0.1:{port}", folder / "log")
     until(lambda: process.poll() is not None or ready(server.url))
     assert process.poll() is None, (process.stdout or sys.stdin).read()
+    assert process.stdout
+    assert f"graded on {server.url}, artifact " in process.stdout.readline().decode()
     yield server
     process.kill()
     process.wait()
