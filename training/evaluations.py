@@ -235,9 +235,13 @@ def _better(score: str) -> str:
 
 def format_number(value: float | None, places: int = 4) -> str:
     """A number in a table. Empty if it is not known."""
-    return "" if value is None else f"{value:.{places}f}"
+    from truthgym.scorers.statistics.interval import decimals
+
+    return "" if value is None else decimals(value, places)
 
 
 def format_interval(lower: float | None, upper: float | None) -> str:
     """An interval in a table. Empty if a bound is not known."""
-    return "" if lower is None or upper is None else f"[{lower:.4f}, {upper:.4f}]"
+    from truthgym.scorers.statistics.interval import interval_text
+
+    return "" if lower is None or upper is None else interval_text(lower, upper, 4)

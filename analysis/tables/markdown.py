@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from truthgym.scorers.statistics.interval import decimals, interval_text
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -23,7 +25,7 @@ def table(
     def cell(value: object) -> str:
         if not isinstance(value, float):
             return str(value).replace("|", "\\|").replace("\n", " ")
-        return "-" if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"
+        return "-" if math.isnan(value) else decimals(value, digits)
 
     rows = [[cell(row[name]) for name in columns] for row in frame.to_dict("records")]
     return markdown([(labels or {}).get(name, name) for name in columns], rows)
@@ -35,17 +37,17 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "|" + "---|" * len(header), *lines[1:]]) + "\n"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 run", "2,000 runs"."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def with_interval(estimate: float, lower: float, upper: float, digits: int = 3) -> str:
     """An estimate with its interval: "0.210 [0.180, 0.240]"; without one it is alone; "-" if it is NaN."""
     if math.isnan(estimate):
         return "-"
     bounds = interval_text(lower, upper, digits)
-    return f"{estimate:.{digits}f}" + f" {bounds}" * (bounds != "-")
-
-
-def interval_text(lower: float, upper: float, digits: int = 3) -> str:
-    """An interval: "[0.180, 0.240]"; "-" if a bound is NaN."""
-    return "-" if math.isnan(lower + upper) else f"[{lower:.{digits}f}, {upper:.{digits}f}]"
+    return decimals(estimate, digits) + f" {bounds}" * (bounds != "-")
 
 
 def intervals(rows: "pd.DataFrame", estimate: str = "", digits: int = 3) -> list[str]:

@@ -15,6 +15,8 @@ MIN_CLUSTERS = 3
 """Effective clusters below which there is no interval: the variance between clusters cannot be estimated."""
 EQUAL = 1e-9
 """Relative difference up to which values are equal."""
+ROUNDING_ERROR = 1e-8
+"""Size up to which an end of an interval is 0 but for floating-point arithmetic."""
 POWER = 0.8
 """Probability of detecting an effect of the size of `mde`."""
 
@@ -222,3 +224,20 @@ def quantile(probability: float, degrees: float) -> float:
     from scipy.special import stdtrit  # scipy.stats takes half a second longer to load
 
     return float(stdtrit(degrees, probability))
+
+
+def decimals(value: float, digits: int = 3) -> str:
+    """A number with some decimals, and never "-0.000"."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
+
+
+def interval_text(lower: float, upper: float, digits: int = 3) -> str:
+    """An interval: "[0.180, 0.240]"; "-" if a bound is NaN.
+
+    Both ends get the decimals that show on which side of 0 they are, because it decides what can be concluded.
+    """
+    if np.isnan(lower + upper):
+        return "-"
+    while any(abs(end) > ROUNDING_ERROR and not round(end, digits) for end in (lower, upper)):
+        digits += 1
+    return f"[{decimals(lower, digits)}, {decimals(upper, digits)}]"

@@ -7,11 +7,28 @@ from inspect_ai.log import EvalLog, read_eval_log
 
 from truthgym.analysis.tables.answers import answers
 from truthgym.analysis.tables.beliefs import beliefs
+from truthgym.analysis.tables.markdown import with_interval
 from truthgym.datasets.errors import BadInput
+from truthgym.scorers.statistics.interval import interval_text
 
 
 def logs_in(mixed_logs: Path) -> list[EvalLog]:
     return [read_eval_log(str(path)) for path in mixed_logs.glob("*.eval")]
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "text"),
+    [
+        (-0.0003, 0.087, "[-0.0003, 0.0870]"),
+        (-0.0245, 0.0003, "[-0.0245, 0.0003]"),
+        (-0.000004, 0.1, "[-0.000004, 0.100000]"),
+        (-0.0, 1e-15, "[0.000, 0.000]"),  # equal but for rounding errors
+        (-0.2, -0.1, "[-0.200, -0.100]"),
+    ],
+)
+def test_an_interval_shows_on_which_side_of_zero_it_ends(lower: float, upper: float, text: str) -> None:
+    assert interval_text(lower, upper) == text
+    assert with_interval(-0.0002, lower, upper) == f"0.000 {text}"
 
 
 def test_answers_are_those_of_inspects_reader(mixed_logs: Path) -> None:

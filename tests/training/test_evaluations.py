@@ -11,7 +11,7 @@ from tests.fixtures import QUIET, metrics
 from truthgym.datasets.errors import BadInput
 from truthgym.scorers.brier import brier
 from truthgym.scorers.statistics.interval import mean_headline
-from truthgym.training.evaluations import add_evaluations, paired
+from truthgym.training.evaluations import add_evaluations, format_interval, format_number, paired
 from truthgym.training.lineage import Lineage
 from truthgym.training.trainers.model_card import ModelCard, read_card, write_card
 
@@ -170,3 +170,9 @@ def test_a_paired_difference_needs_both_and_two_events() -> None:
     assert (test["split"], test["n"], test["lower"]) == ("test", 2, None), "one event has no interval"
     assert test["difference"] == pytest.approx((-0.2 + 0.1) / 2)
     assert (other["split"], other["difference"]) == ("x", 0.0)
+
+
+def test_a_card_shows_on_which_side_of_zero_an_interval_ends() -> None:
+    assert format_interval(-0.00002, 0.1) == "[-0.00002, 0.10000]"
+    assert format_number(-0.00002) == "0.0000"
+    assert format_interval(None, 0.1) == format_number(None) == ""
